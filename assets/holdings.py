@@ -14,7 +14,7 @@ from assets.parsed import TABLE as PARSED
 from assets.stages.parse import PARSER_VERSION
 from resources.core.tables import embedded_table
 from resources.stores.clients import Stores
-from sql.rows import PartitionState
+from sql.rows import PartitionCounts
 
 
 class Rows(NamedTuple):
@@ -24,7 +24,7 @@ class Rows(NamedTuple):
     partitions: Mapping[str, int]
 
 
-def rows_of(stores: Stores, stage: str, states: Sequence[PartitionState]) -> Rows:
+def rows_of(stores: Stores, stage: str, states: Sequence[PartitionCounts]) -> Rows:
     """Return the rows of a stage: documents, texts, passages, vectors or points."""
     if stage == "raw":
         return _added({state.partition: state.live + state.skipped + state.failed for state in states})

@@ -20,7 +20,7 @@ from resources.core.domain import document_id
 from resources.core.tables import embedded_table
 from resources.stores.clients import Stores
 from resources.syncing import StageResult, SyncJob
-from sql.rows import PartitionState
+from sql.rows import PartitionCounts
 
 SHOWN_FAULTS = 20
 SHOWN_PARTITIONS = 100
@@ -151,7 +151,7 @@ class Report:
         return rows
 
 
-def _documents(state: PartitionState) -> dict[str, int]:
+def _documents(state: PartitionCounts) -> dict[str, int]:
     return {
         "documents": state.live + state.skipped + state.failed,
         "documents_skipped": state.skipped,
@@ -160,7 +160,7 @@ def _documents(state: PartitionState) -> dict[str, int]:
     }
 
 
-class Place(NamedTuple):
+class StageLocation(NamedTuple):
     """Where a stage's rows are."""
 
     table: str
@@ -168,18 +168,18 @@ class Place(NamedTuple):
     uri: str
 
 
-def place_of(stores: Stores, stage: str) -> Place:
+def place_of(stores: Stores, stage: str) -> StageLocation:
     """Return where the rows of a stage are, without credentials."""
     if stage == "indexed":
         collection = active_target(stores).collection
-        return Place("", f"{_public(stores.settings.qdrant_address)}/collections/{collection.name}")
+        return StageLocation("", f"{_public(stores.settings.qdrant_address)}/collections/{collection.name}")
     name = stage
     if stage == "raw":
         name = raw_table(stores.source)
     elif stage == "embedded":
         collection = active_target(stores).collection
         name = embedded_table(collection.model, collection.dimensions)
-    return Place(name, f"{_public(stores.settings.lake_address)}/tables/{name}")
+    return StageLocation(name, f"{_public(stores.settings.lake_address)}/tables/{name}")
 
 
 def _public(url: str) -> str:

@@ -73,7 +73,7 @@ def _list(found: dict[str, list[Asked]]) -> None:
 ANSWERABLE = ("documents'", "paraphrased")
 
 
-def _questions() -> dict[str, list[sample.Question]]:
+def _questions() -> dict[str, list[sample.SampleQuestion]]:
     own = [*sample.questions(), *sample.questions(more=True)]
     unanswerable = sample.unanswerable()
     return {
@@ -98,7 +98,7 @@ async def ask(settings: Settings) -> dict[str, list[Asked]]:
         await services.close()
 
 
-async def _ask(services: Services, person: sample.Person, one: sample.Question) -> Asked:
+async def _ask(services: Services, person: sample.SampleReader, one: sample.SampleQuestion) -> Asked:
     groups = {f"group:{name}" for name in person.groups}
     principals = frozenset({person.email, f"domain:{person.email.partition('@')[2]}", "public", *groups})
     access = Access(email=person.email, principals=principals)

@@ -31,7 +31,7 @@ from resources.core.domain import STAGES, SourceName
 from resources.logging import configure
 from resources.servers.processes import free_port
 from resources.settings import Settings, load
-from resources.sources.drive.simulator import Drive, DriveApp
+from resources.sources.drive.simulator import DriveApp, SimulatedDrive
 from resources.sources.simulation import serve
 from resources.sources.slack.simulator import SlackApp, Workspace
 from resources.sources.slack.simulator.rates import PER_MINUTE
@@ -131,7 +131,7 @@ def _drive(files: int, figures: dict[str, Any]) -> None:
     def text() -> str:
         return " ".join(spell.choices(vocabulary, k=WORDS)) + ".\n"
 
-    drive = Drive()
+    drive = SimulatedDrive()
     shared = drive.shared_drive("Team", {"group:team@acme.example": "reader"})
     folders = [drive.folder(f"Folder {n}", drive.my_drive if n % 2 else shared) for n in range(FOLDERS)]
     ids = [drive.file(f"file-{n}.txt", folders[n % FOLDERS], text()) for n in range(files)]
@@ -150,7 +150,7 @@ def _drive(files: int, figures: dict[str, Any]) -> None:
 def _company(users: int, folder: Path, figures: dict[str, Any]) -> None:
     """Sync everybody's My Drive by delegation, then nothing, then one changed file, then the drive of somebody who left."""
     spell, vocabulary = random.Random(SEED), _vocabulary()
-    drive = Drive(account="admin@acme.example")
+    drive = SimulatedDrive(account="admin@acme.example")
     drive.user(drive.account)
     people = [f"user{number}@acme.example" for number in range(users)]
     for email in people:

@@ -26,7 +26,7 @@ from resources.syncing import SyncJob, open_sync
 log = structlog.get_logger("bindings")
 
 
-class Stage(StrEnum):
+class PipelineStage(StrEnum):
     """The stages, for Dagster's configuration, which has no literals."""
 
     raw = "raw"
@@ -49,7 +49,7 @@ class Syncs(dg.ConfigurableResource["Syncs"]):
         description="Process only these documents, by source ID or document ID, as they were last fetched: retry those that could "
         "not be read, and rewrite their index entries. The source is not asked. Empty: all.",
     )
-    stages: list[Stage] = Field(
+    stages: list[PipelineStage] = Field(
         default=[], description="Run only these stages; the others report what there is. Empty: all that are selected."
     )
     _stack: ExitStack = PrivateAttr(default_factory=ExitStack)

@@ -19,7 +19,7 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from resources.servers.shared import Shared
-from resources.servers.tally import Tally
+from resources.servers.tally import SharedTally
 
 log = logging.getLogger("connections")
 
@@ -140,7 +140,7 @@ class Connections:
     def __init__(self, bounds: Bounds, shared: Shared) -> None:
         self.bounds = bounds
         self.open: set[BoundedProtocol] = set()
-        self._counts = Tally(shared, "connections", bounds.connections + 1)
+        self._counts = SharedTally(shared, "connections", bounds.connections + 1)
         self._origins = Origins(bounds.trusted)
         self._refused: Counter[str] = Counter()
         self._reported = 0.0

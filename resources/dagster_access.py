@@ -27,7 +27,7 @@ SESSION_SECONDS = 12 * 3600
 _LINK, _SESSION = "dagster-link", "dagster-session"
 
 
-class Secrets(NamedTuple):
+class DagsterSecrets(NamedTuple):
     """The secrets that give access to the webserver."""
 
     admin: str
@@ -55,12 +55,14 @@ class Grant(NamedTuple):
     person: Person | None = None
 
 
-def secrets_of(settings: Settings) -> Secrets:
+def secrets_of(settings: Settings) -> DagsterSecrets:
     """Return the secrets of the webserver: the setting DAGSTER_SECRET for administrators, otherwise those stored in HOME."""
     keys.ensure(settings)
     kept = keys.load(settings)
     given = settings.dagster_secret
-    return Secrets(given.get_secret_value() if given is not None else kept.dagster_secret, kept.dagster_read_secret)
+    return DagsterSecrets(
+        given.get_secret_value() if given is not None else kept.dagster_secret, kept.dagster_read_secret
+    )
 
 
 def headers(settings: Settings) -> dict[str, str]:
@@ -78,7 +80,7 @@ def link(settings: Settings, role: Role = "admin", path: str = "/") -> str:
     return _with_token(address, _sign(secrets_of(settings), _LINK, Grant(role), LINK_SECONDS))
 
 
-def link_of(own: Secrets, grant: Grant, address: str) -> str:
+def link_of(own: DagsterSecrets, grant: Grant, address: str) -> str:
     """Return a URL that opens Dagster at `address` for the person of a grant, once and within a minute."""
     return _with_token(address, _sign(own, _LINK, grant, PERSON_LINK_SECONDS))
 
@@ -91,21 +93,21 @@ def browser_address(settings: Settings) -> str | None:
     return settings.dagster_address if local and settings.dagster_url is None else None
 
 
-def session(own: Secrets, grant: Grant) -> str:
+def session(own: DagsterSecrets, grant: Grant) -> str:
     """Return the session cookie for a browser that opened a link."""
     return _sign(own, _SESSION, grant, SESSION_SECONDS)
 
 
-def grant_of_session(own: Secrets, cookie: str) -> Grant | None:
+def grant_of_session(own: DagsterSecrets, cookie: str) -> Grant | None:
     """Return what a session cookie gives; None if it is expired or not ours."""
     claims = _verified(own, _SESSION, cookie)
     return _grant(claims) if claims else None
 
 
-class Links:
+class OneTimeLinks:
     """The links that this webserver process has accepted: each works once. They are not remembered across restarts."""
 
-    def __init__(self, own: Secrets) -> None:
+    def __init__(self, own: DagsterSecrets) -> None:
         self._secrets = own
         self._started = time.time()
         self._used: dict[str, float] = {}
@@ -132,7 +134,7 @@ def _with_token(address: str, token: str) -> str:
     return f"{address}{'&' if '?' in address else '?'}{urlencode({'token': token})}"
 
 
-def _sign(own: Secrets, audience: str, grant: Grant, seconds: int) -> str:
+def _sign(own: DagsterSecrets, audience: str, grant: Grant, seconds: int) -> str:
     now = time.time()
     claims: dict[str, Any] = {"aud": audience, "role": grant.role, "jti": secrets.token_urlsafe(12)}
     claims |= {"iat": now, "exp": int(now) + seconds}
@@ -141,7 +143,7 @@ def _sign(own: Secrets, audience: str, grant: Grant, seconds: int) -> str:
     return jwt.encode(claims, own.admin, ALGORITHM)
 
 
-def _verified(own: Secrets, audience: str, token: str) -> dict[str, Any] | None:
+def _verified(own: DagsterSecrets, audience: str, token: str) -> dict[str, Any] | None:
     try:
         claims = jwt.decode(
             token, own.admin, [ALGORITHM], audience=audience, options={"require": ["exp", "iat", "aud", "jti"]}

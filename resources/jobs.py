@@ -17,7 +17,7 @@ from resources.settings import Settings
 from resources.sources import names
 from resources.stores.clients import Stores
 from resources.stores.postgres import Connection, connect, session
-from sql.rows import Running, Started
+from sql.rows import RunningJob, Started
 from sql.sync import Jobs
 
 LAUNCH_SECONDS = 120
@@ -47,7 +47,7 @@ def _is_held(connection: Connection, key: str) -> bool:
     return True
 
 
-def _is_lost(connection: Connection, running: Running) -> bool:
+def _is_lost(connection: Connection, running: RunningJob) -> bool:
     """Return True if no process will claim a job that is still unclaimed."""
     if running.age > LAUNCH_SECONDS:
         return True
@@ -59,7 +59,7 @@ def _is_lost(connection: Connection, running: Running) -> bool:
         return True
 
 
-def close_lost(connection: Connection, running: Running) -> bool:
+def close_lost(connection: Connection, running: RunningJob) -> bool:
     """Close a running job that no process works on, and return True if it was one. Call it while the source's lock is free or ours."""
     died = running.claimed_at is not None
     if not died and not _is_lost(connection, running):

@@ -10,7 +10,7 @@ SHORTEST = 5.0
 """Seconds before a rate is shown; the first documents say little."""
 
 
-class Progress(Protocol):
+class SyncProgress(Protocol):
     """A row of a running sync."""
 
     @property
@@ -25,7 +25,7 @@ class Progress(Protocol):
     def seconds(self) -> float: ...
 
 
-def progress(row: Progress) -> str:
+def progress(row: SyncProgress) -> str:
     """Return how far a running sync is, such as `120 of 500 documents, 900 passages, 12 documents/s, 32 s left`."""
     if not row.documents:
         return {None: "waiting for a worker", "raw": "reading the source"}.get(row.stage, "nothing to index so far")

@@ -32,7 +32,7 @@ log = structlog.get_logger("sync")
 
 
 @dataclass(slots=True)
-class Counts:
+class SyncCounts:
     """Documents that a sync updated, skipped, deleted or failed on, and the chunks it embedded."""
 
     synced: int = 0
@@ -91,7 +91,7 @@ class SyncJob:
     full: bool = False
     documents: list[str] | None = None
     """Ids of the only documents to process, without asking the source; None: all."""
-    counts: Counts = field(default_factory=Counts)
+    counts: SyncCounts = field(default_factory=SyncCounts)
     planned: set[str] = field(default_factory=set[str])
     """Stages that this sync is supposed to complete; one that ends before one of them has failed."""
     results: dict[str, StageResult] = field(default_factory=dict[str, StageResult])

@@ -7,7 +7,7 @@ import msgspec
 
 from resources.core import permissions
 from serving.schemas import Moment
-from sql.web_rows import Said
+from sql.web_rows import DirectoryEntry
 
 
 class PrincipalOrigin(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +42,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 
 def identity(
     email: str,
-    said: Iterable[Said],
+    said: Iterable[DirectoryEntry],
     *,
     now: datetime,
     max_age: timedelta,

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from resources.servers.shared import Shared
-from serving.metrics_sum import Collected, Family, Sample, Sums, figures, summed
+from serving.metrics_sum import Collected, MetricFamily, Sample, Sums, figures, summed
 from sql.web_rows import Figure
 
 LATENCY_BUCKETS_MS = (2, 5, 10, 15, 20, 25, 35, 50, 75, 100, 150, 200, 300, 500, 1000, 2500, 10_000)
@@ -65,7 +65,7 @@ class Metrics:
         if self._sums is not None:
             self._sums.publish(figures(self.registry, self._searched_at))
 
-    def families(self) -> list[Family]:
+    def families(self) -> list[MetricFamily]:
         """Return the app's own figures, summed over all processes."""
         if self._sums is None:
             return figures(self.registry, self._searched_at).families
@@ -83,14 +83,14 @@ class Metrics:
         return generate_latest(own) + generate_latest(scraped)
 
 
-def _with_hit_rate(families: list[Family]) -> list[Family]:
+def _with_hit_rate(families: list[MetricFamily]) -> list[MetricFamily]:
     """Return the families with the hit rate of all processes, which is no sum."""
     searches = [one for family in families if family.name == SEARCHES for one in family.samples]
     counts = [one for one in searches if one.name == f"{SEARCHES}_total"]
     cached = sum(one.value for one in counts if ("cached", "true") in one.labels)
     rate = cached / (sum(one.value for one in counts) or 1.0)
     return [
-        Family(one.name, one.text, one.kind, [Sample(HIT_RATE, (), rate)]) if one.name == HIT_RATE else one
+        MetricFamily(one.name, one.text, one.kind, [Sample(HIT_RATE, (), rate)]) if one.name == HIT_RATE else one
         for one in families
     ]
 

@@ -30,7 +30,7 @@ class Sample(msgspec.Struct, frozen=True, array_like=True):
     value: float
 
 
-class Family(msgspec.Struct, frozen=True, array_like=True):
+class MetricFamily(msgspec.Struct, frozen=True, array_like=True):
     name: str
     text: str
     kind: str
@@ -40,7 +40,7 @@ class Family(msgspec.Struct, frozen=True, array_like=True):
 class Figures(msgspec.Struct, frozen=True, array_like=True):
     """The figures of one process; `searched_at` is the time of its latest search."""
 
-    families: list[Family] = []
+    families: list[MetricFamily] = []
     searched_at: float = 0.0
 
 
@@ -51,7 +51,7 @@ _decoder = msgspec.msgpack.Decoder(Figures)
 def figures(registry: CollectorRegistry, searched_at: float) -> Figures:
     """Return what a registry holds now."""
     families = [
-        Family(
+        MetricFamily(
             metric.name,
             metric.documentation,
             metric.type,
@@ -62,12 +62,12 @@ def figures(registry: CollectorRegistry, searched_at: float) -> Figures:
     return Figures(families, searched_at)
 
 
-def summed(parts: Sequence[Figures], latest: str) -> list[Family]:
+def summed(parts: Sequence[Figures], latest: str) -> list[MetricFamily]:
     """Return the sums by family and labels. `latest` is a gauge that is not summed: that of the latest search is taken.
 
     A `_created` time is the earliest.
     """
-    found: dict[str, tuple[Family, dict[tuple[str, Labels], float]]] = {}
+    found: dict[str, tuple[MetricFamily, dict[tuple[str, Labels], float]]] = {}
     for part in sorted(parts, key=lambda one: one.searched_at):
         for family in part.families:
             _, sums = found.setdefault(family.name, (family, {}))
@@ -81,7 +81,7 @@ def summed(parts: Sequence[Figures], latest: str) -> list[Family]:
                 else:
                     sums[key] = before + sample.value
     return [
-        Family(family.name, family.text, family.kind, [Sample(*key, value) for key, value in sums.items()])
+        MetricFamily(family.name, family.text, family.kind, [Sample(*key, value) for key, value in sums.items()])
         for family, sums in found.values()
     ]
 
@@ -130,7 +130,7 @@ class Sums:
 class Collected:
     """Families in the form that Prometheus's client renders."""
 
-    def __init__(self, families: Iterable[Family]) -> None:
+    def __init__(self, families: Iterable[MetricFamily]) -> None:
         self._families = families
 
     def collect(self) -> Iterable[Metric]:

@@ -37,7 +37,7 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
     moment: datetime | None = None
 
 
-class Page(msgspec.Struct, frozen=True, kw_only=True):
+class PageKeys(msgspec.Struct, frozen=True, kw_only=True):
     """Keys to look a book's page up by: ids (`own_id` as in `Reference`), URLs, and paths within a root, most likely first."""
 
     doc_ids: list[str]
@@ -70,12 +70,12 @@ def reference(text: str) -> Reference:
     return Reference(urls=urls)
 
 
-def page(text: str, roots: Sequence[FileRoot]) -> Page:
+def page(text: str, roots: Sequence[FileRoot]) -> PageKeys:
     """Parse the name that a reader's browser gives a page of a book: a URL, the path of one, or a file path."""
     text = text.strip().replace("\0", "")
     if text.lower().startswith(("http://", "https://")):
         found = reference(text)
-        return Page(doc_ids=list(found.doc_ids), own_id=found.own_id, urls=list(found.urls), paths=[])
+        return PageKeys(doc_ids=list(found.doc_ids), own_id=found.own_id, urls=list(found.urls), paths=[])
     urls: list[str] = []
     for root in roots if text.startswith("/") else ():
         if root.base_url is not None:
@@ -84,7 +84,7 @@ def page(text: str, roots: Sequence[FileRoot]) -> Page:
     path = unquote(urldefrag(text).url).removeprefix("./").strip("/")
     stems = [path] + ([path.removeprefix("docs/")] if path.startswith("docs/") else [])
     paths = [stem + ending for stem in stems for ending in _PAGE_ENDINGS if stem]
-    return Page(doc_ids=list(_ids(text)), own_id=_own_id(text), urls=urls, paths=paths)
+    return PageKeys(doc_ids=list(_ids(text)), own_id=_own_id(text), urls=urls, paths=paths)
 
 
 def _ids(text: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import msgspec
 from resources.core.domain import STAGES, State
 from serving.references import Reference
 from serving.retrieval.passage import Passage
-from sql.web_rows import Entry, Shares
+from sql.web_rows import RegistryEntry, Shares
 
 RANKS = 50
 """Number of top documents in which a rank is looked for."""
@@ -77,7 +77,7 @@ def rank_of(doc_id: str | None, passages: Sequence[Passage]) -> int | None:
 
 
 def trace(
-    row: Entry | None,
+    row: RegistryEntry | None,
     *,
     points: int | None,
     asked: bool,
@@ -116,7 +116,7 @@ def trace(
 
 
 def _reason(
-    row: Entry,
+    row: RegistryEntry,
     state: State | None,
     stages: Stages,
     *,

@@ -7,7 +7,7 @@ from datetime import datetime
 import msgspec
 
 from sql.family import Family
-from sql.web_rows import Entry, Shares
+from sql.web_rows import RegistryEntry, Shares
 
 
 class ApiKey(msgspec.Struct, frozen=True):
@@ -94,7 +94,7 @@ class SourceSummary(msgspec.Struct, frozen=True):
     chunks: int
 
 
-class LeftOut(msgspec.Struct, frozen=True):
+class UnindexedDocument(msgspec.Struct, frozen=True):
     """A document that was seen but not indexed."""
 
     source_id: str
@@ -122,11 +122,11 @@ class Commands(Family, path="cli"):
         moment: datetime | None,
         principals: list[str],
         fresh_since: datetime,
-    ) -> Entry | None: ...
+    ) -> RegistryEntry | None: ...
 
 
 class Demo(Family, path="demo/summary.sql"):
     """Content of the index from the sample company."""
 
     def totals(self, *, roots: list[str], sources: list[str]) -> list[SourceSummary]: ...
-    def left_out(self, *, roots: list[str], sources: list[str]) -> list[LeftOut]: ...
+    def left_out(self, *, roots: list[str], sources: list[str]) -> list[UnindexedDocument]: ...

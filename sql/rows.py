@@ -96,7 +96,7 @@ class Started(msgspec.Struct, frozen=True):
     started_at: datetime
 
 
-class Running(msgspec.Struct, frozen=True):
+class RunningJob(msgspec.Struct, frozen=True):
     """The running job of a source, and its age in seconds."""
 
     job_id: str
@@ -127,7 +127,7 @@ class JobError(msgspec.Struct, frozen=True):
     outcome: str
 
 
-class Fetched(msgspec.Struct, frozen=True):
+class FetchedContent(msgspec.Struct, frozen=True):
     """A content that was fetched for a batch which was interrupted."""
 
     source_id: str
@@ -144,14 +144,14 @@ class Approved(msgspec.Struct, frozen=True):
     source_time: datetime | None
 
 
-class Entry(msgspec.Struct, frozen=True):
+class MemoryEntry(msgspec.Struct, frozen=True):
     """A key of a source's memory."""
 
     key: str
     value: Any
 
 
-class PartitionState(msgspec.Struct, frozen=True):
+class PartitionCounts(msgspec.Struct, frozen=True):
     """A partition with its documents by state and what the active collection has of them."""
 
     partition: str
@@ -192,7 +192,7 @@ class Removable(msgspec.Struct, frozen=True):
     chunk_count: int
 
 
-class Passage(msgspec.Struct, frozen=True):
+class OutdatedPassage(msgspec.Struct, frozen=True):
     """A passage whose keyword vector is out of date."""
 
     chunk_id: str
@@ -202,14 +202,14 @@ class Passage(msgspec.Struct, frozen=True):
     language: str | None
 
 
-class Totals(msgspec.Struct, frozen=True):
+class IndexTotals(msgspec.Struct, frozen=True):
     """Documents and passages of a source."""
 
     documents: int
     chunks: int
 
 
-class Checked(msgspec.Struct, frozen=True):
+class CheckedPartition(msgspec.Struct, frozen=True):
     """A partition, and when its permissions were last checked."""
 
     partition: str
@@ -223,7 +223,7 @@ class HeldCheck(msgspec.Struct, frozen=True):
     held_at: datetime
 
 
-class Collection(msgspec.Struct, frozen=True):
+class CollectionRow(msgspec.Struct, frozen=True):
     """A collection of the vector index, with its model."""
 
     name: str

@@ -11,7 +11,7 @@ import msgspec
 from sql.family import Family, Json
 
 
-class App(msgspec.Struct, frozen=True):
+class ConnectedApp(msgspec.Struct, frozen=True):
     """The bot that reads a source, and its app."""
 
     bot_id: str | None
@@ -32,7 +32,7 @@ class WaitingEvent(msgspec.Struct, frozen=True):
     partition: str | None
 
 
-class Channel(msgspec.Struct, frozen=True):
+class NotificationChannel(msgspec.Struct, frozen=True):
     """A notification channel. Without `expires_at` it was not created (yet); `error` says why."""
 
     channel_id: str
@@ -114,7 +114,7 @@ class TakenDown(msgspec.Struct, frozen=True):
     owner: str
 
 
-class Recorded(msgspec.Struct, frozen=True):
+class RecordedUpload(msgspec.Struct, frozen=True):
     """The outcome of recording an upload."""
 
     created: bool
@@ -154,7 +154,7 @@ class Events(Family, path="events/events.sql"):
     """Events of sources, from their arrival to the sync that has processed them."""
 
     def teams(self) -> list[str]: ...
-    def app(self, *, source: str) -> App | None: ...
+    def app(self, *, source: str) -> ConnectedApp | None: ...
     def save_app(self, *, source: str, bot_id: str, app_id: str | None) -> int: ...
     def receive(self, *, event_id: str, source: str, partition: str | None, kind: str, urgent: bool) -> str | None: ...
     def known_partition(self, *, source: str, partition: str | None) -> list[str]: ...
@@ -186,7 +186,7 @@ class Events(Family, path="events/events.sql"):
 class Channels(Family, path="events/channels.sql"):
     """Notification channels over which sources announce changes."""
 
-    def channels(self, *, source: str) -> list[Channel]: ...
+    def channels(self, *, source: str) -> list[NotificationChannel]: ...
     def add_channel(
         self,
         *,
@@ -207,7 +207,7 @@ class Channels(Family, path="events/channels.sql"):
     def changed(self, *, event_id: str, source: str, partitions: list[str]) -> list[str]: ...
 
 
-class Uploads(Family, path="uploads/uploads.sql"):
+class UploadChanges(Family, path="uploads/uploads.sql"):
     """Uploads that users add, change or remove."""
 
     def lock_changes(self, *, key: int) -> None: ...
@@ -232,7 +232,7 @@ class Uploads(Family, path="uploads/uploads.sql"):
         origin: str | None,
         origin_via: list[str],
         origin_readers: list[str],
-    ) -> Recorded | None: ...
+    ) -> RecordedUpload | None: ...
     def put_ingest_job(self, *, job_id: str, doc_id: str, owner: str, change: int) -> int: ...
     def pushed(self, *, doc_id: str) -> PushedState | None: ...
     def withdraw(self, *, source: str, partition: str) -> int: ...
@@ -251,7 +251,7 @@ class Uploads(Family, path="uploads/uploads.sql"):
     def usage(self, *, owner: str, source_id: str) -> Usage: ...
 
 
-class Credentials(Family, path="credentials/credentials.sql"):
+class StoredCredentials(Family, path="credentials/credentials.sql"):
     """Provider tokens that users granted for a source, already encrypted."""
 
     def put_credential(

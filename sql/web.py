@@ -15,19 +15,19 @@ from sql.web_rows import (
     ChunkText,
     Colleague,
     CollectionPage,
+    DirectoryEntry,
     Document,
     DocumentPage,
-    Entry,
     Figure,
     FirstSyncRow,
+    FullTextMatch,
     IngestState,
-    Match,
     Memberships,
     NotifiedChannel,
     Original,
     PartitionTotals,
     ReadableName,
-    Said,
+    RegistryEntry,
     SectionStart,
     SharedAnswer,
     Shares,
@@ -164,8 +164,8 @@ class WebReads(AsyncFamily, path="serving"):
         include_archived: bool,
         left_out_chunks: list[str],
         left_out_partitions: list[str],
-    ) -> list[Match]: ...
-    async def identity(self, *, email: str) -> list[Said]: ...
+    ) -> list[FullTextMatch]: ...
+    async def identity(self, *, email: str) -> list[DirectoryEntry]: ...
     async def ingest_job(self, *, job_id: str, email: str) -> IngestState | None: ...
     async def neighbours(
         self,
@@ -213,7 +213,7 @@ class WebReads(AsyncFamily, path="serving"):
         moment: datetime | None,
         principals: list[str],
         fresh_since: datetime,
-    ) -> Entry | None: ...
+    ) -> RegistryEntry | None: ...
 
 
 class WebQueue(QueuedFamily, path="serving"):
@@ -279,5 +279,5 @@ class WebSession(Family, path="serving"):
         event_key: str,
     ) -> int: ...
     def directory(self, *, email: str, fresh_since: datetime, token_id: str | None) -> Memberships: ...
-    def identity(self, *, email: str) -> list[Said]: ...
+    def identity(self, *, email: str) -> list[DirectoryEntry]: ...
     def source_resume(self, *, source: str) -> int: ...

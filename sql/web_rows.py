@@ -111,7 +111,7 @@ class Shares(msgspec.Struct, frozen=True):
     permissions: list[str]
 
 
-class Said(msgspec.Struct, frozen=True):
+class DirectoryEntry(msgspec.Struct, frozen=True):
     """What a source says of a person: a membership, or with no principal whether the account is active."""
 
     source: str
@@ -202,7 +202,7 @@ class ChunkPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChunkText(ChunkPlace, frozen=True, kw_only=True):
-    """A chunk's text and position, and its places (`resources.core.domain.Place`) if it has several."""
+    """A chunk's text and position, and its places (`resources.core.domain.TextLocation`) if it has several."""
 
     chunk_text: str
     places: list[dict[str, Any]]
@@ -215,7 +215,7 @@ class SectionStart(msgspec.Struct, frozen=True):
     section_path: list[str]
 
 
-class Match(msgspec.Struct, frozen=True):
+class FullTextMatch(msgspec.Struct, frozen=True):
     """A chunk that full-text search found."""
 
     chunk_id: str
@@ -359,7 +359,7 @@ class Figure(msgspec.Struct, frozen=True):
     value: float
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class RegistryEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A document's registry entry, for `why`."""
 
     doc_id: str

@@ -18,7 +18,7 @@ from resources.core.naming import keyword_text, name_words, names_of
 from resources.stores import qdrant
 from resources.stores.clients import Stores
 from resources.syncing import SyncJob
-from sql.rows import Passage
+from sql.rows import OutdatedPassage
 
 
 def refresh_keyword_vectors(job: SyncJob, active: Target) -> int:
@@ -52,7 +52,7 @@ def _refresh(
     name: str,
     average: float,
     documents: Sequence[Mapping[str, Any]],
-    passages: Sequence[Passage],
+    passages: Sequence[OutdatedPassage],
 ) -> dict[str, list[Any]]:
     """Recompute the keyword vectors of passages in Qdrant and return the values for Postgres: chunk ids, name words, sketches."""
     names = {row["doc_id"]: names_of(row) for row in documents}

@@ -23,7 +23,7 @@ from resources.settings import Settings
 from resources.stores import qdrant
 from resources.stores.clients import Stores
 from resources.syncing import SyncJob
-from sql.rows import Collection, Pending
+from sql.rows import CollectionRow, Pending
 
 log = structlog.get_logger("index")
 
@@ -73,7 +73,7 @@ def profiles_for(settings: Settings, window: int) -> dict[str, Profile]:
     return found
 
 
-def target(settings: Settings, row: Collection, *, active: bool) -> Target:
+def target(settings: Settings, row: CollectionRow, *, active: bool) -> Target:
     """Return the target of a row of `index_collections`. Raises `ConfigurationError` if its model is not available."""
     fields = msgspec.structs.asdict(row)
     chosen = recorded(fields) or choice(settings)

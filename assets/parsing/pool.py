@@ -20,7 +20,16 @@ from types import TracebackType
 import msgspec
 import structlog
 
-from assets.parsing.process import BATCH_BYTES, BATCH_JOBS, COMMAND, READ_BYTES, Held, ParserProcess, Queue, job_bytes
+from assets.parsing.process import (
+    BATCH_BYTES,
+    BATCH_JOBS,
+    COMMAND,
+    READ_BYTES,
+    AssignedJob,
+    ParserProcess,
+    Queue,
+    job_bytes,
+)
 from assets.parsing.worker import FRAME, START_SECONDS, WALL_FACTOR, ParseJob, ParseOutcome, WorkerReport
 from resources.core.errors import AbortSyncError
 
@@ -136,14 +145,14 @@ class ParserPool:
             return self._start()
         return min((worker for worker in self._workers if worker.serves(queue)), key=lambda worker: len(worker.jobs))
 
-    def _batch(self, queue: Queue, most: int) -> list[Held]:
-        batch: list[Held] = []
+    def _batch(self, queue: Queue, most: int) -> list[AssignedJob]:
+        batch: list[AssignedJob] = []
         size = 0
         while len(batch) < most and size < BATCH_BYTES:
             job = queue.next()
             if job is None:
                 break
-            batch.append(Held(job, job_bytes(job), queue))
+            batch.append(AssignedJob(job, job_bytes(job), queue))
             size += batch[-1].size
         return batch
 
@@ -153,7 +162,7 @@ class ParserPool:
         self._selector.register(worker.reads, selectors.EVENT_READ, worker)
         return worker
 
-    def _send(self, worker: ParserProcess, batch: list[Held]) -> None:
+    def _send(self, worker: ParserProcess, batch: list[AssignedJob]) -> None:
         if not worker.unsent and worker.file is None and not worker.outgoing:
             self._selector.register(worker.writes, selectors.EVENT_WRITE, worker)
         worker.unsent.extend(batch)

@@ -54,7 +54,7 @@ class Queue:
         return not self.more and not self.again
 
 
-class Held(NamedTuple):
+class AssignedJob(NamedTuple):
     job: ParseJob
     size: int
     queue: Queue
@@ -80,8 +80,8 @@ class ParserProcess:
             os.set_blocking(descriptor, False)
             if hasattr(fcntl, "F_SETPIPE_SZ"):
                 _enlarge(descriptor)
-        self.jobs: deque[Held] = deque()
-        self.unsent: deque[Held] = deque()
+        self.jobs: deque[AssignedJob] = deque()
+        self.unsent: deque[AssignedJob] = deque()
         self.file: BinaryIO | None = None
         """The file that is being sent."""
         self.unread: dict[str, str] = {}

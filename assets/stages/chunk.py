@@ -15,7 +15,7 @@ import msgspec
 from assets.stages.measure import Measure
 from assets.stages.profiles import CHUNKING_VERSION, Profile
 from assets.stages.units import Splitter, Unit
-from resources.core.domain import Block, Chunk, ParsedDocument, Place, text_hash
+from resources.core.domain import Block, Chunk, ParsedDocument, TextLocation, text_hash
 from resources.core.ports import Tokenizer
 
 __all__ = ["CHUNKING_VERSION", "chunk"]
@@ -197,16 +197,18 @@ class _ChunkBuilder:
             places=self._places(units, body),
         )
 
-    def _places(self, units: list[Unit], body: int) -> tuple[Place, ...]:
+    def _places(self, units: list[Unit], body: int) -> tuple[TextLocation, ...]:
         """Return where the page or section changes; the headings before `body` count with the content below them."""
-        places: list[Place] = []
+        places: list[TextLocation] = []
         block = -1
         for number, unit in enumerate(units):
             if unit.block == block:
                 continue
             block, at = unit.block, units[max(number, body)].block
             page = self._document.blocks[block].page
-            place = Place(start_char=unit.start, page=page, anchor=self._anchors[at], section_path=self._path(at))
+            place = TextLocation(
+                start_char=unit.start, page=page, anchor=self._anchors[at], section_path=self._path(at)
+            )
             if not places or msgspec.structs.replace(places[-1], start_char=unit.start) != place:
                 places.append(place)
         return tuple(places) if len(places) > 1 else ()

@@ -37,7 +37,7 @@ log = structlog.get_logger("erase")
 _json = msgspec.json.Encoder()
 
 
-class Check(msgspec.Struct):
+class StoreCheck(msgspec.Struct):
     """The check of one store: when (None: not checked) and with what result."""
 
     checked_at: datetime | None
@@ -55,7 +55,7 @@ class ErasureReport(msgspec.Struct):
     """Rows that lost their texts, by table."""
     shared: int = 0
     """Contents that are kept because another document has the same."""
-    stores: dict[str, Check] = {}
+    stores: dict[str, StoreCheck] = {}
 
 
 def erase(
@@ -125,13 +125,13 @@ def _erase_rows(
         scrub(stores.lake, name)
     now = datetime.now(UTC)
     report.stores = {
-        "blobs": Check(now, _said(len(kept_blobs), "contents") + _shared(found.shared)),
-        **{f"lake.{name}": Check(now, _said(rows, "rows")) for name, rows in sorted(remaining.items())},
+        "blobs": StoreCheck(now, _said(len(kept_blobs), "contents") + _shared(found.shared)),
+        **{f"lake.{name}": StoreCheck(now, _said(rows, "rows")) for name, rows in sorted(remaining.items())},
         **{
-            f"postgres.{table}": Check(now, f"{rows} rows {'dropped' if table in _DROPPED else 'redacted'}")
+            f"postgres.{table}": StoreCheck(now, f"{rows} rows {'dropped' if table in _DROPPED else 'redacted'}")
             for table, rows in report.redacted.items()
         },
-        "postgres.documents": Check(now, "dropped"),
+        "postgres.documents": StoreCheck(now, "dropped"),
     }
     with stores.connection.transaction():
         forget(stores.connection, found.documents, cutoff, document)
@@ -160,7 +160,7 @@ def _rewrite_files(stores: Stores, report: ErasureReport, *, changed: bool, thor
         return
     notes = rewriting.rewrite(stores.settings, stores.connection, stores.qdrant)
     now = datetime.now(UTC)
-    checks = {store: Check(now if note.done else None, note.detail) for store, note in notes.items()}
+    checks = {store: StoreCheck(now if note.done else None, note.detail) for store, note in notes.items()}
     report.stores |= checks
     with stores.connection.transaction():
         erase_sql.note_files(stores.connection, stores=_json.encode(checks).decode())

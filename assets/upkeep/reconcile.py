@@ -74,7 +74,7 @@ class ReconcileReport(msgspec.Struct):
         return self.faults() <= self.repaired and not self.unlisted and self.error is None
 
 
-class _Found:
+class _Differences:
     """The differences of one source, before or after the repair."""
 
     def __init__(self, stores: Stores, *, repair: bool = False, deep: bool = False) -> None:
@@ -130,13 +130,13 @@ def reconcile(
             return _repair(job, listed, deep=deep)
     with hold(settings, source) as stores:
         listed.survey(_partitions(stores))
-        return _report(stores, listed, _Found(stores, deep=deep))
+        return _report(stores, listed, _Differences(stores, deep=deep))
 
 
 def _repair(job: SyncJob, listed: ListingRecord, *, deep: bool) -> ReconcileReport:
     """Repair from the registry first, then by a sync with a full listing, then count again."""
     stores = job.stores
-    before = _Found(stores, repair=True, deep=deep)
+    before = _Differences(stores, repair=True, deep=deep)
     if before.incomplete:
         upkeep.mark_for_rewrite(stores.connection, doc_ids=[document.doc_id for document in before.incomplete])
     for content in before.lake.gone:
@@ -147,7 +147,7 @@ def _repair(job: SyncJob, listed: ListingRecord, *, deep: bool) -> ReconcileRepo
     _remove_lake_orphans(stores, listed)
     report = _report(stores, listed, before)
     report.error = error
-    after = _Found(stores)
+    after = _Differences(stores)
     left = [
         len(before.lake.orphans.keys() & after.lake.orphans.keys()),
         len(before.lake.missing & after.lake.missing),
@@ -186,7 +186,7 @@ def _unclear(listed: ListingRecord, partition: str) -> bool:
     return partition in listed.unlisted or EVERYTHING in listed.unlisted
 
 
-def _report(stores: Stores, listed: ListingRecord, found: _Found) -> ReconcileReport:
+def _report(stores: Stores, listed: ListingRecord, found: _Differences) -> ReconcileReport:
     unshown, unknown = found.unshown(listed), found.unknown(listed)
     without_rows = {document.source_id for document in found.incomplete if document.rows}
     without_points = [document.source_id for document in found.incomplete if document.points]

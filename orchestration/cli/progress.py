@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from resources.progress import Progress, progress
+from resources.progress import SyncProgress, progress
 
 
-class Sync(Progress, Protocol):
+class Sync(SyncProgress, Protocol):
     """A row of a sync."""
 
     @property

@@ -20,9 +20,9 @@ Sample = Annotated[bool, Parameter(negative="--empty", help="Start with the samp
 
 def simulate_drive(*, port: Port = 8091, sample: Sample = True) -> int:
     from orchestration.demo.sample_sources import make_drive
-    from resources.sources.drive.simulator import Drive, DriveApp
+    from resources.sources.drive.simulator import DriveApp, SimulatedDrive
 
-    return _serve(DRIVE, DriveApp(make_drive() if sample else Drive()), port)
+    return _serve(DRIVE, DriveApp(make_drive() if sample else SimulatedDrive()), port)
 
 
 def simulate_slack(

@@ -23,14 +23,14 @@ from resources.sources import capabilities, configured, open_source
 from sql.commands import Commands
 
 if TYPE_CHECKING:
-    from sql.commands import Root as Known
+    from sql.commands import Root
 
 State = Literal["active", "not configured", "folder missing", "held", "no access"]
 UPLOADS = "*"
 """Stands for all upload days in the list."""
 
 
-class Root(msgspec.Struct, kw_only=True):
+class RootLine(msgspec.Struct, kw_only=True):
     """A line of `source list`. `root` is what --partition, `prune` and `source remove` take."""
 
     source: str
@@ -98,7 +98,7 @@ def source_remove(
     return 0
 
 
-def roots(settings: Settings) -> list[Root]:
+def roots(settings: Settings) -> list[RootLine]:
     """Return all roots, known or configured. Raises `NotRunningError` if the database is not responding."""
     with database(settings) as connection:
         known = Commands(connection).roots()
@@ -108,21 +108,24 @@ def roots(settings: Settings) -> list[Root]:
     ]
     unseen = given.keys() - {row.partition for row in known if row.source == SourceName.FILES}
     found += [
-        Root(source=SourceName.FILES, root=name, name=given[name].url, state=_of_folder(given[name])) for name in unseen
+        RootLine(source=SourceName.FILES, root=name, name=given[name].url, state=_of_folder(given[name]))
+        for name in unseen
     ]
     uploads = [row for row in known if capabilities(row.source).by_anyone]
     for source in sorted({row.source for row in uploads}):
         days = [row for row in uploads if row.source == source]
         last = max((row.last_sync_at for row in days if row.last_sync_at is not None), default=None)
         found.append(
-            Root(source=source, root=UPLOADS, name="", documents=sum(row.documents for row in days), last_sync_at=last)
+            RootLine(
+                source=source, root=UPLOADS, name="", documents=sum(row.documents for row in days), last_sync_at=last
+            )
         )
     return sorted(found, key=lambda one: (one.source, one.root))
 
 
-def _root(row: Known, settings: Settings, given: Mapping[str, FileRoot]) -> Root:
+def _root(row: Root, settings: Settings, given: Mapping[str, FileRoot]) -> RootLine:
     folder = given.get(row.partition) if row.source == SourceName.FILES else None
-    return Root(
+    return RootLine(
         source=row.source,
         root=row.partition,
         name=folder.url if folder is not None else row.title or "",
@@ -133,12 +136,12 @@ def _root(row: Known, settings: Settings, given: Mapping[str, FileRoot]) -> Root
     )
 
 
-def _is_empty(row: Known) -> bool:
+def _is_empty(row: Root) -> bool:
     """Return True for a pushed source without documents, of which only the record of deletions is left."""
     return row.source == SourceName.PUSH and not row.documents
 
 
-def _state(row: Known, settings: Settings, folder: FileRoot | None) -> State:
+def _state(row: Root, settings: Settings, folder: FileRoot | None) -> State:
     source = SourceName(row.source)
     if not configured(settings, source) or (source == SourceName.FILES and folder is None):
         return "not configured"
@@ -154,7 +157,7 @@ def _of_folder(root: FileRoot) -> State:
     return "folder missing" if missing else "active"
 
 
-def _named(settings: Settings, name: str) -> Root:
+def _named(settings: Settings, name: str) -> RootLine:
     """Return the root of this name, which must no longer be configured or be a pushed source. Raises `ConcordanceError`."""
     known = [one for one in roots(settings) if one.root != UPLOADS]
     found = [one for one in known if name in {one.root, one.name}]
@@ -174,14 +177,14 @@ def _named(settings: Settings, name: str) -> Root:
     return found[0]
 
 
-def _is_synced(settings: Settings, root: Root) -> bool:
+def _is_synced(settings: Settings, root: RootLine) -> bool:
     if root.source == SourceName.PUSH:  # removing it withdraws what was pushed
         return False
     source = open_source(settings, SourceName(root.source))
     return root.root not in {*source.retired([root.root]), *source.lost([root.root])}
 
 
-def _sample(settings: Settings) -> list[Root]:
+def _sample(settings: Settings) -> list[RootLine]:
     from orchestration.demo.removal import is_sample
 
     return [one for one in roots(settings) if is_sample(settings, SourceName(one.source), one.root)]
@@ -200,7 +203,7 @@ def _leave_sample() -> None:
     remove_questions(settings)
 
 
-def _remove(settings: Settings, chosen: Sequence[Root]) -> int:
+def _remove(settings: Settings, chosen: Sequence[RootLine]) -> int:
     from assets.upkeep.removal import remove
     from resources.dagster_partitions import delete_partitions
     from resources.logging import configure

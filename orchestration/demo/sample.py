@@ -18,20 +18,16 @@ from orchestration.supervision.run_state import read as read_state
 from resources.core.domain import SourceName, document_id
 from resources.core.errors import ConfigurationError
 from resources.keys import make_home
+from resources.sample_people import SamplePerson
 from resources.settings import FileRoot, Settings
 
 ROOTS_FILE = "sample-roots.json"
 VARIABLE = "CONCORDANCE_FILE_ROOTS"
 
 
-class Person(msgspec.Struct, frozen=True):
+class SampleReader(SamplePerson, frozen=True):
     """A member of the sample company, or an outsider. Patterns match source ids; `may_not_read` overrides `may_read`."""
 
-    id: str
-    name: str
-    role: str
-    email: str
-    groups: list[str]
     may_read: list[str]
     may_not_read: list[str]
 
@@ -49,7 +45,7 @@ class AnswerLocation(msgspec.Struct, frozen=True, omit_defaults=True):
     row: int | None = None
 
 
-class Question(msgspec.Struct, frozen=True):
+class SampleQuestion(msgspec.Struct, frozen=True):
     """A question, the document and phrase that answer it (None: no answer exists), and who may and may not see it."""
 
     question: str
@@ -80,35 +76,35 @@ TRIES = (
 """Printed by `up --sample`."""
 
 
-def people() -> dict[str, Person]:
-    return {person.id: person for person in msgspec.json.decode(read("people.json"), type=list[Person])}
+def people() -> dict[str, SampleReader]:
+    return {person.id: person for person in msgspec.json.decode(read("people.json"), type=list[SampleReader])}
 
 
-def questions(more: bool = False) -> list[Question]:
+def questions(more: bool = False) -> list[SampleQuestion]:
     """Return the twelve questions of the demonstration, or the larger set."""
-    return msgspec.json.decode(read("questions_more.json" if more else "questions.json"), type=list[Question])
+    return msgspec.json.decode(read("questions_more.json" if more else "questions.json"), type=list[SampleQuestion])
 
 
-def paraphrased() -> list[Question]:
+def paraphrased() -> list[SampleQuestion]:
     """Return questions that documents answer in other words, each with the people who may read the document."""
     everyone = people().values()
 
-    def question(row: dict[str, str]) -> Question:
+    def question(row: dict[str, str]) -> SampleQuestion:
         may = [one.id for one in everyone if one.reads(row["source_id"])]
-        return Question(row["question"], row["source_id"], AnswerLocation(), row["phrase"], may, [])
+        return SampleQuestion(row["question"], row["source_id"], AnswerLocation(), row["phrase"], may, [])
 
     return [question(row) for row in json.loads(read("questions_paraphrased.json"))]
 
 
-def unanswerable() -> list[Question]:
+def unanswerable() -> list[SampleQuestion]:
     """Return questions that no document answers."""
     rows = json.loads(read("questions_unanswerable.json"))
-    return [Question(row["question"], None, AnswerLocation(), None, [], [], near=row["near"]) for row in rows]
+    return [SampleQuestion(row["question"], None, AnswerLocation(), None, [], [], near=row["near"]) for row in rows]
 
 
-def questions_of_sources() -> list[Question]:
+def questions_of_sources() -> list[SampleQuestion]:
     """Return the questions about Drive and Slack; the demonstration asks the first few."""
-    return msgspec.json.decode(read("questions_sources.json"), type=list[Question])
+    return msgspec.json.decode(read("questions_sources.json"), type=list[SampleQuestion])
 
 
 def question_set(sources: Collection[SourceName]) -> Iterator[NewQuestion]:

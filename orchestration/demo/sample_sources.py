@@ -17,7 +17,7 @@ import msgspec
 from resources.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from resources.sources.drive.simulator import Drive
+    from resources.sources.drive.simulator import SimulatedDrive
     from resources.sources.slack.simulator import Workspace
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "sample_company"
@@ -143,11 +143,11 @@ def slack_manifest() -> SlackManifest:
     return msgspec.json.decode(read(SLACK_FILE), type=SlackManifest)
 
 
-def make_drive() -> Drive:
-    from resources.sources.drive.simulator import Drive
+def make_drive() -> SimulatedDrive:
+    from resources.sources.drive.simulator import SimulatedDrive
 
     clock = _Clock()
-    drive = Drive(drive_manifest().account, clock=clock)
+    drive = SimulatedDrive(drive_manifest().account, clock=clock)
     fill_drive(drive)
     clock.start()
     return drive
@@ -164,7 +164,7 @@ def make_workspace() -> Workspace:
     return workspace
 
 
-def fill_drive(drive: Drive) -> None:
+def fill_drive(drive: SimulatedDrive) -> None:
     """Add the company's folders, files and shortcuts to a Drive, and share them."""
     manifest = drive_manifest()
     for shared in manifest.shared_drives:
@@ -195,7 +195,7 @@ def fill_slack(workspace: Workspace) -> None:
             workspace.archive(channel.id)
 
 
-def _put(drive: Drive, entry: SampleItem) -> None:
+def _put(drive: SimulatedDrive, entry: SampleItem) -> None:
     parent = drive.my_drive if entry.parent == "my_drive" else entry.parent
     known: dict[str, Any] = {"id": entry.id, "created": entry.modified, "modified": entry.modified}
     if entry.type == "folder":

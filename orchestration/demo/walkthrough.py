@@ -27,7 +27,7 @@ from resources.core.errors import ConcordanceError, ConfigurationError
 from resources.settings import Settings
 from resources.sources import label
 from resources.stores.postgres import connect
-from sql.commands import Demo, LeftOut
+from sql.commands import Demo, UnindexedDocument
 
 USERS = ("helen", "ines")
 """The chief executive and an engineer: each may read documents that the other may not."""
@@ -43,7 +43,7 @@ class DemoReport(msgspec.Struct):
     chunks: int = 0
     sources: dict[str, int] = {}
     """Documents of each source."""
-    left_out: list[LeftOut] = []
+    left_out: list[UnindexedDocument] = []
     synced: int = 0
     embedded: int = 0
     questions: int = 0
@@ -180,7 +180,11 @@ def _ask_all(settings: Settings, out: Console, outcome: DemoReport) -> None:
 
 
 def check_results(
-    out: Console, outcome: DemoReport, person: sample.Person, question: sample.Question, results: list[dict[str, Any]]
+    out: Console,
+    outcome: DemoReport,
+    person: sample.SampleReader,
+    question: sample.SampleQuestion,
+    results: list[dict[str, Any]],
 ) -> None:
     """Print the result of one question and record its faults in `outcome`."""
     outcome.questions += 1

@@ -20,7 +20,15 @@ from orchestration.supervision.dagster_standing import Standings
 from resources.core.errors import ServiceUnavailableError
 from resources.core.guard import App, Receive, Scope, Send
 from resources.core.json import is_object
-from resources.dagster_access import SESSION_SECONDS, Grant, Links, Role, Secrets, grant_of_session, session
+from resources.dagster_access import (
+    SESSION_SECONDS,
+    DagsterSecrets,
+    Grant,
+    OneTimeLinks,
+    Role,
+    grant_of_session,
+    session,
+)
 
 ROLE = "concordance.role"
 COOKIE = "concordance_dagster"
@@ -36,11 +44,13 @@ _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Dagster</
 class Gate:
     """Passes requests of administrators and viewers on to `app`; all others get 401."""
 
-    def __init__(self, app: App, own: Secrets, standings: Standings, sign_in: str, https_host: str | None) -> None:
+    def __init__(
+        self, app: App, own: DagsterSecrets, standings: Standings, sign_in: str, https_host: str | None
+    ) -> None:
         """`sign_in` is where people who are signed in get a link. Under the name `https_host`, the cookie is for https only."""
         self._app = app
         self._secrets = own
-        self._links = Links(own)
+        self._links = OneTimeLinks(own)
         self._standings = standings
         self._sign_in = sign_in
         self._https_host = https_host

@@ -22,7 +22,7 @@ from resources.servers.drop_rights import CAP_DAC_READ_SEARCH, PR_SET_SECUREBITS
 from resources.servers.handover import foreign, hand_over
 from resources.servers.privileges import (
     CAP_NET_BIND_SERVICE,
-    Account,
+    SystemUser,
     allows,
     closed_parent,
     owner,
@@ -109,16 +109,16 @@ def unreadable(settings: Settings) -> Iterator[tuple[str, Path]]:
         yield "CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE", key.absolute()
 
 
-def _reads(account: Account, path: Path) -> bool:
+def _reads(account: SystemUser, path: Path) -> bool:
     wanted = stat.S_IROTH | (stat.S_IXOTH if path.is_dir() else 0)
     return closed_parent(path, account) is None and allows(path, account, wanted)
 
 
-def _writes(account: Account, folder: Path) -> bool:
+def _writes(account: SystemUser, folder: Path) -> bool:
     return closed_parent(folder, account) is None and allows(folder, account, stat.S_IWOTH | stat.S_IXOTH)
 
 
-def _account(home: Path, *, make: bool = False) -> Account:
+def _account(home: Path, *, make: bool = False) -> SystemUser:
     """Return HOME's owner, or our own account if that is root, has no name, or HOME does not exist yet.
 
     If the keys in HOME belong to root, root has used it, and the owner of the folder does not count.
@@ -140,7 +140,7 @@ def _uses_a_privileged_port(settings: Settings) -> bool:
     return any(port < first for port in numbers)
 
 
-def _obstacle(home: Path, account: Account, closed: Path | None) -> str:
+def _obstacle(home: Path, account: SystemUser, closed: Path | None) -> str:
     """Return why the account cannot own HOME or run Concordance, and what to do; empty if no reason is known."""
     if closed and passing() != CAP_DAC_READ_SEARCH:
         # CAP_DAC_OVERRIDE would do, but it also allows writing to every file, which is as good as being root.
@@ -166,7 +166,7 @@ def _fault(probe: Sequence[str], environment: Mapping[str, str]) -> str:
     return f"it cannot run this installation ({said[-1]}). To change that, let it read the program's folder."
 
 
-def _environment(settings: Settings, account: Account) -> Mapping[str, str]:
+def _environment(settings: Settings, account: SystemUser) -> Mapping[str, str]:
     environment = {name: value for name, value in child_environment(settings).items() if not name.startswith("XDG_")}
     # Some libraries look for files in the user's home, and fail if they may not even look.
     environment |= {"HOME": str(settings.home), "USER": account.name, "LOGNAME": account.name}
@@ -188,7 +188,7 @@ def _environment(settings: Settings, account: Account) -> Mapping[str, str]:
     return environment
 
 
-def _hand_home_over(settings: Settings, account: Account) -> str:
+def _hand_home_over(settings: Settings, account: SystemUser) -> str:
     """Create HOME if it is missing and make the account its owner. Returns the reason if that is not possible."""
     home = settings.home
     try:
@@ -209,11 +209,11 @@ def _hand_home_over(settings: Settings, account: Account) -> str:
         ) from error
 
 
-def _belongs(path: Path, account: Account) -> bool:
+def _belongs(path: Path, account: SystemUser) -> bool:
     return not path.exists() or path.stat().st_uid == account.uid
 
 
-def _give(settings: Settings, account: Account) -> str:
+def _give(settings: Settings, account: SystemUser) -> str:
     home = settings.home
     if (home / "keys.json").exists():
         _say(f"Changing the owner of {home} from root to {account.name}, once ...")
@@ -228,13 +228,13 @@ def _give(settings: Settings, account: Account) -> str:
     return ""
 
 
-def _take_back(home: Path, account: Account) -> None:
+def _take_back(home: Path, account: SystemUser) -> None:
     """Make HOME root's again if services run as root after all, so that a later switch includes the files that they write."""
     if home.is_dir() and home.stat().st_uid == account.uid and account == unprivileged():
         os.chown(home, 0, 0)
 
 
-def _announce(settings: Settings, account: Account, closed: Path | None) -> None:
+def _announce(settings: Settings, account: SystemUser, closed: Path | None) -> None:
     more = f". They can read every file, because {closed} is closed to other accounts" if closed else ""
     _say(f"Started as root. Services run as the account {account.name} (uid {account.uid}){more}.")
     for name, path in unreadable(settings):

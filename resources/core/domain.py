@@ -206,7 +206,7 @@ class ParsedDocument(msgspec.Struct, frozen=True, kw_only=True):
     warnings: list[str] = []
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class TextLocation(msgspec.Struct, frozen=True, kw_only=True):
     """Location (page, section) of the text from `start_char` to the next place: for links to a sentence instead of the chunk."""
 
     start_char: int
@@ -235,7 +235,7 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True):
     row_start: int | None = None
     row_end: int | None = None
     language: str | None = None
-    places: tuple[Place, ...] = ()
+    places: tuple[TextLocation, ...] = ()
     """The places in the chunk, in order, where a page or section begins; empty if the chunk has only one."""
 
 

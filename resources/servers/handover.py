@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from resources.servers.privileges import Account
+from resources.servers.privileges import SystemUser
 
 STEP = 10_000
 """Number of files between two progress messages."""
@@ -28,7 +28,7 @@ def foreign(home: Path) -> list[str]:
     return sorted(name for name in found if not name.startswith(".keys-"))
 
 
-def hand_over(folder: Path, account: Account, tell: Callable[[int], None] | None = None) -> None:
+def hand_over(folder: Path, account: SystemUser, tell: Callable[[int], None] | None = None) -> None:
     """Make the account the owner of everything in `folder` and, last, of the folder itself. Does nothing if it owns the folder.
 
     An interrupted attempt is therefore repeated. `tell` receives the number of files from time to time. Raises `OSError`.
@@ -45,7 +45,7 @@ def hand_over(folder: Path, account: Account, tell: Callable[[int], None] | None
     _give(str(folder), account)
 
 
-def _give(name: str, account: Account, folder: int | None = None) -> None:
+def _give(name: str, account: SystemUser, folder: int | None = None) -> None:
     """Change the owner of a file or folder through a descriptor, so that it cannot be swapped after the checks."""
     with suppress(FileNotFoundError):  # removed in the meantime
         kind = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode

@@ -34,13 +34,13 @@ PROBE = "import os, sys; sys.exit(not all(os.access(path, os.X_OK) for path in s
 
 
 @dataclass(frozen=True)
-class Account:
+class SystemUser:
     name: str
     uid: int
     gid: int
 
 
-def unprivileged(*, make: bool = False) -> Account | None:
+def unprivileged(*, make: bool = False) -> SystemUser | None:
     """Return the account to switch to, or None if we are not root. With `make`, create our own account if it is missing.
 
     Raises `ConfigurationError` if there is none.
@@ -58,21 +58,23 @@ def unprivileged(*, make: bool = False) -> Account | None:
     )
 
 
-def owner(path: Path) -> Account | None:
+def owner(path: Path) -> SystemUser | None:
     """Return the account that owns the file; None for root, an id without a name, and accounts that older versions used."""
     try:
         entry = pwd.getpwuid(path.stat().st_uid)
     except KeyError:
         return None
-    return None if entry.pw_uid == 0 or entry.pw_name in FORMER else Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
+    return (
+        None if entry.pw_uid == 0 or entry.pw_name in FORMER else SystemUser(entry.pw_name, entry.pw_uid, entry.pw_gid)
+    )
 
 
-def _account(name: str) -> Account | None:
+def _account(name: str) -> SystemUser | None:
     try:
         entry = pwd.getpwnam(name)
     except KeyError:
         return None
-    return Account(entry.pw_name, entry.pw_uid, entry.pw_gid) if entry.pw_uid else None
+    return SystemUser(entry.pw_name, entry.pw_uid, entry.pw_gid) if entry.pw_uid else None
 
 
 def _make() -> None:
@@ -89,7 +91,7 @@ def _make() -> None:
 
 
 def run_as(
-    command: Sequence[str], account: Account | None, needs: Sequence[Path], keep: Collection[int] = ()
+    command: Sequence[str], account: SystemUser | None, needs: Sequence[Path], keep: Collection[int] = ()
 ) -> list[str]:
     """Return `command` wrapped so that root can start it and it runs as `account`; unchanged without an account.
 
@@ -105,7 +107,7 @@ def run_as(
     return [_python(), "-I", "-S", str(DROP_RIGHTS), str(account.uid), str(account.gid), rights, *command]
 
 
-def check_path_access(account: Account | None, needs: Sequence[Path]) -> None:
+def check_path_access(account: SystemUser | None, needs: Sequence[Path]) -> None:
     """Raise `ConfigurationError` if a folder on the path to one of `needs` is closed and we cannot get past it.
 
     Containers often run without the capabilities that root has elsewhere.
@@ -126,7 +128,7 @@ def check_path_access(account: Account | None, needs: Sequence[Path]) -> None:
         )
 
 
-def closed_parent(path: Path, account: Account) -> Path | None:
+def closed_parent(path: Path, account: SystemUser) -> Path | None:
     """Return the outermost folder on the way to `path` that the account may not pass through; None when it can."""
     for folder in reversed(path.parents):
         if not folder.exists():
@@ -136,7 +138,7 @@ def closed_parent(path: Path, account: Account) -> Path | None:
     return None
 
 
-def allows(path: Path, account: Account, wanted: int) -> bool:
+def allows(path: Path, account: SystemUser, wanted: int) -> bool:
     """Return True if the mode of `path` gives the account these permissions, written as those of others (`S_IROTH`)."""
     entry = path.stat()
     if entry.st_uid == account.uid:

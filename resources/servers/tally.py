@@ -23,7 +23,7 @@ class Entry(NamedTuple):
     reached: int | None = None
 
 
-class Tally:
+class SharedTally:
     """Counts by key. `most` is the largest number of keys that are counted at a time."""
 
     def __init__(self, shared: Shared, name: str, most: int) -> None:

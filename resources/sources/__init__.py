@@ -10,7 +10,7 @@ from resources.core.domain import SourceName
 from resources.core.errors import ConfigurationError
 from resources.core.ports import Memory, Source
 from resources.settings import Settings
-from resources.sources.discovery import GROUP, Discovered, Fault, discover
+from resources.sources.discovery import GROUP, Discovered, SourceFault, discover
 from resources.sources.spec import Capabilities, SourceSpec
 
 PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
@@ -42,7 +42,7 @@ def names() -> Sequence[SourceName]:
     return [spec.name for spec in specs()]
 
 
-def faults() -> Sequence[Fault]:
+def faults() -> Sequence[SourceFault]:
     """Return the declarations of sources that cannot be used."""
     return _discovered().faults
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from resources.core.errors import AbortSyncError, FailedDocumentError, RetryLaterError, SkipDocumentError
 from resources.core.filetypes import declared
 from resources.sources.sidecars import MAX_BYTES, SUFFIX
-from resources.sources.tree import EMPTY, PIECE, FileEntry, Problem, left_out, parts_of, too_large
+from resources.sources.tree import EMPTY, PIECE, FileEntry, UnreadablePath, left_out, parts_of, too_large
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -42,11 +42,11 @@ class Bucket:
         self._name = name
         self._max_bytes = max_bytes
 
-    def walk(self) -> Iterator[FileEntry | Problem]:
+    def walk(self) -> Iterator[FileEntry | UnreadablePath]:
         """Yield objects ordered by key; an empty listing counts as a failed one."""
         objects = self._listing()
         if not objects:
-            yield Problem(
+            yield UnreadablePath(
                 "",
                 "The bucket is empty at this prefix, which may be mistyped: check the url.",
                 hides=True,
@@ -64,7 +64,7 @@ class Bucket:
                         continue
                     sidecar = read.get(found.path)
                     if fault is not None or isinstance(sidecar, SkipDocumentError):
-                        yield Problem(found.path, fault or str(sidecar), found.version)
+                        yield UnreadablePath(found.path, fault or str(sidecar), found.version)
                     else:
                         at = found.modified_at
                         yield FileEntry(found.path, found.size, found.version, at, at, sidecar)
@@ -96,7 +96,7 @@ class Bucket:
                 return SkipDocumentError(f"{_BROKEN}: permission denied.")
             raise AbortSyncError(f"The root {self._name} cannot be read: {_brief(error)} Sync again later.") from error
 
-    def look(self, path: str) -> FileEntry | Problem | None:
+    def look(self, path: str) -> FileEntry | UnreadablePath | None:
         if any(map(left_out, parts_of(path))):
             return None
         found = self._head(path)
@@ -105,7 +105,7 @@ class Bucket:
         fault = _fault(found, self._max_bytes)
         sidecar = self._sidecar(path) if self._head(path + SUFFIX) is not None else None
         if fault is not None or isinstance(sidecar, SkipDocumentError):
-            return Problem(path, fault or str(sidecar), found.version)
+            return UnreadablePath(path, fault or str(sidecar), found.version)
         return FileEntry(path, found.size, found.version, found.modified_at, found.modified_at, sidecar)
 
     def _head(self, path: str) -> _Object | None:

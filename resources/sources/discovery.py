@@ -13,7 +13,7 @@ OURS = "concordance"
 """The distribution whose sources win over another package's of the same name."""
 
 
-class Fault(NamedTuple):
+class SourceFault(NamedTuple):
     """A declaration that cannot be used. The other sources work."""
 
     source: str
@@ -28,7 +28,7 @@ class Discovered(NamedTuple):
     """The usable sources, in a fixed order (ours as in `SourceName`, then by name), and the declarations that cannot be used."""
 
     specs: Mapping[str, SourceSpec]
-    faults: tuple[Fault, ...]
+    faults: tuple[SourceFault, ...]
 
 
 def discover(entry_points: Iterable[EntryPoint]) -> Discovered:
@@ -39,16 +39,16 @@ def discover(entry_points: Iterable[EntryPoint]) -> Discovered:
     for key in sorted(entries):
         claims[entries[key].name].append(entries[key])
     specs: dict[str, SourceSpec] = {}
-    faults: list[Fault] = []
+    faults: list[SourceFault] = []
     for name, claimed in claims.items():
         kept = claimed[:1] if len(claimed) == 1 or _package(claimed[0]) == OURS else []
         packages = " and ".join(_package(entry) for entry in claimed)
-        faults += [Fault(name, _package(entry), f"{packages} both declare it") for entry in claimed[len(kept) :]]
+        faults += [SourceFault(name, _package(entry), f"{packages} both declare it") for entry in claimed[len(kept) :]]
         for entry in kept:
             try:
                 specs[name] = _load(entry)
             except Exception as error:  # noqa: BLE001 # a package of others can fail in any way, and must not stop the rest
-                faults.append(Fault(name, _package(entry), f"{type(error).__name__}: {error}"))
+                faults.append(SourceFault(name, _package(entry), f"{type(error).__name__}: {error}"))
     return Discovered(specs, tuple(faults))
 
 

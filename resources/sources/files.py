@@ -25,7 +25,7 @@ from resources.sources import books, sidecars
 from resources.sources.buckets import Bucket
 from resources.sources.folders import LocalFolder
 from resources.sources.spec import SourceSpec
-from resources.sources.tree import FileEntry, Problem, Tree
+from resources.sources.tree import FileEntry, Tree, UnreadablePath
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -79,7 +79,7 @@ class Files(Source):
             refused: list[Refusal] = []
             for one in page:
                 outcome = describer.describe(one)
-                hidden |= isinstance(one, Problem) and one.hides
+                hidden |= isinstance(one, UnreadablePath) and one.hides
                 if not outcome.source_id.isascii() or "\\" in outcome.source_id:
                     # two names on disk can become equal once composed (NFC) or made printable
                     if outcome.source_id in taken:
@@ -138,9 +138,9 @@ class _Describer:
         self._known_to = (*self._permissions, *([self._owner] if self._owner else ()))
         self._folder: tuple[str, tuple[str, ...], tuple[domain.Folder, ...], dict[str, Any]] | None = None
 
-    def describe(self, found: FileEntry | Problem) -> Item | Refusal:
+    def describe(self, found: FileEntry | UnreadablePath) -> Item | Refusal:
         """Return the item, or a refusal if there is a reason for one."""
-        if isinstance(found, Problem):
+        if isinstance(found, UnreadablePath):
             return self.refuse(found.path, found.reason, version=found.version)
         try:
             sidecar = sidecars.SILENT if found.sidecar is None else sidecars.parse(found.sidecar)

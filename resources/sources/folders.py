@@ -16,7 +16,7 @@ from pathlib import Path
 from resources.core.errors import AbortSyncError, FailedDocumentError, RetryLaterError, SkipDocumentError
 from resources.core.filetypes import declared
 from resources.sources.sidecars import MAX_BYTES, SUFFIX
-from resources.sources.tree import EMPTY, PIECE, FileEntry, Problem, left_out, parts_of, too_large
+from resources.sources.tree import EMPTY, PIECE, FileEntry, UnreadablePath, left_out, parts_of, too_large
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _INNER = _FOLDER | os.O_NOFOLLOW
@@ -35,7 +35,7 @@ class LocalFolder:
         self._avoid = avoid
         self._root_user = os.geteuid() == 0
 
-    def walk(self) -> Iterator[FileEntry | Problem]:
+    def walk(self) -> Iterator[FileEntry | UnreadablePath]:
         """Yield files ordered by name. A file's version depends on its times and size, not on its sidecar."""
         try:
             top = os.open(self._root, _FOLDER)
@@ -57,7 +57,7 @@ class LocalFolder:
 
     def _list(
         self, top: int, folder: str, avoid: tuple[int, int] | None, inner: list[str]
-    ) -> Iterator[FileEntry | Problem]:
+    ) -> Iterator[FileEntry | UnreadablePath]:
         prefix = f"{folder}/" if folder else ""
         try:
             with _opened(top, folder.split("/") if folder else [], _INNER) as handle:
@@ -75,16 +75,18 @@ class LocalFolder:
                     yield self._look(handle, prefix, entry, f"{entry.name}{SUFFIX}" in sidecars)
         except FileNotFoundError:
             # moved or removed during the listing: its files may be elsewhere now, so their absence means nothing
-            yield Problem(folder, "It was moved or removed during the listing; the next sync looks again.", hides=True)
+            yield UnreadablePath(
+                folder, "It was moved or removed during the listing; the next sync looks again.", hides=True
+            )
         except OSError as error:
             if not folder:
                 raise AbortSyncError(f"The folder {self._root} cannot be listed: {error.strerror}.") from error
             reason = (
                 _UNREADABLE if error.errno in {errno.EACCES, errno.EPERM} else f"It cannot be listed: {error.strerror}."
             )
-            yield Problem(folder, f"{reason} Until then nothing in this root is treated as deleted.", hides=True)
+            yield UnreadablePath(folder, f"{reason} Until then nothing in this root is treated as deleted.", hides=True)
 
-    def look(self, path: str) -> FileEntry | Problem | None:
+    def look(self, path: str) -> FileEntry | UnreadablePath | None:
         """Return the file at one path; None if it is missing, excluded, or behind a link or a closed folder."""
         *above, name = parts_of(path)
         if any(map(left_out, (*above, name))):
@@ -107,7 +109,7 @@ class LocalFolder:
             os.close(top)
         return None
 
-    def _named(self, handle: int, folder: str, name: str) -> FileEntry | Problem | None:
+    def _named(self, handle: int, folder: str, name: str) -> FileEntry | UnreadablePath | None:
         with os.scandir(handle) as listing:
             entries = {unicodedata.normalize("NFC", entry.name): entry for entry in listing if _is_utf8(entry.name)}
             wanted = unicodedata.normalize("NFC", name)
@@ -116,27 +118,29 @@ class LocalFolder:
                 return None
             return self._look(handle, f"{folder}/" if folder else "", entry, f"{wanted}{SUFFIX}" in entries)
 
-    def _look(self, handle: int, prefix: str, entry: os.DirEntry[str], has_sidecar: bool) -> FileEntry | Problem:
+    def _look(self, handle: int, prefix: str, entry: os.DirEntry[str], has_sidecar: bool) -> FileEntry | UnreadablePath:
         name = entry.name
         if not _is_utf8(name):
             shown = os.fsencode(prefix + name).decode("utf-8", "backslashreplace")
-            return Problem(shown, "Its name is not valid UTF-8; rename it.")
+            return UnreadablePath(shown, "Its name is not valid UTF-8; rename it.")
         path = prefix + name
         try:
             if entry.is_symlink():
-                return Problem(path, self._link_reason(path))
+                return UnreadablePath(path, self._link_reason(path))
             if not entry.is_file(follow_symlinks=False):
-                return Problem(path, "It is a device, pipe or socket, not a file.")
+                return UnreadablePath(path, "It is a device, pipe or socket, not a file.")
             info = entry.stat(follow_symlinks=False)
             declared(name)
             fault = self._fault(handle, name, info)
             if fault:
-                return Problem(path, fault, _version(info))
+                return UnreadablePath(path, fault, _version(info))
             sidecar = self._sidecar(handle, name) if has_sidecar else None
         except SkipDocumentError as error:
-            return Problem(path, str(error))
+            return UnreadablePath(path, str(error))
         except OSError as error:
-            return Problem(path, f"It cannot be accessed ({error.strerror}); the next sync tries again.", hides=True)
+            return UnreadablePath(
+                path, f"It cannot be accessed ({error.strerror}); the next sync tries again.", hides=True
+            )
         modified = _moment(info.st_mtime)
         # Linux does not report when a file was created, but it was not later than either of these times
         created = _moment(min(info.st_mtime, info.st_ctime))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from resources.core import permissions as principals
 from resources.core.domain import SourceName, document_id
 from resources.sources.spec import Capabilities, SourceSpec, WaitingWork
-from resources.sources.uploads import LOCK, Place, UploadRecord, Uploads, pending, record
+from resources.sources.uploads import LOCK, UploadRecord, Uploads, UploadTarget, pending, record
 from sql import sources as statements
 
 if TYPE_CHECKING:
@@ -48,9 +48,9 @@ class PushedDocument(NamedTuple):
     """Last change at the source; None: now."""
 
     @property
-    def place(self) -> Place:
+    def place(self) -> UploadTarget:
         source_id = source_id_of(self.owner, self.collection, self.id)
-        return Place(SourceName.PUSH, source_id, self.collection, self.link, self.modified_at)
+        return UploadTarget(SourceName.PUSH, source_id, self.collection, self.link, self.modified_at)
 
     @property
     def doc_id(self) -> str:
@@ -72,7 +72,7 @@ def source_id_of(owner: str, collection: str, own_id: str) -> str:
 
 def compare(conn: Connection, document: PushedDocument) -> Outcome:
     """Return what pushing the document would do now."""
-    known = statements.Uploads(conn).pushed(doc_id=document.doc_id)
+    known = statements.UploadChanges(conn).pushed(doc_id=document.doc_id)
     if known is None or known.deleted:
         return "created"
     if document.modified_at is not None and document.modified_at < known.modified_at:
@@ -98,7 +98,7 @@ def push(conn: Connection, document: PushedDocument) -> PushRecord:
     A document that was deleted is created again. Runs in its own transaction, or in the caller's. Raises as `record` does.
     """
     with conn.transaction():
-        statements.Uploads(conn).lock_changes(key=LOCK)
+        statements.UploadChanges(conn).lock_changes(key=LOCK)
         outcome = compare(conn, document)
         if outcome in ("unchanged", "outdated"):
             return PushRecord(document.doc_id, outcome)
@@ -121,8 +121,8 @@ def push(conn: Connection, document: PushedDocument) -> PushRecord:
 def withdraw(conn: Connection, collection: str) -> None:
     """Record that everything pushed under this name was removed, by all owners; `assets.upkeep.removal` removes it from the index."""
     with conn.transaction():
-        statements.Uploads(conn).lock_changes(key=LOCK)
-        statements.Uploads(conn).withdraw(source=SourceName.PUSH, partition=collection)
+        statements.UploadChanges(conn).lock_changes(key=LOCK)
+        statements.UploadChanges(conn).withdraw(source=SourceName.PUSH, partition=collection)
 
 
 SPEC = SourceSpec(

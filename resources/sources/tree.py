@@ -25,7 +25,7 @@ class FileEntry(NamedTuple):
     sidecar: bytes | None = None
 
 
-class Problem(NamedTuple):
+class UnreadablePath(NamedTuple):
     """A file or folder that cannot be read. `hides`: there may be more below it, so the listing is incomplete."""
 
     path: str
@@ -37,11 +37,11 @@ class Problem(NamedTuple):
 class Tree(Protocol):
     """One root that can be listed and read."""
 
-    def walk(self) -> Iterator[FileEntry | Problem]:
+    def walk(self) -> Iterator[FileEntry | UnreadablePath]:
         """Yield the current content of the root. Raises `AbortSyncError` if it can't be listed at all."""
         ...
 
-    def look(self, path: str) -> FileEntry | Problem | None:
+    def look(self, path: str) -> FileEntry | UnreadablePath | None:
         """Return what is at one path, or None if `walk` would not show it. Raises `RetryLaterError`."""
         ...
 

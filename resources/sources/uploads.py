@@ -67,7 +67,7 @@ class Origin(NamedTuple):
     readers: tuple[str, ...]
 
 
-class Place(NamedTuple):
+class UploadTarget(NamedTuple):
     """Where a document is recorded: its source, its id there, and what only a source other than `upload` says of it."""
 
     source: SourceName
@@ -107,7 +107,7 @@ def record(
     name: str | None = None,
     origin: Origin | None = None,
     quota: Quota | None = None,
-    place: Place | None = None,
+    place: UploadTarget | None = None,
 ) -> UploadRecord:
     """Record an upload whose bytes are already in the blob store; idempotent for the same owner and content.
 
@@ -122,14 +122,14 @@ def record(
     readers = principals.normalize([owner, *permissions])
     if any("\0" in text for text in (file_name, title or "", description or "")) or "\\u0000" in json.dumps(dict(tags)):
         raise InvalidRequestError("file name, title, description and tags must not contain a NUL character.")
-    place = place or Place(SourceName.UPLOAD, source_id_of(owner, content_hash, name))
+    place = place or UploadTarget(SourceName.UPLOAD, source_id_of(owner, content_hash, name))
     source_id = place.source_id
     doc_id = document_id(place.source, source_id)
     with conn.transaction():
-        statements.Uploads(conn).lock_changes(key=LOCK)
+        statements.UploadChanges(conn).lock_changes(key=LOCK)
         if quota is not None:
             quota.check(conn, owner=owner, source_id=source_id, size=size)
-        row = statements.Uploads(conn).put_upload(
+        row = statements.UploadChanges(conn).put_upload(
             source=place.source,
             source_id=source_id,
             doc_id=doc_id,
@@ -180,7 +180,7 @@ def check_stored(blobs: BlobStore, content_hash: str) -> None:
 def put_ingest_job(conn: Connection, kept: UploadRecord, *, owner: str) -> str:
     """Record an ingest request in the caller's transaction and return the job's id."""
     job_id = str(uuid.uuid4())
-    statements.Uploads(conn).put_ingest_job(
+    statements.UploadChanges(conn).put_ingest_job(
         job_id=job_id, doc_id=kept.doc_id, owner=principals.email(owner), change=kept.change
     )
     return job_id
@@ -200,8 +200,8 @@ def revise(
     original of a copy.
     """
     with conn.transaction():
-        statements.Uploads(conn).lock_changes(key=LOCK)
-        before = statements.Uploads(conn).own_upload(doc_id=doc_id, owner=principals.email(owner))
+        statements.UploadChanges(conn).lock_changes(key=LOCK)
+        before = statements.UploadChanges(conn).own_upload(doc_id=doc_id, owner=principals.email(owner))
         if before is None:
             return None
         after = change(before)
@@ -212,7 +212,7 @@ def revise(
                     raise InvalidRequestError(
                         f"share: {principal} may not read the original; a copy is never shared wider."
                     )
-            statements.Uploads(conn).revise_upload(
+            statements.UploadChanges(conn).revise_upload(
                 doc_id=doc_id,
                 title=after.title,
                 description=after.description,
@@ -229,8 +229,8 @@ def follow_origins(conn: Connection) -> int:
     Called at the end of every sync of a managed source. Returns the number of copies affected.
     """
     with conn.transaction():
-        statements.Uploads(conn).lock_changes(key=LOCK)
-        rows = statements.Uploads(conn).follow_origins()
+        statements.UploadChanges(conn).lock_changes(key=LOCK)
+        rows = statements.UploadChanges(conn).follow_origins()
         for row in rows:
             _narrow(conn, str(row.doc_id), _readers(row))
     return len(rows)
@@ -239,11 +239,11 @@ def follow_origins(conn: Connection) -> int:
 def take_down(conn: Connection, *, doc_id: str) -> statements.TakenDown | None:
     """Remove an upload for good, as an administrator; its owner cannot hand it in again. Return its source and owner, or None."""
     with conn.transaction():
-        statements.Uploads(conn).lock_changes(key=LOCK)
-        taken = statements.Uploads(conn).take_down(doc_id=doc_id)
+        statements.UploadChanges(conn).lock_changes(key=LOCK)
+        taken = statements.UploadChanges(conn).take_down(doc_id=doc_id)
         if taken is None:
             return None
-        statements.Uploads(conn).hide_document(doc_id=doc_id)
+        statements.UploadChanges(conn).hide_document(doc_id=doc_id)
     return taken
 
 
@@ -253,17 +253,17 @@ def remove(conn: Connection, *, doc_id: str, owner: str) -> SourceName | None:
     Only the owner can; other callers learn nothing. Runs in its own transaction, or in the caller's.
     """
     with conn.transaction():
-        statements.Uploads(conn).lock_changes(key=LOCK)
-        source = statements.Uploads(conn).delete_upload(doc_id=doc_id, owner=principals.email(owner))
+        statements.UploadChanges(conn).lock_changes(key=LOCK)
+        source = statements.UploadChanges(conn).delete_upload(doc_id=doc_id, owner=principals.email(owner))
         if source is None:
             return None
-        statements.Uploads(conn).hide_document(doc_id=doc_id)
+        statements.UploadChanges(conn).hide_document(doc_id=doc_id)
     return SourceName(source)
 
 
 def pending(conn: Connection, source: SourceName = SourceName.UPLOAD) -> bool:
     """Return True if an upload changed since the last sync of its partition."""
-    return statements.Uploads(conn).any_pending(source=source)
+    return statements.UploadChanges(conn).any_pending(source=source)
 
 
 class Uploads(Source):
@@ -289,7 +289,7 @@ class Uploads(Source):
     def partitions(self) -> list[str]:
         """Return the days (UTC, `2025-11-10`) with first uploads, or the names of pushed sources, sorted."""
         with self._connect() as conn:
-            return statements.Uploads(conn).partitions(source=self._name)
+            return statements.UploadChanges(conn).partitions(source=self._name)
 
     def changes(self, partition: str, cursor: str | None) -> Iterator[Batch]:
         """Yield a partition's uploads that changed after `cursor`, in their current state, and tombstones of removed ones.
@@ -299,7 +299,9 @@ class Uploads(Source):
         after = int(cursor or 0)
         with self._connect() as conn:
             while True:
-                rows = statements.Uploads(conn).changes(source=self._name, partition=partition, after=after, most=PAGE)
+                rows = statements.UploadChanges(conn).changes(
+                    source=self._name, partition=partition, after=after, most=PAGE
+                )
                 after = rows[-1].change if rows else after
                 yield Batch(
                     partition=partition,
@@ -364,7 +366,7 @@ def _readers(row: statements.Readership) -> tuple[str, ...]:
 
 
 def _narrow(conn: Connection, doc_id: str, readers: Iterable[str]) -> None:
-    statements.Uploads(conn).narrow_document(doc_id=doc_id, permissions=list(readers))
+    statements.UploadChanges(conn).narrow_document(doc_id=doc_id, permissions=list(readers))
 
 
 SPEC = SourceSpec(

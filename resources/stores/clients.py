@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from resources.core.domain import SourceName
 from resources.settings import Settings
 from resources.stores.postgres import Connection
-from sql.sync import Collections, Documents, Index, Jobs, Partitions
+from sql.sync import Collections, Documents, IndexEntries, Jobs, Partitions
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
@@ -37,8 +37,8 @@ class Stores:
         return Partitions(self.connection, self.source.value)
 
     @cached_property
-    def index(self) -> Index:
-        return Index(self.connection, self.source.value)
+    def index(self) -> IndexEntries:
+        return IndexEntries(self.connection, self.source.value)
 
     @cached_property
     def collections(self) -> Collections:

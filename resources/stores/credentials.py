@@ -17,7 +17,7 @@ from resources import keys
 from resources.core.errors import AuthorizationError, InvalidRequestError
 from resources.settings import Settings
 from resources.stores.postgres import session
-from sql.sources import ConnectedAccount, Credentials
+from sql.sources import ConnectedAccount, StoredCredentials
 
 if TYPE_CHECKING:
     from resources.stores.postgres import Connection
@@ -49,7 +49,7 @@ def save(
     """Store the token of an account, replacing its previous one; `by` is the user who connected it. The caller commits."""
     if not secret:
         raise InvalidRequestError(f"The token of {provider} is empty; sign in again.")
-    Credentials(connection).put_credential(
+    StoredCredentials(connection).put_credential(
         provider=provider,
         account=account,
         secret=keys.fernet(settings).encrypt(secret.encode()),
@@ -63,12 +63,12 @@ def accounts(connection: Connection | str, provider: str) -> list[ConnectedAccou
     if isinstance(connection, str):
         with session(connection) as own:
             return accounts(own, provider)
-    return Credentials(connection).accounts(provider=provider)
+    return StoredCredentials(connection).accounts(provider=provider)
 
 
 def remove(connection: Connection, provider: str, account: str) -> bool:
     """Forget the token of an account; False if it is not connected. The caller commits."""
-    return Credentials(connection).remove_credential(provider=provider, account=account) > 0
+    return StoredCredentials(connection).remove_credential(provider=provider, account=account) > 0
 
 
 def load(
@@ -83,7 +83,7 @@ def load(
             return load(own, settings, provider, account)
     if account is None:
         account = next((one.account for one in accounts(connection, provider)), None)
-    row = None if account is None else Credentials(connection).credential(provider=provider, account=account)
+    row = None if account is None else StoredCredentials(connection).credential(provider=provider, account=account)
     if row is None:
         return None
     cipher = keys.fernet(settings)
@@ -96,7 +96,9 @@ def load(
         ) from None
     if not _is_by_first_key(cipher, row.secret):
         again = cipher.rotate(row.secret)
-        Credentials(connection).rotate_credential(provider=provider, account=row.account, old=row.secret, secret=again)
+        StoredCredentials(connection).rotate_credential(
+            provider=provider, account=row.account, old=row.secret, secret=again
+        )
     return Credential(
         provider=provider,
         account=row.account,

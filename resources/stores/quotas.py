@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from resources.core.errors import QuotaExceededError, TooManyWaitingError
 from resources.settings import Settings
-from sql.sources import Uploads
+from sql.sources import UploadChanges
 
 if TYPE_CHECKING:
     from resources.stores.postgres import Connection
@@ -26,7 +26,7 @@ class Quota(NamedTuple):
 
         The caller must hold the lock of uploads for the result to stay valid until the transaction ends.
         """
-        held = Uploads(conn).usage(owner=owner, source_id=source_id)
+        held = UploadChanges(conn).usage(owner=owner, source_id=source_id)
         free = (
             f"Delete some that you no longer need, or ask an administrator to raise it. Deleted uploads count until they are erased, "
             f"{self.erase_after} later."

@@ -13,7 +13,7 @@ from litestar.types import ASGIApp, HTTPReceiveMessage, Receive, Scope, Send
 
 from resources.connections import Origins
 from resources.servers.shared import Shared
-from resources.servers.tally import Tally
+from resources.servers.tally import SharedTally
 from serving.access.limits import RateLimit
 from serving.access.sign_ins import UNKNOWN_FACTOR
 from serving.errors import ProblemError, rate_limited
@@ -199,7 +199,7 @@ class RequestLimits(ASGIMiddleware):
             if kind.share is not None and name not in UNLIMITED_FROM_UNKNOWN
         }
         self._per_minute = {name: int(search_rate * (kind.share or 0)) for name, kind in CLASSES.items()}
-        self._active = Tally(shared, "requests", sum(kind.in_total for kind in CLASSES.values()) + len(CLASSES))
+        self._active = SharedTally(shared, "requests", sum(kind.in_total for kind in CLASSES.values()) + len(CLASSES))
 
     async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
         """Count the request while it runs. Raises the problems `rate-limited`, `overloaded` and `too-large`."""

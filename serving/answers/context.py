@@ -42,7 +42,7 @@ def gather(
     return sorted(chosen, key=lambda one: (order.index(one.doc_id), one.chunk_index))
 
 
-class Shares(NamedTuple):
+class ContextBudget(NamedTuple):
     """What fits into a context window: `sources` in tokens as they are counted here, `answer` in those of the language model."""
 
     history: list[Message]
@@ -60,10 +60,10 @@ def share_out(
     sources: int,
     answer: int,
     count: Callable[[str], int],
-) -> Shares:
+) -> ContextBudget:
     """Divide a context window. `prompt` is all that is fixed; `sources` and `answer` are the most that these may take."""
     if window is None:
-        return Shares(list(history), selection, sources, answer)
+        return ContextBudget(list(history), selection, sources, answer)
     answer = min(answer, window // ANSWER_SHARE)
     left = int((window - answer) / MARGIN) - count(prompt)
     most = max(0, left // HISTORY_SHARE)
@@ -77,7 +77,7 @@ def share_out(
         kept.insert(0, Message(message.role, text))
         room -= count(text) + HEADER_TOKENS // 3
     left -= (most - room) + (count(chosen) if chosen else 0)
-    return Shares(kept, chosen, max(LEAST_SOURCES, min(sources, left)), answer)
+    return ContextBudget(kept, chosen, max(LEAST_SOURCES, min(sources, left)), answer)
 
 
 def _cut(text: str, tokens: int, count: Callable[[str], int]) -> str:

@@ -13,7 +13,7 @@ from resources.core.permissions import is_local_only
 from resources.logging import logger
 from resources.settings import Settings
 from serving.answers.condense import standalone
-from serving.answers.context import Shares, gather, share_out
+from serving.answers.context import ContextBudget, gather, share_out
 from serving.answers.gate import POOL, Judged, judge
 from serving.answers.model import LanguageModel, is_outside
 from serving.answers.prompt import SYSTEM, condensing
@@ -37,7 +37,7 @@ class PreparedQuestion(NamedTuple):
 
     question: str
     searched: str
-    shares: Shares
+    shares: ContextBudget
     sources: list[Passage]
     judged: Judged
     outcome: SearchOutcome
@@ -101,7 +101,7 @@ class QuestionPreparer:
         )
         return outcome._replace(passages=shown, degradations=[*outcome.degradations, Degradation("left_out", message)])
 
-    def _shares(self, request: AskRequest, history: list[Message], question: str, searched: str) -> Shares:
+    def _shares(self, request: AskRequest, history: list[Message], question: str, searched: str) -> ContextBudget:
         style = request.written
         return share_out(
             self._settings.llm_context_window,

@@ -47,7 +47,7 @@ _RATINGS = uuid.UUID("6f2a3d57-6c0e-4b0e-9a52-0f5f2c3c8f11")
 log = logger("serving")
 
 
-class Said(NamedTuple):
+class AssistantReply(NamedTuple):
     """What is replied to a question, if anything; `answer_id` if it is an answer."""
 
     message: SlackMessage | None
@@ -100,7 +100,7 @@ class Answering:
                 await self._write(question, reply_ts, messages.plain(messages.LATE, question.ts))
             return "late", None
         admitted = await self._admit(question)
-        if isinstance(admitted, Said):
+        if isinstance(admitted, AssistantReply):
             said = admitted
         else:
             reply_ts = await self._write(question, reply_ts, messages.plain(messages.THINKING, question.ts))
@@ -127,17 +127,17 @@ class Answering:
         await self._reads.question_reply(channel=question.channel, ts=question.ts, reply_ts=posted)
         return posted
 
-    async def _admit(self, question: ClaimedQuestion) -> Access | Said:
+    async def _admit(self, question: ClaimedQuestion) -> Access | AssistantReply:
         """Return what the person who asks may read, or why nothing is searched. The first attempt counts against the rate limit."""
         access = await self._access(question.account)
         wait = self._services.limit.take(access.email if access else question.account) if question.attempts == 1 else 0
         if wait > 0:
             self._services.metrics.rate_limited.inc()
-            return Said(messages.limited(wait, question.ts) if access else None, "rate_limited")
+            return AssistantReply(messages.limited(wait, question.ts) if access else None, "rate_limited")
         if access is None:
-            return Said(messages.plain(messages.UNKNOWN, question.ts), "unknown_person")
+            return AssistantReply(messages.plain(messages.UNKNOWN, question.ts), "unknown_person")
         if not question.question:
-            return Said(messages.plain(messages.HELP, question.ts), "no_question")
+            return AssistantReply(messages.plain(messages.HELP, question.ts), "no_question")
         return access
 
     async def _access(self, account: str) -> Access | None:
@@ -151,7 +151,7 @@ class Answering:
         except UnauthorizedError:
             return None
 
-    async def _said(self, question: ClaimedQuestion, access: Access) -> Said:
+    async def _said(self, question: ClaimedQuestion, access: Access) -> AssistantReply:
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):
                 readers = await self._audience(question, access)
@@ -160,16 +160,16 @@ class Answering:
                 )
                 given = await self._services.answers.ask(request, readers)
         except InvalidRequestError:
-            return Said(messages.plain(messages.TOO_LONG, question.ts), "too_long")
+            return AssistantReply(messages.plain(messages.TOO_LONG, question.ts), "too_long")
         except (ConcordanceError, TimeoutError) as error:
             log.warning("slack_question_failed", channel=question.channel, reason=str(error) or type(error).__name__)
-            return Said(messages.plain(messages.FAILED, question.ts), "failed")
+            return AssistantReply(messages.plain(messages.FAILED, question.ts), "failed")
         if not question.direct and any(is_unshared(one.tags) for one in given.sources):
-            return Said(messages.plain(messages.ONLY_DIRECT, question.ts), "only_direct")
+            return AssistantReply(messages.plain(messages.ONLY_DIRECT, question.ts), "only_direct")
         await self._record(question, readers, given)
         buttons = self._services.settings.slack_app_token is not None  # clicks come over Socket Mode
         message = messages.answer(given, question.ts, direct=question.direct, buttons=buttons)
-        return Said(message, "answered" if given.found else "nothing_found", given.answer_id)
+        return AssistantReply(message, "answered" if given.found else "nothing_found", given.answer_id)
 
     async def _audience(self, question: ClaimedQuestion, access: Access) -> Access:
         """Return what may be read to everybody who reads the reply: at most what the person who asked may read."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from resources.core.domain import Place
+from resources.core.domain import TextLocation
 from resources.embedding.background import CosineScale
 from serving.retrieval.cache import Candidate
 from serving.retrieval.fuse import clamp
@@ -141,7 +141,7 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     modified_at: datetime | None
     acl_checked_at: datetime | None
     start_char: int = 0
-    places: list[Place] = []
+    places: list[TextLocation] = []
     sketch: str | None = None
     """A small copy of the vector; see `resources.core.sketch`."""
     scores: Scores = Scores()
@@ -157,9 +157,9 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The title and the headings above the passage, in one line."""
         return " ".join([self.title, *self.section_path])
 
-    def place(self, offset: int) -> Place:
+    def place(self, offset: int) -> TextLocation:
         """Return the place of the character at `offset` of the text; it is the chunk's own where the chunk has only one."""
-        whole = Place(
+        whole = TextLocation(
             start_char=self.start_char, page=self.page_start, anchor=self.anchor, section_path=tuple(self.section_path)
         )
         begun = (place for place in reversed(self.places) if place.start_char <= self.start_char + offset)

@@ -31,7 +31,7 @@ class _RawBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     documents: Annotated[list[msgspec.Raw], Meta(min_length=1, max_length=MAX_DOCUMENTS)]
 
 
-class _Named(msgspec.Struct, frozen=True):
+class _DocumentId(msgspec.Struct, frozen=True):
     """The id of a document that may otherwise be invalid."""
 
     id: str
@@ -99,7 +99,7 @@ async def push_documents(
     for raw in decode(await request.body(), _RawBatch).documents:
         own_id = None
         try:
-            own_id = checked_id(decode(raw, _Named).id)
+            own_id = checked_id(decode(raw, _DocumentId).id)
             document = decode(raw, BatchDocument)
             with services.blobs.writer() as writer:
                 content = await asyncio.to_thread(write_inline, services, document, collection, own_id, writer)

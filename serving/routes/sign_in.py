@@ -17,7 +17,7 @@ from serving.errors import ProblemError, UnauthorizedError
 from serving.pages import page
 from serving.sign_in import events, pages
 from serving.sign_in.flow import browser_cookie_name, own_path
-from serving.sign_in.identity import Identity
+from serving.sign_in.identity import ProviderIdentity
 from serving.sign_in.provider import Provider, Tokens
 from serving.sign_in.refusals import SignInRefusedError
 from serving.sign_in.sessions import SAMPLE, session_cookie
@@ -102,7 +102,7 @@ async def sample_sign_in(request: Request[Any, Any, Any], services: NamedDepende
     person = next((one for one in services.sample_people if one.id == chosen), None)
     if person is None:
         return _unknown()
-    identity = Identity(person.id, person.email, person.groups)
+    identity = ProviderIdentity(person.id, person.email, person.groups)
     try:
         return await _begin(request, services, identity, None, Tokens(), after)
     except TemporaryError as error:
@@ -119,7 +119,7 @@ async def _require_active(services: Services, email: str) -> None:
 async def _begin(
     request: Request[Any, Any, Any],
     services: Services,
-    identity: Identity,
+    identity: ProviderIdentity,
     provider: Provider | None,
     tokens: Tokens,
     after: str,

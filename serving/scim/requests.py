@@ -45,17 +45,17 @@ class Caller(NamedTuple):
         return f"{self.base_url}{BASE}/{endpoint}/{resource_id}"
 
 
-class Page(NamedTuple):
+class PageRequest(NamedTuple):
     """Which part of a list is asked for: entries to skip, and most entries to return."""
 
     skip: int
     most: int
 
 
-def page_of(query: Mapping[str, str]) -> Page:
+def page_of(query: Mapping[str, str]) -> PageRequest:
     """Return the page that `startIndex` and `count` ask for. Source: RFC 7644 3.4.2.4."""
     start, count = _number(query, "startIndex", 1), _number(query, "count", MAX_RESULTS)
-    return Page(max(1, start) - 1, min(max(0, count), MAX_RESULTS))
+    return PageRequest(max(1, start) - 1, min(max(0, count), MAX_RESULTS))
 
 
 def _number(query: Mapping[str, str], name: str, default: int) -> int:
@@ -129,7 +129,7 @@ def parameters_of(kind: type[Resource[Any]], query: Mapping[str, str]) -> dict[s
     return {"scim_ctx": Context.RESOURCE_QUERY_RESPONSE, "response_parameters": read.model_validate(wanted)}
 
 
-def listed(kind: type[R], resources: list[R], total: int, page: Page, query: Mapping[str, str]) -> Object:
+def listed(kind: type[R], resources: list[R], total: int, page: PageRequest, query: Mapping[str, str]) -> Object:
     """Return a list response. `Resources` is there even if it is empty, as Entra ID expects."""
     response: Any = ListResponse.__class_getitem__(kind)
     made = response(

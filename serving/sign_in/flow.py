@@ -21,7 +21,7 @@ from litestar.datastructures import Cookie
 
 from resources.settings import Settings
 from serving.database import Database
-from serving.sign_in.identity import Identity, signed_in
+from serving.sign_in.identity import ProviderIdentity, signed_in
 from serving.sign_in.provider import Provider, Tokens
 from serving.sign_in.refusals import SignInRefusedError
 from serving.sign_in.sessions import is_https
@@ -36,7 +36,7 @@ _AUDIENCE = "concordance-sign-in"
 class Finished(NamedTuple):
     """Who signed in, the provider's tokens, and the path to return to."""
 
-    identity: Identity
+    identity: ProviderIdentity
     tokens: Tokens
     after: str
 

@@ -22,7 +22,7 @@ GMAIL = "gmail.com"
 log = logger("serving")
 
 
-class Identity(msgspec.Struct, frozen=True):
+class ProviderIdentity(msgspec.Struct, frozen=True):
     """A person as a provider knows them."""
 
     subject: str
@@ -30,7 +30,7 @@ class Identity(msgspec.Struct, frozen=True):
     groups: list[str]
 
 
-async def signed_in(provider: Provider, tokens: Tokens, nonce: str) -> Identity:
+async def signed_in(provider: Provider, tokens: Tokens, nonce: str) -> ProviderIdentity:
     """Return whom the tokens of a new sign-in are for. Raises `SignInRefusedError` and `ProviderDownError`."""
     if tokens.id_token is None:
         raise SignInRefusedError("no-id-token", f"{provider.setting.name} sent no ID token. Please try again.")
@@ -40,7 +40,7 @@ async def signed_in(provider: Provider, tokens: Tokens, nonce: str) -> Identity:
     return await _identity(provider, tokens, claims)
 
 
-async def refreshed(provider: Provider, tokens: Tokens, subject: str) -> Identity:
+async def refreshed(provider: Provider, tokens: Tokens, subject: str) -> ProviderIdentity:
     """Return what the provider says now of somebody who signed in before. Raises as `signed_in` does."""
     claims: Mapping[str, Any] = {"sub": subject}
     if tokens.id_token is not None:
@@ -61,7 +61,7 @@ async def _id_claims(provider: Provider, token: str) -> Mapping[str, Any]:
     return claims
 
 
-async def _identity(provider: Provider, tokens: Tokens, claims: Mapping[str, Any]) -> Identity:
+async def _identity(provider: Provider, tokens: Tokens, claims: Mapping[str, Any]) -> ProviderIdentity:
     wanted = ["email", *([provider.setting.groups_claim] if provider.setting.groups_claim else [])]
     if tokens.access_token is not None and not all(name in claims for name in wanted):
         more = await provider.userinfo(tokens.access_token)
@@ -71,10 +71,10 @@ async def _identity(provider: Provider, tokens: Tokens, claims: Mapping[str, Any
     return identity(provider.setting, claims)
 
 
-def identity(setting: OidcProvider, claims: Mapping[str, Any]) -> Identity:
+def identity(setting: OidcProvider, claims: Mapping[str, Any]) -> ProviderIdentity:
     """Return the email and groups in verified claims. Raises `SignInRefusedError` for an email that does not count."""
     email = _email(setting, claims)
-    return Identity(str(claims["sub"]), email, groups_of(setting, claims, email))
+    return ProviderIdentity(str(claims["sub"]), email, groups_of(setting, claims, email))
 
 
 def _email(setting: OidcProvider, claims: Mapping[str, Any]) -> str:

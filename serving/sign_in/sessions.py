@@ -25,7 +25,7 @@ from resources.logging import logger
 from serving.access.secret_hash import secret_hash
 from serving.errors import UnauthorizedError
 from serving.sign_in.events import session_ended
-from serving.sign_in.identity import Identity, refreshed
+from serving.sign_in.identity import ProviderIdentity, refreshed
 from serving.sign_in.provider import UNKNOWN_KEY, Provider, Tokens
 from serving.sign_in.refusals import RefreshRefusedError, SignInRefusedError
 from sql.signing_in import BrowserSession, EndedSession, ListedSession, SignInReads
@@ -48,7 +48,7 @@ SAMPLE = "sample"
 log = logger("serving")
 
 
-class Secrets(msgspec.Struct, frozen=True):
+class ProviderTokens(msgspec.Struct, frozen=True):
     """What a session keeps of the provider's tokens, encrypted."""
 
     refresh_token: str | None = None
@@ -108,7 +108,7 @@ class Sessions:
         self._max_age = duration(settings.acl_max_age)
 
     async def begin(
-        self, identity: Identity, provider: str, tokens: Tokens, browser: str, now: datetime
+        self, identity: ProviderIdentity, provider: str, tokens: Tokens, browser: str, now: datetime
     ) -> tuple[str, Cookie]:
         """Store a session and return its id and cookie. Raises `ServiceUnavailableError`."""
         session_id, secret = str(uuid.uuid4()), secrets.token_urlsafe(32)
@@ -120,7 +120,7 @@ class Sessions:
             subject=identity.subject,
             browser="".join(filter(str.isprintable, browser))[:BROWSER_LENGTH],
             groups=identity.groups,
-            secrets=self._encrypted(Secrets(tokens.refresh_token, tokens.id_token)),
+            secrets=self._encrypted(ProviderTokens(tokens.refresh_token, tokens.id_token)),
             now=now,
             expires_at=now + self._lifetime,
         )
@@ -181,7 +181,9 @@ class Sessions:
         if identity.email != row.email:
             await self._end(row, "the email changed at the provider")
             raise session_over()
-        sealed = self._encrypted(Secrets(tokens.refresh_token or kept.refresh_token, tokens.id_token or kept.id_token))
+        sealed = self._encrypted(
+            ProviderTokens(tokens.refresh_token or kept.refresh_token, tokens.id_token or kept.id_token)
+        )
         await self._reads.session_refreshed(session_id=row.session_id, groups=identity.groups, secrets=sealed, now=now)
         return identity.groups
 
@@ -212,21 +214,21 @@ class Sessions:
         except ServiceUnavailableError:
             return None
 
-    def _encrypted(self, kept: Secrets) -> bytes | None:
+    def _encrypted(self, kept: ProviderTokens) -> bytes | None:
         if kept.refresh_token is None and kept.id_token is None:
             return None
         return fernet(self._settings).encrypt(msgspec.json.encode(kept))
 
-    def _decrypted(self, sealed: bytes | None) -> Secrets:
+    def _decrypted(self, sealed: bytes | None) -> ProviderTokens:
         if sealed is None:
-            return Secrets()
+            return ProviderTokens()
         try:
-            return msgspec.json.decode(fernet(self._settings).decrypt(sealed), type=Secrets)
+            return msgspec.json.decode(fernet(self._settings).decrypt(sealed), type=ProviderTokens)
         except (InvalidToken, msgspec.MsgspecError):
             log.warning(
                 "session_secrets_unreadable"
             )  # CONCORDANCE_ENCRYPTION_KEYS lacks the key; the groups become too old
-            return Secrets()
+            return ProviderTokens()
 
 
 def session_over() -> UnauthorizedError:

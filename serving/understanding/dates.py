@@ -55,7 +55,7 @@ _OF = re.compile(r"\b(?:of|for)(?: the)? $", re.IGNORECASE)
 _RELATIVE = re.compile(rf"{_SPAN}|today|yesterday|{_AGO}", re.IGNORECASE)
 
 
-class Days(NamedTuple):
+class DateExpression(NamedTuple):
     """A date expression at `start` to `end` of a text: from `first` to `last`, both included; None is open.
 
     `plain`: its words can only mean a time span (since March, last week), unlike those of a date that a document may be about (in 2025).
@@ -70,7 +70,7 @@ class Days(NamedTuple):
     of: bool
 
 
-def dates(text: str, today: date) -> Iterator[Days]:
+def dates(text: str, today: date) -> Iterator[DateExpression]:
     """Yield the date expressions of a text, in order."""
     if not _HINT.search(text):
         return
@@ -84,7 +84,9 @@ def dates(text: str, today: date) -> Iterator[Days]:
         absolute = (match["within"] and not _RELATIVE.fullmatch(match["within"])) or (
             (match["since"] or "").lower() == "from" and not match["begin"].lower().startswith(("last", "this", "yest"))
         )
-        yield Days(*match.span(), first, last, plain=not absolute, of=bool(_OF.search(text, 0, match.start())))
+        yield DateExpression(
+            *match.span(), first, last, plain=not absolute, of=bool(_OF.search(text, 0, match.start()))
+        )
 
 
 def _range(match: re.Match[str], today: date) -> tuple[date | None, date | None] | None:

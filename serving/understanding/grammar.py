@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 
 from resources.sources.spec import SourceSpec
-from serving.understanding.dates import Days, dates
+from serving.understanding.dates import DateExpression, dates
 from serving.understanding.people import by_author, in_channel
 from serving.understanding.phrases import Kind, Names, Phrase
 from serving.understanding.words import (
@@ -113,7 +113,7 @@ class Grammar:
         add("date", _dated(text, found, days))
         return sorted(found, key=lambda one: one.start)
 
-    def _from_source(self, text: str, found: Sequence[Phrase], days: Sequence[Days]) -> Phrase | None:
+    def _from_source(self, text: str, found: Sequence[Phrase], days: Sequence[DateExpression]) -> Phrase | None:
         if not self._hint.search(text) or INSTRUCTIONS.match(text):
             return None
         for rule in (self._of_source, self._uploads):
@@ -136,7 +136,7 @@ class Grammar:
         )
 
 
-def _anchored(text: str, match: re.Match[str], found: Sequence[Phrase], days: Sequence[Days]) -> bool:
+def _anchored(text: str, match: re.Match[str], found: Sequence[Phrase], days: Sequence[DateExpression]) -> bool:
     """Return True if a source's name says where documents come from, not what the question is about."""
     before, word = match["before"], match["word"].lower()
     if not before.strip() or before.lstrip().startswith(","):
@@ -165,7 +165,7 @@ def _of_type(text: str) -> Phrase | None:
     return Phrase("type", *match.span(group), found)
 
 
-def _dated(text: str, found: Sequence[Phrase], days: Sequence[Days]) -> Phrase | None:
+def _dated(text: str, found: Sequence[Phrase], days: Sequence[DateExpression]) -> Phrase | None:
     for one in days:
         verb = _AFTER_VERB.search(text[: one.start])
         begin = verb.start() if verb else one.start
@@ -176,7 +176,7 @@ def _dated(text: str, found: Sequence[Phrase], days: Sequence[Days]) -> Phrase |
     return None
 
 
-def _says_when(text: str, days: Days, begin: int, verb: str, found: Sequence[Phrase]) -> bool:
+def _says_when(text: str, days: DateExpression, begin: int, verb: str, found: Sequence[Phrase]) -> bool:
     """Return True if a date says when documents were written, not what they are about."""
     between = (text[one.end : begin] if one.end <= begin else text[days.end : one.start] for one in found)
     if any(JOINED.fullmatch(gap) for gap in between):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from serving.metrics import SEARCHES
-from serving.metrics_sum import Family
+from serving.metrics_sum import MetricFamily
 
 HEIGHT, STEP, GAP = 36.0, 8, 2
 LEAST = 1.5
@@ -68,7 +68,7 @@ def plot(points: Sequence[Point], summary: str) -> Plot:
     )
 
 
-def searches(families: Sequence[Family]) -> Searches | None:
+def searches(families: Sequence[MetricFamily]) -> Searches | None:
     """Return the figures of searches from the service's metrics; None before the first search."""
     counts = _samples(families, SEARCHES, f"{SEARCHES}_total")
     total = int(sum(counts.values()))
@@ -96,7 +96,7 @@ def _bound(below: dict[float, float], count: float) -> str:
     return f"at most {found:g} ms" if found is not None else "more than 10 s"
 
 
-def _samples(families: Sequence[Family], family: str, name: str) -> dict[tuple[tuple[str, str], ...], float]:
+def _samples(families: Sequence[MetricFamily], family: str, name: str) -> dict[tuple[tuple[str, str], ...], float]:
     return {
         one.labels: one.value for known in families if known.name == family for one in known.samples if one.name == name
     }

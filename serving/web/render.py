@@ -22,7 +22,7 @@ SCRIPT_POLICY = (
 """Content security policy of pages with a script."""
 
 
-class Link(NamedTuple):
+class NavigationLink(NamedTuple):
     """An entry of the navigation."""
 
     path: str
@@ -51,17 +51,17 @@ def administration(access: Access) -> str | None:
     return "/admin/questions" if access.has(Role.CURATOR) else None
 
 
-def navigation(access: Access | None) -> list[Link]:
+def navigation(access: Access | None) -> list[NavigationLink]:
     """Return the pages that the caller may open."""
     if access is None:
         return []
-    links = [Link("/", "Search"), Link("/history", "History"), Link("/upload", "Upload")]
+    links = [NavigationLink("/", "Search"), NavigationLink("/history", "History"), NavigationLink("/upload", "Upload")]
     if access.has(Role.OPERATOR, Role.AUDITOR):
-        links.append(Link("/sources", "Sources"))
+        links.append(NavigationLink("/sources", "Sources"))
     if (first := administration(access)) is not None:
-        links.append(Link(first, "Admin"))
+        links.append(NavigationLink(first, "Admin"))
     if dagster_rights(access) is not None:
-        links.append(Link("/dagster", "Dagster"))
+        links.append(NavigationLink("/dagster", "Dagster"))
     return links
 
 

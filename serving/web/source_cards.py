@@ -21,7 +21,7 @@ LEAST_SYNCS = 3
 """Syncs that make a plot."""
 
 
-class State(NamedTuple):
+class Badge(NamedTuple):
     """A source's state: its words, and the class of its badge."""
 
     words: str
@@ -32,7 +32,7 @@ class Card(NamedTuple):
     """A source as the page shows it."""
 
     report: SourceReport
-    state: State
+    state: Badge
     progress: str | None
     """How far the running sync is; None if none runs."""
     share: float | None
@@ -89,24 +89,24 @@ def card(
     )
 
 
-def state(report: SourceReport, now: datetime, every: timedelta) -> State:
+def state(report: SourceReport, now: datetime, every: timedelta) -> Badge:
     """Return a source's state, its worst first."""
     job = report.last_job
     if not report.configured:
-        return State("Not set up", "")
+        return Badge("Not set up", "")
     if report.paused is not None:
-        return State("Paused", "bad")
+        return Badge("Paused", "bad")
     if job is None:
-        return State("Not synced yet", "")
+        return Badge("Not synced yet", "")
     if job.status == "running":
-        return State("Syncing", "good")
+        return Badge("Syncing", "good")
     if job.status == "failed":
-        return State("Failed", "bad")
+        return Badge("Failed", "bad")
     if report.last_sync_at is not None and now - report.last_sync_at > LATE_AFTER * every:
-        return State("Late", "warn")
+        return Badge("Late", "warn")
     if report.totals.held_deletions or any(one.complete is False for one in report.partitions or ()):
-        return State("Incomplete", "warn")
-    return State("Up to date", "good")
+        return Badge("Incomplete", "warn")
+    return Badge("Up to date", "good")
 
 
 def by_source(rows: Sequence[Row]) -> Mapping[str, list[Row]]:

@@ -14,7 +14,7 @@ from litestar import Litestar
 from resources.logging import logger
 from resources.servers.shared import Shared
 from resources.settings import Settings
-from serving.workers.server import BEATS, SILENT_SECONDS, Pulse, WorkerServer
+from serving.workers.server import BEATS, SILENT_SECONDS, HeartbeatWatch, WorkerServer
 
 LOOK_SECONDS = 1.0
 LEADER = 0
@@ -41,7 +41,7 @@ class Follower(WorkerServer):
 
     def _watch(self) -> None:
         """Kill a leader that hangs, so that its standby takes over: the others answer the supervisor in its place."""
-        pulse = Pulse(lambda: self.processes.of(LEADER, BEATS))
+        pulse = HeartbeatWatch(lambda: self.processes.of(LEADER, BEATS))
         while pulse.look() * LOOK_SECONDS < SILENT_SECONDS:
             time.sleep(LOOK_SECONDS)
         log.error("leader_silent", pid=self._leader, seconds=SILENT_SECONDS)

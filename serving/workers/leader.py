@@ -20,7 +20,7 @@ from resources.logging import logger
 from resources.servers.shared import Shared
 from resources.settings import Settings
 from serving.workers.inherited import Inherited
-from serving.workers.server import BEATS, SILENT_SECONDS, Pulse, WorkerServer
+from serving.workers.server import BEATS, SILENT_SECONDS, HeartbeatWatch, WorkerServer
 
 BACKLOG = 2048
 LOOK_SECONDS = 1.0
@@ -53,7 +53,7 @@ class _Process:
     def __init__(self, worker: int) -> None:
         self.worker = worker
         self.running: subprocess.Popen[bytes] | None = None
-        self.pulse: Pulse | None = None
+        self.pulse: HeartbeatWatch | None = None
         self.started = 0.0
         self.next_start = 0.0
         self._failures = 0
@@ -132,7 +132,7 @@ class Leader(WorkerServer):
         except OSError as error:
             log.error("worker_not_started", reason=str(error), again_in_seconds=follower.postpone())
             return
-        follower.pulse = Pulse(lambda: self.processes.of(follower.worker, BEATS))
+        follower.pulse = HeartbeatWatch(lambda: self.processes.of(follower.worker, BEATS))
         log.info("worker_started", started=follower.worker, pid=follower.running.pid)
 
     def _end_silent(self) -> None:

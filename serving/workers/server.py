@@ -24,7 +24,7 @@ SILENT_SECONDS = 30.0
 BEATS, ACCEPTING = 0, 1
 
 
-class Pulse:
+class HeartbeatWatch:
     """Notices when another process is silent: when it has not beaten at many looks in a row. Time in which nobody looks does not count."""
 
     def __init__(self, beats: Callable[[], int]) -> None:

@@ -10,14 +10,14 @@ import pytest
 from googleapiclient.http import MediaIoBaseDownload
 from python_calamine import CalamineWorkbook
 
-from resources.sources.drive.simulator import DOCUMENT, FOLDER, PRESENTATION, SHORTCUT, SPREADSHEET, Drive
+from resources.sources.drive.simulator import DOCUMENT, FOLDER, PRESENTATION, SHORTCUT, SPREADSHEET, SimulatedDrive
 from resources.sources.drive.simulator.exports import MAX_EXPORT_BYTES, XLSX
 from resources.sources.drive.simulator.resources import timestamp
 from tests.fixtures.drive import ALL_DRIVES, DriveSite, names, refused
 
 
 @pytest.fixture
-def drive(drive_site: DriveSite) -> Drive:
+def drive(drive_site: DriveSite) -> SimulatedDrive:
     return drive_site.drive
 
 
@@ -26,7 +26,7 @@ def api(drive_site: DriveSite) -> Any:
     return drive_site.service()
 
 
-def test_answers_hold_four_fields_unless_asked(drive: Drive, api: Any) -> None:
+def test_answers_hold_four_fields_unless_asked(drive: SimulatedDrive, api: Any) -> None:
     file = drive.file("Note.txt", drive.my_drive, "hello")
     four = {"kind": "drive#file", "id": file, "name": "Note.txt", "mimeType": "text/plain"}
     assert api.files().get(fileId=file).execute() == four
@@ -41,7 +41,7 @@ def test_answers_hold_four_fields_unless_asked(drive: Drive, api: Any) -> None:
     }
 
 
-def test_partial_answers(drive: Drive, api: Any) -> None:
+def test_partial_answers(drive: SimulatedDrive, api: Any) -> None:
     file = drive.file("Note.txt", drive.my_drive, "hello")
     get = lambda fields: api.files().get(fileId=file, fields=fields).execute()  # noqa: E731
     assert get("id") == {"id": file}
@@ -73,7 +73,7 @@ def test_partial_answers(drive: Drive, api: Any) -> None:
         (f"mimeType != '{FOLDER}' and trashed = false", ["It's.md", "Plan 2024.pdf", "Roadmap"]),
     ],
 )
-def test_searches(drive: Drive, api: Any, q: str | None, expected: list[str]) -> None:
+def test_searches(drive: SimulatedDrive, api: Any, q: str | None, expected: list[str]) -> None:
     old, new = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 3, 1, tzinfo=UTC)
     folder = drive.folder("Reports", drive.my_drive, modified=old)
     drive.file("It's.md", drive.my_drive, "x", "text/markdown", modified=old)
@@ -104,7 +104,7 @@ def test_a_search_below_an_unknown_folder_is_refused(api: Any) -> None:
     assert refused(api.files().list(q="'nowhere' in parents")) == (404, "notFound")
 
 
-def test_listings_come_in_pages(drive: Drive, api: Any) -> None:
+def test_listings_come_in_pages(drive: SimulatedDrive, api: Any) -> None:
     files = [drive.file(f"{number:02}.txt", drive.my_drive, "x") for number in range(25)]
     first = api.files().list(pageSize=10).execute()
     assert [file["name"] for file in first["files"]] == [f"{number:02}.txt" for number in range(10)]
@@ -125,7 +125,7 @@ def test_listings_come_in_pages(drive: Drive, api: Any) -> None:
     assert refused(api.files().list(pageSize=10, pageToken=first["nextPageToken"])) == (400, "invalid")
 
 
-def test_shared_drives_have_to_be_asked_for(drive: Drive, api: Any) -> None:
+def test_shared_drives_have_to_be_asked_for(drive: SimulatedDrive, api: Any) -> None:
     plans, other = drive.shared_drive("Plans", {}), drive.shared_drive("Other", {})
     mine, shared = drive.file("Mine.txt", drive.my_drive, "x"), drive.file("Ours.txt", plans, "x")
     drive.file("Theirs.txt", other, "x")
@@ -149,7 +149,7 @@ def test_shared_drives_have_to_be_asked_for(drive: Drive, api: Any) -> None:
     assert len(page["files"]) == 2
 
 
-def test_drives_are_listed_ten_at_a_time(drive: Drive, api: Any) -> None:
+def test_drives_are_listed_ten_at_a_time(drive: SimulatedDrive, api: Any) -> None:
     made = [drive.shared_drive(f"Team {number}", {}) for number in range(12)]
     first = api.drives().list().execute()
     assert len(first["drives"]) == 10
@@ -159,7 +159,7 @@ def test_drives_are_listed_ten_at_a_time(drive: Drive, api: Any) -> None:
     assert len(api.drives().list(pageSize=100).execute()["drives"]) == 11
 
 
-def test_versions_tell_what_changed(drive: Drive, api: Any) -> None:
+def test_versions_tell_what_changed(drive: SimulatedDrive, api: Any) -> None:
     binary = drive.file("Note.txt", drive.my_drive, "one")
     native = drive.file("Doc", drive.my_drive, "# One", DOCUMENT)
     get = lambda file: api.files().get(fileId=file, fields="*").execute()  # noqa: E731
@@ -181,14 +181,14 @@ def test_versions_tell_what_changed(drive: Drive, api: Any) -> None:
 
 def test_times_are_utc_whatever_the_clock_says() -> None:
     tokyo = timezone(timedelta(hours=9))
-    drive = Drive(clock=lambda: datetime(2026, 5, 1, 1, tzinfo=tokyo))
+    drive = SimulatedDrive(clock=lambda: datetime(2026, 5, 1, 1, tzinfo=tokyo))
     file = drive.file("Note.txt", drive.my_drive, "x", created=datetime(2026, 4, 1, 2, tzinfo=tokyo))
     assert drive.items[file].created == datetime(2026, 3, 31, 17, tzinfo=UTC)
     drive.rename(file, "Other.txt")
     assert timestamp(drive.items[file].modified).startswith("2026-04-30T16:00:00.")
 
 
-def test_shortcuts_say_what_they_point_to(drive: Drive, api: Any) -> None:
+def test_shortcuts_say_what_they_point_to(drive: SimulatedDrive, api: Any) -> None:
     target = drive.file("Doc", drive.my_drive, "# One", DOCUMENT)
     shortcut = drive.shortcut(target, drive.my_drive, "Link")
     found = api.files().get(fileId=shortcut, fields="mimeType,shortcutDetails,size").execute()
@@ -196,7 +196,7 @@ def test_shortcuts_say_what_they_point_to(drive: Drive, api: Any) -> None:
     assert refused(api.files().get_media(fileId=shortcut)) == (403, "fileNotDownloadable")
 
 
-def test_exports(drive: Drive, api: Any) -> None:
+def test_exports(drive: SimulatedDrive, api: Any) -> None:
     doc = drive.file("Doc", drive.my_drive, "# One\n\nTwo **three**", "document")
     slides = drive.file("Slides", drive.my_drive, "Title\nPoint", PRESENTATION)
     sheet = drive.file(
@@ -216,14 +216,14 @@ def test_exports(drive: Drive, api: Any) -> None:
     assert refused(api.files().export(fileId=doc, mimeType="image/png")) == (400, "badRequest")
 
 
-def test_exports_above_ten_megabytes_are_refused(drive: Drive, api: Any) -> None:
+def test_exports_above_ten_megabytes_are_refused(drive: SimulatedDrive, api: Any) -> None:
     doc = drive.file("Long", drive.my_drive, b"x" * MAX_EXPORT_BYTES, DOCUMENT)
     assert len(api.files().export(fileId=doc, mimeType="text/markdown").execute()) == MAX_EXPORT_BYTES
     drive.edit(doc, b"x" * (MAX_EXPORT_BYTES + 1))
     assert refused(api.files().export(fileId=doc, mimeType="text/markdown")) == (403, "exportSizeLimitExceeded")
 
 
-def test_downloads_whole_and_in_pieces(drive: Drive, api: Any) -> None:
+def test_downloads_whole_and_in_pieces(drive: SimulatedDrive, api: Any) -> None:
     content = bytes(range(256)) * 3_000
     file, empty = drive.file("Blob.bin", drive.my_drive, content, "image/png"), drive.file("Empty", drive.my_drive, "")
     assert api.files().get_media(fileId=file).execute() == content
@@ -239,6 +239,6 @@ def test_downloads_whole_and_in_pieces(drive: Drive, api: Any) -> None:
 
 
 def test_the_seed_decides_the_ids() -> None:
-    one, same, other = Drive(seed=1), Drive(seed=1), Drive(seed=2)
+    one, same, other = SimulatedDrive(seed=1), SimulatedDrive(seed=1), SimulatedDrive(seed=2)
     made = [drive.file("Note.txt", drive.my_drive, "x") for drive in (one, same, other)]
     assert made[0] == made[1] != made[2]

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from resources.sources.drive.simulator import DOCUMENT, Drive
+from resources.sources.drive.simulator import DOCUMENT, SimulatedDrive
 from tests.fixtures.drive import ALL_DRIVES, DriveSite, refused
 
 
 @pytest.fixture
-def drive(drive_site: DriveSite) -> Drive:
+def drive(drive_site: DriveSite) -> SimulatedDrive:
     return drive_site.drive
 
 
@@ -44,7 +44,7 @@ class Follower:
         return [change.get("fileId") or change["driveId"] for change in self.read(**more)]
 
 
-def test_a_file_is_listed_once_at_its_newest_change(drive: Drive, api: Any) -> None:
+def test_a_file_is_listed_once_at_its_newest_change(drive: SimulatedDrive, api: Any) -> None:
     feed = Follower(api)
     assert feed.read() == []
     one, two, three = (drive.file(f"{number}.txt", drive.my_drive, "x") for number in range(3))
@@ -64,7 +64,7 @@ def test_a_file_is_listed_once_at_its_newest_change(drive: Drive, api: Any) -> N
     assert refused(api.changes().list(pageToken="")) == (400, "required")
 
 
-def test_a_tombstone_carries_the_id_alone(drive: Drive, api: Any) -> None:
+def test_a_tombstone_carries_the_id_alone(drive: SimulatedDrive, api: Any) -> None:
     folder = drive.folder("Reports", drive.my_drive)
     file, below = drive.file("Note.txt", drive.my_drive, "x"), drive.file("Below.txt", folder, "x")
     theirs = drive.file("Theirs.txt", None, "x", owner="bob@larkmoor.example")
@@ -84,7 +84,7 @@ def test_a_tombstone_carries_the_id_alone(drive: Drive, api: Any) -> None:
     assert [change["removed"] for change in feed.read()] == [False]
 
 
-def test_what_happens_to_a_folder_shows_the_folder_alone(drive: Drive, api: Any) -> None:
+def test_what_happens_to_a_folder_shows_the_folder_alone(drive: SimulatedDrive, api: Any) -> None:
     above, folder = drive.folder("Above", drive.my_drive), drive.folder("Reports", drive.my_drive)
     file = drive.file("Note.txt", folder, "x")
     feed = Follower(api)
@@ -104,7 +104,7 @@ def test_what_happens_to_a_folder_shows_the_folder_alone(drive: Drive, api: Any)
     assert feed.ids() == [file]
 
 
-def test_a_shared_drive_has_a_feed_of_its_own(drive: Drive, api: Any) -> None:
+def test_a_shared_drive_has_a_feed_of_its_own(drive: SimulatedDrive, api: Any) -> None:
     plans, other = drive.shared_drive("Plans", {}), drive.shared_drive("Other", {})
     mine, its, others = Follower(api), Follower(api, driveId=plans), Follower(api, driveId=other)
     files = [drive.file(f"{number}.txt", plans, "x") for number in range(40)]
@@ -123,7 +123,7 @@ def test_a_shared_drive_has_a_feed_of_its_own(drive: Drive, api: Any) -> None:
     assert refused(api.changes().getStartPageToken(driveId=plans))[0] == 400
 
 
-def test_moves_between_drives_show_in_both_feeds(drive: Drive, api: Any) -> None:
+def test_moves_between_drives_show_in_both_feeds(drive: SimulatedDrive, api: Any) -> None:
     plans, other = drive.shared_drive("Plans", {"user:ada@larkmoor.example": "reader"}), drive.shared_drive("Other", {})
     file = drive.file("Note.txt", drive.my_drive, "x")
     mine, its, others = Follower(api), Follower(api, driveId=plans), Follower(api, driveId=other)
@@ -144,7 +144,7 @@ def test_moves_between_drives_show_in_both_feeds(drive: Drive, api: Any) -> None
     assert drive.readers(file) == {drive.account}
 
 
-def test_membership_shows_nowhere(drive: Drive, api: Any) -> None:
+def test_membership_shows_nowhere(drive: SimulatedDrive, api: Any) -> None:
     plans = drive.shared_drive("Plans", {"user:ada@larkmoor.example": "reader"})
     file = drive.file("Note.txt", plans, "x")
     mine, its = Follower(api), Follower(api, driveId=plans)
@@ -154,7 +154,7 @@ def test_membership_shows_nowhere(drive: Drive, api: Any) -> None:
     assert drive.readers(file) == {drive.account, "group:staff@larkmoor.example"}
 
 
-def test_shared_drives_that_are_renamed_lost_and_found(drive: Drive, api: Any) -> None:
+def test_shared_drives_that_are_renamed_lost_and_found(drive: SimulatedDrive, api: Any) -> None:
     plans = drive.shared_drive("Plans", {})
     file = drive.file("Note.txt", plans, "x")
     mine, its = Follower(api), Follower(api, driveId=plans)
@@ -176,7 +176,7 @@ def test_shared_drives_that_are_renamed_lost_and_found(drive: Drive, api: Any) -
     assert list(drive.everything(plans)) == [file]
 
 
-def test_expired_tokens_of_feeds(drive: Drive, api: Any) -> None:
+def test_expired_tokens_of_feeds(drive: SimulatedDrive, api: Any) -> None:
     feed = Follower(api)
     drive.expire_tokens()
     assert refused(api.changes().list(pageToken=feed.token)) == (400, "invalid")
@@ -184,7 +184,7 @@ def test_expired_tokens_of_feeds(drive: Drive, api: Any) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_truth_is_what_the_api_shows(drive: Drive, api: Any, seed: int) -> None:
+def test_the_truth_is_what_the_api_shows(drive: SimulatedDrive, api: Any, seed: int) -> None:
     """After a random history, permissions and parents in the API lead to `readers` and `everything`."""
     dice = random.Random(seed)
     plans = drive.shared_drive(

@@ -17,7 +17,7 @@ from google.oauth2.service_account import Credentials as ServiceAccount
 from googleapiclient.errors import HttpError
 from googleapiclient.http import BatchHttpRequest, HttpRequest
 
-from resources.sources.drive.simulator import Drive, DriveApp
+from resources.sources.drive.simulator import DriveApp, SimulatedDrive
 from resources.sources.simulation import serve
 from resources.sources.simulation.faults import PASSING, Faults
 from tests.fixtures.drive import DriveSite, service_account_file
@@ -26,7 +26,7 @@ SCOPE = "https://www.googleapis.com/auth/drive.readonly"
 
 
 @pytest.fixture
-def drive(drive_site: DriveSite) -> Drive:
+def drive(drive_site: DriveSite) -> SimulatedDrive:
     return drive_site.drive
 
 
@@ -124,7 +124,7 @@ def test_only_good_tokens_are_accepted(drive_site: DriveSite) -> None:
     assert httpx.get(f"{drive_site.url}/drive/v3/comments", headers={"authorization": "Bearer x"}).status_code == 404
 
 
-def test_batches(drive_site: DriveSite, drive: Drive, api: Any) -> None:
+def test_batches(drive_site: DriveSite, drive: SimulatedDrive, api: Any) -> None:
     files = [drive.file(f"{number} ü.txt", drive.my_drive, "x") for number in range(100)]
     answers: dict[str, Any] = {}
 
@@ -186,7 +186,7 @@ def exchange(url: str, **form: str) -> httpx.Response:
     return httpx.post(f"{url}/token", data=given)
 
 
-def test_sign_in_of_a_person(drive_site: DriveSite, drive: Drive) -> None:
+def test_sign_in_of_a_person(drive_site: DriveSite, drive: SimulatedDrive) -> None:
     back = consent(drive_site.url)
     assert (back["state"], back["x"]) == ("s1", "1")
     tokens = exchange(drive_site.url, grant_type="authorization_code", code=back["code"]).json()
@@ -213,7 +213,7 @@ def test_sign_in_of_a_person(drive_site: DriveSite, drive: Drive) -> None:
         drive_site.service(credentials.token).files().list().execute()
 
 
-def test_sign_in_that_goes_wrong(drive_site: DriveSite, drive: Drive) -> None:
+def test_sign_in_that_goes_wrong(drive_site: DriveSite, drive: SimulatedDrive) -> None:
     assert "refresh_token" not in exchange(
         drive_site.url, grant_type="authorization_code", code=consent(drive_site.url, access_type="online")["code"]
     ).json()  # fmt: skip
@@ -234,7 +234,7 @@ def test_sign_in_that_goes_wrong(drive_site: DriveSite, drive: Drive) -> None:
     assert httpx.get(f"{drive_site.url}/o/oauth2/v2/auth").status_code == 400
 
 
-def test_sign_in_of_a_service_account(drive_site: DriveSite, drive: Drive, tmp_path: Path) -> None:
+def test_sign_in_of_a_service_account(drive_site: DriveSite, drive: SimulatedDrive, tmp_path: Path) -> None:
     path = service_account_file(tmp_path, drive_site.url)
     account = ServiceAccount.from_service_account_file(str(path), scopes=[SCOPE])
     account.refresh(Request())
@@ -248,7 +248,7 @@ def test_sign_in_of_a_service_account(drive_site: DriveSite, drive: Drive, tmp_p
     account.refresh(Request())
 
 
-def test_orders_from_people(drive_site: DriveSite, drive: Drive) -> None:
+def test_orders_from_people(drive_site: DriveSite, drive: SimulatedDrive) -> None:
     def order(operation: str, **arguments: Any) -> Any:
         answer = httpx.post(f"{drive_site.url}/simulator/{operation}", json=arguments)
         assert answer.status_code == 200, answer.text
@@ -289,12 +289,12 @@ def test_orders_from_people(drive_site: DriveSite, drive: Drive) -> None:
         assert (answer.status_code, bool(answer.json()["error"])) == (status, True)
 
 
-def test_the_page_says_how_to_connect(drive_site: DriveSite, drive: Drive) -> None:
+def test_the_page_says_how_to_connect(drive_site: DriveSite, drive: SimulatedDrive) -> None:
     drive.shared_drive("<Plans>", {})
     page = httpx.get(drive_site.url).text
     for part in (
         drive_site.url,
-        Drive.token,
+        SimulatedDrive.token,
         drive.my_drive,
         "&lt;Plans&gt;",
         "rename_drive(drive_id, name)",
@@ -304,7 +304,7 @@ def test_the_page_says_how_to_connect(drive_site: DriveSite, drive: Drive) -> No
     assert "<Plans>" not in page
 
 
-def test_answers_are_checked_against_the_discovery_document(drive_site: DriveSite, drive: Drive) -> None:
+def test_answers_are_checked_against_the_discovery_document(drive_site: DriveSite, drive: SimulatedDrive) -> None:
     file = drive.file("Note.txt", drive.my_drive, "x")
     drive_site.service().files().get(fileId=file, fields="*").execute()
     assert (drive_site.checker.checked, drive_site.checker.problems) == (1, [])
@@ -322,7 +322,7 @@ def test_answers_are_checked_against_the_discovery_document(drive_site: DriveSit
 
 
 def test_a_simulator_can_be_served_again_at_its_port() -> None:
-    drive = Drive()
+    drive = SimulatedDrive()
     with serve(DriveApp(drive)) as url:
         port = urlsplit(url).port
         assert httpx.get(url).status_code == 200

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from resources.sources.drive.simulator import FOLDER, Drive
+from resources.sources.drive.simulator import FOLDER, SimulatedDrive
 from tests.fixtures.drive import ALL_DRIVES, DriveSite, names, refused
 
 
 @pytest.fixture
-def drive(drive_site: DriveSite) -> Drive:
+def drive(drive_site: DriveSite) -> SimulatedDrive:
     return drive_site.drive
 
 
@@ -22,7 +22,7 @@ def api(drive_site: DriveSite) -> Any:
     return drive_site.service()
 
 
-def test_permissions_run_down_the_tree(drive: Drive, api: Any) -> None:
+def test_permissions_run_down_the_tree(drive: SimulatedDrive, api: Any) -> None:
     folder = drive.folder("Reports", drive.my_drive)
     file = drive.file("Note.txt", folder, "x")
     drive.share(folder, "group:staff@larkmoor.example", "writer")
@@ -46,7 +46,7 @@ def test_permissions_run_down_the_tree(drive: Drive, api: Any) -> None:
     assert drive.readers(file) == {drive.account, "domain:larkmoor.example"}
 
 
-def test_permissions_in_shared_drives_come_in_pages(drive: Drive, api: Any) -> None:
+def test_permissions_in_shared_drives_come_in_pages(drive: SimulatedDrive, api: Any) -> None:
     plans = drive.shared_drive("Plans", {f"user:p{number}@larkmoor.example": "reader" for number in range(120)})
     file = drive.file("Note.txt", plans, "x")
     drive.share(file, "user:p0@larkmoor.example", "writer")
@@ -66,7 +66,7 @@ def test_permissions_in_shared_drives_come_in_pages(drive: Drive, api: Any) -> N
     assert refused(api.permissions().list(fileId=file)) == (404, "notFound")
 
 
-def test_who_may_not_share_learns_no_permissions(drive: Drive, api: Any) -> None:
+def test_who_may_not_share_learns_no_permissions(drive: SimulatedDrive, api: Any) -> None:
     file = drive.file("Theirs.txt", None, "x", owner="bob@larkmoor.example")
     found = api.files().get(fileId=file, fields="*").execute()
     assert not {"permissions", "parents"} & set(found)
@@ -82,7 +82,7 @@ def test_who_may_not_share_learns_no_permissions(drive: Drive, api: Any) -> None
     assert "permissions" in api.files().get(fileId=file, fields="*").execute()
 
 
-def test_a_limited_access_folder_is_closed_to_whom_it_is_not_shared_with(drive: Drive, api: Any) -> None:
+def test_a_limited_access_folder_is_closed_to_whom_it_is_not_shared_with(drive: SimulatedDrive, api: Any) -> None:
     plans = drive.shared_drive(
         "Plans", {"user:ada@larkmoor.example": "organizer", "user:bob@larkmoor.example": "writer"}
     )
@@ -132,7 +132,7 @@ def test_a_grant_ends_at_its_time(clock_site: tuple[DriveSite, Callable[[timedel
     assert [change["fileId"] for change in api.changes().list(pageToken=token).execute()["changes"]] == [file]
 
 
-def test_what_lies_in_a_trashed_folder_is_in_the_trash(drive: Drive, api: Any) -> None:
+def test_what_lies_in_a_trashed_folder_is_in_the_trash(drive: SimulatedDrive, api: Any) -> None:
     plans = drive.shared_drive("Plans", {})
     for place in (drive.my_drive, plans):
         folder = drive.folder("Reports", place)
@@ -149,7 +149,7 @@ def test_what_lies_in_a_trashed_folder_is_in_the_trash(drive: Drive, api: Any) -
         assert list(drive.everything(place)) == [file]
 
 
-def test_tops_of_drives_are_folders_that_no_listing_shows(drive: Drive, api: Any) -> None:
+def test_tops_of_drives_are_folders_that_no_listing_shows(drive: SimulatedDrive, api: Any) -> None:
     plans = drive.shared_drive("Plans", {})
     assert api.files().get(fileId="root").execute() == {
         "kind": "drive#file", "id": drive.my_drive, "name": "My Drive", "mimeType": FOLDER,
@@ -163,7 +163,7 @@ def test_tops_of_drives_are_folders_that_no_listing_shows(drive: Drive, api: Any
         drive.move(folder, drive.folder("B", folder))
 
 
-def test_an_owner_stays_the_owner(drive: Drive) -> None:
+def test_an_owner_stays_the_owner(drive: SimulatedDrive) -> None:
     file = drive.file("Note.txt", drive.my_drive, "x")
     drive.share(file, f"user:{drive.account}", "reader")
     assert drive.items[file].grants[f"user:{drive.account}"].role == "owner"

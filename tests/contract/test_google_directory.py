@@ -9,13 +9,13 @@ import pytest
 from resources.core.errors import AuthorizationError, RetryLaterError
 from resources.people.google import SCOPES, GoogleDirectory, GoogleMember
 from resources.settings import Settings
-from resources.sources.drive.simulator import Drive
+from resources.sources.drive.simulator import SimulatedDrive
 from tests.fixtures.drive import DriveSite, service_account_file
 
 
 def settings_of(site: DriveSite, **more: object) -> Settings:
     given = {"drive_api_url": site.url, "google_directory_api_url": site.url, "retry_seconds": (0.0, 0.0)} | more
-    return Settings.model_validate({"drive_token": Drive.token} | given)
+    return Settings.model_validate({"drive_token": SimulatedDrive.token} | given)
 
 
 def client(site: DriveSite, **more: object) -> GoogleDirectory:

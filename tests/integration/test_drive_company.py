@@ -11,7 +11,7 @@ import pytest
 from resources.core.errors import AbortSyncError, AuthorizationError, LostPartitionError
 from resources.settings import Settings
 from resources.sources.drive.links import Links
-from resources.sources.drive.simulator import Drive
+from resources.sources.drive.simulator import SimulatedDrive
 from tests.fixtures.drive import DriveSite, partition_of, service_account_file
 from tests.fixtures.drive_mirror import Mirror
 
@@ -53,7 +53,7 @@ def company(drive_site: DriveSite, tmp_path: Path) -> Workspace:
     return Workspace(drive_site, tmp_path)
 
 
-def everything(drive: Drive, *emails: str) -> dict[str, set[str]]:
+def everything(drive: SimulatedDrive, *emails: str) -> dict[str, set[str]]:
     """Return the readers of each file in the My Drives of some people."""
     return {
         item.id: {grant.name for held in drive.access.grants(item).values() for grant in held if grant.kind == "user"}
@@ -63,7 +63,7 @@ def everything(drive: Drive, *emails: str) -> dict[str, set[str]]:
     }
 
 
-def agrees(kept: Mirror, drive: Drive, *emails: str) -> None:
+def agrees(kept: Mirror, drive: SimulatedDrive, *emails: str) -> None:
     assert {one: kept.readers(one) for one in kept.items()} == everything(drive, *emails)
 
 

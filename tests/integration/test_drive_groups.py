@@ -14,7 +14,7 @@ import pytest
 
 from resources.core.domain import SourceName
 from resources.people.sync import sync_people
-from resources.sources.drive.simulator import Drive
+from resources.sources.drive.simulator import SimulatedDrive
 from resources.stores.postgres import session
 from serving.access import api_keys
 from tests.fixtures.browser import running_browser
@@ -28,7 +28,7 @@ from tests.fixtures.step import follow, web
 ANN, EVE = "ann@acme.example", "eve@acme.example"
 
 
-def shared_file(drive_site: DriveSite) -> Drive:
+def shared_file(drive_site: DriveSite) -> SimulatedDrive:
     """A file that is shared with a group, of which Ann is a member through two others."""
     drive = drive_site.drive
     for email in (ANN, EVE):
@@ -45,7 +45,12 @@ def test_a_file_shared_with_a_nested_group_is_found_by_its_members(
     installation: Installation, drive_site: DriveSite, bundled_model: Any, show: Callable[[str], None]
 ) -> None:
     drive = shared_file(drive_site)
-    follow(installation, drive_token=Drive.token, drive_api_url=drive_site.url, google_directory_api_url=drive_site.url)
+    follow(
+        installation,
+        drive_token=SimulatedDrive.token,
+        drive_api_url=drive_site.url,
+        google_directory_api_url=drive_site.url,
+    )
     assert installation.sync(SourceName.GOOGLE_DRIVE).error is None
     with web(installation, bundled_model) as running:
         assert running.titles("ferry", ANN) == []
@@ -97,7 +102,7 @@ def test_a_member_who_just_signed_in_finds_it_and_no_longer_after_leaving(
 ) -> None:
     drive, port = shared_file(drive_site), free_port()
     google = {"google_directory_api_url": drive_site.url} if source == "directory" else {}
-    follow(installation, drive_token=Drive.token, drive_api_url=drive_site.url, **google)
+    follow(installation, drive_token=SimulatedDrive.token, drive_api_url=drive_site.url, **google)
     assert installation.sync(SourceName.GOOGLE_DRIVE).error is None
     with (
         running_provider(oidc_package, f"http://127.0.0.1:{port}") as provider,

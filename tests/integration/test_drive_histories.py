@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from resources.settings import Settings
-from resources.sources.drive.simulator import FOLDER, Drive, DriveApp
+from resources.sources.drive.simulator import FOLDER, DriveApp, SimulatedDrive
 from resources.sources.simulation import serve
 from tests.fixtures.drive_mirror import Mirror
 
@@ -27,7 +27,7 @@ class History:
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
-        drive = self.drive = Drive(seed=seed)
+        drive = self.drive = SimulatedDrive(seed=seed)
         self.drives = [drive.shared_drive(f"D{n}", dict.fromkeys(MEMBERS[n:], "reader")) for n in range(2)]
         self.folders = [drive.folder(f"F{n}", self._any(drive.my_drive, *self.drives)) for n in range(3)]
         self.folders += [drive.folder(f"G{n}", self._any(*self.folders)) for n in range(6)]
@@ -234,7 +234,7 @@ def after(batches: int) -> Callable[..., bool]:
     return stop
 
 
-def path_of(drive: Drive, file_id: str | None, length: int) -> str:
+def path_of(drive: SimulatedDrive, file_id: str | None, length: int) -> str:
     """Return the last names of a file's path."""
     names: list[str] = []
     while file_id is not None and len(names) < length:

@@ -12,8 +12,8 @@ import pytest
 
 from resources.core.domain import SourceName
 from resources.sources.drive.checks import checks as examine
-from resources.sources.drive.simulator import Drive
-from resources.sources.drive.source import Drive as Source
+from resources.sources.drive.simulator import SimulatedDrive
+from resources.sources.drive.source import Drive
 from resources.stores.memory import PostgresMemory
 from tests.fixtures.drive import DriveSite
 from tests.fixtures.installation import Installation
@@ -44,7 +44,7 @@ class Desk:
     def sync(self, **settings: Any) -> Any:
         self.installation.settings = self.installation.settings.model_copy(update=settings)
         given = self.installation.settings
-        source = Source(
+        source = Drive(
             given, PostgresMemory(given.postgres_dsn), sleep=lambda _: None, now=lambda: datetime.now(UTC) + self.later
         )
         run = self.installation.sync(SourceName.GOOGLE_DRIVE, port=source)
@@ -87,7 +87,7 @@ class Desk:
 
 @pytest.fixture
 def desk(installation: Installation, drive_site: DriveSite, bundled_model: Any) -> Iterator[Desk]:
-    follow(installation, drive_token=Drive.token, drive_api_url=drive_site.url)
+    follow(installation, drive_token=SimulatedDrive.token, drive_api_url=drive_site.url)
     with web(installation, bundled_model) as running:
         installation.settings = installation.settings.model_copy(update={"public_url": running.url})
         yield Desk(installation, drive_site, running)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from resources.core.domain import SourceName
-from resources.sources.drive.simulator import Drive
+from resources.sources.drive.simulator import SimulatedDrive
 from tests.fixtures.drive import DriveSite
 from tests.fixtures.installation import Installation
 from tests.fixtures.step import WORD, Person, Readers, Step, follow, web
@@ -28,7 +28,7 @@ DOC = "application/vnd.google-apps.document"
 class World:
     """A Drive with two roots, a folder and a shared drive, and items outside both."""
 
-    def __init__(self, drive: Drive) -> None:
+    def __init__(self, drive: SimulatedDrive) -> None:
         self.drive = drive
         self.words: dict[str, str] = {}
         self.company = drive.folder("Company", drive.my_drive)
@@ -73,7 +73,7 @@ def world(drive_site: DriveSite) -> World:
 
 @pytest.fixture
 def step(installation: Installation, drive_site: DriveSite, world: World, bundled_model: Any) -> Iterator[Step]:
-    follow(installation, drive_token=Drive.token, drive_api_url=drive_site.url, drive_roots=world.roots)
+    follow(installation, drive_token=SimulatedDrive.token, drive_api_url=drive_site.url, drive_roots=world.roots)
     step = Step(installation, SourceName.GOOGLE_DRIVE, world.truth, world.drive.calls, (ADA, BOB, CAROL, DAN))
     with web(installation, bundled_model) as running:
         step.web = running

@@ -19,7 +19,7 @@ import pytest
 from resources import keys
 from resources.core.errors import ConfigurationError
 from resources.servers.postgres import EmbeddedPostgres
-from resources.servers.privileges import Account, closed_parent, run_as, unprivileged
+from resources.servers.privileges import SystemUser, closed_parent, run_as, unprivileged
 from resources.settings import Settings
 from tests.fixtures.postgres import PostgresProcess, home_settings, make_home
 
@@ -203,7 +203,7 @@ def test_a_taken_port_names_the_setting(postgres_process: PostgresProcess, home:
 
 
 def test_a_closed_folder_on_the_way_is_named(tmp_path: Path) -> None:
-    stranger = Account("stranger", os.geteuid() + 1, os.getegid() + 1)
+    stranger = SystemUser("stranger", os.geteuid() + 1, os.getegid() + 1)
     (tmp_path / "closed").mkdir(mode=0o700)
     found = closed_parent(tmp_path / "closed" / "deep" / "data", stranger)
     # pytest's own folders may be closed already; the outermost closed one is what the user must open first.

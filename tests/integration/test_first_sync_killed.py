@@ -10,7 +10,7 @@ import pytest
 from assets.raw import collect
 from resources.core.domain import SourceName
 from resources.sources import open_source
-from resources.sources.drive.simulator import Drive
+from resources.sources.drive.simulator import SimulatedDrive
 from resources.syncing import open_sync
 from tests.fixtures.drive import DriveSite
 from tests.fixtures.installation import Installation
@@ -28,7 +28,7 @@ def test_what_it_had_is_not_downloaded_again(installation: Installation, drive_s
     folders = [drive.folder(f"Folder {number}", drive.my_drive) for number in range(FOLDERS)]
     for number in range(files):
         drive.file(f"{number}.txt", folders[number % FOLDERS], f"The number of this file is {number}.\n")
-    follow(installation, drive_token=Drive.token, drive_api_url=drive_site.url, drive_roots=("my_drive",))
+    follow(installation, drive_token=SimulatedDrive.token, drive_api_url=drive_site.url, drive_roots=("my_drive",))
     random = Random(7)
     in_flight = open_source(installation.settings, SourceName.GOOGLE_DRIVE).fetchers
     worker = Worker(installation.settings)
@@ -52,6 +52,6 @@ def test_what_it_had_is_not_downloaded_again(installation: Installation, drive_s
     assert part["source_count"] == files
 
 
-def downloads(drive: Drive) -> int:
+def downloads(drive: SimulatedDrive) -> int:
     """Return the number of contents that the simulator has served."""
     return drive.calls["files.get"]

@@ -15,7 +15,7 @@ import pytest
 
 from resources.core.domain import SourceName
 from resources.core.errors import ConcordanceError
-from resources.sources.drive.simulator import Drive
+from resources.sources.drive.simulator import SimulatedDrive
 from resources.sources.simulation.faults import Faults
 from resources.sources.slack.simulator import Workspace
 from tests.fixtures.drive import DriveSite
@@ -82,7 +82,7 @@ class History:
 class DriveWorld:
     """A Drive that changes at random."""
 
-    def __init__(self, drive: Drive, random: Random, word: Callable[[str], str]) -> None:
+    def __init__(self, drive: SimulatedDrive, random: Random, word: Callable[[str], str]) -> None:
         self.drive, self.random, self._word = drive, random, word
         self.words: dict[str, str] = {}
         self.root = drive.folder("Root", drive.my_drive)
@@ -343,7 +343,7 @@ class SlackWorld:
 
 @pytest.fixture
 def drive_step(installation: Installation, drive_site: DriveSite) -> Step:
-    follow(installation, drive_token=Drive.token, drive_api_url=drive_site.url, prune_share=1.0)
+    follow(installation, drive_token=SimulatedDrive.token, drive_api_url=drive_site.url, prune_share=1.0)
     return Step(installation, SourceName.GOOGLE_DRIVE, dict, drive_site.drive.calls)
 
 

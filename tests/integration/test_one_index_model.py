@@ -17,7 +17,7 @@ from psycopg.types.json import Jsonb
 from resources.stores.migrate import migrate, migrations
 from resources.stores.postgres import Connection
 from sql import MIGRATIONS, statement
-from sql.sync import Collections, Documents, Index
+from sql.sync import Collections, Documents, IndexEntries
 from tests.fixtures.make_previous_installation import NARROWING, READER
 from tests.fixtures.postgres import PostgresProcess, with_database
 
@@ -165,7 +165,7 @@ def test_entries_and_passages_are_kept_and_nothing_is_pending(empty: str, tmp_pa
         assert {(one["collection"], one["row"]["chunk_id"]): one["row"] for one in found} == passages
         assert {name for name, _ in passages} == {active, other}
         assert (len({one for _, one in passages}) < len(passages)) == (state == "kept"), "ids in both collections"
-        index, documents = Index(connection, "files"), Documents(connection, "files")
+        index, documents = IndexEntries(connection, "files"), Documents(connection, "files")
         for name in (active, other):
             contents = [content for (one, _), (content, *_) in entries.items() if one == name and content]
             signature = {content.partition("|")[2] for content in contents}

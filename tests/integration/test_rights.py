@@ -19,7 +19,15 @@ from orchestration.supervision.environment import ROOT, child_environment
 from resources.servers import privileges
 from resources.servers.drop_rights import CAP_DAC_READ_SEARCH
 from resources.servers.handover import OWN_NAMES, hand_over
-from resources.servers.privileges import CAP_NET_BIND_SERVICE, FALLBACKS, NAME, Account, passing, run_as, unprivileged
+from resources.servers.privileges import (
+    CAP_NET_BIND_SERVICE,
+    FALLBACKS,
+    NAME,
+    SystemUser,
+    passing,
+    run_as,
+    unprivileged,
+)
 from resources.servers.processes import free_port
 from resources.servers.sockets import socket_path
 from resources.settings import FileRoot, Settings
@@ -45,7 +53,7 @@ def settings(folder: Path) -> Settings:
 
 
 @pytest.fixture
-def account() -> Account:
+def account() -> SystemUser:
     found = unprivileged(make=True)
     assert found is not None
     if found.name != NAME:
@@ -64,7 +72,7 @@ DROP = 'from orchestration.supervision.rights import drop; print(drop(settings, 
 """A replacement for `up` that creates the keys."""
 
 
-def test_a_command_goes_on_as_the_account_with_a_home_of_its_own(settings: Settings, account: Account) -> None:
+def test_a_command_goes_on_as_the_account_with_a_home_of_its_own(settings: Settings, account: SystemUser) -> None:
     done = run(DROP, settings)
     assert done.returncode == 0, done.stderr
     assert f"Started as root. Services run as the account {NAME} (uid {account.uid})" in done.stderr
@@ -74,7 +82,7 @@ def test_a_command_goes_on_as_the_account_with_a_home_of_its_own(settings: Setti
         assert path.stat().st_mode & 0o077 == 0, path
 
 
-def test_a_home_of_roots_is_handed_over(settings: Settings, account: Account) -> None:
+def test_a_home_of_roots_is_handed_over(settings: Settings, account: SystemUser) -> None:
     made = run("from resources import keys; keys.ensure(settings)", settings)
     assert made.returncode == 0, made.stderr
     kept = (settings.home / "keys.json").read_bytes()
@@ -94,7 +102,7 @@ def test_a_persons_home_stays_that_persons(settings: Settings) -> None:
     assert (settings.home / "keys.json").owner() == "games"
 
 
-def test_links_lead_nowhere(folder: Path, account: Account) -> None:
+def test_links_lead_nowhere(folder: Path, account: SystemUser) -> None:
     secret = folder / "secret"
     secret.write_text("root's")
     home = folder / "home"
@@ -114,7 +122,7 @@ def test_without_an_account_of_our_own_another_one_is_used(monkeypatch: pytest.M
     assert found.name in FALLBACKS
 
 
-def test_what_root_writes_belongs_to_the_owner_of_home(settings: Settings, account: Account) -> None:
+def test_what_root_writes_belongs_to_the_owner_of_home(settings: Settings, account: SystemUser) -> None:
     settings.home.mkdir()
     os.chown(settings.home, account.uid, account.gid)
     script = """
@@ -138,7 +146,7 @@ print(os.geteuid(), subprocess.check_output(["sh", "-c", "id -u; grep ^Uid /proc
 
 
 def test_what_services_cannot_read_is_known(
-    settings: Settings, account: Account, folder: Path, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, account: SystemUser, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rights, "_needs", lambda home: [home])  # this machine's interpreter may be in a closed folder
     docs, key = folder / "docs", folder / "key.json"
@@ -153,7 +161,7 @@ def test_what_services_cannot_read_is_known(
     assert not dict(rights.unreadable(settings))
 
 
-def test_a_home_that_holds_other_things_is_not_given_away(settings: Settings, account: Account) -> None:
+def test_a_home_that_holds_other_things_is_not_given_away(settings: Settings, account: SystemUser) -> None:
     settings.home.mkdir()
     (settings.home / "notes.txt").touch()
     done = run(DROP, settings)
@@ -185,7 +193,7 @@ def test_a_system_that_hands_on_no_right_past_closed_folders_keeps_root(folder: 
     assert not closed.home.exists() or closed.home.stat().st_uid == 0
 
 
-def test_sockets_of_a_long_home_are_handed_over(folder: Path, settings: Settings, account: Account) -> None:
+def test_sockets_of_a_long_home_are_handed_over(folder: Path, settings: Settings, account: SystemUser) -> None:
     long = settings.model_copy(update={"home": folder / ("long" * 30)})
     place = socket_path(long.model_copy(update={"home": folder}), "code.sock").parent
     assert place.is_relative_to(folder)
@@ -203,7 +211,7 @@ def test_sockets_of_a_long_home_are_handed_over(folder: Path, settings: Settings
         shutil.rmtree(elsewhere)
 
 
-def test_a_closed_port_can_be_kept(settings: Settings, account: Account) -> None:
+def test_a_closed_port_can_be_kept(settings: Settings, account: SystemUser) -> None:
     first = int(rights.FREE_PORTS.read_text())
     if first < 2:
         pytest.skip("every port is open to everyone here")
@@ -225,7 +233,7 @@ def free_port_below(first: int) -> int:
     return pytest.skip("no such port is free")
 
 
-def test_up_runs_everything_as_the_account(settings: Settings, account: Account) -> None:
+def test_up_runs_everything_as_the_account(settings: Settings, account: SystemUser) -> None:
     def concordance(*arguments: str, statuses: tuple[int, ...] = (0,)) -> str:
         done = subprocess.run(
             [sys.executable, "-m", "orchestration.cli", *arguments],

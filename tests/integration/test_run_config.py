@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from resources.bindings import Stage, Syncs
+from resources.bindings import PipelineStage, Syncs
 from resources.core.domain import STAGES, SourceName, document_id
 from tests.fixtures.dagster_runs import DagsterRuns
 from tests.fixtures.upkeep import do
@@ -83,7 +83,7 @@ def test_chosen_stages(synced: DagsterRuns) -> None:
 
 
 def test_every_stage_can_be_chosen() -> None:
-    assert tuple(Stage) == STAGES
+    assert tuple(PipelineStage) == STAGES
 
 
 def test_the_launchpad_describes_every_field() -> None:

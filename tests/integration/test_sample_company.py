@@ -62,11 +62,11 @@ def everything(company: Company) -> dict[str, str]:
     return {company.doc_id(source_id, source): source_id for source, ids in found.items() for source_id in ids}
 
 
-def leaks(person: sample.Person, results: list[dict[str, Any]]) -> list[str]:
+def leaks(person: sample.SampleReader, results: list[dict[str, Any]]) -> list[str]:
     return [result["source_id"] for result in results if not person.reads(result["source_id"])]
 
 
-def found_in(company: Company, question: sample.Question, results: list[dict[str, Any]]) -> bool:
+def found_in(company: Company, question: sample.SampleQuestion, results: list[dict[str, Any]]) -> bool:
     """Whether a result is the question's document, or names it among those that hold the very same passage."""
     assert question.source_id
     doc_id = company.doc_id(question.source_id, question.source)
@@ -87,7 +87,7 @@ def test_the_first_sync_indexes_all_but_the_broken_and_the_short_one(company: Co
     assert [row["source_id"] for row in live] == drive_documents()
 
 
-def misplaced(person: str, question: sample.Question, mode: str, found: Sequence[str]) -> list[str]:
+def misplaced(person: str, question: sample.SampleQuestion, mode: str, found: Sequence[str]) -> list[str]:
     """Return what is wrong with the documents that a person's search found: hidden ones, and a missing answer."""
     faults = [f"shows {source_id}" for source_id in found if not PEOPLE[person].reads(source_id)]
     if person in question.may and mode == "hybrid" and question.source_id not in found:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from resources.servers.shared import Shared
-from resources.servers.tally import Tally
+from resources.servers.tally import SharedTally
 from serving.access.limits import RateLimit
 
 ROOT = Path(__file__).parents[2]
@@ -64,7 +64,7 @@ def other(shared: Shared, what: str) -> Iterator[subprocess.Popen[str]]:
 def test_two_processes_share_a_limit_exactly() -> None:
     shared = Shared.create(2, SECRET)
     limit = RateLimit(CAPACITY, shared, "search", clock=lambda: 0.0)
-    tally = Tally(shared, "requests", 100)
+    tally = SharedTally(shared, "requests", 100)
     with other(shared, "take") as process:
         granted = sum(limit.take("ann") == 0 for _ in range(TAKES))
         for _ in range(TAKES):
@@ -79,7 +79,7 @@ def test_two_processes_share_a_limit_exactly() -> None:
 def test_a_killed_process_holds_no_lock() -> None:
     shared = Shared.create(2, SECRET)
     RateLimit(CAPACITY, shared, "search")
-    tally = Tally(shared, "requests", 100)
+    tally = SharedTally(shared, "requests", 100)
     with other(shared, "hold") as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"

@@ -13,7 +13,7 @@ import pytest
 from assets.upkeep.audit import audit
 from assets.upkeep.reconcile import reconcile
 from resources.core.domain import SourceName
-from resources.sources.drive.simulator import Drive
+from resources.sources.drive.simulator import SimulatedDrive
 from resources.stores import qdrant
 from resources.stores.blobs import Blobs
 from tests.fixtures.drive import DriveSite
@@ -37,7 +37,9 @@ def fill_drive(installation: Installation, site: DriveSite) -> Callable[[], None
     drive.file("Photo.heic", company, b"\x00", "image/heic")
     drive.share(files[0], f"user:{BOB}")
     drive.share(files[1], f"user:{ADA}")
-    follow(installation, drive_token=Drive.token, drive_api_url=site.url, drive_roots=(company, "shared_drives"))
+    follow(
+        installation, drive_token=SimulatedDrive.token, drive_api_url=site.url, drive_roots=(company, "shared_drives")
+    )
     return lambda: drive.unshare(files[0], f"user:{BOB}")
 
 

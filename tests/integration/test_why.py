@@ -12,7 +12,7 @@ import pytest
 from orchestration.cli import run
 from resources.core.domain import SourceName
 from serving.why import trace
-from sql.web_rows import Entry
+from sql.web_rows import RegistryEntry
 from tests.fixtures.desk import ADA, Desk
 from tests.fixtures.serving import PUBLIC_URL, Running, Site
 
@@ -117,7 +117,7 @@ def test_every_state_has_its_reason(gauge: str, site: Site, running: Running) ->
 
 
 def test_reasons_for_a_query_that_does_not_match_and_an_index_that_is_down() -> None:
-    row = Entry(
+    row = RegistryEntry(
         doc_id="d",
         state="live",
         reason=None,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resources.core.domain import Place
+from resources.core.domain import TextLocation
 from serving.citations.format import Cited, citation
 from serving.citations.links import is_web, link
 from serving.documents import rebuild
@@ -166,11 +166,11 @@ def cited(found: Passage, query: str) -> str:
 def test_a_citation_points_at_the_sentence_that_answers() -> None:
     text = "Hours\n\nWe open at nine.\n\nParking\n\nBehind the house."
     second = 100 + text.index("Parking")
-    pages = [Place(start_char=100, page=1), Place(start_char=second, page=2)]
+    pages = [TextLocation(start_char=100, page=1), TextLocation(start_char=second, page=2)]
     pdf = passage(text, url="https://x.example/a.pdf", mime_type="application/pdf", places=pages)
     assert cited(pdf, "When do you open?") == "https://x.example/a.pdf#page=1"
     assert cited(pdf, "Is it behind the house?") == "https://x.example/a.pdf#page=2"
-    sections = [Place(start_char=100, anchor="hours"), Place(start_char=second, anchor="parking")]
+    sections = [TextLocation(start_char=100, anchor="hours"), TextLocation(start_char=second, anchor="parking")]
     book = passage(text, url="https://x.example/book", places=sections)
     assert cited(book, "parking") == "https://x.example/book#parking"
     assert cited(book, "zebra") == "https://x.example/book#hours"

@@ -16,9 +16,9 @@ from starlette.routing import Route, WebSocketRoute
 from orchestration.supervision.dagster_gate import COOKIE, Gate
 from orchestration.supervision.dagster_standing import CHECK_SECONDS, GRACE_SECONDS, RETRY_SECONDS, Standings
 from resources.core.errors import ServiceUnavailableError
-from resources.dagster_access import Grant, Person, Role, Secrets, link_of, session
+from resources.dagster_access import DagsterSecrets, Grant, Person, Role, link_of, session
 
-OWN = Secrets("the secret of administrators, long enough", "the secret of viewers")
+OWN = DagsterSecrets("the secret of administrators, long enough", "the secret of viewers")
 PERSON = Person("ann@acme.com", "6c5d0c3a-1f0e-4f6d-9d0b-0f6a6b4b6f11")
 SESSION = session(OWN, Grant("admin", PERSON))
 PRINTED = session(OWN, Grant("admin"))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("sql", "resources", "assets", "orchestration", "serving")
 
 
 def test_every_package_says_what_lives_there() -> None:
     silent: list[str] = []
-    for package in ("sql", "resources", "assets", "orchestration", "serving"):
+    for package in PACKAGES:
         for init in sorted((ROOT / package).rglob("__init__.py")):
             said = ast.get_docstring(ast.parse(init.read_text())) or ""
             if not said.splitlines() or not said.splitlines()[0].endswith((".", ":")):
@@ -22,3 +24,13 @@ def test_every_package_says_what_lives_there() -> None:
         for file in (ROOT / package).rglob("*.py")
     }
     assert not [str(folder) for folder in folders if not (folder / "__init__.py").exists()]
+
+
+def test_a_class_name_is_used_for_one_class() -> None:
+    places: defaultdict[str, list[str]] = defaultdict(list)
+    for package in PACKAGES:
+        for file in sorted((ROOT / package).rglob("*.py")):
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, ast.ClassDef):
+                    places[node.name].append(f"{file.relative_to(ROOT)}:{node.lineno}")
+    assert not {name: found for name, found in places.items() if len(found) > 1}

@@ -9,7 +9,7 @@ from assets.stages.parse import parse
 from assets.stages.profiles import resolve
 from orchestration.demo import sample
 from resources.core import filetypes
-from resources.core.domain import Chunk, Place
+from resources.core.domain import Chunk, TextLocation
 from resources.embedding import tokenizer
 from serving.retrieval.highlight import snippet, spans, terms
 
@@ -20,7 +20,7 @@ KNOWN_MISSES = {"How much does Osprey Marine claim?", "What does Helen Marsh ear
 """A title or another section repeats more of the question's words than the sentence that answers."""
 
 
-def cited(question: sample.Question) -> tuple[Chunk, Place]:
+def cited(question: sample.SampleQuestion) -> tuple[Chunk, TextLocation]:
     """Return the chunk that holds the answer, and the place that a citation of it names."""
     assert question.source_id is not None
     assert question.phrase is not None
@@ -30,17 +30,17 @@ def cited(question: sample.Question) -> tuple[Chunk, Place]:
     pieces = chunk(document, tokenizer(), resolve("auto", 256))
     piece = next(piece for piece in pieces if question.phrase in " ".join(piece.text.split()))
     at = piece.start_char + snippet(piece.text, spans(piece.text, terms(question.question))).start
-    whole = Place(start_char=0, page=piece.page_start, anchor=piece.anchor, section_path=piece.section_path)
+    whole = TextLocation(start_char=0, page=piece.page_start, anchor=piece.anchor, section_path=piece.section_path)
     return piece, [whole, *(place for place in piece.places if place.start_char <= at)][-1]
 
 
 @pytest.mark.parametrize("question", PAGED, ids=lambda question: question.question)
-def test_the_page_is_the_one_that_answers(question: sample.Question) -> None:
+def test_the_page_is_the_one_that_answers(question: sample.SampleQuestion) -> None:
     assert cited(question)[1].page == question.place.page
 
 
 @pytest.mark.parametrize("question", SECTIONED, ids=lambda question: question.question)
-def test_the_section_is_the_one_that_answers(question: sample.Question) -> None:
+def test_the_section_is_the_one_that_answers(question: sample.SampleQuestion) -> None:
     _, place = cited(question)
     assert (question.place.section in place.section_path) == (question.question not in KNOWN_MISSES)
 

@@ -81,7 +81,7 @@ def readers(source_id: str) -> set[str]:
     return {p.id for p in sample.people().values() if granted & principals_of(p.email, p.groups)}
 
 
-def all_questions() -> list[sample.Question]:
+def all_questions() -> list[sample.SampleQuestion]:
     return [*sample.questions(), *sample.questions(more=True)]
 
 
@@ -111,7 +111,7 @@ def test_every_document_is_read_except_the_two_that_should_not_be() -> None:
     assert {source_id for source_id, count in words.items() if count < 50} == {TOO_SHORT}
 
 
-def misplaced(question: sample.Question) -> str | None:
+def misplaced(question: sample.SampleQuestion) -> str | None:
     """Return what is wrong with the place that a question names, if anything."""
     assert question.source_id is not None
     assert question.phrase

@@ -17,7 +17,7 @@ from resources.core.filetypes import XLSX, mime_type
 from resources.core.permissions import principals_of
 from resources.embedding import tokenizer
 from resources.settings import Settings
-from resources.sources.drive.simulator import SHORTCUT, Drive
+from resources.sources.drive.simulator import SHORTCUT, SimulatedDrive
 from resources.sources.drive.simulator.exports import export
 from resources.sources.drive.simulator.tree import DOCUMENT, PRESENTATION, SPREADSHEET
 from resources.sources.slack.simulator import Workspace
@@ -30,7 +30,7 @@ IN_SLACK = [question for question in QUESTIONS if question.source is SourceName.
 
 
 @cache
-def drive() -> Drive:
+def drive() -> SimulatedDrive:
     return sample_sources.make_drive()
 
 
@@ -65,7 +65,7 @@ def conversations() -> dict[str, list[str]]:
     return found
 
 
-def slack_principals(person: sample.Person) -> set[str]:
+def slack_principals(person: sample.SampleReader) -> set[str]:
     """What the synced directory adds to a person's own principals."""
     members = {user.email for user in workspace().users.values() if user.reads and not user.guest}
     return {f"slack:{workspace().team}"} if person.email in members else set()

@@ -11,14 +11,14 @@ import pytest
 
 from resources.core.errors import ServiceUnavailableError
 from resources.servers.shared import Numbers, Progress, Shared
-from resources.servers.tally import ROOM, Tally
+from resources.servers.tally import ROOM, SharedTally
 from resources.settings import load
 from serving.access.limits import RateLimit
 from serving.access.sign_ins import SignIns
 from serving.answers.turns import Turns
 from serving.errors import ProblemError, UnauthorizedError
 from serving.metrics import Metrics
-from serving.workers.server import Pulse
+from serving.workers.server import HeartbeatWatch
 
 SECRET = "s" * 40
 
@@ -41,7 +41,7 @@ def test_a_rate_is_counted_over_all_processes(pair: tuple[Shared, Shared]) -> No
 def test_no_key_can_be_read_in_the_memory(pair: tuple[Shared, Shared]) -> None:
     leader, _ = pair
     RateLimit(5, leader, "search").take("ann@acme.com")
-    Tally(leader, "requests", 10).enter(("read ann@acme.com", 5))
+    SharedTally(leader, "requests", 10).enter(("read ann@acme.com", 5))
     content = os.pread(leader.fd, os.fstat(leader.fd).st_size, 0)
     assert any(content)
     assert b"ann@acme" not in content
@@ -49,7 +49,7 @@ def test_no_key_can_be_read_in_the_memory(pair: tuple[Shared, Shared]) -> None:
 
 
 def test_counts_are_limited_over_all_processes_and_cleared_with_one(pair: tuple[Shared, Shared]) -> None:
-    leader, follower = (Tally(shared, "requests", 10) for shared in pair)
+    leader, follower = (SharedTally(shared, "requests", 10) for shared in pair)
     entries = [one.enter(("all", 4), ("ann", 3)) for one in (leader, follower, follower)]
     assert [one.reached for one in entries] == [None, None, None]
     assert leader.enter(("all", 4), ("ann", 3)).reached == 1
@@ -63,13 +63,13 @@ def test_counts_are_limited_over_all_processes_and_cleared_with_one(pair: tuple[
 
 
 def test_a_refused_entry_counts_for_none_of_its_keys(pair: tuple[Shared, Shared]) -> None:
-    tally = Tally(pair[0], "requests", 10)
+    tally = SharedTally(pair[0], "requests", 10)
     assert tally.enter(("all", 9), ("ann", 0)).reached == 1
     assert tally.by_worker("all") == [0, 0]
 
 
 def test_keys_that_are_no_longer_counted_leave_room_for_others() -> None:
-    tally = Tally(Shared.alone(), "requests", 50)
+    tally = SharedTally(Shared.alone(), "requests", 50)
     for number in range(50 * ROOM * 20):
         entry = tally.enter((f"caller {number}", 1))
         assert entry.reached is None
@@ -199,7 +199,7 @@ def test_a_process_of_another_version_is_refused(pair: tuple[Shared, Shared]) ->
 
 def test_a_process_is_silent_after_looks_without_a_beat() -> None:
     beats = iter([1, 1, 1, 2, 2])
-    pulse = Pulse(lambda: next(beats))
+    pulse = HeartbeatWatch(lambda: next(beats))
     assert [pulse.look() for _ in range(4)] == [1, 2, 0, 1]
 
 

@@ -15,7 +15,7 @@ from orchestration.supervision.run_state import RunState, ServiceStatus
 from resources.core.domain import SourceName
 from resources.settings import Settings
 from resources.sources import configured
-from resources.sources.drive.simulator import Drive
+from resources.sources.drive.simulator import SimulatedDrive
 from resources.sources.slack.simulator import Workspace
 
 
@@ -30,7 +30,7 @@ def nothing_set_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_simulators_have_the_tokens_that_are_handed_out() -> None:
-    assert Drive().token == DRIVE.token
+    assert SimulatedDrive().token == DRIVE.token
     assert Workspace().token == SLACK.token
 
 

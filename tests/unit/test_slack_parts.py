@@ -10,10 +10,10 @@ import pytest
 from resources.core.domain import Item, Refusal
 from resources.sources.slack.budget import RereadBudget
 from resources.sources.slack.client import is_slack
-from resources.sources.slack.directory import People
+from resources.sources.slack.directory import SlackPeople
 from resources.sources.slack.documents import TITLE_LENGTH, ChannelInfo, conversation, title
 from resources.sources.slack.files import describe
-from resources.sources.slack.messages import Message
+from resources.sources.slack.messages import IndexedMessage
 from resources.sources.slack.paces import BURST, RateLimiter
 from resources.sources.slack.permissions import needs_members, readers
 
@@ -71,7 +71,7 @@ def _account(user: str, **more: Any) -> dict[str, Any]:
     return {**account, "is_email_confirmed": True, **more}
 
 
-PEOPLE = People(
+PEOPLE = SlackPeople(
     TEAM,
     [
         _account("ada"),
@@ -105,12 +105,12 @@ def test_who_reads_a_channel() -> None:
     assert readers(TEAM, private=True, members=[], people=PEOPLE) == ()
     assert needs_members(private=False, people=PEOPLE)
     assert not needs_members(
-        private=False, people=People(TEAM, [_account("ada"), _account("x", is_restricted=True, deleted=True)])
+        private=False, people=SlackPeople(TEAM, [_account("ada"), _account("x", is_restricted=True, deleted=True)])
     )
 
 
-def _message(text: str, **more: Any) -> Message:
-    return Message(at=1731234567000100, ts="1731234567.000100", user="U1", name="Ada", text=text, **more)
+def _message(text: str, **more: Any) -> IndexedMessage:
+    return IndexedMessage(at=1731234567000100, ts="1731234567.000100", user="U1", name="Ada", text=text, **more)
 
 
 def test_titles_are_short() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from resources.sources.slack.messages import fingerprint, is_reply, is_root, parse_message
-from resources.sources.slack.render import Names, attachments_text, blocks_text, readable
+from resources.sources.slack.render import NameLookups, attachments_text, blocks_text, readable
 
-NAMES = Names({"U1": "Ada Byron"}.get, {"U1": "Ada Byron"}.get, {"C1": "general"}.get)
+NAMES = NameLookups({"U1": "Ada Byron"}.get, {"U1": "Ada Byron"}.get, {"C1": "general"}.get)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ import psycopg
 from resources import keys
 from resources.core.errors import ConfigurationError, ServiceUnavailableError
 from resources.servers.handover import hand_over
-from resources.servers.privileges import Account, check_path_access, owner, run_as, unprivileged
+from resources.servers.privileges import SystemUser, check_path_access, owner, run_as, unprivileged
 from resources.servers.processes import ProcessIdentity, alive, end_group, identify, kill_all, port_is_free, tail
 from resources.settings import Settings
 
@@ -157,7 +157,7 @@ class EmbeddedPostgres:
         """Raise `ConfigurationError` if the account that the server runs as cannot reach its data or its binaries."""
         check_path_access(self._account, self._needs())
 
-    def _choose(self, *, make: bool = False) -> Account | None:
+    def _choose(self, *, make: bool = False) -> SystemUser | None:
         """Return the account to run as: the owner of existing data, else our own account; None if we are not root."""
         if os.geteuid() == 0 and self.data.exists() and (found := owner(self.data)):
             return found

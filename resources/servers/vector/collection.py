@@ -34,7 +34,7 @@ class CollectionMetadata(msgspec.Struct, frozen=True):
     compacted: int = 0
 
 
-class Collection:
+class VectorCollection:
     """An open collection. Use `create` or `load` to get one."""
 
     def __init__(
@@ -56,7 +56,7 @@ class Collection:
         self._operations = 0
 
     @classmethod
-    def create(cls, name: str, folder: Path, body: dict[str, Any], graph_from: int) -> Collection:
+    def create(cls, name: str, folder: Path, body: dict[str, Any], graph_from: int) -> VectorCollection:
         """Create a new, empty collection. Leftovers of a failed create in `folder` are removed first."""
         with converting():
             config, _ = to_config(body)
@@ -74,7 +74,7 @@ class Collection:
         return cls(name, folder, metadata, shard, graph_from)
 
     @classmethod
-    def load(cls, name: str, folder: Path, graph_from: int) -> Collection:
+    def load(cls, name: str, folder: Path, graph_from: int) -> VectorCollection:
         """Open an existing collection; folders of unfinished swaps are removed."""
         metadata = msgspec.json.decode((folder / METADATA).read_bytes(), type=CollectionMetadata)
         for entry in folder.iterdir():

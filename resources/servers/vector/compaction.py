@@ -18,7 +18,7 @@ import msgspec
 import qdrant_edge as edge
 
 from resources.servers.vector import scrubbing
-from resources.servers.vector.collection import Collection
+from resources.servers.vector.collection import VectorCollection
 from resources.servers.vector.config import graph_config, has_graph, to_config
 from resources.servers.vector.faults import RequestError, engine
 from resources.servers.vector.files import copy_folder, remove_folder, sync_tree
@@ -31,7 +31,7 @@ _NICENESS = 10
 _PR_SET_PDEATHSIG = 1
 
 
-def worthwhile(collection: Collection, threshold: int) -> bool:
+def worthwhile(collection: VectorCollection, threshold: int) -> bool:
     """Return True if enough points changed; below `threshold` points compaction gains nothing. A threshold of 0 means never."""
     if not threshold or collection.compacting:
         return False
@@ -40,7 +40,7 @@ def worthwhile(collection: Collection, threshold: int) -> bool:
     return points >= threshold and changed >= WORTHWHILE * points
 
 
-async def compact(collection: Collection, *, erase: bool = False) -> int:
+async def compact(collection: VectorCollection, *, erase: bool = False) -> int:
     """Compact now and return the number of points. 409 while another compaction of the collection is running.
 
     With `erase`, the files contain nothing of deleted points afterwards, including the write-ahead log.
@@ -80,7 +80,7 @@ def _fresh_copy(source: Path, target: Path) -> None:
     copy_folder(source, target)
 
 
-def _layout(collection: Collection) -> dict[str, Any]:
+def _layout(collection: VectorCollection) -> dict[str, Any]:
     """Return the collection's configuration, with the graph disabled unless the collection needs one or asked for it."""
     config, points = collection.metadata.config, collection.shard.info().points_count
     return graph_config(config, graph=has_graph(config, points, collection.graph_from))
@@ -115,7 +115,7 @@ async def _optimize(target: Path, layout: dict[str, Any], *, erase: bool) -> Non
         )
 
 
-async def _replay_and_swap(collection: Collection, target: Path, compacted_with: dict[str, Any]) -> int:
+async def _replay_and_swap(collection: VectorCollection, target: Path, compacted_with: dict[str, Any]) -> int:
     config, _ = to_config(collection.metadata.config)
     with ExitStack() as unless_done:
         shard = edge.EdgeShard.load(str(target), config)

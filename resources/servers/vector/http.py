@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, unquote
 import msgspec
 
 from resources.core.guard import Rules
-from resources.servers.vector.collection import Collection
+from resources.servers.vector.collection import VectorCollection
 from resources.servers.vector.faults import SUBSET, RequestError, format_error
 from resources.servers.vector.logs import log
 from resources.servers.vector.store import CollectionStore
@@ -45,7 +45,7 @@ class Request:
         return self.args[0]
 
     @property
-    def collection(self) -> Collection:
+    def collection(self) -> VectorCollection:
         return self.store.get(self.name)
 
     def query(self, name: str) -> str | None:

@@ -54,10 +54,10 @@ class SearchParams(msgspec.Struct, forbid_unknown_fields=True):
     indexed_only: bool | None = None
 
 
-class Stage(msgspec.Struct, forbid_unknown_fields=True):
+class QueryStage(msgspec.Struct, forbid_unknown_fields=True):
     """Fields shared by a query and a prefetch."""
 
-    prefetch: list[Stage] | Stage | None = None
+    prefetch: list[QueryStage] | QueryStage | None = None
     query: Dense | int | str | Query | None = None
     using: str | None = None
     filter: Condition | None = None
@@ -66,7 +66,7 @@ class Stage(msgspec.Struct, forbid_unknown_fields=True):
     limit: int | None = None
 
 
-class QueryBody(Stage, forbid_unknown_fields=True):
+class QueryBody(QueryStage, forbid_unknown_fields=True):
     offset: int | None = None
     with_vector: WithVector = None
     with_payload: WithPayload = None
@@ -92,7 +92,7 @@ def to_request(body: QueryBody, resolve: Resolver) -> edge.QueryRequest:
     )
 
 
-def prefetches_of(stage: Stage) -> list[Stage]:
+def prefetches_of(stage: QueryStage) -> list[QueryStage]:
     """Return the prefetches, of which the interface allows one or a list."""
     if stage.prefetch is None:
         return []
@@ -116,7 +116,7 @@ def to_with_payload(selector: WithPayload, *, default: bool) -> Any:
     raise format_error("with_payload needs include or exclude")
 
 
-def _prefetch(stage: Stage, resolve: Resolver) -> edge.Prefetch:
+def _prefetch(stage: QueryStage, resolve: Resolver) -> edge.Prefetch:
     query, filter_ = _scoring(stage, resolve)
     return edge.Prefetch(
         limit=limit_of(stage.limit),
@@ -138,7 +138,7 @@ def _params(params: SearchParams | None) -> edge.SearchParams | None:
     return edge.SearchParams(params.hnsw_ef, bool(params.exact), quantization, bool(params.indexed_only))
 
 
-def _scoring(stage: Stage, resolve: Resolver) -> tuple[Any, edge.Filter | None]:
+def _scoring(stage: QueryStage, resolve: Resolver) -> tuple[Any, edge.Filter | None]:
     """Return the engine's query, and the filter without the point that the query names."""
     filter_, query, using = to_filter(stage.filter), stage.query, stage.using or DEFAULT
     if isinstance(query, Query):

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import msgspec
 import qdrant_edge as edge
 
-from resources.servers.vector.collection import Collection
+from resources.servers.vector.collection import VectorCollection
 from resources.servers.vector.faults import converting, engine
 from resources.servers.vector.filters import Condition, spread, to_filter
 from resources.servers.vector.queries import (
@@ -50,7 +50,7 @@ class CountBody(msgspec.Struct, forbid_unknown_fields=True):
     exact: bool | None = None
 
 
-def query_batch(collection: Collection, bodies: list[QueryBody]) -> list[list[dict[str, Any]]]:
+def query_batch(collection: VectorCollection, bodies: list[QueryBody]) -> list[list[dict[str, Any]]]:
     """Return the hits of each query in response format.
 
     Payloads are fetched once the hits are known, once for all queries: read within the queries they take three times as long.
@@ -72,7 +72,7 @@ def query_batch(collection: Collection, bodies: list[QueryBody]) -> list[list[di
     return answers
 
 
-def _run_batch(collection: Collection, bodies: list[QueryBody]) -> list[list[edge.ScoredPoint]]:
+def _run_batch(collection: VectorCollection, bodies: list[QueryBody]) -> list[list[edge.ScoredPoint]]:
     """Return the scored points of each query, planned by the engine as one batch; a search that queries share runs once."""
 
     def planned(body: QueryBody) -> QueryBody:
@@ -97,7 +97,7 @@ def _run_batch(collection: Collection, bodies: list[QueryBody]) -> list[list[edg
     return [answers[place] for place in range(len(bodies))]
 
 
-def retrieve(collection: Collection, body: Retrieve) -> list[dict[str, Any]]:
+def retrieve(collection: VectorCollection, body: Retrieve) -> list[dict[str, Any]]:
     """Return points by id, in the order of the request, without unknown ids."""
     ids = check_ids(body.ids)
     with engine():
@@ -108,7 +108,7 @@ def retrieve(collection: Collection, body: Retrieve) -> list[dict[str, Any]]:
     return [_record(by_id[key]) for key in dict.fromkeys(map(str, ids)) if key in by_id]
 
 
-def scroll(collection: Collection, body: Scroll) -> dict[str, Any]:
+def scroll(collection: VectorCollection, body: Scroll) -> dict[str, Any]:
     """Return one page and the id that starts the next (none when ordered by a field)."""
     order = OrderBy(body.order_by) if isinstance(body.order_by, str) else body.order_by
     with converting():
@@ -125,7 +125,7 @@ def scroll(collection: Collection, body: Scroll) -> dict[str, Any]:
     return {"points": [_record(record) for record in records], "next_page_offset": following}
 
 
-def count(collection: Collection, body: CountBody) -> dict[str, int]:
+def count(collection: VectorCollection, body: CountBody) -> dict[str, int]:
     with converting():
         request = edge.CountRequest(exact=body.exact is not False, filter=to_filter(body.filter))
     with engine():

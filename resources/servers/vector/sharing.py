@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from resources.servers.vector.filters import Condition
-from resources.servers.vector.queries import QueryBody, Stage, limit_of, prefetches_of
+from resources.servers.vector.queries import QueryBody, QueryStage, limit_of, prefetches_of
 from resources.servers.vector.vectors import PointId
 
 
@@ -35,6 +35,6 @@ def over(body: QueryBody, ids: Iterable[PointId]) -> QueryBody:
     return msgspec.structs.replace(body, prefetch=None, filter=Condition(must=must))
 
 
-def _search(stage: Stage) -> tuple[object, ...]:
+def _search(stage: QueryStage) -> tuple[object, ...]:
     """Return the fields that determine which points a stage finds."""
     return (stage.query, stage.using, limit_of(stage.limit), stage.filter, stage.params, stage.score_threshold)

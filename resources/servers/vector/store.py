@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from resources.servers.vector.collection import METADATA, Collection
+from resources.servers.vector.collection import METADATA, VectorCollection
 from resources.servers.vector.compaction import compact, worthwhile
 from resources.servers.vector.faults import RequestError, bad_request, not_found
 from resources.servers.vector.files import (
@@ -50,7 +50,7 @@ class CollectionStore:
         self._compact_from = compact_from
         self._graph_from = graph_from
         self._flush_seconds = flush_seconds
-        self.collections: dict[str, Collection] = {}
+        self.collections: dict[str, VectorCollection] = {}
         self.aliases: dict[str, str] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -61,7 +61,7 @@ class CollectionStore:
             if (folder / METADATA).is_file() and not folder.name.endswith(".removed"):
                 name = collection_name(folder.name)
                 try:
-                    self.collections[name] = Collection.load(name, folder, self._graph_from)
+                    self.collections[name] = VectorCollection.load(name, folder, self._graph_from)
                 except (RequestError, msgspec.MsgspecError) as error:
                     raise FolderError(
                         f"collection `{name}` in {folder} cannot be opened: {error}. Serve it with an earlier version, or delete the folder"
@@ -93,7 +93,7 @@ class CollectionStore:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def get(self, name: str) -> Collection:
+    def get(self, name: str) -> VectorCollection:
         found = self.collections.get(name) or self.collections.get(self.aliases.get(name, ""))
         if found is None:
             raise not_found(f"Collection `{name}` doesn't exist!")
@@ -108,7 +108,7 @@ class CollectionStore:
                 409,
                 f"Conflict: Wrong input: Can't create collection with name {name}. Alias with the same name already exists",
             )
-        self.collections[name] = Collection.create(name, self.folder(name), body, self._graph_from)
+        self.collections[name] = VectorCollection.create(name, self.folder(name), body, self._graph_from)
         return True
 
     def folder(self, name: str) -> Path:
@@ -171,7 +171,7 @@ class CollectionStore:
                     # The new task must mark the collection before the next round checks it.
                     await asyncio.sleep(0)
 
-    async def _compact_quietly(self, collection: Collection) -> None:
+    async def _compact_quietly(self, collection: VectorCollection) -> None:
         try:
             await compact(collection)
         except RequestError as error:

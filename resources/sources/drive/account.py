@@ -17,13 +17,13 @@ from resources.settings import Settings
 from resources.sources.drive import content, cursor
 from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.cursor import DriveCursor
-from resources.sources.drive.documents import Documents
+from resources.sources.drive.documents import DriveDocuments
 from resources.sources.drive.faults import ForbiddenError, NotFoundError
 from resources.sources.drive.feeds import Feeds
 from resources.sources.drive.following import Following
 from resources.sources.drive.linked import LinkedFolders
 from resources.sources.drive.links import Links
-from resources.sources.drive.listing import Listing
+from resources.sources.drive.listing import RootListing
 from resources.sources.drive.notes import PartitionState
 from resources.sources.drive.readers import Readers
 from resources.sources.drive.roots import MY_DRIVE, TITLE, Roots
@@ -140,14 +140,14 @@ class Account:
         return Readers(self._client, self._now, self._links)
 
     @cached_property
-    def _documents(self) -> Documents:
-        return Documents(
+    def _documents(self) -> DriveDocuments:
+        return DriveDocuments(
             self._settings, self._client, self._tree, self._readers, self._links, self._notes, self._elsewhere
         )
 
     @cached_property
-    def _listing(self) -> Listing:
-        return Listing(
+    def _listing(self) -> RootListing:
+        return RootListing(
             self._client,
             self.roots,
             self._tree,

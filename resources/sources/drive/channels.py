@@ -19,8 +19,7 @@ from resources.sources.drive.auth import GOOGLE
 from resources.sources.drive.client import DriveClient
 from resources.sources.drive.feeds import Feeds
 from resources.stores.postgres import session
-from sql.sources import Channel
-from sql.sources import Channels as Statements
+from sql.sources import Channels, NotificationChannel
 
 PATH = "/api/drive/notifications"
 LIFE = timedelta(days=7)
@@ -39,7 +38,7 @@ def address(settings: Settings) -> str | None:
     return f"{url}{PATH}" if secure else None
 
 
-class Channels:
+class DriveChannels:
     def __init__(
         self, settings: Settings, client: DriveClient, feeds: Feeds, account: str, now: Callable[[], datetime]
     ) -> None:
@@ -58,7 +57,7 @@ class Channels:
         """
         with session(self._settings.postgres_dsn, autocommit=True) as connection:
             kept: set[str] = set()
-            registry = Statements(connection)
+            registry = Channels(connection)
             rows = registry.channels(source=SOURCE)
             for feed, partitions in wanted.items() if self._address is not None else ():
                 good = next((row for row in rows if row.feed == feed and self._is_good(row)), None)
@@ -73,13 +72,13 @@ class Channels:
                 if row.channel_id not in kept:
                     self._stop(registry, row)
 
-    def _is_good(self, row: Channel) -> bool:
+    def _is_good(self, row: NotificationChannel) -> bool:
         """Return True unless a channel must be replaced: it belongs to another account, or half of its lifetime is over."""
         if row.expires_at is None or (row.account, row.address) != (self._account, self._address):
             return False
         return self._now() < row.created_at + (row.expires_at - row.created_at) / 2
 
-    def _usable(self, rows: Sequence[Channel], feed: str) -> set[str]:
+    def _usable(self, rows: Sequence[NotificationChannel], feed: str) -> set[str]:
         """Return the channels of a feed that are still alive, for use while no new one can be created."""
         return {
             row.channel_id
@@ -88,7 +87,7 @@ class Channels:
             if row.expires_at is not None and row.expires_at > self._now()
         }
 
-    def _make(self, registry: Statements, feed: str, partitions: Sequence[str]) -> str | None:
+    def _make(self, registry: Channels, feed: str, partitions: Sequence[str]) -> str | None:
         """Create a channel and return its id; None if Google refused it, in which case the reason is stored."""
         channel_id, token = str(uuid.uuid4()), secrets.token_urlsafe(32)
         registry.add_channel(
@@ -130,7 +129,7 @@ class Channels:
         log.info("drive_watched", feed=feed or "account", until=until.isoformat())
         return channel_id
 
-    def _stop(self, registry: Statements, row: Channel) -> None:
+    def _stop(self, registry: Channels, row: NotificationChannel) -> None:
         """Stop a channel and forget it. One that cannot be stopped expires by itself, and its messages are refused until then."""
         if row.expires_at is None and row.error is None and self._now() < row.created_at + ABANDONED:
             return  # another process may be creating it

@@ -58,7 +58,7 @@ class DescribedFiles:
         self.settled += other.settled
 
 
-class Documents:
+class DriveDocuments:
     def __init__(
         self,
         settings: Settings,

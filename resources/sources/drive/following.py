@@ -14,12 +14,12 @@ from resources.core.domain import Batch
 from resources.sources.drive import cursor as cursors
 from resources.sources.drive.client import JSON
 from resources.sources.drive.cursor import DriveCursor
-from resources.sources.drive.documents import DescribedFiles, Documents
+from resources.sources.drive.documents import DescribedFiles, DriveDocuments
 from resources.sources.drive.faults import PageTokenError
 from resources.sources.drive.feeds import FeedPage, Feeds
 from resources.sources.drive.linked import LinkedFolders
 from resources.sources.drive.links import Links
-from resources.sources.drive.listing import Listing
+from resources.sources.drive.listing import RootListing
 from resources.sources.drive.notes import PartitionState, RootNote, Shortcut
 from resources.sources.drive.readers import Readers
 from resources.sources.drive.roots import Roots
@@ -62,8 +62,8 @@ class Following:
     _tree: FolderTree
     _feeds: Feeds
     _readers: Readers
-    _documents: Documents
-    _listing: Listing
+    _documents: DriveDocuments
+    _listing: RootListing
     _targets: Targets
     _linked: LinkedFolders
     _links: Links

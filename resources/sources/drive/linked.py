@@ -10,8 +10,8 @@ from datetime import datetime
 from resources.core.domain import Batch
 from resources.sources.drive import cursor as cursors
 from resources.sources.drive.cursor import DriveCursor
-from resources.sources.drive.documents import DescribedFiles, Documents
-from resources.sources.drive.listing import Listing
+from resources.sources.drive.documents import DescribedFiles, DriveDocuments
+from resources.sources.drive.listing import RootListing
 from resources.sources.drive.notes import PartitionState, Shortcut
 from resources.sources.drive.roots import Roots
 from resources.sources.drive.targets import Targets
@@ -25,8 +25,8 @@ class LinkedFolders:
         self,
         roots: Roots,
         tree: FolderTree,
-        listing: Listing,
-        documents: Documents,
+        listing: RootListing,
+        documents: DriveDocuments,
         targets: Targets,
         notes: Callable[[str], PartitionState],
     ) -> None:

@@ -12,7 +12,7 @@ from resources.core.errors import AbortSyncError
 from resources.sources.drive import cursor as cursors
 from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.cursor import DriveCursor, ListingPosition
-from resources.sources.drive.documents import DescribedFiles, Documents
+from resources.sources.drive.documents import DescribedFiles, DriveDocuments
 from resources.sources.drive.faults import NotFoundError, PageTokenError
 from resources.sources.drive.feeds import Feeds
 from resources.sources.drive.kinds import FOLDER
@@ -40,13 +40,13 @@ def groups(folders: Sequence[str], size: int = PARENTS) -> Iterator[Sequence[str
 
 
 @dataclass
-class Listing:
+class RootListing:
     _client: DriveClient
     _roots: Roots
     _tree: FolderTree
     _feeds: Feeds
     _readers: Readers
-    _documents: Documents
+    _documents: DriveDocuments
     _linked: Callable[[str], Iterator[tuple[str, DescribedFiles]]]
     """Pages of the folders that are linked from a partition."""
     _notes: Callable[[str], PartitionState]

@@ -18,7 +18,7 @@ from resources.settings import Settings
 from resources.sources.drive.account import Account
 from resources.sources.drive.accounts import Accounts
 from resources.sources.drive.auth import Authority, is_by_consent
-from resources.sources.drive.channels import Channels, address
+from resources.sources.drive.channels import DriveChannels, address
 from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.company import Company
 from resources.sources.drive.links import Links
@@ -95,7 +95,7 @@ class Drive(Source):
         watches = address(self._settings) is not None
         for partition, root in self._main.roots.all().items() if watches else ():
             feeds.setdefault(root.drive or "", []).append(partition)
-        Channels(self._settings, self._client, self._main.feeds, self._authority.account, self._now).ensure(feeds)
+        DriveChannels(self._settings, self._client, self._main.feeds, self._authority.account, self._now).ensure(feeds)
 
     def _reader(self, partition: str) -> Account | Accounts | Company:
         return self._company if is_user(partition) else self._several or self._main

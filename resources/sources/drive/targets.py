@@ -14,7 +14,7 @@ from resources.core.domain import Batch
 from resources.sources.drive import cursor as cursors
 from resources.sources.drive.client import BATCH, JSON
 from resources.sources.drive.cursor import DriveCursor
-from resources.sources.drive.documents import DescribedFiles, Documents
+from resources.sources.drive.documents import DescribedFiles, DriveDocuments
 from resources.sources.drive.notes import PartitionState, Shortcut
 from resources.sources.drive.roots import Roots
 from resources.sources.drive.sorting import Changes
@@ -26,7 +26,7 @@ WATCHED = BATCH
 class Targets:
     """Keeps targets up to date during one sync."""
 
-    def __init__(self, roots: Roots, documents: Documents, notes: Callable[[str], PartitionState]) -> None:
+    def __init__(self, roots: Roots, documents: DriveDocuments, notes: Callable[[str], PartitionState]) -> None:
         self._roots = roots
         self._documents = documents
         self._notes = notes

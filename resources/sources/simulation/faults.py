@@ -21,7 +21,7 @@ PASSING: tuple[Kind, ...] = ("rate_limit", "server_error", "drop")
 _PAGED: tuple[Kind, ...] = ("bad_page_token", "unnamed_page_token")
 
 
-class Fault(msgspec.Struct):
+class InjectedFault(msgspec.Struct):
     """One ordered fault. `times` 0 means until cleared."""
 
     kind: Kind
@@ -37,7 +37,7 @@ class Faults:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._orders: list[Fault] = []
+        self._orders: list[InjectedFault] = []
         self._seed = 0
         self._share = 0.0
         self._seconds = 0.0
@@ -50,7 +50,7 @@ class Faults:
         if kind not in KINDS:
             raise ValueError(f"There is no fault {kind!r}. Known faults: {', '.join(KINDS)}.")
         with self._lock:
-            self._orders.append(Fault(kind, times, match, seconds))
+            self._orders.append(InjectedFault(kind, times, match, seconds))
 
     def clear(self) -> None:
         """Remove all ordered faults and stop random ones."""
@@ -76,7 +76,7 @@ class Faults:
         else:
             self.add(**body)
 
-    def take(self, method: str, *, paged: bool = True) -> Fault | None:
+    def take(self, method: str, *, paged: bool = True) -> InjectedFault | None:
         """Return the fault that this call of `method` commits, or None; `paged` is False for a call without a page token."""
         with self._lock:
             fault = self._ordered(method, paged) or self._chance(method)
@@ -84,21 +84,21 @@ class Faults:
                 self.committed[fault.kind] += 1
             return fault
 
-    def _ordered(self, method: str, paged: bool) -> Fault | None:
+    def _ordered(self, method: str, paged: bool) -> InjectedFault | None:
         for fault in self._orders:
             if fault.match in method and (paged or fault.kind not in _PAGED):
                 if fault.times == 1:
                     self._orders.remove(fault)
                 elif fault.times > 1:
                     fault.times -= 1
-                return Fault(fault.kind, 1, fault.match, fault.seconds)
+                return InjectedFault(fault.kind, 1, fault.match, fault.seconds)
         return None
 
-    def _chance(self, method: str) -> Fault | None:
+    def _chance(self, method: str) -> InjectedFault | None:
         if not self._share:
             return None
         self._calls[method] += 1
         dice = random.Random(f"{self._seed} {method} {self._calls[method]}")  # noqa: S311 - faults, not secrets
         if dice.random() >= self._share:
             return None
-        return Fault(dice.choice(PASSING), 1, "", self._seconds)
+        return InjectedFault(dice.choice(PASSING), 1, "", self._seconds)

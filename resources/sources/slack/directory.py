@@ -28,7 +28,7 @@ class SlackAccount(msgspec.Struct, frozen=True, kw_only=True):
     """True if the account belongs to this workspace, including guests and bots."""
 
 
-class People:
+class SlackPeople:
     """All users that Slack lists, by id."""
 
     def __init__(self, team: str, accounts: Iterable[dict[str, Any]]) -> None:
@@ -58,7 +58,7 @@ class People:
         return sorted({one.email for one in found if one and one.email and (one.guest or not guests_only)})
 
 
-def load(client: SlackClient, team: str) -> People:
+def load(client: SlackClient, team: str) -> SlackPeople:
     """Load all users from Slack. Raises `AuthorizationError` if it returns no emails."""
     accounts = list(client.pages("users.list", "members", limit=LIST_LIMIT))
     humans = [account for account in accounts if _active_human(account) and _of_team(team, account)]
@@ -67,7 +67,7 @@ def load(client: SlackClient, team: str) -> People:
             "Slack's users.list needs the scope users:read.email: without emails no one could be shown anything. "
             "Add it to the app and install the app again (docs/operations.md)."
         )
-    return People(team, accounts)
+    return SlackPeople(team, accounts)
 
 
 def is_of_workspace(team: str, account: dict[str, Any]) -> bool:
@@ -94,7 +94,7 @@ def usergroups(client: SlackClient) -> list[dict[str, Any]] | None:
     return [group for group in map(object_of, list_of(answer.get("usergroups"))) if not group.get("date_delete")]
 
 
-def memberships(people: People, groups: Iterable[dict[str, Any]], domain: str) -> list[tuple[str, str]]:
+def memberships(people: SlackPeople, groups: Iterable[dict[str, Any]], domain: str) -> list[tuple[str, str]]:
     """Return (email, `group:HANDLE@DOMAIN`) of the full members of user groups. Groups whose handle is no address are left out."""
     members = set(people.members())
     found: list[tuple[str, str]] = []

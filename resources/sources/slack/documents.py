@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from resources.core.domain import Item
-from resources.sources.slack.messages import Message
+from resources.sources.slack.messages import IndexedMessage
 from resources.sources.slack.windows import SECOND, stamp
 
 MIME_TYPE = "application/vnd.concordance.conversation+json"
@@ -52,17 +52,17 @@ class SlackDocument(msgspec.Struct, frozen=True):
     seal: str
 
 
-def anchor(channel: ChannelInfo, message: Message) -> str:
+def anchor(channel: ChannelInfo, message: IndexedMessage) -> str:
     """Return the last part of a message's permalink. Source: https://docs.slack.dev/reference/methods/chat.getPermalink"""
     place = "p" + message.ts.replace(".", "")
     return f"{place}?thread_ts={message.root}&cid={channel.id}" if message.reply else place
 
 
-def permalink(channel: ChannelInfo, message: Message) -> str:
+def permalink(channel: ChannelInfo, message: IndexedMessage) -> str:
     return f"{channel.url}archives/{channel.id}/{anchor(channel, message)}"
 
 
-def conversation(channel: ChannelInfo, name: int, messages: Sequence[Message], *, thread: bool) -> SlackDocument:
+def conversation(channel: ChannelInfo, name: int, messages: Sequence[IndexedMessage], *, thread: bool) -> SlackDocument:
     """Return the document called `name` for these messages (ascending, at least one)."""
     first = messages[0]
     content = _encoder.encode({"channel": channel.id, "messages": [_shown(channel, message) for message in messages]})
@@ -85,7 +85,7 @@ def conversation(channel: ChannelInfo, name: int, messages: Sequence[Message], *
     return SlackDocument(item, content, seal(item))
 
 
-def title(channel: ChannelInfo, message: Message) -> str:
+def title(channel: ChannelInfo, message: IndexedMessage) -> str:
     """Return `#channel: first words`, of at most 80 characters."""
     words = " ".join(message.text.replace("```", " ").split()) or ", ".join(file_name(file) for file in message.files)
     start = f"{channel.title}: "
@@ -111,7 +111,7 @@ def moment(at: int) -> datetime:
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest)
 
 
-def _shown(channel: ChannelInfo, message: Message) -> dict[str, Any]:
+def _shown(channel: ChannelInfo, message: IndexedMessage) -> dict[str, Any]:
     return {
         "ts": message.ts,
         "user": message.user,

@@ -16,7 +16,7 @@ from resources.sources.slack.envelope import Envelope
 from resources.sources.slack.questions import Interaction, question_of, rating_of
 from resources.sources.slack.windows import LONGEST, micros, stamp
 from resources.stores.postgres import Connection
-from sql.sources import App, Events
+from sql.sources import ConnectedApp, Events
 
 SLACK = SourceName.SLACK.value
 CONVERTED = frozenset({"channel_convert_to_private", "group_convert_to_private"})
@@ -174,12 +174,12 @@ def _teams(registry: Events) -> set[str]:
     return {principal.partition(":")[2] for principal in registry.teams()}
 
 
-def _is_other(app: App | None, app_id: str) -> bool:
+def _is_other(app: ConnectedApp | None, app_id: str) -> bool:
     """Return True if an event is for another app than the one that reads the source, as far as that is known."""
     return app is not None and app.app_id is not None and app.app_id != app_id
 
 
-def _is_own(app: App | None, event: dict[str, Any]) -> bool:
+def _is_own(app: ConnectedApp | None, event: dict[str, Any]) -> bool:
     """Return True for a message of the app itself, which is not indexed."""
     if app is None or not app.bot_id:
         return False

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from resources.core.json import list_of, object_of
-from resources.sources.slack.render import Names, attachments_text, blocks_text, readable
+from resources.sources.slack.render import NameLookups, attachments_text, blocks_text, readable
 from resources.sources.slack.windows import micros
 
 SYSTEM = frozenset(
@@ -36,7 +36,7 @@ SYSTEM_PREFIXES = ("channel_", "group_")
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True):
+class IndexedMessage(msgspec.Struct, frozen=True, kw_only=True):
     """One message as it is indexed. `root` is the time of the thread's parent for replies and parents with replies."""
 
     at: int
@@ -64,7 +64,9 @@ def is_root(raw: dict[str, Any]) -> bool:
     return not is_reply(raw) and int(raw.get("reply_count") or 0) > 0
 
 
-def parse_message(raw: dict[str, Any], names: Names, *, own_bot: str = "", thread: str | None = None) -> Message | None:
+def parse_message(
+    raw: dict[str, Any], names: NameLookups, *, own_bot: str = "", thread: str | None = None
+) -> IndexedMessage | None:
     """Return the message of a user or bot, or None for system messages, deleted messages and empty ones.
 
     Messages of our own bot are left out as well: its answers are not sources of others.
@@ -83,7 +85,7 @@ def parse_message(raw: dict[str, Any], names: Names, *, own_bot: str = "", threa
     user, name = _author(raw, names)
     ts = str(raw["ts"])
     edited = object_of(raw.get("edited")).get("ts")
-    return Message(
+    return IndexedMessage(
         at=micros(ts),
         ts=ts,
         user=user,
@@ -106,13 +108,13 @@ def fingerprint(raw: dict[str, Any]) -> str:
     return hashlib.sha256(_encoder.encode(parts)).hexdigest()[:16]
 
 
-def _text(raw: dict[str, Any], names: Names) -> str:
+def _text(raw: dict[str, Any], names: NameLookups) -> str:
     text = readable(str(raw.get("text") or ""), names) or blocks_text(raw.get("blocks") or [], names)
     attached = attachments_text(raw.get("attachments") or [], names)
     return f"{text}\n{attached}" if text and attached and attached not in text else text or attached
 
 
-def _author(raw: dict[str, Any], names: Names) -> tuple[str, str]:
+def _author(raw: dict[str, Any], names: NameLookups) -> tuple[str, str]:
     """Return the author's id and name; integrations post under a name of their own."""
     user = str(raw.get("user") or "")
     bot: dict[str, Any] = raw.get("bot_profile") or {}

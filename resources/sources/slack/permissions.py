@@ -7,7 +7,7 @@ its members. Users of connected workspaces are not in our directory and are neve
 from collections.abc import Iterable
 
 from resources.core.permissions import normalize
-from resources.sources.slack.directory import People
+from resources.sources.slack.directory import SlackPeople
 
 
 def workspace(team: str) -> str:
@@ -15,12 +15,12 @@ def workspace(team: str) -> str:
     return f"slack:{team}"
 
 
-def needs_members(*, private: bool, people: People) -> bool:
+def needs_members(*, private: bool, people: SlackPeople) -> bool:
     """Return True if the channel's readers depend on its list of members."""
     return private or people.guests
 
 
-def readers(team: str, *, private: bool, members: Iterable[str], people: People) -> tuple[str, ...]:
+def readers(team: str, *, private: bool, members: Iterable[str], people: SlackPeople) -> tuple[str, ...]:
     """Return the principals of a channel, sorted; `members` are ids of accounts."""
     if private:
         return normalize(people.emails(members))

@@ -27,7 +27,7 @@ _TS = re.compile(r"\d{10}\.\d{6}")
 _ID = re.compile(r"[A-Z0-9]{2,30}")
 
 
-class AskedQuestion(msgspec.Struct, frozen=True, kw_only=True):
+class SlackQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """A question. `thread`: the first message of its thread, which may be the question itself."""
 
     channel: str
@@ -78,7 +78,7 @@ def _someone(_: str) -> str:
 _NAMES = NOBODY._replace(person=_someone)
 
 
-def question_of(envelope: Envelope) -> AskedQuestion | None:
+def question_of(envelope: Envelope) -> SlackQuestion | None:
     """Return the question that an event is, or None. Only events for a bot count: others are of people's own conversations."""
     event = envelope.event
     direct = event.get("type") == "message" and event.get("channel_type") == "im"
@@ -94,7 +94,7 @@ def question_of(envelope: Envelope) -> AskedQuestion | None:
     if not (_TS.fullmatch(ts) and _TS.fullmatch(thread)):
         return None
     text = _text(event, bots)[:MOST_CHARACTERS]
-    return AskedQuestion(channel=channel, ts=ts, thread=thread, account=account, direct=direct, text=text)
+    return SlackQuestion(channel=channel, ts=ts, thread=thread, account=account, direct=direct, text=text)
 
 
 def rating_of(interaction: Interaction) -> Rating | None:

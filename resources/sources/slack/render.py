@@ -3,7 +3,7 @@
 A mention shows only a name that every reader of the text may know: of a public channel, or of an account of this workspace.
 Private channels, users of other workspaces and user groups become a general phrase. Slack's own labels inside a mention are
 dropped, since Slack writes the name there regardless of who may read it. Code keeps its backticks and its content. Pure: names
-come from the given `Names`.
+come from the given `NameLookups`.
 Source: https://docs.slack.dev/messaging/formatting-message-text
 """
 
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from resources.core.json import is_object, list_of, object_of
 
 
-class Names(NamedTuple):
+class NameLookups(NamedTuple):
     """Lookups of names by id; each returns None for a name that not every reader may know.
 
     `author` names the writer of a message, whom its readers see anyway; `person` a user mentioned in it.
@@ -31,7 +31,7 @@ def _unknown(_: str) -> str | None:
     return None
 
 
-NOBODY = Names(_unknown, _unknown, _unknown)
+NOBODY = NameLookups(_unknown, _unknown, _unknown)
 PRIVATE_CHANNEL = "a private channel"
 OUTSIDER = "somebody outside of the workspace"
 USER_GROUP = "a user group"
@@ -48,7 +48,7 @@ _PREVIEWS = ("from_url", "original_url", "is_msg_unfurl", "is_share", "channel_i
 _SCHEME = re.compile(r"^(?:mailto:|tel:|https?://)")
 
 
-def readable(text: str, names: Names = NOBODY) -> str:
+def readable(text: str, names: NameLookups = NOBODY) -> str:
     """Return a message's text as a user would see it, without bold, italic and strike-through marks."""
     parts = _CODE.split(text)
     return "".join(
@@ -56,11 +56,11 @@ def readable(text: str, names: Names = NOBODY) -> str:
     ).strip()
 
 
-def _code(text: str, names: Names) -> str:
+def _code(text: str, names: NameLookups) -> str:
     return unescape(_TAG.sub(lambda match: _tag(match[1], names, plain=True), text))
 
 
-def _prose(text: str, names: Names) -> str:
+def _prose(text: str, names: NameLookups) -> str:
     if not text:
         return text
     # formatting marks are removed around tags, never inside a URL or a name
@@ -79,7 +79,7 @@ def _prose(text: str, names: Names) -> str:
     return re.sub("\ue000(\\d+)\ue001", lambda match: held[int(match[1])], text) if held else text
 
 
-def _tag(content: str, names: Names, *, plain: bool = False) -> str:
+def _tag(content: str, names: NameLookups, *, plain: bool = False) -> str:
     """Return the replacement for `<content>`; `plain` in code, where a URL is not labelled."""
     target, _, label = content.partition("|")
     label = unescape(label).strip()
@@ -127,7 +127,7 @@ def _alias(name: str) -> str | None:
     return None
 
 
-def blocks_text(blocks: list[Any], names: Names = NOBODY) -> str:
+def blocks_text(blocks: list[Any], names: NameLookups = NOBODY) -> str:
     """Return the text of a message's blocks, one line each. Source: https://docs.slack.dev/reference/block-kit/blocks"""
     lines: list[str] = []
     for block in blocks:
@@ -141,7 +141,7 @@ def blocks_text(blocks: list[Any], names: Names = NOBODY) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def attachments_text(attachments: list[Any], names: Names = NOBODY) -> str:
+def attachments_text(attachments: list[Any], names: NameLookups = NOBODY) -> str:
     """Return the text of integrations' attachments, one line per part.
 
     Previews of links are left out: they quote other content, possibly of messages that not every reader may see.
@@ -168,7 +168,7 @@ def attachments_text(attachments: list[Any], names: Names = NOBODY) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def _object(part: Any, names: Names) -> str:
+def _object(part: Any, names: NameLookups) -> str:
     if not is_object(part):
         return ""
     text = part.get("text")
@@ -179,7 +179,7 @@ def _object(part: Any, names: Names) -> str:
     return ""
 
 
-def _rich(elements: list[Any], names: Names, bullet: str = "") -> str:
+def _rich(elements: list[Any], names: NameLookups, bullet: str = "") -> str:
     lines: list[str] = []
     for number, element in enumerate(elements, 1):
         inside: list[Any] = element.get("elements") or []
@@ -197,7 +197,7 @@ def _rich(elements: list[Any], names: Names, bullet: str = "") -> str:
     return "\n".join(line for line in lines if line)
 
 
-def _line(elements: list[Any], names: Names) -> str:
+def _line(elements: list[Any], names: NameLookups) -> str:
     parts: list[str] = []
     for element in elements:
         match element.get("type"):

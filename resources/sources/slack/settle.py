@@ -13,8 +13,8 @@ from resources.sources.slack.documents import ChannelInfo, conversation
 from resources.sources.slack.files import describe
 from resources.sources.slack.history import HistoryPage
 from resources.sources.slack.ledger import Ledger, Part, Thread
-from resources.sources.slack.messages import Message, fingerprint, is_reply, is_root, parse_message
-from resources.sources.slack.render import Names
+from resources.sources.slack.messages import IndexedMessage, fingerprint, is_reply, is_root, parse_message
+from resources.sources.slack.render import NameLookups
 from resources.sources.slack.windows import Window, assign, micros, stamp
 
 Kind = Literal["delta", "page", "complete"]
@@ -31,7 +31,7 @@ class ChannelBatchBuilder:
         channel: ChannelInfo,
         client: SlackClient,
         ledger: Ledger,
-        names: Names,
+        names: NameLookups,
         contents: dict[str, bytes],
         *,
         gap: int,
@@ -62,7 +62,7 @@ class ChannelBatchBuilder:
         self._roots: dict[int, dict[str, Any]] = {}
         self._known: dict[int, Thread] = {}
         self._parts: dict[int, Part] = {}
-        self._outside: list[Message] = []
+        self._outside: list[IndexedMessage] = []
 
     def open(self, page: HistoryPage, *, everything: bool, turn: int) -> list[int]:
         """Begin a page; return the parents of its threads that must be read. `everything`: all except those read in this turn."""
@@ -150,10 +150,10 @@ class ChannelBatchBuilder:
             listing=kind,
         )
 
-    def _parse(self, raw: dict[str, Any], thread: str | None = None) -> Message | None:
+    def _parse(self, raw: dict[str, Any], thread: str | None = None) -> IndexedMessage | None:
         return parse_message(raw, self._names, own_bot=self._own_bot, thread=thread)
 
-    def _report(self, window: Window, held: Sequence[Message], before: Part | None, *, thread: bool) -> Part:
+    def _report(self, window: Window, held: Sequence[IndexedMessage], before: Part | None, *, thread: bool) -> Part:
         """Report a document unless it is unchanged; always report its files, so that a failed one is retried."""
         document = conversation(self.channel, window.anchor, held, thread=thread)
         if before is None or self._everything or before.seal != document.seal:

@@ -34,7 +34,7 @@ from resources.sources.slack.documents import MIME_TYPE, ChannelInfo
 from resources.sources.slack.files import Downloads
 from resources.sources.slack.ledger import Ledger
 from resources.sources.slack.mentions import Mentions
-from resources.sources.slack.render import Names
+from resources.sources.slack.render import NameLookups
 from resources.sources.slack.settle import ChannelBatchBuilder
 from resources.stores.postgres import session
 from sql.people import People
@@ -50,7 +50,7 @@ PROBES = 5
 SECOND = timedelta(microseconds=1)
 
 
-class Identity(NamedTuple):
+class TokenIdentity(NamedTuple):
     team: str
     """The workspace's id."""
     url: str
@@ -179,7 +179,7 @@ class Slack(Source):
                 raw = self._current(partition)
             channel = self._channel(raw)
             mentions = Mentions(self._public_channels)
-            names = Names(self._people.name, self._people.own_name, mentions.name)
+            names = NameLookups(self._people.name, self._people.own_name, mentions.name)
             budget, author = self._budget, self._people.name
         gap = timedelta(minutes=self._settings.slack_window_minutes) // SECOND
         builder = ChannelBatchBuilder(
@@ -223,12 +223,12 @@ class Slack(Source):
         )
 
     @cached_property
-    def _identity(self) -> Identity:
+    def _identity(self) -> TokenIdentity:
         answer = self._client.call("auth.test")
         team, url = str(answer.get("team_id") or ""), str(answer.get("url") or "")
         if not team or not url.startswith(("https://", "http://")):
             raise AbortSyncError("Slack's auth.test does not name the workspace of the token.")
-        return Identity(team, url.rstrip("/") + "/", str(answer.get("bot_id") or ""))
+        return TokenIdentity(team, url.rstrip("/") + "/", str(answer.get("bot_id") or ""))
 
     @property
     def _team(self) -> str:
@@ -239,7 +239,7 @@ class Slack(Source):
         return self._identity.url
 
     @cached_property
-    def _people(self) -> directory.People:
+    def _people(self) -> directory.SlackPeople:
         return directory.load(self._client, self._team)
 
     @cached_property

@@ -20,7 +20,7 @@ from serving.routes.audit import MAX_TEXT, AuditQuery, audit_page
 from serving.routes.not_useful import not_useful
 from serving.routes.pages.visitor import PAGE_ERRORS, signed_in
 from serving.routes.questions import question_page
-from serving.web.render import Link, administration, view
+from serving.web.render import NavigationLink, administration, view
 from sql.operators import OperatorReads
 from sql.web import WebReads
 
@@ -32,19 +32,19 @@ QUESTIONS, RUNS, TAKE_DOWNS = 50, 12, 100
 def _page(
     template: str, access: Access, here: str, services: Services, script: str | None = None, **values: Any
 ) -> Response[str]:
-    tabs = [Link("/admin", "Audit log")] if access.has(Role.AUDITOR) else []
+    tabs = [NavigationLink("/admin", "Audit log")] if access.has(Role.AUDITOR) else []
     if access.has(Role.CURATOR):
         tabs += [
-            Link("/admin/questions", "Questions"),
-            Link("/admin/feedback", "Feedback"),
-            Link("/admin/take-downs", "Take-downs"),
+            NavigationLink("/admin/questions", "Questions"),
+            NavigationLink("/admin/feedback", "Feedback"),
+            NavigationLink("/admin/take-downs", "Take-downs"),
         ]
     if access.has():
         tabs += [
-            Link("/admin/keys", "Keys"),
-            Link("/admin/sessions", "Sessions"),
-            Link("/admin/agents", "Agents"),
-            Link("/admin/policies", "Roles and retention"),
+            NavigationLink("/admin/keys", "Keys"),
+            NavigationLink("/admin/sessions", "Sessions"),
+            NavigationLink("/admin/agents", "Agents"),
+            NavigationLink("/admin/policies", "Roles and retention"),
         ]
     return view(
         template,

@@ -27,7 +27,7 @@ from serving.routes.pages.visitor import PAGE_ERRORS, signed_in
 from serving.routes.revisions import KEPT
 from serving.schemas import DocumentId
 from serving.web.render import view
-from sql.sources import OwnUpload, Uploads
+from sql.sources import OwnUpload, UploadChanges
 from sql.web import WebReads
 
 CONTEXT = MAX_CONTEXT
@@ -93,7 +93,7 @@ async def _owned(services: Services, access: Access, opened: OpenDocument) -> Ma
 async def own_upload(services: Services, access: Access, doc_id: str) -> OwnUpload | None:
     """Return an upload of the caller in its current state, which a sync may not have indexed yet."""
     return await services.database.in_thread(
-        lambda connection: Uploads(connection).own_upload(doc_id=doc_id, owner=access.email)
+        lambda connection: UploadChanges(connection).own_upload(doc_id=doc_id, owner=access.email)
     )
 
 

@@ -39,7 +39,7 @@ class Option(NamedTuple):
     chosen: bool
 
 
-class Wanted(NamedTuple):
+class RequestedSearch(NamedTuple):
     """The search that an address of the page asks for."""
 
     query: str = ""
@@ -63,11 +63,11 @@ class Wanted(NamedTuple):
         return f"{self.address()}&{urlencode({'cursor': cursor})}"
 
 
-def wanted(request: Request[Any, Any, Any]) -> Wanted:
+def wanted(request: Request[Any, Any, Any]) -> RequestedSearch:
     """Return the search of an address. Unknown parameters and values are left out."""
     query = request.query_params
     days = query.get("days", "")
-    return Wanted(
+    return RequestedSearch(
         query=" ".join(query.get("q", "").split())[:MAX_QUERY],
         chosen={name: value for name in CHOICES if (value := query.get(name, ""))},
         days=days if days in PERIODS else "",
@@ -76,7 +76,7 @@ def wanted(request: Request[Any, Any, Any]) -> Wanted:
     )
 
 
-def _request(search: Wanted, services: Services) -> SearchRequest:
+def _request(search: RequestedSearch, services: Services) -> SearchRequest:
     chosen = search.chosen
     start = services.clock() - timedelta(days=int(search.days)) if search.days else None
     return SearchRequest(
@@ -108,7 +108,7 @@ def _options(parameter: str, counted: Sequence[FacetValue], chosen: str) -> list
     return sorted(options, key=lambda one: one.name.casefold())
 
 
-def _shown(search: Wanted, response: SearchResponse) -> dict[str, Any]:
+def _shown(search: RequestedSearch, response: SearchResponse) -> dict[str, Any]:
     """Return the values of the template for a search with its response."""
     counted = response.facets if response.facets is not UNSET else {}
     return {
@@ -122,11 +122,11 @@ def _shown(search: Wanted, response: SearchResponse) -> dict[str, Any]:
     }
 
 
-def _empty(search: Wanted) -> dict[str, Any]:
+def _empty(search: RequestedSearch) -> dict[str, Any]:
     return {"search": search, "response": None, "total": None, "choices": {}, "periods": []}
 
 
-async def _values(services: Services, access: Access, search: Wanted) -> dict[str, Any]:
+async def _values(services: Services, access: Access, search: RequestedSearch) -> dict[str, Any]:
     base = {"base": services.settings.base_url}
     if not search.query:
         return _empty(search) | base

@@ -25,10 +25,10 @@ from resources.sources.drive.simulator.errors import (
     unauthorized,
 )
 from resources.sources.drive.simulator.methods import METHODS, Media
-from resources.sources.drive.simulator.model import Drive
+from resources.sources.drive.simulator.model import SimulatedDrive
 from resources.sources.drive.simulator.oauth import OAuthError
 from resources.sources.drive.simulator.watching import POSTS
-from resources.sources.simulation.faults import Fault
+from resources.sources.simulation.faults import InjectedFault
 from resources.sources.simulation.http import CutResponse, as_json, control
 
 _PREFIX = re.compile(r"^(?:/download)?/drive/v3/|^/admin/directory/v1/")
@@ -48,7 +48,7 @@ _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 
 
 class DriveApp:
-    def __init__(self, drive: Drive) -> None:
+    def __init__(self, drive: SimulatedDrive) -> None:
         self._drive = drive
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -91,7 +91,7 @@ class DriveApp:
             return _refusal(error)
         return CutResponse(answer) if fault is not None and fault.kind == "drop" else answer
 
-    async def _count(self, name: str, asked: Mapping[str, str]) -> Fault | None:
+    async def _count(self, name: str, asked: Mapping[str, str]) -> InjectedFault | None:
         """Count a call and return the fault that is due. Raises `ApiError` for a fault with an error."""
         with self._drive.lock:
             self._drive.calls[name] += 1
@@ -137,7 +137,7 @@ class DriveApp:
             raise ApiError(403, "domainPolicy", "The domain administrators have disabled Drive apps.")
         return bearer.account
 
-    def _fail(self, fault: Fault, asked: Mapping[str, str]) -> None:
+    def _fail(self, fault: InjectedFault, asked: Mapping[str, str]) -> None:
         if fault.kind == "rate_limit":
             # Google has two errors for too many calls; they alternate
             raise rate_limited(fault.seconds, per_user=self._drive.faults.committed["rate_limit"] % 2 == 0)

@@ -5,7 +5,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from resources.sources.drive.simulator.model import Drive
+from resources.sources.drive.simulator.model import SimulatedDrive
 from resources.sources.simulation import http
 
 OPERATIONS = (
@@ -15,7 +15,7 @@ OPERATIONS = (
     "expire_tokens", "revoke", "readers", "transfer", "open",
     "user", "suspend", "reinstate", "delete_user", "group", "join", "leave", "delete_group",
 )  # fmt: skip
-"""Methods of `Drive` that may be called over HTTP."""
+"""Methods of `SimulatedDrive` that may be called over HTTP."""
 
 _TEXT = """<p>A Drive v3 API on loopback that acts for <b>{account}</b>, with {files} files and {drives} shared drives. No data
 leaves this machine, and everything is discarded when it stops.</p>
@@ -26,7 +26,7 @@ curl {url}/simulator/file -d '{{"name": "Note.txt", "parent": "{my_drive}", "con
 <h2>Drives</h2><ul><li>My Drive <code>{my_drive}</code></li>{rows}</ul>"""
 
 
-def state(drive: Drive) -> dict[str, Any]:
+def state(drive: SimulatedDrive) -> dict[str, Any]:
     """Return the state: drives with members, items with their readers, and calls and faults so far."""
     with drive.lock:
         drive.settle()
@@ -60,7 +60,7 @@ def state(drive: Drive) -> dict[str, Any]:
         }
 
 
-def page(drive: Drive, host: str) -> Response:
+def page(drive: SimulatedDrive, host: str) -> Response:
     with drive.lock:
         text = _TEXT.format(
             account=escape(drive.account),

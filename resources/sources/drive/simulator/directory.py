@@ -10,7 +10,7 @@ from resources.sources.drive.simulator.asking import Parameters, with_next
 from resources.sources.drive.simulator.errors import ApiError, bad_parameter
 from resources.sources.drive.simulator.fields import DIRECTORY, mask, pick
 from resources.sources.drive.simulator.state import DriveState
-from resources.sources.drive.simulator.workspace import EVERYONE, Account
+from resources.sources.drive.simulator.workspace import EVERYONE, SimulatedAccount
 
 _CUSTOMER = "C01larkmoor"
 
@@ -55,7 +55,7 @@ def members_list(world: DriveState, asked: Parameters) -> Any:
     return pick(with_next(body, following), _mask(asked, "Members"))
 
 
-def _user(account: Account) -> dict[str, Any]:
+def _user(account: SimulatedAccount) -> dict[str, Any]:
     return {
         "kind": "admin#directory#user",
         "id": _id(account.email),

@@ -20,12 +20,12 @@ from resources.sources.drive.simulator.tree import (
     DriveGrant,
     SharedDrive,
 )
-from resources.sources.drive.simulator.workspace import Account
+from resources.sources.drive.simulator.workspace import SimulatedAccount
 
 _SHORT = {"document": DOCUMENT, "spreadsheet": SPREADSHEET, "presentation": PRESENTATION}
 
 
-class Drive(DriveState):
+class SimulatedDrive(DriveState):
     # Actions on files
 
     def file(
@@ -249,7 +249,9 @@ class Drive(DriveState):
         """Add an account of the Workspace, or change it; return the root folder of its My Drive."""
         with self.lock:
             self.open_drive(email)
-            self.workspace.users[email] = Account(email, name or email.partition("@")[0].title(), org_unit, archived)
+            self.workspace.users[email] = SimulatedAccount(
+                email, name or email.partition("@")[0].title(), org_unit, archived
+            )
             return self.tops[email]
 
     def suspend(self, email: str) -> None:

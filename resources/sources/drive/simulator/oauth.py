@@ -13,7 +13,7 @@ from urllib.parse import urlencode, urlsplit, urlunsplit
 import jwt
 import msgspec
 
-from resources.sources.drive.simulator.workspace import Workspace
+from resources.sources.drive.simulator.workspace import GoogleWorkspace
 
 LIFETIME_SECONDS = 3_599
 _NOT_DELEGATED = (
@@ -46,7 +46,7 @@ class Bearer(NamedTuple):
     scopes: frozenset[str]
 
 
-class Sessions:
+class SimulatedOAuth:
     def __init__(self, account: str) -> None:
         self.account = account
         self.chosen = account
@@ -59,7 +59,7 @@ class Sessions:
         """When set, the only scopes that the administrator delegated to service accounts."""
         self._codes: dict[str, _Consent] = {}
         self._refresh: dict[str, Bearer] = {}
-        self.workspace: Workspace | None = None
+        self.workspace: GoogleWorkspace | None = None
         """Its accounts get tokens of their own, by delegation; every other subject acts for the simulator's account."""
         self._access: dict[str, Bearer] = {}
         self._revoked = False

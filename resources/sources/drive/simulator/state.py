@@ -16,9 +16,9 @@ from resources.sources.drive.simulator.access import AccessRules
 from resources.sources.drive.simulator.channels import NotificationChannels
 from resources.sources.drive.simulator.feeds import Feed
 from resources.sources.drive.simulator.listings import Listings
-from resources.sources.drive.simulator.oauth import Sessions
+from resources.sources.drive.simulator.oauth import SimulatedOAuth
 from resources.sources.drive.simulator.tree import FOLDER, SPREADSHEET, DriveFile, DriveGrant, Ids, SharedDrive, Sheets
-from resources.sources.drive.simulator.workspace import Account, Workspace
+from resources.sources.drive.simulator.workspace import GoogleWorkspace, SimulatedAccount
 from resources.sources.simulation.faults import Faults
 
 Content = bytes | str | Sheets
@@ -54,8 +54,8 @@ class DriveState:
         """Feeds by shared drive id; the account's under the empty string."""
         self.channels = NotificationChannels()
         self.listings = Listings()
-        self.sessions = Sessions(account)
-        self.workspace = Workspace()
+        self.sessions = SimulatedOAuth(account)
+        self.workspace = GoogleWorkspace()
         self.access = AccessRules(self.items, account)
         self.include_labels: frozenset[str] = frozenset()
         """The labels that the call being answered asks for."""
@@ -247,7 +247,7 @@ class DriveState:
             for user in self.workspace.users.values():
                 self._tell(user, item, now)
 
-    def _tell(self, user: Account, item: DriveFile, now: datetime) -> None:
+    def _tell(self, user: SimulatedAccount, item: DriveFile, now: datetime) -> None:
         """Add a change outside shared drives to the feed of a user who sees the item, or saw it when it last changed."""
         if user.email == self.account:
             return

@@ -6,7 +6,7 @@ EVERYONE = "everyone"
 """A member that stands for all accounts of the Workspace: type CUSTOMER in the API."""
 
 
-class Account(msgspec.Struct):
+class SimulatedAccount(msgspec.Struct):
     email: str
     name: str
     org_unit: str = "/"
@@ -20,9 +20,9 @@ class Account(msgspec.Struct):
     """Files and folders that they saw when these last changed."""
 
 
-class Workspace:
+class GoogleWorkspace:
     def __init__(self) -> None:
-        self.users: dict[str, Account] = {}
+        self.users: dict[str, SimulatedAccount] = {}
         self.former: set[str] = set()
         """Accounts that were deleted: no token is issued for them."""
         self.groups: dict[str, dict[str, None]] = {}

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from resources.core.guard import Receive, Scope, Send
-from resources.sources.simulation.faults import Fault, Faults
+from resources.sources.simulation.faults import Faults, InjectedFault
 from resources.sources.simulation.http import CutResponse, as_json, control
 from resources.sources.slack.simulator import methods
 from resources.sources.slack.simulator.calls import RefusalError
@@ -143,7 +143,7 @@ class SlackApp:
             )
         return Response(found.content, headers={"content-type": found.mimetype})
 
-    def _failed(self, fault: Fault, channel: str, method: str) -> Response:
+    def _failed(self, fault: InjectedFault, channel: str, method: str) -> Response:
         match fault.kind:
             case "rate_limit":
                 return _limited(fault.seconds)

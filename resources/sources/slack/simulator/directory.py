@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Concatenate, ParamSpec, TypeVar
 
-from resources.sources.slack.simulator.records import SLACKBOT, User, UserGroup
+from resources.sources.slack.simulator.records import SLACKBOT, SimulatedUser, UserGroup
 
 P = ParamSpec("P")
 R = TypeVar("R")
-S = TypeVar("S", bound="Directory")
+S = TypeVar("S", bound="SimulatedDirectory")
 
 SCOPES = frozenset(
     {
@@ -46,7 +46,7 @@ def locked(action: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P]
     return run
 
 
-class Directory:
+class SimulatedDirectory:
     """The user side of a workspace. Thread-safe; ids are the same for the same seed; `clock` returns seconds since 1970."""
 
     def __init__(self, name: str, team: str, domain: str, clock: Callable[[], float] | None, seed: int) -> None:
@@ -58,13 +58,13 @@ class Directory:
         self.revoked: set[str] = set()
         self.scopes: set[str] = set(SCOPES)
         self.throttle = False
-        self.users: dict[str, User] = {}
+        self.users: dict[str, SimulatedUser] = {}
         self.usergroups: dict[str, UserGroup] = {}
         self._clock = clock or time.time
         self._dice = random.Random(seed)  # noqa: S311 - ids, not secrets
         self.bot, bot_id, self.app_id = self.new_id("U"), self.new_id("B"), self.new_id("A")
-        self.users[SLACKBOT] = User(SLACKBOT, "Slackbot", None, team, self.now())
-        self.users[self.bot] = User(self.bot, "concordance", None, team, self.now(), bot_id=bot_id)
+        self.users[SLACKBOT] = SimulatedUser(SLACKBOT, "Slackbot", None, team, self.now())
+        self.users[self.bot] = SimulatedUser(self.bot, "concordance", None, team, self.now(), bot_id=bot_id)
 
     @locked
     def user(
@@ -79,7 +79,7 @@ class Directory:
         tz: str = "Europe/London",
     ) -> str:
         """Add a user and return the id: a member, a guest, or (`external`) a user of a connected workspace."""
-        made = User(self.new_id("U"), name, email, _OTHER_TEAM if external else self.team, self.now(), tz=tz)
+        made = SimulatedUser(self.new_id("U"), name, email, _OTHER_TEAM if external else self.team, self.now(), tz=tz)
         made.guest, made.external, made.deactivated = guest, external, deactivated
         made.bot_id = self.new_id("B") if bot else None
         self.users[made.id] = made
@@ -144,7 +144,7 @@ class Directory:
         """Return the time in microseconds since 1970."""
         return round(self._clock() * 1_000_000)
 
-    def find_user(self, user: str) -> User:
+    def find_user(self, user: str) -> SimulatedUser:
         if user in self.users:
             return self.users[user]
         for found in self.users.values():

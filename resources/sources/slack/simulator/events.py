@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from resources.sources.slack.simulator.records import SlackMessage, User, to_ts
+from resources.sources.slack.simulator.records import SimulatedMessage, SimulatedUser, to_ts
 
 if TYPE_CHECKING:
     from resources.sources.slack.simulator.model import SimulatedChannel, Workspace
@@ -33,18 +33,20 @@ def envelope(workspace: Workspace, event: Json) -> Json:
     }
 
 
-def posted(channel: SimulatedChannel, message: SlackMessage) -> Json:
+def posted(channel: SimulatedChannel, message: SimulatedMessage) -> Json:
     subtype = message.subtype or ("file_share" if message.files else None)
     shape = _in(channel) | _message(message)
     return shape | {"subtype": subtype} if subtype else shape
 
 
-def mentioned(channel: SimulatedChannel, message: SlackMessage) -> Json:
+def mentioned(channel: SimulatedChannel, message: SimulatedMessage) -> Json:
     """Return the event of a message that mentions the app, which comes in addition to that of the message."""
     return _message(message) | {"type": "app_mention", "channel": channel.id}
 
 
-def pressed(workspace: Workspace, channel: SimulatedChannel, message: SlackMessage, user: User, action: str) -> Json:
+def pressed(
+    workspace: Workspace, channel: SimulatedChannel, message: SimulatedMessage, user: SimulatedUser, action: str
+) -> Json:
     """Return what is sent for a button of a message. Raises `LookupError` if the message has no such button.
 
     Source: https://docs.slack.dev/reference/interaction-payloads/block_actions-payload
@@ -68,7 +70,7 @@ def pressed(workspace: Workspace, channel: SimulatedChannel, message: SlackMessa
     }
 
 
-def changed(channel: SimulatedChannel, message: SlackMessage, before: Json) -> Json:
+def changed(channel: SimulatedChannel, message: SimulatedMessage, before: Json) -> Json:
     """Return the event of a message that was edited, or replaced by a tombstone. `before` is from `snapshot`."""
     hidden = {"subtype": "message_changed", "hidden": True, "ts": to_ts(message.micros)}
     return _in(channel) | hidden | {"message": _message(message), "previous_message": before}
@@ -105,7 +107,7 @@ def renamed(channel: SimulatedChannel) -> Json:
     return {"type": "group_rename" if channel.private else "channel_rename", "channel": named}
 
 
-def snapshot(message: SlackMessage) -> Json:
+def snapshot(message: SimulatedMessage) -> Json:
     """Return the current state of a message, for the event of its change."""
     return _message(message)
 
@@ -119,7 +121,7 @@ def _kind(channel: SimulatedChannel, team: str) -> Json:
     return {"channel_type": "G" if channel.private else "C", "team": team}
 
 
-def _message(message: SlackMessage) -> Json:
+def _message(message: SimulatedMessage) -> Json:
     shape: Json = {"type": "message", "user": message.user, "text": message.text, "ts": to_ts(message.micros)}
     if message.parent is not None or message.replies:
         shape["thread_ts"] = to_ts(message.parent or message.micros)

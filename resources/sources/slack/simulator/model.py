@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import Any
 
 from resources.sources.slack.simulator import events
-from resources.sources.slack.simulator.directory import Directory, locked
-from resources.sources.slack.simulator.records import SlackFile, SlackMessage, Truth, to_micros, to_ts
+from resources.sources.slack.simulator.directory import SimulatedDirectory, locked
+from resources.sources.slack.simulator.records import SimulatedMessage, SlackFile, Truth, to_micros, to_ts
 from resources.sources.slack.simulator.timeline import Timeline
 
 
@@ -32,7 +32,7 @@ class SimulatedChannel:
     timeline: Timeline = field(default_factory=Timeline)
 
 
-class Workspace(Directory):
+class Workspace(SimulatedDirectory):
     """A workspace with a bot in it. Thread-safe; ids are the same for the same seed; `clock` returns seconds since 1970."""
 
     def __init__(
@@ -186,7 +186,7 @@ class Workspace(Directory):
             subtype = "thread_broadcast"
         shared = tuple(self.files[file].id for file in files)
         micros = self._tick(found) if ts is None else to_micros(ts)
-        message = SlackMessage(
+        message = SimulatedMessage(
             micros,
             writer,
             text,
@@ -320,7 +320,7 @@ class Workspace(Directory):
                 return found
         raise LookupError(f"there is no channel {channel!r}: name it by its id or its name")
 
-    def _message(self, channel: SimulatedChannel, ts: str) -> SlackMessage:
+    def _message(self, channel: SimulatedChannel, ts: str) -> SimulatedMessage:
         message = channel.timeline.get(to_micros(ts))
         if message is None:
             raise LookupError(f"there is no message {ts} in #{channel.name}")
@@ -333,7 +333,7 @@ class Workspace(Directory):
     def _event(self, channel: SimulatedChannel, user: str, subtype: str, text: str) -> None:
         channel.updated = self.now()
         if not channel.archived:
-            channel.timeline.add(SlackMessage(self._tick(channel), user, text, subtype))
+            channel.timeline.add(SimulatedMessage(self._tick(channel), user, text, subtype))
 
     def _report(self, channel: SimulatedChannel, event: dict[str, Any], *, always: bool = False) -> None:
         heard = self.bot in channel.members and (not channel.direct or "im:history" in self.scopes)

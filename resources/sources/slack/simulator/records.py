@@ -42,7 +42,7 @@ def to_ts(micros: int) -> str:
 
 
 @dataclass(slots=True)
-class User:
+class SimulatedUser:
     """An account: a member, a guest, a user of a connected workspace, or a bot."""
 
     id: str
@@ -80,7 +80,7 @@ class UserGroup:
 
 
 @dataclass(slots=True)
-class SlackMessage:
+class SimulatedMessage:
     """One message, reply or event. `parent` is the time of the parent message."""
 
     micros: int

@@ -10,7 +10,14 @@ from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 from resources.sources.slack.simulator.model import SimulatedChannel, Workspace
-from resources.sources.slack.simulator.records import SLACKBOT, SlackFile, SlackMessage, User, UserGroup, to_ts
+from resources.sources.slack.simulator.records import (
+    SLACKBOT,
+    SimulatedMessage,
+    SimulatedUser,
+    SlackFile,
+    UserGroup,
+    to_ts,
+)
 
 Json = dict[str, Any]
 
@@ -37,7 +44,7 @@ def usergroup(workspace: Workspace, found: UserGroup, *, users: bool) -> Json:
     return {**shape, "users": found.users} if users else shape
 
 
-def user(workspace: Workspace, found: User) -> Json:
+def user(workspace: Workspace, found: SimulatedUser) -> Json:
     """Return a user; with the email only if the token may see it and the user isn't a stranger."""
     zone = datetime.fromtimestamp(workspace.now() / 1e6, UTC).astimezone(ZoneInfo(found.tz))
     offset = zone.utcoffset()
@@ -103,7 +110,7 @@ def members_of(workspace: Workspace, found: SimulatedChannel) -> int:
 
 
 def message(
-    workspace: Workspace, found: SimulatedChannel, written: SlackMessage, base: str, *, history: bool = False
+    workspace: Workspace, found: SimulatedChannel, written: SimulatedMessage, base: str, *, history: bool = False
 ) -> Json:
     """Return a message; `base` is the URL below which its files are served."""
     writer = workspace.users[written.user]
@@ -170,7 +177,7 @@ def file(workspace: Workspace, found: SlackFile, base: str) -> Json:
     }
 
 
-def _thread(found: SimulatedChannel, parent: SlackMessage) -> Json:
+def _thread(found: SimulatedChannel, parent: SimulatedMessage) -> Json:
     authors: list[str] = []
     for micros in parent.replies:
         reply = found.timeline.get(micros)

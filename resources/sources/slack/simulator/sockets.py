@@ -38,11 +38,11 @@ class _Delivery:
     kind: str
     due: float = 0.0
     attempts: int = 0
-    link: _Link | None = None
+    link: _Connection | None = None
 
 
 @dataclass(eq=False, slots=True)
-class _Link:
+class _Connection:
     send: Send
     loop: asyncio.AbstractEventLoop
     wake: asyncio.Event = field(default_factory=asyncio.Event)
@@ -62,7 +62,7 @@ class Sockets:
         """Number of acknowledgements that will be lost from now on."""
         self._lock = threading.RLock()
         self._tickets: set[str] = set()
-        self._links: list[_Link] = []
+        self._links: list[_Connection] = []
         self._waiting: list[_Delivery] = []
 
     @property
@@ -110,7 +110,7 @@ class Sockets:
         if not known:
             await send({"type": "websocket.close", "code": 4001})
             return
-        link = _Link(send, asyncio.get_running_loop())
+        link = _Connection(send, asyncio.get_running_loop())
         await send({"type": "websocket.accept"})
         with self._lock:
             self._links.append(link)
@@ -134,7 +134,7 @@ class Sockets:
                 self._waiting.remove(delivery)
                 self.acknowledged.append(str(delivery.payload.get("event_id") or delivery.payload["trigger_id"]))
 
-    def _drop(self, link: _Link) -> None:
+    def _drop(self, link: _Connection) -> None:
         with self._lock:
             self._links.remove(link)
             for delivery in self._waiting:
@@ -147,7 +147,7 @@ class Sockets:
             for link in self._links:
                 link.loop.call_soon_threadsafe(link.wake.set)
 
-    async def _pump(self, link: _Link) -> None:
+    async def _pump(self, link: _Connection) -> None:
         """Send due envelopes over one connection."""
         while True:
             link.wake.clear()
@@ -160,7 +160,7 @@ class Sockets:
             else:
                 await _say(link, _shape(delivery))
 
-    def _next(self, link: _Link) -> tuple[_Delivery | None, float | None]:
+    def _next(self, link: _Connection) -> tuple[_Delivery | None, float | None]:
         """Return the envelope to send now, or the seconds until one is due."""
         now = time.monotonic()
         with self._lock:
@@ -186,7 +186,7 @@ def _shape(delivery: _Delivery) -> dict[str, Any]:
     }
 
 
-async def _say(link: _Link, message: dict[str, Any], *, close: bool = False) -> None:
+async def _say(link: _Connection, message: dict[str, Any], *, close: bool = False) -> None:
     await link.send({"type": "websocket.send", "text": msgspec.json.encode(message).decode()})
     if close:
         await link.send({"type": "websocket.close", "code": 1000})

@@ -6,14 +6,14 @@ Times are microseconds; ranges are half open: `low` is included, `high` is not.
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 
-from resources.sources.slack.simulator.records import DELETED_TEXT, SLACKBOT, SlackMessage
+from resources.sources.slack.simulator.records import DELETED_TEXT, SLACKBOT, SimulatedMessage
 
 
 class Timeline:
     """Messages by time, and which of them `conversations.history` shows: all except replies that were not broadcast."""
 
     def __init__(self) -> None:
-        self._messages: dict[int, SlackMessage] = {}
+        self._messages: dict[int, SimulatedMessage] = {}
         self._shown: list[int] = []
 
     def __contains__(self, micros: int) -> bool:
@@ -22,18 +22,18 @@ class Timeline:
     def __len__(self) -> int:
         return len(self._messages)
 
-    def __iter__(self) -> Iterator[SlackMessage]:
+    def __iter__(self) -> Iterator[SimulatedMessage]:
         for micros in sorted(self._messages):
             yield self._messages[micros]
 
-    def get(self, micros: int) -> SlackMessage | None:
+    def get(self, micros: int) -> SimulatedMessage | None:
         return self._messages.get(micros)
 
-    def root(self, message: SlackMessage) -> SlackMessage:
+    def root(self, message: SimulatedMessage) -> SimulatedMessage:
         """Return the message that starts the thread of `message`: itself unless it is a reply."""
         return message if message.parent is None else self._messages[message.parent]
 
-    def add(self, message: SlackMessage) -> None:
+    def add(self, message: SimulatedMessage) -> None:
         """Add a message; raises `ValueError` if its time is taken or its parent is missing."""
         if message.micros in self._messages:
             raise ValueError("that time is taken in this channel: give another ts")
@@ -47,7 +47,7 @@ class Timeline:
         if message.parent is None or message.subtype == "thread_broadcast":
             insort(self._shown, message.micros)
 
-    def delete(self, message: SlackMessage) -> None:
+    def delete(self, message: SimulatedMessage) -> None:
         """Delete as Slack does: a parent with replies leaves a tombstone, which is removed with the last reply."""
         if message.replies:
             message.subtype, message.user, message.text = "tombstone", SLACKBOT, DELETED_TEXT
@@ -61,21 +61,23 @@ class Timeline:
             if parent.subtype == "tombstone" and not parent.replies:
                 self._drop(parent)
 
-    def history(self, low: int, high: int, limit: int) -> tuple[list[SlackMessage], int | None]:
+    def history(self, low: int, high: int, limit: int) -> tuple[list[SimulatedMessage], int | None]:
         """Return a page, newest first, and the time of the first message of the next page."""
         first, end = bisect_left(self._shown, low), bisect_left(self._shown, high)
         cut = max(first, end - limit)
         page = [self._messages[micros] for micros in reversed(self._shown[cut:end])]
         return page, self._shown[cut - 1] if cut > first else None
 
-    def replies(self, root: SlackMessage, low: int, high: int, limit: int) -> tuple[list[SlackMessage], int | None]:
+    def replies(
+        self, root: SimulatedMessage, low: int, high: int, limit: int
+    ) -> tuple[list[SimulatedMessage], int | None]:
         """Return a page of replies without the parent, oldest first, and the time of the next page's first reply."""
         first, end = bisect_left(root.replies, low), bisect_left(root.replies, high)
         cut = min(end, first + limit)
         page = [self._messages[micros] for micros in root.replies[first:cut]]
         return page, root.replies[cut] if cut < end else None
 
-    def _drop(self, message: SlackMessage) -> None:
+    def _drop(self, message: SimulatedMessage) -> None:
         del self._messages[message.micros]
         if message.parent is None or message.subtype == "thread_broadcast":
             del self._shown[bisect_left(self._shown, message.micros)]

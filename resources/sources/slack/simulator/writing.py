@@ -15,7 +15,7 @@ from resources.core.json import is_list, is_object
 from resources.sources.slack.simulator import shapes
 from resources.sources.slack.simulator.calls import MethodCall, RefusalError
 from resources.sources.slack.simulator.model import SimulatedChannel
-from resources.sources.slack.simulator.records import SlackMessage, to_micros
+from resources.sources.slack.simulator.records import SimulatedMessage, to_micros
 
 Json = dict[str, Any]
 
@@ -73,7 +73,7 @@ def _channel(call: MethodCall) -> SimulatedChannel:
     return found
 
 
-def _message(channel: SimulatedChannel, ts: str) -> SlackMessage | None:
+def _message(channel: SimulatedChannel, ts: str) -> SimulatedMessage | None:
     try:
         return channel.timeline.get(to_micros(ts))
     except ValueError:
