@@ -21,8 +21,8 @@ from resources.core.errors import (
 )
 from resources.core.ports import Source
 from resources.sources import capabilities, label, spec_of
-from resources.sources.uploads import follow_origins
 from resources.stores.clients import Stores
+from resources.stores.uploads import follow_origins
 from resources.syncing import StageResult, SyncJob
 
 __all__ = ["collect", "raw_table"]

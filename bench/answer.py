@@ -37,7 +37,7 @@ from resources.servers.processes import free_port
 from resources.settings import Settings
 from resources.stores.migrate import migrate
 from resources.syncing import open_sync
-from serving.access.auth import mint
+from serving.access.tokens import mint
 from tests.fixtures.llm import ModelServer
 from tests.fixtures.vector import VectorProcess
 

@@ -12,7 +12,7 @@ from orchestration.supervision.services import serving_address
 from resources.core.errors import ConcordanceError, InvalidRequestError, NotRunningError
 from resources.core.json import object_of
 from resources.settings import Settings
-from serving.access.auth import mint
+from serving.access.tokens import mint
 
 LIFETIME = timedelta(hours=1)
 PATIENCE_SECONDS = 60

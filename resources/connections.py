@@ -8,16 +8,16 @@ RFC 9457 problem details. Refusals and disconnects are logged at debug level, pl
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import logging
 from collections import Counter
-from http import HTTPStatus
 from typing import Any, NamedTuple
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from resources.servers.addresses import Origins
+from resources.servers.refusals import FULL, INVALID, RefusedError, headers_too_large, too_slow
 from resources.servers.shared import Shared
 from resources.servers.tally import SharedTally
 
@@ -50,85 +50,6 @@ class Bounds(NamedTuple):
     connections: int = 500
     per_address: int = 100
     trusted: str = "127.0.0.1,::1"
-
-
-class RefusedError(Exception):
-    """A request that is not read any further. `slug` names the problem type, as listed in `serving.errors.PROBLEMS`."""
-
-    def __init__(self, status: HTTPStatus, slug: str, title: str, detail: str) -> None:
-        super().__init__(detail)
-        self.status, self.slug, self.title, self.detail = status, slug, title, detail
-
-    def response(self) -> bytes:
-        """Return the complete response; it is written to the socket directly, bypassing the application."""
-        problem = {"type": f"/problems/{self.slug}", "title": self.title, "status": self.status, "detail": self.detail}
-        body = json.dumps(problem).encode()
-        again = b"retry-after: 5\r\n" if self.status == HTTPStatus.SERVICE_UNAVAILABLE else b""
-        return (
-            (
-                f"HTTP/1.1 {self.status.value} {self.status.phrase}\r\ncontent-type: application/problem+json\r\n"
-                f"content-length: {len(body)}\r\nconnection: close\r\n"
-            ).encode()
-            + again
-            + b"\r\n"
-            + body
-        )
-
-
-def _headers_too_large(detail: str) -> RefusedError:
-    return RefusedError(
-        HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "headers-too-large", "The request's header is too large", detail
-    )
-
-
-def _too_slow(detail: str) -> RefusedError:
-    return RefusedError(HTTPStatus.REQUEST_TIMEOUT, "request-timeout", "The request was sent too slowly", detail)
-
-
-FULL = RefusedError(
-    HTTPStatus.SERVICE_UNAVAILABLE,
-    "too-many-connections",
-    "Too many connections",
-    "This service has reached its limit of open connections, in total or from your address. Close some, or try again shortly.",
-)
-INVALID = RefusedError(
-    HTTPStatus.BAD_REQUEST, "invalid-request", "The request is not valid", "This is not a valid HTTP request."
-)
-
-
-def networks(text: str) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
-    """Return the networks in a comma-separated list of addresses and networks. Raises `ValueError`."""
-    return [ipaddress.ip_network(part.strip(), strict=False) for part in text.split(",") if part.strip()]
-
-
-def origin(host: str) -> str:
-    """Return what counts as one address: an IPv4 address, or an IPv6 /64 network, which is what one customer gets."""
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return host
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            return str(address.ipv4_mapped)
-        return str(ipaddress.ip_network((address, 64), strict=False))
-    return str(address)
-
-
-class Origins:
-    """Maps client addresses to the key of per-address limits. `trusted` is a comma-separated list of reverse proxies and networks."""
-
-    def __init__(self, trusted: str) -> None:
-        self._trusted = networks(trusted)
-
-    def of(self, host: str) -> str:
-        """Return the key of an address; empty for a trusted proxy, which serves many users, and for a Unix socket."""
-        try:
-            address = ipaddress.ip_address(host.partition("%")[0])
-        except ValueError:
-            return ""
-        if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-            address = address.ipv4_mapped
-        return "" if any(address in network for network in self._trusted) else origin(host)
 
 
 class Connections:
@@ -266,7 +187,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _header_too_long(self) -> RefusedError:
         most = self.kept.bounds.header_bytes // 1024
-        return _headers_too_large(
+        return headers_too_large(
             f"The request line and headers are larger than {most} kB together; send fewer headers."
         )
 
@@ -279,7 +200,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_url(url)
         if len(self.url) > self.kept.bounds.value_bytes:
             most = self.kept.bounds.value_bytes // 1024
-            raise _headers_too_large(f"The URL is larger than {most} kB.")
+            raise headers_too_large(f"The URL is larger than {most} kB.")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Receive a header. Trailers count towards the limit but are dropped: the application has already seen the headers."""
@@ -287,13 +208,13 @@ class BoundedProtocol(HttpToolsProtocol):
         self._head_bytes += len(name) + len(value) + 4
         if len(value) > bounds.value_bytes or len(name) > bounds.value_bytes:
             shown = name[:40].decode("latin-1").lower()
-            raise _headers_too_large(f"The header {shown} is larger than {bounds.value_bytes // 1024} kB.")
+            raise headers_too_large(f"The header {shown} is larger than {bounds.value_bytes // 1024} kB.")
         if self._head_bytes > bounds.header_bytes:
             raise self._header_too_long()
         if self._expects != "head":
             return
         if len(self.headers) >= bounds.header_count:
-            raise _headers_too_large(f"The request has more than {bounds.header_count} headers; send fewer.")
+            raise headers_too_large(f"The request has more than {bounds.header_count} headers; send fewer.")
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
@@ -341,16 +262,16 @@ class BoundedProtocol(HttpToolsProtocol):
             if not self._unread:
                 self.drop()
             else:
-                self._refuse(_too_slow(f"Its header was not complete within {bounds.header_seconds:g} seconds."))
+                self._refuse(too_slow(f"Its header was not complete within {bounds.header_seconds:g} seconds."))
         elif self._expects == "rest" and now - self.since > bounds.linger_seconds:
             self.drop()
         elif self._expects == "body":
             if self.flow.read_paused or self.cycle.waiting_for_100_continue:  # the client is not the slow side
                 self.since, self._heard = self.since + SWEEP_SECONDS, now
             elif now - self._heard > bounds.idle_seconds:
-                self._refuse(_too_slow(f"No part of its body arrived for {bounds.idle_seconds:g} seconds."))
+                self._refuse(too_slow(f"No part of its body arrived for {bounds.idle_seconds:g} seconds."))
             elif now - self.since > bounds.idle_seconds + self._body_bytes / bounds.least_rate:
-                self._refuse(_too_slow(f"Its body came with less than {bounds.least_rate} bytes a second."))
+                self._refuse(too_slow(f"Its body came with less than {bounds.least_rate} bytes a second."))
 
     def _check_reader(self, now: float) -> None:
         """Disconnect a client that reads none of its response."""

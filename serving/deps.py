@@ -15,7 +15,6 @@ from qdrant_client import AsyncQdrantClient
 from qdrant_client.http.models import VectorParams
 
 from resources import dagster_access
-from resources.connections import Origins
 from resources.core.breaker import Breaker
 from resources.core.domain import Access, SourceName
 from resources.core.durations import duration
@@ -23,6 +22,7 @@ from resources.core.errors import AbortSyncError, ConcordanceError, ServiceUnava
 from resources.keys import metrics_token, secret_keys
 from resources.logging import logger
 from resources.sample_people import sample_people
+from resources.servers.addresses import Origins
 from resources.servers.shared import Shared
 from resources.settings import Settings
 from resources.sources import specs

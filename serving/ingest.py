@@ -19,10 +19,10 @@ from resources.settings import FileRoot, Settings
 from resources.sources import sidecars
 from resources.sources.files import Files
 from resources.sources.tree import parts_of
-from resources.sources.uploads import Origin, UploadRecord, check_stored, put_ingest_job, record, source_id_of
 from resources.stores.blobs import Blob, Blobs
 from resources.stores.postgres import session
 from resources.stores.quotas import quota_of
+from resources.stores.uploads import Origin, UploadRecord, check_stored, put_ingest_job, record, source_id_of
 from serving.access.rights import Rights
 from serving.access.sharing import check_provenance, check_share, check_tenant
 from serving.database import CALL_SECONDS

@@ -15,7 +15,7 @@ from msgspec import UNSET, Meta, UnsetType
 from resources.core.domain import SourceName
 from resources.sources import label
 from serving.schemas import Moment
-from sql.web_rows import PartitionTotals, Skips, SourceRow, SourceTotals, SyncJobRow
+from sql.source_rows import PartitionTotals, Skips, SourceRow, SourceTotals, SyncJobRow
 
 MAX_REASONS = 20
 OTHER_REASONS = "other reasons"

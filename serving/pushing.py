@@ -14,9 +14,9 @@ from resources.core.domain import Access
 from resources.core.errors import InvalidRequestError
 from resources.sources import find
 from resources.sources.push import Outcome, PushedDocument, compare, push
-from resources.sources.uploads import check_stored, put_ingest_job
 from resources.stores.blobs import BlobWriter
 from resources.stores.postgres import Connection
+from resources.stores.uploads import check_stored, put_ingest_job
 from serving.access.sharing import check_provenance, check_share
 from serving.audit import AuditEvent
 from serving.deps import Services

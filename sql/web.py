@@ -6,6 +6,16 @@ from datetime import datetime
 from typing import ClassVar
 
 from sql.family import ArrayText, AsyncFamily, Family, JsonText, QueuedFamily
+from sql.source_rows import (
+    FirstSyncRow,
+    PartitionTotals,
+    Skips,
+    SourceRow,
+    SourceTotals,
+    StalePartition,
+    SyncErrorRow,
+    SyncJobRow,
+)
 from sql.web_rows import (
     ActiveModel,
     Around,
@@ -19,27 +29,19 @@ from sql.web_rows import (
     Document,
     DocumentPage,
     Figure,
-    FirstSyncRow,
     FullTextMatch,
     IngestState,
     Memberships,
     NotifiedChannel,
     Original,
-    PartitionTotals,
     ReadableName,
     RegistryEntry,
     SectionStart,
     SharedAnswer,
     Shares,
-    Skips,
-    SourceRow,
-    SourceTotals,
-    StalePartition,
     StoredAnswer,
     StoredKey,
     StoredUpload,
-    SyncErrorRow,
-    SyncJobRow,
 )
 
 

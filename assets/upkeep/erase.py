@@ -23,10 +23,10 @@ from assets.upkeep.redaction import distinctive, forget, redact
 from resources.core.errors import BusyError, InvalidRequestError
 from resources.jobs import hold_all
 from resources.settings import Settings
-from resources.sources.uploads import LOCK as UPLOADS_LOCK
 from resources.stores import rewriting
 from resources.stores.clients import Stores
 from resources.stores.lake_erasure import drop_rows, left, scrub
+from resources.stores.uploads import LOCK as UPLOADS_LOCK
 from sql import queries
 
 BATCH_CONTENTS = 500

@@ -40,7 +40,7 @@ def token_print(
     admin: Admin = False,
     expires: Annotated[Duration, Parameter(help="How long it is valid: 30m, 12h, 7d.")] = timedelta(hours=12),
 ) -> None:
-    from serving.access.auth import mint
+    from serving.access.tokens import mint
 
     settings = load()
     warn_of_groups(settings, group)

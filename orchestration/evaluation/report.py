@@ -14,8 +14,6 @@ from orchestration.evaluation.measures import Comparison, Measures, QueryScores,
 from resources.core.errors import InvalidRequestError
 
 HYBRID = "hybrid"
-DIGITS = 6
-"""Decimals of a query's nDCG@10; those of a mean are four."""
 
 Ndcg = Mapping[str, float]
 """nDCG@10 by query id."""

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from resources.core import permissions as principals
 from resources.core.domain import SourceName, document_id
 from resources.sources.spec import Capabilities, SourceSpec, WaitingWork
-from resources.sources.uploads import LOCK, UploadRecord, Uploads, UploadTarget, pending, record
+from resources.sources.uploads import Uploads, pending
+from resources.stores.uploads import LOCK, UploadRecord, UploadTarget, record
 from sql import sources as statements
 
 if TYPE_CHECKING:

@@ -1,82 +1,30 @@
-"""The source `upload`: files that users upload, recorded in Postgres with their bytes in the blob store.
+"""The source `upload`: files that users upload, recorded in Postgres (`resources.stores.uploads`) with their bytes in the blob store.
 
-Uploads are recorded (`record`), changed (`revise`) and removed (`remove`) by their owner. Partitions are the days of the first
-upload. A document is one owner's copy of one content: the same bytes from the same user are the same document, from another
-user a different one with permissions of its own. Documents of the source `push` are recorded here too, see `resources.sources.push`.
+Partitions are the days of the first upload. A document is one owner's copy of one content: the same bytes from
+the same user are the same document, from another user a different one with permissions of its own. Documents of the source
+`push` are recorded there too, see `resources.sources.push`.
 """
 
 from __future__ import annotations
 
-import json
-import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from resources.core import permissions as principals
-from resources.core.domain import Batch, Item, SourceName, document_id
-from resources.core.errors import FailedDocumentError, InvalidRequestError, RetryLaterError
+from resources.core.domain import Batch, Item, SourceName
+from resources.core.errors import FailedDocumentError
 from resources.core.ports import Source
 from resources.settings import Settings
 from resources.sources.spec import Capabilities, SourceSpec, WaitingWork
 from resources.sources.tree import PIECE
 from resources.stores.blobs import Blobs
-from resources.stores.quotas import Quota
+from resources.stores.uploads import readers_of
 from sql import sources as statements
 
 if TYPE_CHECKING:
     from resources.stores.postgres import Connection
 
 PAGE = 1000
-LOCK = 0x75706C6F6164
-"""Key of the advisory lock that orders changes ("upload" in ASCII)."""
-
-
-class UploadRecord(NamedTuple):
-    """A recorded upload. `created` is False if this owner had already uploaded the same content."""
-
-    doc_id: str
-    source_id: str
-    created: bool
-    change: int
-    """Number of the change; a sync whose cursor has reached it has processed it."""
-    readers: tuple[str, ...]
-    """Who may read it once indexed: the owner and those it is shared with; only the owner if it is a draft."""
-
-
-class BlobStore(Protocol):
-    def exists(self, content_hash: str) -> bool: ...
-
-
-class Revised(NamedTuple):
-    """An upload before and after a change by its owner."""
-
-    before: statements.OwnUpload
-    after: statements.OwnUpload
-    readers: tuple[str, ...]
-    """Who may read it once the change is indexed."""
-
-
-class Origin(NamedTuple):
-    """The managed document that an upload is a copy of: only readers of the original may read the copy."""
-
-    doc_id: str
-    via: tuple[str, ...]
-    """The owner's principals that give access to the original."""
-    readers: tuple[str, ...]
-
-
-class UploadTarget(NamedTuple):
-    """Where a document is recorded: its source, its id there, and what only a source other than `upload` says of it."""
-
-    source: SourceName
-    source_id: str
-    partition: str | None = None
-    """None: the day."""
-    url: str | None = None
-    modified_at: datetime | None = None
-    """Last change at the source; None: now."""
 
 
 class BlobReader(Protocol):
@@ -85,180 +33,6 @@ class BlobReader(Protocol):
     def local_path(self, content_hash: str) -> Path | None:
         """Return the path of the blob's file, or None if the store is not a local folder."""
         ...
-
-
-def source_id_of(owner: str, content_hash: str, name: str | None = None) -> str:
-    """Return the id of an owner's copy of a content, `OWNER_EMAIL:SHA256`, or of the owner's document with that name."""
-    return f"{owner}:{content_hash if name is None else name}"
-
-
-def record(
-    conn: Connection,
-    *,
-    owner: str,
-    content_hash: str,
-    size: int,
-    file_name: str,
-    title: str | None,
-    description: str | None,
-    mime_type: str,
-    permissions: Iterable[str],
-    tags: Mapping[str, Any],
-    name: str | None = None,
-    origin: Origin | None = None,
-    quota: Quota | None = None,
-    place: UploadTarget | None = None,
-) -> UploadRecord:
-    """Record an upload whose bytes are already in the blob store; idempotent for the same owner and content.
-
-    With a `name` it is the owner's document with that name, whatever its content: the latest upload wins. The owner may always
-    read it; the title defaults to the file name. A copy of a managed document names its `origin`. With a `place`, it is a document of
-    another source, identified by the id there. Runs in its own transaction, or in the caller's if one is open.
-
-    Raises `InvalidRequestError` for an invalid principal, a NUL in a text, and a document that an administrator has taken down, and what
-    `Quota.check` raises.
-    """
-    owner = principals.email(owner)
-    readers = principals.normalize([owner, *permissions])
-    if any("\0" in text for text in (file_name, title or "", description or "")) or "\\u0000" in json.dumps(dict(tags)):
-        raise InvalidRequestError("file name, title, description and tags must not contain a NUL character.")
-    place = place or UploadTarget(SourceName.UPLOAD, source_id_of(owner, content_hash, name))
-    source_id = place.source_id
-    doc_id = document_id(place.source, source_id)
-    with conn.transaction():
-        statements.UploadChanges(conn).lock_changes(key=LOCK)
-        if quota is not None:
-            quota.check(conn, owner=owner, source_id=source_id, size=size)
-        row = statements.UploadChanges(conn).put_upload(
-            source=place.source,
-            source_id=source_id,
-            doc_id=doc_id,
-            owner=owner,
-            partition=place.partition,
-            content_hash=content_hash,
-            file_name=file_name,
-            title=title or file_name,
-            description=description,
-            mime_type=mime_type,
-            size=size,
-            permissions=list(readers),
-            tags=dict(tags),
-            url=place.url,
-            modified_at=place.modified_at,
-            origin=origin.doc_id if origin else None,
-            origin_via=list(origin.via) if origin else [],
-            origin_readers=list(origin.readers) if origin else [],
-        )
-        if row is None:
-            raise InvalidRequestError(
-                "file: an administrator has taken this document down; it cannot be handed in again."
-            )
-        # a copy that is now shared with fewer users is hidden from the others at once, not at the next sync
-        granted = _readers(
-            statements.Readership(
-                owner=owner,
-                permissions=list(readers),
-                tags=dict(tags),
-                origin=row.origin,
-                origin_via=row.origin_via,
-                origin_readers=row.origin_readers,
-            )
-        )
-        _narrow(conn, doc_id, granted)
-    return UploadRecord(doc_id, source_id, row.created, row.change, granted)
-
-
-def check_stored(blobs: BlobStore, content_hash: str) -> None:
-    """Raise `RetryLaterError` if an erasure removed the bytes between their upload and its record.
-
-    Call it after `record`, in the same transaction: an erasure waits for that transaction.
-    """
-    if not blobs.exists(content_hash):
-        raise RetryLaterError("The same content was just being erased. Send the file again.", 1)
-
-
-def put_ingest_job(conn: Connection, kept: UploadRecord, *, owner: str) -> str:
-    """Record an ingest request in the caller's transaction and return the job's id."""
-    job_id = str(uuid.uuid4())
-    statements.UploadChanges(conn).put_ingest_job(
-        job_id=job_id, doc_id=kept.doc_id, owner=principals.email(owner), change=kept.change
-    )
-    return job_id
-
-
-def revise(
-    conn: Connection,
-    *,
-    doc_id: str,
-    owner: str,
-    change: Callable[[statements.OwnUpload], statements.OwnUpload],
-) -> Revised | None:
-    """Change title, description, tags and readers of an upload, as `change` returns them. Return None if the owner has no such upload.
-
-    Readers who are left out lose access at once, new ones get it with the next sync; nothing is embedded again. Without a difference,
-    nothing is written. Runs in its own transaction, or in the caller's. Raises `InvalidRequestError` for a reader who may not read the
-    original of a copy.
-    """
-    with conn.transaction():
-        statements.UploadChanges(conn).lock_changes(key=LOCK)
-        before = statements.UploadChanges(conn).own_upload(doc_id=doc_id, owner=principals.email(owner))
-        if before is None:
-            return None
-        after = change(before)
-        readers = _readers(after)
-        if after != before:
-            for principal in set(after.permissions) - set(before.permissions):
-                if after.origin is not None and not principals.covers(after.origin_readers, principal):
-                    raise InvalidRequestError(
-                        f"share: {principal} may not read the original; a copy is never shared wider."
-                    )
-            statements.UploadChanges(conn).revise_upload(
-                doc_id=doc_id,
-                title=after.title,
-                description=after.description,
-                tags=after.tags,
-                permissions=after.permissions,
-            )
-            _narrow(conn, doc_id, readers)
-    return Revised(before, after, readers)
-
-
-def follow_origins(conn: Connection) -> int:
-    """Narrow at once the permissions of copies whose originals' were narrowed; the next sync of uploads writes the rest.
-
-    Called at the end of every sync of a managed source. Returns the number of copies affected.
-    """
-    with conn.transaction():
-        statements.UploadChanges(conn).lock_changes(key=LOCK)
-        rows = statements.UploadChanges(conn).follow_origins()
-        for row in rows:
-            _narrow(conn, str(row.doc_id), _readers(row))
-    return len(rows)
-
-
-def take_down(conn: Connection, *, doc_id: str) -> statements.TakenDown | None:
-    """Remove an upload for good, as an administrator; its owner cannot hand it in again. Return its source and owner, or None."""
-    with conn.transaction():
-        statements.UploadChanges(conn).lock_changes(key=LOCK)
-        taken = statements.UploadChanges(conn).take_down(doc_id=doc_id)
-        if taken is None:
-            return None
-        statements.UploadChanges(conn).hide_document(doc_id=doc_id)
-    return taken
-
-
-def remove(conn: Connection, *, doc_id: str, owner: str) -> SourceName | None:
-    """Remove an upload: invisible on return, its points deleted by the next sync. Return its source, or None if there is none.
-
-    Only the owner can; other callers learn nothing. Runs in its own transaction, or in the caller's.
-    """
-    with conn.transaction():
-        statements.UploadChanges(conn).lock_changes(key=LOCK)
-        source = statements.UploadChanges(conn).delete_upload(doc_id=doc_id, owner=principals.email(owner))
-        if source is None:
-            return None
-        statements.UploadChanges(conn).hide_document(doc_id=doc_id)
-    return SourceName(source)
 
 
 def pending(conn: Connection, source: SourceName = SourceName.UPLOAD) -> bool:
@@ -334,7 +108,7 @@ class Uploads(Source):
             path=row.file_name,
             mime_type=row.mime_type,
             version=row.content_hash,
-            permissions=_readers(row),
+            permissions=readers_of(row),
             owner=row.owner,
             author=row.owner,
             url=row.url,
@@ -353,20 +127,6 @@ class Uploads(Source):
         from resources.stores.postgres import connect
 
         return connect(self._settings.postgres_dsn, autocommit=True)
-
-
-def _readers(row: statements.Readership) -> tuple[str, ...]:
-    """Return who may read an upload: those its owner shares it with; for a copy, only readers of the original."""
-    wanted = principals.granted(row.permissions, row.owner, row.tags)
-    if row.origin is None:
-        return wanted
-    readers = set(row.origin_readers)
-    still = not readers.isdisjoint(row.origin_via)
-    return tuple(one for one in wanted if principals.covers(readers, one) or (one == row.owner and still))
-
-
-def _narrow(conn: Connection, doc_id: str, readers: Iterable[str]) -> None:
-    statements.UploadChanges(conn).narrow_document(doc_id=doc_id, permissions=list(readers))
 
 
 SPEC = SourceSpec(

@@ -1,4 +1,4 @@
-"""The lake: append-only Delta tables in a folder or an object store. Frames enter, lazy frames leave.
+"""The lake: append-only Delta tables in a folder or an object store.
 
 Nothing is ever changed in place: a change is a new row, and the newest row of a key is its state (`latest`). A file
 that was written by a process that died before its commit belongs to no version and is never read. On disk a vector is
@@ -8,9 +8,7 @@ the bytes of its little-endian float32 numbers: Delta has no arrays of fixed len
 
 from __future__ import annotations
 
-import random
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urlsplit
@@ -19,29 +17,37 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from resources.core.errors import AbortSyncError, ServiceUnavailableError
+from resources.core.errors import AbortSyncError
 from resources.core.ports import Vectors
 from resources.core.tables import Table, is_table, table
 from resources.stores.blobs import stored_folders
+from resources.stores.delta import (
+    FILE_BYTES,
+    check,
+    files_of,
+    is_gone,
+    packed,
+    retried,
+    small_files,
+    stats_columns,
+    unavailable,
+    unpacked,
+    writer_properties,
+)
 from sql import statement
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable, WriterProperties
+    from deltalake import DeltaTable
 
 COMPACT_PAST = 40
 """Files of a table before `compact` rewrites it: reading keys over 40 appended files takes 0.03 s for 200k rows."""
 RETENTION_HOURS = 24
 """Files that compaction replaced are kept this long, for readers that began before; no sync runs for a day."""
-FILE_BYTES = 100 * 1024 * 1024
-"""Files are merged up to this size and then left alone, so compaction never rewrites a large table."""
-ROW_GROUP = 8192
-"""Rows of a row group: at 384 numbers a row some 12 MB, which bounds what a filtered read holds at a time."""
 LOG_RETENTION_DAYS = 7
 CHECKPOINT_COMMITS = 20
 """Commits between two checkpoints: opening a table reads the log from the last one on, a request each in an object
 store.
 """
-_ATTEMPTS = 8
 _OPENINGS = 3
 """Attempts to open a table whose log changes meanwhile; between two checkpoints are `CHECKPOINT_COMMITS` commits."""
 
@@ -59,12 +65,12 @@ class Lake:
         nothing.
         """
         spec = table(name)
-        _check(spec, frame)
+        check(spec, frame)
         if frame.is_empty():
             return
         from deltalake import write_deltalake
 
-        data = _packed(frame.select(spec.schema.names()), spec)
+        data = packed(frame.select(spec.schema.names()), spec)
         properties = writer_properties(spec)
 
         def write() -> None:
@@ -94,13 +100,13 @@ class Lake:
         """Return all rows of all versions, lazily; a table that was never written is empty, with its columns."""
         spec = table(name)
         delta = self.open(spec.name)
-        files = [] if delta is None else _files(delta)["path"].to_list()
+        files = [] if delta is None else files_of(delta)["path"].to_list()
         if delta is None or not files:
             return pl.LazyFrame(schema=spec.schema)
         if self._folder is None:
-            return _unpacked(pl.scan_delta(delta), spec)
+            return unpacked(pl.scan_delta(delta), spec)
         # scan_delta (polars 2.1) does not find local files below a folder whose name holds a space
-        return _unpacked(pl.scan_parquet([self._folder / spec.name / file for file in files], glob=False), spec)
+        return unpacked(pl.scan_parquet([self._folder / spec.name / file for file in files], glob=False), spec)
 
     def latest(self, name: str, keys: Iterable[str] | None = None) -> pl.LazyFrame:
         """Return the newest row of each key, in no order; `keys` limits the table's first key column to these
@@ -148,7 +154,7 @@ class Lake:
         """
         spec = table(name)
         delta = self.open(spec.name)
-        if delta is None or _small_files(delta) <= past:
+        if delta is None or small_files(delta) <= past:
             return False
         properties = writer_properties(spec)
 
@@ -194,7 +200,7 @@ class Lake:
     def files(self, name: str) -> int:
         """Return how many files a reader of the table opens."""
         delta = self.open(name)
-        return 0 if delta is None else _files(delta).height
+        return 0 if delta is None else files_of(delta).height
 
     def _location(self, spec: Table) -> str:
         return str(self._folder / spec.name) if self._folder is not None else f"{self._url}/tables/{spec.name}"
@@ -211,10 +217,10 @@ class Lake:
             except TableNotFoundError:
                 return None
             except OSError as error:
-                raise _unavailable(spec.name, error) from error
+                raise unavailable(spec.name, error) from error
             except DeltaError as error:
                 # After a checkpoint, its writer removes old log entries, which this process may have listed just before.
-                if _is_gone(error) and attempt < _OPENINGS - 1:
+                if is_gone(error) and attempt < _OPENINGS - 1:
                     continue
                 raise AbortSyncError(
                     f"The table {spec.name} of the lake is damaged ({str(error).splitlines()[0]}). Restore it from a backup; "
@@ -231,7 +237,7 @@ class Lake:
         location = self._location(spec)
         if self._folder is not None:
             Path(location).mkdir(parents=True, exist_ok=True)
-        empty = _packed(pl.DataFrame(schema=spec.schema), spec)
+        empty = packed(pl.DataFrame(schema=spec.schema), spec)
         return DeltaTable.create(
             location,
             Schema.from_arrow(empty.schema),
@@ -243,19 +249,6 @@ class Lake:
                 "delta.dataSkippingStatsColumns": stats_columns(spec),
             },
         )
-
-
-def stats_columns(spec: Table) -> str:
-    """Return the columns whose least and greatest values the log keeps: keys and times, never words of a document."""
-    return ",".join(dict.fromkeys((*spec.key, *spec.order)))
-
-
-def missing(left: pl.DataFrame, right: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """Return the rows of `left` whose keys `right` lacks, in the order of `left`.
-
-    Polars, not DuckDB: 200,000 keys take 0.02 s against 0.4 s, the hand-over included.
-    """
-    return left.join(right.select(keys), on=list(keys), how="anti", nulls_equal=True, maintain_order="left")
 
 
 def query(name: str, **frames: pl.DataFrame) -> pl.DataFrame:
@@ -272,85 +265,3 @@ def query(name: str, **frames: pl.DataFrame) -> pl.DataFrame:
     if not isinstance(answer, pl.DataFrame):
         raise TypeError(f"sql/lake/{name}.sql selects no table")
     return answer
-
-
-def _check(spec: Table, frame: pl.DataFrame) -> None:
-    wrong = [
-        f"{column} is {frame.schema.get(column, 'missing')}, not {kind}"
-        for column, kind in spec.schema.items()
-        if frame.schema.get(column) != kind
-    ]
-    wrong += [f"{column} is not a column" for column in frame.columns if column not in spec.schema]
-    if wrong:
-        raise ValueError(f"These rows are not for the table {spec.name}: {'; '.join(wrong)}")
-
-
-def _packed(frame: pl.DataFrame, spec: Table) -> Any:
-    """Return an Arrow table with vectors as bytes, sharing the numbers' memory."""
-    import pyarrow
-
-    pa: Any = pyarrow  # has no types
-    if spec.dimensions is None:
-        return cast("Any", frame).to_arrow()
-    numbers = np.ascontiguousarray(frame["vector"].to_numpy().reshape(len(frame), spec.dimensions), dtype="<f4")
-    width = spec.dimensions * 4
-    offsets = np.arange(0, (len(frame) + 1) * width, width, dtype=np.int64)
-    packed = pa.Array.from_buffers(pa.large_binary(), len(frame), [None, pa.py_buffer(offsets), pa.py_buffer(numbers)])
-    arrow = cast("Any", frame.drop("vector")).to_arrow()
-    return arrow.append_column("vector", packed).select(spec.schema.names())
-
-
-def _unpacked(rows: pl.LazyFrame, spec: Table) -> pl.LazyFrame:
-    if spec.dimensions is None:
-        return rows
-    vector = pl.col("vector").bin.reinterpret(dtype=spec.schema["vector"], endianness="little")
-    return rows.with_columns(vector)
-
-
-def _files(delta: DeltaTable) -> pl.DataFrame:
-    """Return path (below the table's folder) and size_bytes of each file of this version."""
-    return pl.DataFrame(delta.get_add_actions(flatten=True)).select("path", "size_bytes")
-
-
-def _small_files(delta: DeltaTable) -> int:
-    return int((_files(delta)["size_bytes"] < FILE_BYTES // 2).sum())
-
-
-def writer_properties(spec: Table) -> WriterProperties:
-    from deltalake import ColumnProperties, WriterProperties
-
-    plain = {"vector": ColumnProperties(dictionary_enabled=False, statistics_enabled="NONE")}
-    columns = plain if spec.dimensions is not None else None
-    return WriterProperties(compression="ZSTD", max_row_group_size=ROW_GROUP, column_properties=columns)
-
-
-def retried(name: str, action: Callable[[], None]) -> None:
-    """Run `action` again when another process committed first or tidied the log; it starts from the newest version each time."""
-    from deltalake.exceptions import CommitFailedError, DeltaError, SchemaMismatchError
-
-    for attempt in range(_ATTEMPTS):
-        try:
-            return action()
-        except SchemaMismatchError as error:
-            raise AbortSyncError(
-                f"The table {name} in the lake has other columns than this version writes. Move its folder away: "
-                "the next full sync rebuilds it."
-            ) from error
-        except CommitFailedError as error:
-            if attempt == _ATTEMPTS - 1:
-                raise _unavailable(name, error) from error
-            time.sleep(random.uniform(0, 0.05 * 2**attempt))  # noqa: S311 - spreads writers, no secret
-        except (DeltaError, OSError) as error:
-            if not _is_gone(error) or attempt == _ATTEMPTS - 1:
-                raise _unavailable(name, error) from error
-    return None
-
-
-def _is_gone(error: Exception) -> bool:
-    """Return True if a file of the log was not there any more when it was read."""
-    return isinstance(error, FileNotFoundError) or "not found" in str(error).lower()
-
-
-def _unavailable(name: str, error: Exception) -> ServiceUnavailableError:
-    reason = str(error).splitlines()[0]
-    return ServiceUnavailableError(f"The table {name} of the lake (CONCORDANCE_LAKE_URL) can't be used now: {reason}")

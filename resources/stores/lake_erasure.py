@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import polars as pl
 
 from resources.core.tables import table
-from resources.stores.lake import LOG_RETENTION_DAYS, Lake, retried, stats_columns, writer_properties
+from resources.stores.delta import retried, stats_columns, writer_properties
+from resources.stores.lake import LOG_RETENTION_DAYS, Lake
 
 BATCH_VALUES = 5000
 """Values of one condition: each deletion reads the files that may hold any of them."""

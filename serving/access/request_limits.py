@@ -11,7 +11,7 @@ from litestar.enums import ScopeType
 from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, HTTPReceiveMessage, Receive, Scope, Send
 
-from resources.connections import Origins
+from resources.servers.addresses import Origins
 from resources.servers.shared import Shared
 from resources.servers.tally import SharedTally
 from serving.access.limits import RateLimit

@@ -10,8 +10,8 @@ import jwt
 
 from resources.core.durations import duration
 from resources.core.errors import InvalidRequestError
-from serving.access.auth import token_id
 from serving.access.revoked import FOLDER, RevokedTokens
+from serving.access.tokens import token_id
 from serving.audit import AuditEvent
 from sql.signing_in import SignInSession
 from sql.web import WebSession

@@ -21,7 +21,7 @@ from resources.core.errors import (
 from resources.core.permissions import PUBLIC, is_unshared
 from resources.logging import logger
 from resources.sources.slack.permissions import workspace
-from serving.access.auth import access_of
+from serving.access.tokens import access_of
 from serving.answers import store
 from serving.answers.schemas import MAX_HISTORY, AnswerResponse, AskRequest, Message
 from serving.assistant import messages

@@ -6,9 +6,9 @@ from typing import Any
 from litestar.handlers import HTTPRouteHandler
 
 from serving.access.origins import BODY_TYPES
-from serving.errors import MEDIA_TYPE, PREFIX, PROBLEMS, Problem
 from serving.openapi.describe import Description
 from serving.openapi.schemas import REFERENCE, Schema
+from serving.problems import MEDIA_TYPE, PREFIX, PROBLEMS, Problem
 
 ALWAYS = (
     "request-timeout",

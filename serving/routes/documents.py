@@ -267,7 +267,7 @@ async def delete_own(services: Services, access: Access, doc_id: str, *, curator
 
     Raises `not-found` alike for the document of another owner and for one that does not exist.
     """
-    from resources.sources.uploads import remove, take_down
+    from resources.stores.uploads import remove, take_down
 
     email = access.email
 

@@ -11,9 +11,10 @@ from msgspec import UNSET, Meta, UnsetType
 from resources.core.domain import Access
 from resources.core.errors import ConcordanceError, InvalidRequestError, SkipDocumentError
 from serving.deps import Services
-from serving.errors import PREFIX, ProblemError
+from serving.errors import ProblemError
 from serving.ingest import MAX_CONTENT
 from serving.openapi.describe import described
+from serving.problems import PREFIX
 from serving.pushing import MAX_DOCUMENTS, BatchDocument, Stored, checked_id, decode, store, write_inline
 from serving.routes.push import EXAMPLE, PUSHED, PushOutcome, PushSource, launch_push_sync, publisher_collection
 

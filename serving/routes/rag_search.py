@@ -15,10 +15,11 @@ from msgspec import Meta
 from resources.core.domain import Access
 from resources.core.errors import ConcordanceError, InvalidRequestError
 from serving.deps import Services
-from serving.errors import PREFIX, ProblemError, handle, handle_http, handle_validation, rate_limited
+from serving.errors import ProblemError, handle, handle_http, handle_validation, rate_limited
 from serving.filters import Filters, narrowing
 from serving.openapi import examples
 from serving.openapi.describe import described
+from serving.problems import PREFIX
 from serving.references import parse_id
 from serving.results import link_of
 from serving.retrieval.engines import EMBEDDING_DOWN

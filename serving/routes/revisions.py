@@ -13,8 +13,8 @@ from msgspec import UNSET, Meta, UnsetType
 from resources.core.domain import Access, SourceName
 from resources.core.errors import InvalidRequestError
 from resources.core.permissions import normalize
-from resources.sources.uploads import Revised, revise
 from resources.stores.postgres import Connection
+from resources.stores.uploads import Revised, revise
 from serving.access.sharing import PROVENANCE, check_share
 from serving.audit import AuditEvent
 from serving.deps import Services

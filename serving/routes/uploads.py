@@ -114,7 +114,7 @@ def message_for(job_id: str | None, done: str) -> str:
 )
 async def upload(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> UploadResponse:
     """Store a file and start indexing it. Only the uploader may read it unless `metadata.share` names others."""
-    from resources.sources.uploads import check_stored, record, source_id_of
+    from resources.stores.uploads import check_stored, record, source_id_of
 
     email, limit = request.user.email, services.settings.max_upload_bytes
     quota = quota_of(services.settings, admin=request.user.admin)

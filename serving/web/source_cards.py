@@ -11,7 +11,7 @@ from serving.ledger import Partition, SourceReport
 from serving.web.plots import Plot, Point, plot
 from serving.web.source_days import Days, days
 from sql.operators import RecentSync, SyncDay
-from sql.web_rows import SyncErrorRow
+from sql.source_rows import SyncErrorRow
 
 Row = TypeVar("Row", RecentSync, SyncDay)
 LATE_AFTER = 3

@@ -11,9 +11,9 @@ from resources.core.domain import Access
 from resources.core.permissions import PUBLIC
 from resources.servers.shared import Shared
 from resources.settings import Widget
-from serving.access.auth import ISSUER, claims_of, sign
 from serving.access.limits import RateLimit
 from serving.access.sign_ins import UNKNOWN_FACTOR
+from serving.access.tokens import ISSUER, claims_of, sign
 from serving.errors import ProblemError, UnauthorizedError, rate_limited
 
 AUDIENCE = "concordance-widget"

@@ -22,8 +22,8 @@ from orchestration.erasure import daily_erasure
 from resources import keys
 from resources.core.domain import SourceName, document_id
 from resources.core.errors import BusyError
-from resources.sources import names, uploads
-from resources.stores import rebuilding, rewriting
+from resources.sources import names
+from resources.stores import rebuilding, rewriting, uploads
 from resources.stores.blobs import Blobs
 from resources.stores.lake import Lake
 from resources.stores.migrate import migrate

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from resources.core.errors import AbortSyncError
 from resources.core.tables import embedded_table, table
-from resources.stores.lake import COMPACT_PAST, Lake, missing
+from resources.stores.lake import COMPACT_PAST, Lake
 from tests.fixtures.lake import NOW, raw
 
 VECTORS = embedded_table("Test/Model v1", 4)
@@ -230,12 +230,6 @@ def test_vectors_come_back_exactly_in_the_order_asked(lake: Lake) -> None:
 def test_tables_without_vectors_give_none(lake: Lake) -> None:
     with pytest.raises(ValueError, match="no vectors"):
         lake.vectors("parsed", ["x"])
-
-
-def test_missing_keeps_order_and_matches_nulls() -> None:
-    left = pl.DataFrame({"key": ["c", "a", "b", None], "version": ["1", "1", "1", "1"], "more": [1, 2, 3, 4]})
-    right = pl.DataFrame({"key": ["a", "b", None], "version": ["1", "2", "1"]})
-    assert missing(left, right, ["key", "version"])["more"].to_list() == [1, 3]
 
 
 def test_the_ledger_counts_each_document_where_it_is_now(lake: Lake) -> None:

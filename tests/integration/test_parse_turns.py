@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from resources.core.domain import SourceName
 from resources.settings import Settings
-from resources.sources import uploads
+from resources.stores import uploads
 from resources.stores.blobs import Blobs
 from resources.stores.postgres import session
 from tests.fixtures.desk import Desk, desk

@@ -11,8 +11,7 @@ from assets.upkeep.audit import AuditReport, audit
 from orchestration.cli import run
 from resources.core.domain import SourceName, document_id
 from resources.core.errors import AbortSyncError
-from resources.sources import uploads
-from resources.stores import qdrant
+from resources.stores import qdrant, uploads
 from resources.stores.blobs import Blobs
 from resources.stores.postgres import session
 from tests.fixtures.installation import Installation

@@ -22,10 +22,10 @@ from resources.core import filetypes
 from resources.core.domain import Access, SourceName, State, document_id
 from resources.core.errors import BusyError
 from resources.jobs import create_job
-from resources.sources.uploads import record
 from resources.stores import qdrant
 from resources.stores.blobs import Blobs
 from resources.stores.postgres import session
+from resources.stores.uploads import record
 from resources.syncing import open_sync
 from serving.database import Database
 from serving.retrieval.passage import Passage

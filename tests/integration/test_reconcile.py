@@ -21,8 +21,7 @@ from resources.core.errors import AbortSyncError, AuthorizationError, BusyError
 from resources.core.ports import Source
 from resources.core.tables import table
 from resources.jobs import create_job, hold
-from resources.sources import uploads
-from resources.stores import qdrant
+from resources.stores import qdrant, uploads
 from resources.stores.blobs import Blobs
 from resources.stores.lake import Lake
 from resources.stores.postgres import session

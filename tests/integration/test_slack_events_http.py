@@ -13,7 +13,7 @@ import pytest
 from resources.core.domain import SourceName
 from resources.sources.slack.source import Slack
 from resources.stores.memory import PostgresMemory
-from serving.access.auth import access_of
+from serving.access.tokens import access_of
 from serving.retrieval.registry import from_payloads
 from tests.fixtures.slack_desk import ADA, PAGE, SlackDesk
 

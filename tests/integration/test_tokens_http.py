@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from resources.core.errors import InvalidRequestError
 from resources.keys import secret_key
 from resources.stores.postgres import session
-from serving.access import auth, revocation
+from serving.access import revocation, tokens
 from tests.fixtures.serving import Running, Site
 
 ANN, BOB = "ann@acme.com", "bob@acme.com"
@@ -100,11 +100,11 @@ def test_two_keys_at_a_time(site: Site) -> None:
     before, without_kid = site.token(ANN), as_before(site, ANN)
     site.settings = site.settings.model_copy(update={"secret_key": SecretStr(f"{NEW}, {OLD}")})
     now = site.token(ANN)
-    assert jwt.get_unverified_header(now)["kid"] == auth.key_id(NEW) != jwt.get_unverified_header(before)["kid"]
+    assert jwt.get_unverified_header(now)["kid"] == tokens.key_id(NEW) != jwt.get_unverified_header(before)["kid"]
     with site.running() as running:
         assert [status(running, token) for token in (before, without_kid, now)] == [(200, "")] * 3
-        assert status(running, auth.encode(OTHER, ANN)) == (401, "token-signature")
-        claimed = jwt.encode({}, OTHER, algorithm="HS256", headers={"kid": auth.key_id(NEW)})
+        assert status(running, tokens.encode(OTHER, ANN)) == (401, "token-signature")
+        claimed = jwt.encode({}, OTHER, algorithm="HS256", headers={"kid": tokens.key_id(NEW)})
         assert status(running, claimed) == (401, "token-signature")
     site.settings = site.settings.model_copy(update={"secret_key": SecretStr(NEW)})
     with site.running() as running:

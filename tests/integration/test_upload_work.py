@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from resources.core.domain import SourceName
-from resources.sources import uploads
+from resources.stores import uploads
 from resources.stores.blobs import Blobs
 from resources.stores.postgres import session
 from tests.fixtures.installation import Installation

@@ -17,9 +17,10 @@ from resources.core.domain import Batch, Item, SourceName, document_id
 from resources.core.errors import FailedDocumentError, InvalidRequestError
 from resources.core.permissions import normalize
 from resources.settings import Settings
-from resources.sources.uploads import Origin, UploadRecord, Uploads, pending, record, remove, revise
+from resources.sources.uploads import Uploads, pending
 from resources.stores.blobs import Blobs
 from resources.stores.postgres import Connection, connect
+from resources.stores.uploads import Origin, UploadRecord, record, remove, revise
 
 ADA, BOB = "ada@acme.com", "bob@acme.com"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from serving.access.auth import encode
+from serving.access.tokens import encode
 from serving.agents.clients import NAMELESS, AgentClient, client_of, new_client_id, redirect_fault, shown_name
 
 KEY, OLD = "k" * 40, "o" * 40

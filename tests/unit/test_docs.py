@@ -20,9 +20,9 @@ from resources.settings.variables import FIXED, GROUPS
 from resources.sources.sidecars import Sidecar
 from serving import filters, results, schemas
 from serving.app import create_app
-from serving.errors import PROBLEMS
 from serving.metrics import Metrics
 from serving.openapi.document import build
+from serving.problems import PROBLEMS
 from serving.routes import search, sync
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,9 +12,9 @@ import pytest
 
 from resources.settings import Settings
 from serving.app import create_app
-from serving.errors import PREFIX, PROBLEMS
 from serving.invalid import body_fault
 from serving.openapi.document import build
+from serving.problems import PREFIX, PROBLEMS
 from serving.routes.search import SearchRequest
 from tests.fixtures.openapi import Described
 

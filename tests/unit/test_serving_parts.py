@@ -20,7 +20,7 @@ from resources.servers.shared import Shared
 from resources.settings import Settings
 from resources.stores.qdrant_search import batch_body
 from serving import errors
-from serving.access import auth
+from serving.access import tokens
 from serving.access.limits import RateLimit
 from serving.database import Database
 from serving.directory import Directory
@@ -40,7 +40,7 @@ BOB = Access(email="bob@acme.com", principals=frozenset({"bob@acme.com", "domain
 
 
 def test_a_token_normalises_email_domain_and_groups() -> None:
-    access = auth.verify(auth.encode(KEY, "Ann@Acme.COM", ["Eng@Acme.com"], admin=True), KEY)
+    access = tokens.verify(tokens.encode(KEY, "Ann@Acme.COM", ["Eng@Acme.com"], admin=True), KEY)
     assert access.email == "ann@acme.com"
     assert access.principals == {"ann@acme.com", "domain:acme.com", "group:eng@acme.com", "public"}
     assert access.admin
@@ -61,8 +61,8 @@ def _claims(**change: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("token", "slug"),
     [
-        (auth.encode(KEY, "ann@acme.com", expires=timedelta(hours=-1)), "token-expired"),
-        (auth.encode(OTHER, "ann@acme.com"), "token-signature"),
+        (tokens.encode(KEY, "ann@acme.com", expires=timedelta(hours=-1)), "token-expired"),
+        (tokens.encode(OTHER, "ann@acme.com"), "token-signature"),
         ("not.a.token", "token-malformed"),
         ("rubbish", "token-malformed"),
         (jwt.encode(_claims(), "", algorithm="none"), "token-signature"),
@@ -78,35 +78,35 @@ def _claims(**change: Any) -> dict[str, Any]:
 )
 def test_each_bad_token_has_its_own_problem(token: str, slug: str) -> None:
     with pytest.raises(errors.UnauthorizedError) as caught:
-        auth.verify(token, KEY)
+        tokens.verify(token, KEY)
     assert caught.value.slug == slug
     assert caught.value.headers["WWW-Authenticate"].startswith("Bearer ")
 
 
 def test_a_group_that_looks_like_an_email_grants_no_email() -> None:
-    access = auth.verify(auth.encode(KEY, "eve@other.com", ["ann@acme.com"]), KEY)
+    access = tokens.verify(tokens.encode(KEY, "eve@other.com", ["ann@acme.com"]), KEY)
     assert "ann@acme.com" not in access.principals
     assert "domain:acme.com" not in access.principals
 
 
 def test_the_admin_claim_must_be_true() -> None:
-    assert not auth.verify(jwt.encode(_claims(admin="true"), KEY), KEY).admin
+    assert not tokens.verify(jwt.encode(_claims(admin="true"), KEY), KEY).admin
 
 
 def test_a_token_that_was_accepted_still_expires(monkeypatch: pytest.MonkeyPatch) -> None:
-    token = auth.encode(KEY, "ann@acme.com", expires=timedelta(minutes=1))
-    assert auth.verify(token, KEY) == auth.verify(token, KEY)
+    token = tokens.encode(KEY, "ann@acme.com", expires=timedelta(minutes=1))
+    assert tokens.verify(token, KEY) == tokens.verify(token, KEY)
     now = time.time()
-    monkeypatch.setattr(auth.time, "time", lambda: now + 90)
+    monkeypatch.setattr(tokens.time, "time", lambda: now + 90)
     with pytest.raises(errors.UnauthorizedError, match="expired"):
-        auth.verify(token, KEY)
+        tokens.verify(token, KEY)
     with pytest.raises(errors.UnauthorizedError, match="another key"):
-        auth.verify(token, OTHER)
+        tokens.verify(token, OTHER)
 
 
 def test_a_token_requires_a_valid_email() -> None:
     with pytest.raises(InvalidRequestError):
-        auth.encode(KEY, "nobody")
+        tokens.encode(KEY, "nobody")
 
 
 def test_the_rate_limit_is_per_caller_and_refills() -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
-from litestar import Request, Response, get
+from litestar import Request, Response
 from litestar.di import NamedDependency
 
 from resources.core.domain import Access, Role
@@ -18,7 +18,7 @@ from serving.routes.administration import all_keys, all_sessions
 from serving.routes.agents import all_agents
 from serving.routes.audit import MAX_TEXT, AuditQuery, audit_page
 from serving.routes.not_useful import not_useful
-from serving.routes.pages.visitor import PAGE_ERRORS, signed_in
+from serving.routes.pages.visitor import page_route, signed_in
 from serving.routes.questions import question_page
 from serving.web.render import NavigationLink, administration, view
 from sql.operators import OperatorReads
@@ -59,9 +59,7 @@ def _page(
     )
 
 
-@get(
-    "/admin", operation_id="auditPage", include_in_schema=False, exclude_from_auth=True, exception_handlers=PAGE_ERRORS
-)
+@page_route("/admin", "auditPage")
 async def audit_log_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """Show the audit log by person, action and days. For auditors and administrators."""
     access = await signed_in(request, services)
@@ -80,13 +78,7 @@ async def audit_log_page(request: Request[Any, Any, Any], services: NamedDepende
     return _page("admin/audit.html", access, "/admin", services, events=found.events, more=more, chosen=chosen)
 
 
-@get(
-    "/admin/keys",
-    operation_id="keysPage",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    exception_handlers=PAGE_ERRORS,
-)
+@page_route("/admin/keys", "keysPage")
 async def keys_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """List all API keys. For administrators."""
     access = await _administrator(request, services)
@@ -94,13 +86,7 @@ async def keys_page(request: Request[Any, Any, Any], services: NamedDependency[S
     return _page("admin/keys.html", access, "/admin/keys", services, "admin.js", keys=keys)
 
 
-@get(
-    "/admin/sessions",
-    operation_id="sessionsPage",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    exception_handlers=PAGE_ERRORS,
-)
+@page_route("/admin/sessions", "sessionsPage")
 async def sessions_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """List the browser sessions of all people. For administrators."""
     access = await _administrator(request, services)
@@ -108,13 +94,7 @@ async def sessions_page(request: Request[Any, Any, Any], services: NamedDependen
     return _page("admin/sessions.html", access, "/admin/sessions", services, "admin.js", sessions=sessions)
 
 
-@get(
-    "/admin/agents",
-    operation_id="agentsPage",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    exception_handlers=PAGE_ERRORS,
-)
+@page_route("/admin/agents", "agentsPage")
 async def agents_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """List the agents that people have connected. For administrators."""
     access = await _administrator(request, services)
@@ -122,13 +102,7 @@ async def agents_page(request: Request[Any, Any, Any], services: NamedDependency
     return _page("admin/agents.html", access, "/admin/agents", services, "admin.js", agents=agents)
 
 
-@get(
-    "/admin/policies",
-    operation_id="policiesPage",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    exception_handlers=PAGE_ERRORS,
-)
+@page_route("/admin/policies", "policiesPage")
 async def policies_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """Show who has which role, and how long what is kept. For administrators."""
     access = await _administrator(request, services)
@@ -138,13 +112,7 @@ async def policies_page(request: Request[Any, Any, Any], services: NamedDependen
     return _page("admin/policies.html", access, "/admin/policies", services, holders=holders, kept=kept)
 
 
-@get(
-    "/admin/questions",
-    operation_id="questionsPage",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    exception_handlers=PAGE_ERRORS,
-)
+@page_route("/admin/questions", "questionsPage")
 async def questions_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """Show the question set, the proposed questions first, and what its latest runs found. For curators."""
     access = await signed_in(request, services)
@@ -164,13 +132,7 @@ async def questions_page(request: Request[Any, Any, Any], services: NamedDepende
     )
 
 
-@get(
-    "/admin/feedback",
-    operation_id="feedbackPage",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    exception_handlers=PAGE_ERRORS,
-)
+@page_route("/admin/feedback", "feedbackPage")
 async def feedback_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """List the questions whose answers were marked not useful, without the answers. For curators."""
     access = await signed_in(request, services)
@@ -178,13 +140,7 @@ async def feedback_page(request: Request[Any, Any, Any], services: NamedDependen
     return _page("admin/feedback.html", access, "/admin/feedback", services, "admin.js", found=found)
 
 
-@get(
-    "/admin/take-downs",
-    operation_id="takeDownsPage",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    exception_handlers=PAGE_ERRORS,
-)
+@page_route("/admin/take-downs", "takeDownsPage")
 async def take_downs_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """List the uploads and pushed documents that curators took down, without their titles. For curators."""
     access = await signed_in(request, services)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import msgspec
-from litestar import Request, Response, get
+from litestar import Request, Response
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
@@ -11,19 +11,13 @@ from serving.answers.schemas import KeptAnswer
 from serving.deps import Services
 from serving.routes.answers import kept_answer
 from serving.routes.history import asked
-from serving.routes.pages.visitor import PAGE_ERRORS, signed_in
+from serving.routes.pages.visitor import page_route, signed_in
 from serving.web.render import view
 
 PAGE_SIZE = 50
 
 
-@get(
-    "/answers/{answer_id:str}",
-    operation_id="viewAnswer",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    exception_handlers=PAGE_ERRORS,
-)
+@page_route("/answers/{answer_id:str}", "viewAnswer")
 async def view_answer(
     request: Request[Any, Any, Any], services: NamedDependency[Services], answer_id: FromPath[str]
 ) -> Response[str]:
@@ -51,13 +45,7 @@ def _text(answer: KeptAnswer) -> dict[str, Any]:
     }
 
 
-@get(
-    "/history",
-    operation_id="history",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    exception_handlers=PAGE_ERRORS,
-)
+@page_route("/history", "history")
 async def history(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """Show the visitor's own questions, newest first."""
     access = await signed_in(request, services)

@@ -16,7 +16,7 @@ from serving.access.roles import dagster_rights, require
 from serving.deps import Services
 from serving.errors import ProblemError, UnauthorizedError
 from serving.pages import page
-from serving.routes.pages.visitor import PAGE_ERRORS
+from serving.routes.pages.visitor import page_route
 from serving.sign_in import events
 from serving.sign_in.flow import own_path
 from serving.sign_in.sessions import session_over
@@ -34,13 +34,7 @@ class DagsterRights(msgspec.Struct, frozen=True):
     role: Rights
 
 
-@get(
-    "/dagster",
-    operation_id="openDagster",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    exception_handlers=PAGE_ERRORS,
-)
+@page_route("/dagster", "openDagster")
 async def open_dagster(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[Any]:
     """Redirect to Dagster with a link that works once. `next` is a path there."""
     cookie = session_of(services, request)

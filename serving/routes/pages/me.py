@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from litestar import Request, Response, get
+from litestar import Request, Response
 from litestar.di import NamedDependency
 
 from resources.core.permissions import PUBLIC
@@ -12,12 +12,12 @@ from serving.access.auth import credential_of
 from serving.deps import Services
 from serving.routes.agents import own_agents
 from serving.routes.me import own_identity
-from serving.routes.pages.visitor import PAGE_ERRORS, current_session, signed_in
+from serving.routes.pages.visitor import current_session, page_route, signed_in
 from serving.routes.sessions import own_sessions
 from serving.web.render import view
 
 
-@get("/me", operation_id="mePage", include_in_schema=False, exclude_from_auth=True, exception_handlers=PAGE_ERRORS)
+@page_route("/me", "mePage")
 async def me_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """Show who the visitor is: groups with where they come from, roles, sessions and agents."""
     access = await signed_in(request, services)

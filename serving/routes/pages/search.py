@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from litestar import Request, Response, get
+from litestar import Request, Response
 from litestar.di import NamedDependency
 from msgspec import UNSET
 
@@ -18,7 +18,7 @@ from serving.errors import UnauthorizedError
 from serving.facets import FacetValue
 from serving.filters import DateRange, Filters
 from serving.retrieval.query import MAX_QUERY
-from serving.routes.pages.visitor import PAGE_ERRORS, signed_in, visitor
+from serving.routes.pages.visitor import page_route, signed_in, visitor
 from serving.routes.search import SearchRequest, SearchResponse, found
 from serving.understanding.phrases import KINDS, Kind
 from serving.web.first_syncs import still_reading
@@ -134,7 +134,7 @@ async def _values(services: Services, access: Access, search: RequestedSearch) -
     return _shown(search, response) | base | {"reading": await still_reading(services, access)}
 
 
-@get("/", operation_id="home", include_in_schema=False, exclude_from_auth=True, exception_handlers=PAGE_ERRORS)
+@page_route("/", "home")
 async def home(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """Show the search page to people who are signed in, and to others how to sign in."""
     search = wanted(request)
@@ -152,9 +152,7 @@ async def home(request: Request[Any, Any, Any], services: NamedDependency[Servic
     return view("search.html", access, script="search.js", here="/", **await _values(services, access, search))
 
 
-@get(
-    "/results", operation_id="results", include_in_schema=False, exclude_from_auth=True, exception_handlers=PAGE_ERRORS
-)
+@page_route("/results", "results")
 async def results(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """Return the results of the search page alone."""
     access = await signed_in(request, services)

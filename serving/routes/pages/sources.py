@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from litestar import Request, Response, get
+from litestar import Request, Response
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
@@ -20,28 +20,22 @@ from serving.deps import Services
 from serving.errors import ProblemError
 from serving.ledger import SourceReport
 from serving.routes.held_deletions import held
-from serving.routes.pages.visitor import PAGE_ERRORS, signed_in
+from serving.routes.pages.visitor import page_route, signed_in
 from serving.routes.sources import reports
 from serving.web.plots import searches
 from serving.web.render import view
 from serving.web.source_cards import Card, Running, by_source, card
 from serving.web.source_days import since
 from sql.operators import CommandReads, OperatorReads
+from sql.source_rows import SyncErrorRow
 from sql.web import WebReads
-from sql.web_rows import SyncErrorRow
 
 RECENT_SYNCS, RECEIPTS, ERRORS = 30, 20, 20
 SET_UPS = frozenset({"google_drive", "slack"})
 """Sources whose set-up has a template of its own; others show the connector's help."""
 
 
-@get(
-    "/sources",
-    operation_id="sourcesPage",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    exception_handlers=PAGE_ERRORS,
-)
+@page_route("/sources", "sourcesPage")
 async def sources_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """Show the state of all sources; to people without a role, how many documents they may read."""
     access = await signed_in(request, services)
@@ -70,13 +64,7 @@ async def sources_page(request: Request[Any, Any, Any], services: NamedDependenc
     )
 
 
-@get(
-    "/sources/{source:str}",
-    operation_id="sourceCard",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    exception_handlers=PAGE_ERRORS,
-)
+@page_route("/sources/{source:str}", "sourceCard")
 async def source_card(
     request: Request[Any, Any, Any], source: FromPath[str], services: NamedDependency[Services]
 ) -> Response[str]:
@@ -99,13 +87,7 @@ async def source_card(
     )
 
 
-@get(
-    "/sources/{source:str}/set-up",
-    operation_id="setUpPage",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    exception_handlers=PAGE_ERRORS,
-)
+@page_route("/sources/{source:str}/set-up", "setUpPage")
 async def set_up_page(
     request: Request[Any, Any, Any], source: FromPath[str], services: NamedDependency[Services]
 ) -> Response[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from litestar import Request, Response, get
+from litestar import Request, Response
 from litestar.di import NamedDependency
 
 from resources.core.domain import SourceName
@@ -12,20 +12,14 @@ from resources.core.filetypes import SUPPORTED_EXTENSIONS, SUPPORTED_MIME_TYPES
 from serving.deps import Services
 from serving.filters import Filters, narrowing
 from serving.routes.listing import listed
-from serving.routes.pages.visitor import PAGE_ERRORS, PART, signed_in
+from serving.routes.pages.visitor import PART, page_route, signed_in
 from serving.web.formats import kind
 from serving.web.render import view
 
 PAGE_SIZE = 20
 
 
-@get(
-    "/upload",
-    operation_id="uploadPage",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    exception_handlers=PAGE_ERRORS,
-)
+@page_route("/upload", "uploadPage")
 async def upload_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """Show the form and the caller's uploads; to a script that asks for a part, the uploads alone."""
     access = await signed_in(request, services)

@@ -1,10 +1,10 @@
-"""Who looks at a page, and what a page says when it cannot be shown."""
+"""Routes of pages, who looks at one, and what it says when it cannot be shown."""
 
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from litestar import Request, Response
+from litestar import Request, Response, get
 
 from resources.core.domain import Access
 from serving.access.auth import access_from, credential_of, session_access, session_of
@@ -75,3 +75,14 @@ PART = "x-part"
 """Header of requests for a part of a page."""
 PAGE_ERRORS: dict[Any, Any] = {kind: partial(_as_page, handle) for kind, handle in HANDLERS.items()}
 """Passed to each page's route: what the interface answers with a problem, a page says in words."""
+
+
+def page_route(path: str, operation_id: str) -> get:
+    """Return the decorator of a page's handler. The page is not in the OpenAPI document."""
+    return get(
+        path,
+        operation_id=operation_id,
+        include_in_schema=False,
+        exclude_from_auth=True,
+        exception_handlers=PAGE_ERRORS,
+    )

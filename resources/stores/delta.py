@@ -1,0 +1,111 @@
+"""How rows are stored in Delta tables: columns, vectors as bytes, files, and retries when another process committed first."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import polars as pl
+
+from resources.core.errors import AbortSyncError, ServiceUnavailableError
+from resources.core.tables import Table
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable, WriterProperties
+
+FILE_BYTES = 100 * 1024 * 1024
+"""Files are merged up to this size and then left alone, so compaction never rewrites a large table."""
+ROW_GROUP = 8192
+"""Rows of a row group: at 384 numbers a row some 12 MB, which bounds what a filtered read holds at a time."""
+_ATTEMPTS = 8
+
+
+def stats_columns(spec: Table) -> str:
+    """Return the columns whose least and greatest values the log keeps: keys and times, never words of a document."""
+    return ",".join(dict.fromkeys((*spec.key, *spec.order)))
+
+
+def check(spec: Table, frame: pl.DataFrame) -> None:
+    """Raise `ValueError` when columns or types are not the table's."""
+    wrong = [
+        f"{column} is {frame.schema.get(column, 'missing')}, not {kind}"
+        for column, kind in spec.schema.items()
+        if frame.schema.get(column) != kind
+    ]
+    wrong += [f"{column} is not a column" for column in frame.columns if column not in spec.schema]
+    if wrong:
+        raise ValueError(f"These rows are not for the table {spec.name}: {'; '.join(wrong)}")
+
+
+def packed(frame: pl.DataFrame, spec: Table) -> Any:
+    """Return an Arrow table with vectors as bytes, sharing the numbers' memory."""
+    import pyarrow
+
+    pa: Any = pyarrow  # has no types
+    if spec.dimensions is None:
+        return cast("Any", frame).to_arrow()
+    numbers = np.ascontiguousarray(frame["vector"].to_numpy().reshape(len(frame), spec.dimensions), dtype="<f4")
+    width = spec.dimensions * 4
+    offsets = np.arange(0, (len(frame) + 1) * width, width, dtype=np.int64)
+    vectors = pa.Array.from_buffers(pa.large_binary(), len(frame), [None, pa.py_buffer(offsets), pa.py_buffer(numbers)])
+    arrow = cast("Any", frame.drop("vector")).to_arrow()
+    return arrow.append_column("vector", vectors).select(spec.schema.names())
+
+
+def unpacked(rows: pl.LazyFrame, spec: Table) -> pl.LazyFrame:
+    if spec.dimensions is None:
+        return rows
+    vector = pl.col("vector").bin.reinterpret(dtype=spec.schema["vector"], endianness="little")
+    return rows.with_columns(vector)
+
+
+def files_of(delta: DeltaTable) -> pl.DataFrame:
+    """Return path (below the table's folder) and size_bytes of each file of this version."""
+    return pl.DataFrame(delta.get_add_actions(flatten=True)).select("path", "size_bytes")
+
+
+def small_files(delta: DeltaTable) -> int:
+    return int((files_of(delta)["size_bytes"] < FILE_BYTES // 2).sum())
+
+
+def writer_properties(spec: Table) -> WriterProperties:
+    from deltalake import ColumnProperties, WriterProperties
+
+    plain = {"vector": ColumnProperties(dictionary_enabled=False, statistics_enabled="NONE")}
+    columns = plain if spec.dimensions is not None else None
+    return WriterProperties(compression="ZSTD", max_row_group_size=ROW_GROUP, column_properties=columns)
+
+
+def retried(name: str, action: Callable[[], None]) -> None:
+    """Run `action` again when another process committed first or tidied the log; it starts from the newest version each time."""
+    from deltalake.exceptions import CommitFailedError, DeltaError, SchemaMismatchError
+
+    for attempt in range(_ATTEMPTS):
+        try:
+            return action()
+        except SchemaMismatchError as error:
+            raise AbortSyncError(
+                f"The table {name} in the lake has other columns than this version writes. Move its folder away: "
+                "the next full sync rebuilds it."
+            ) from error
+        except CommitFailedError as error:
+            if attempt == _ATTEMPTS - 1:
+                raise unavailable(name, error) from error
+            time.sleep(random.uniform(0, 0.05 * 2**attempt))  # noqa: S311 - spreads writers, no secret
+        except (DeltaError, OSError) as error:
+            if not is_gone(error) or attempt == _ATTEMPTS - 1:
+                raise unavailable(name, error) from error
+    return None
+
+
+def is_gone(error: Exception) -> bool:
+    """Return True if a file of the log was not there any more when it was read."""
+    return isinstance(error, FileNotFoundError) or "not found" in str(error).lower()
+
+
+def unavailable(name: str, error: Exception) -> ServiceUnavailableError:
+    reason = str(error).splitlines()[0]
+    return ServiceUnavailableError(f"The table {name} of the lake (CONCORDANCE_LAKE_URL) can't be used now: {reason}")
