@@ -34,7 +34,7 @@ def reranker(settings: Settings) -> Iterator[Check]:
     from resources.embedding.cross_encoder import CrossEncoder
 
     if settings.rerank_model is None:
-        yield "reranker", True, "none is set (CONCORDANCE_RERANK_MODEL): results keep their fused order", ""
+        yield "reranker", True, "none is set (rerank_model in CONCORDANCE_SEARCH): results keep their fused order", ""
         return
     model = CrossEncoder(settings.rerank_model, settings.home / "models")
     score = Breaker("The reranker").call(lambda: model.score(QUESTION, [PASSAGE]), CALL_SECONDS)[0]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import httptools
@@ -49,7 +50,7 @@ class Bounds(NamedTuple):
     """Requests that may be queued on one connection behind the one being answered."""
     connections: int = 500
     per_address: int = 100
-    trusted: str = "127.0.0.1,::1"
+    trusted: Collection[str] = ("127.0.0.1", "::1")
 
 
 class Connections:

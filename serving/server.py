@@ -31,7 +31,7 @@ def config(app: Any, settings: Settings, shared: Shared | None = None, **changed
         log_config=None,
         access_log=False,
         server_header=False,
-        forwarded_allow_ips=settings.trusted_proxies,
+        forwarded_allow_ips=list(settings.trusted_proxies),
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=STOP_SECONDS,
     )

@@ -75,12 +75,14 @@ def resolve(name: str, window: int) -> Profile:
     profile = PROFILES.get(name)
     if profile is None:
         known = ", ".join(["auto", *PROFILES])
-        raise ConfigurationError(f"CONCORDANCE_CHUNK_PROFILE: there is no chunking profile {name!r}. Known: {known}.")
+        raise ConfigurationError(
+            f"chunk_profile in CONCORDANCE_SEARCH: there is no chunking profile {name!r}. Known: {known}."
+        )
     if profile.tokens > usable:
         fitting = [other for other in PROFILES.values() if other.tokens <= usable]
         largest = max(fitting, key=lambda other: other.tokens).name if fitting else "auto"
         raise ConfigurationError(
-            f"CONCORDANCE_CHUNK_PROFILE: {name} cuts chunks of {profile.tokens} tokens, but the embedding model sees "
+            f"chunk_profile in CONCORDANCE_SEARCH: {name} cuts chunks of {profile.tokens} tokens, but the embedding model sees "
             f"{usable} ({window} less {SPECIAL_TOKENS} of its own): the rest of each chunk would not be searchable. "
             f"The largest profile that fits is {largest}. Choose it, or a model with a larger window."
         )

@@ -40,11 +40,12 @@ def simulate_slack(
 
 
 def _serve(simulator: Simulator, app: App, port: int) -> int:
+    from resources.settings import variables
     from resources.sources.simulation import run_forever
 
     def show(base: str) -> None:
         for name, value in simulator.settings(base).items():
-            say(f"CONCORDANCE_{name.upper()}={value}")
+            say(variables.assignment(name, value))
         note(f"The simulator runs at {base}; open this URL to see what it can do. Stop it with Ctrl-C.")
 
     try:

@@ -47,8 +47,14 @@ def _known() -> frozenset[str]:
 
 
 def _line(name: str, known: frozenset[str]) -> str:
+    from resources.settings import variables
+
     near = difflib.get_close_matches(
         name.removeprefix(PREFIX), [one.removeprefix(PREFIX) for one in known], n=1, cutoff=0.7
     )
-    meant = f"did you mean {PREFIX}{near[0]}?" if near else "docs/configuration.md lists the settings."
+    meant = (
+        f"did you mean {variables.variable_of(near[0].lower())}?"
+        if near
+        else "docs/configuration.md lists the settings."
+    )
     return f"{name} is not a setting and is ignored: {meant}"

@@ -19,7 +19,7 @@ NAMESPACE = uuid.UUID("6f0c3a52-8f0e-5d4b-9f3e-0c0de0c0da7a")
 
 
 DEFAULT_PROFILE = "default"
-"""Profile of a document whose source does not choose one: the profile named by the setting CHUNK_PROFILE."""
+"""Profile of a document whose source does not choose one: the profile named by the setting `chunk_profile`."""
 
 
 _SOURCE_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
@@ -121,7 +121,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     description: str | None = None
     """Description that a person wrote about the file; indexed with the text (for an image without OCR it is all there is)."""
     profile: str = DEFAULT_PROFILE
-    """Name of the chunking profile; the default follows the setting CHUNK_PROFILE."""
+    """Name of the chunking profile; the default follows the setting `chunk_profile`."""
     owner_scoped: bool = False
     """If True, parsed texts and vectors are reused only among the owner's documents, so that the time that processing one
     user's document takes reveals nothing about other users' documents."""

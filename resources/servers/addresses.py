@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-
-
-def networks(text: str) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
-    """Return the networks in a comma-separated list of addresses and networks. Raises `ValueError`."""
-    return [ipaddress.ip_network(part.strip(), strict=False) for part in text.split(",") if part.strip()]
+from collections.abc import Collection
 
 
 def origin(host: str) -> str:
@@ -24,10 +20,10 @@ def origin(host: str) -> str:
 
 
 class Origins:
-    """Maps client addresses to the key of per-address limits. `trusted` is a comma-separated list of reverse proxies and networks."""
+    """Maps client addresses to the key of per-address limits. `trusted` lists reverse proxies and networks."""
 
-    def __init__(self, trusted: str) -> None:
-        self._trusted = networks(trusted)
+    def __init__(self, trusted: Collection[str]) -> None:
+        self._trusted = [ipaddress.ip_network(one, strict=False) for one in trusted]
 
     def of(self, host: str) -> str:
         """Return the key of an address; empty for a trusted proxy, which serves many users, and for a Unix socket."""

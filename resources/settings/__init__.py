@@ -22,8 +22,9 @@ from resources.settings.limits import MAX_UPLOAD_BYTES, FixedFigures, LimitSetti
 from resources.settings.messages import message
 from resources.settings.ports import chosen
 from resources.settings.search import BUNDLED_MODEL, AnswerSettings, EmbeddingSettings, SearchSettings
+from resources.settings.service import HttpSettings
 from resources.settings.sign_in import OidcProvider, SignInSettings
-from resources.settings.sources import FileRoot, SourceSettings
+from resources.settings.sources import DriveSettings, FileRoot, SourceSettings
 from resources.settings.widgets import Widget, WidgetSettings
 from resources.withheld import withheld
 
@@ -49,11 +50,13 @@ __all__ = [
 class Settings(  # pyright: ignore[reportIncompatibleVariableOverride] (the groups are plain models)
     BaseSettings,
     DatabaseSettings,
+    HttpSettings,
     SignInSettings,
     EmbeddingSettings,
     SearchSettings,
     AnswerSettings,
     SourceSettings,
+    DriveSettings,
     WidgetSettings,
     LimitSettings,
     RetentionSettings,
@@ -91,16 +94,16 @@ class Settings(  # pyright: ignore[reportIncompatibleVariableOverride] (the grou
             )
         if self.drive_users and (self.google_service_account_file is None or self.google_subject is None):
             raise ValueError(
-                "CONCORDANCE_DRIVE_USERS needs CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE, and an administrator in "
+                "users in CONCORDANCE_DRIVE needs CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE, and an administrator in "
                 "CONCORDANCE_GOOGLE_SUBJECT who lists the users"
             )
         if self.drive_link_sharing == "opened" and not self.drive_users:
             raise ValueError(
-                "CONCORDANCE_DRIVE_LINK_SHARING=opened needs CONCORDANCE_DRIVE_USERS: Drive tells only each person what they opened"
+                "link_sharing=opened in CONCORDANCE_DRIVE needs users: Drive tells only each person what they opened"
             )
         if self.query_expansion != "off" and self.llm_model is None:
             raise ValueError(
-                f"CONCORDANCE_QUERY_EXPANSION={self.query_expansion} needs CONCORDANCE_LLM_MODEL: set it, or write off"
+                f"query_expansion={self.query_expansion} in CONCORDANCE_SEARCH needs CONCORDANCE_LLM_MODEL: set it, or write off"
             )
         if (
             self.embedding_provider == "openai"

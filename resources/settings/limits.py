@@ -1,12 +1,11 @@
 """Limits, retention, and figures that are fixed."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, field_validator
-from pydantic_settings import NoDecode
 
 from resources.core.durations import PATTERN
-from resources.settings.urls import WebOrigin
+from resources.settings.values import Words
 
 MAX_UPLOAD_BYTES = 50 * 1024 * 1024
 Count = Annotated[int, Field(ge=1)]
@@ -28,6 +27,8 @@ class LimitSettings(BaseModel):
     upload_quota_files: Count = 10_000
     upload_quota_bytes: Count = 10 * 1024**3
     upload_quota_waiting: Count = 1000
+    upload_share_domains: Words = ()
+    """Domains beyond the uploader's own that uploads may be shared with; `public` lifts the limit."""
     parse_seconds: Annotated[float, Field(gt=0)] = 30
     parse_memory_mb: Annotated[int, Field(ge=256)] = 2048
     parse_workers: Annotated[int, Field(ge=1, le=64)] = 2
@@ -72,20 +73,15 @@ class LimitSettings(BaseModel):
     """A browser has to sign in again after this time."""
     session_idle: Annotated[str, Field(pattern=r"^\d+[smhd]$")] = "12h"
     """A browser has to sign in again after this time without a request."""
-    cors_origins: Annotated[tuple[WebOrigin, ...], NoDecode] = ()
-    """Origins whose pages may call the HTTP interface from a browser, separated by spaces."""
-    dagster_public_url: WebOrigin | None = None
-    """Address at which people's browsers reach Dagster's webserver, through a reverse proxy."""
 
-    @field_validator("cors_origins", mode="before")
+    @field_validator("upload_share_domains")
     @classmethod
-    def _separate(cls, value: Any) -> Any:
-        return value.split() if isinstance(value, str) else value
-
-    @field_validator("dagster_public_url", mode="before")
-    @classmethod
-    def _without_slash(cls, url: Any) -> Any:
-        return url.rstrip("/") if isinstance(url, str) else url
+    def _plain_domains(cls, domains: tuple[str, ...]) -> tuple[str, ...]:
+        plain = tuple(domain.lower().removeprefix("domain:") for domain in domains)
+        for domain in plain:
+            if "@" in domain or ":" in domain or ("." not in domain and domain != "public"):
+                raise ValueError(f"must list domains such as partner.example, or public; not {domain!r}")
+        return plain
 
 
 class RetentionSettings(BaseModel):

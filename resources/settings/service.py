@@ -6,14 +6,15 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, SecretStr, field_validator
+from pydantic import BaseModel, BeforeValidator, Field, SecretStr, field_validator
 from pydantic_settings import NoDecode
 
 from resources.core import permissions
 from resources.core.domain import Role
 from resources.core.errors import InvalidRequestError
 from resources.core.json import is_list, is_object
-from resources.settings.urls import HttpUrl, check_secret_http_url
+from resources.settings.urls import HttpUrl, WebOrigin, check_secret_http_url
+from resources.settings.values import Words, words
 from resources.withheld import Withheld
 
 MOST_WORKERS = 64
@@ -26,16 +27,11 @@ class ServiceSettings(BaseModel):
 
     home: Path = Path(".concordance")
     """Folder of all state: databases, lake, keys, logs."""
-    http_host: str = "127.0.0.1"
     http_port: Port = 8080
     serving_workers: Annotated[int, Field(ge=1, le=MOST_WORKERS)] = 1
     """Processes of the HTTP service."""
     public_url: HttpUrl | None = None
     """Address that people use; links in citations start with it."""
-    allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
-    """Further host names. Those of `public_url` and `http_host`, and loopback names, are always allowed."""
-    trusted_proxies: str = "127.0.0.1,::1"
-    """Comma list of addresses and networks of reverse proxies, whose X-Forwarded-For names the client."""
     secret_key: SecretStr | None = None
     """Comma list of keys: the first signs access tokens, the rest verify tokens signed before a rotation."""
     encryption_keys: SecretStr | None = None
@@ -50,18 +46,6 @@ class ServiceSettings(BaseModel):
     @classmethod
     def _absolute_home(cls, home: Path) -> Path:
         return home.expanduser().resolve()
-
-    @field_validator("trusted_proxies")
-    @classmethod
-    def _networks(cls, text: str) -> str:
-        for part in text.split(","):
-            try:
-                ip_network(part.strip(), strict=False)
-            except ValueError as error:
-                raise ValueError(
-                    f"must be a comma list of addresses and networks such as 10.0.0.0/8: {error}"
-                ) from error
-        return text
 
     @field_validator("secret_key")
     @classmethod
@@ -99,6 +83,35 @@ class ServiceSettings(BaseModel):
     def base_url(self) -> str:
         """Address people reach the HTTP interface at, without a trailing slash."""
         return (self.public_url or f"http://127.0.0.1:{self.http_port}").rstrip("/")
+
+
+class HttpSettings(BaseModel):
+    """Who reaches the HTTP interface, and by which addresses."""
+
+    http_host: str = "127.0.0.1"
+    allowed_hosts: Words = ()
+    """Further host names. Those of `public_url` and `http_host`, and loopback names, are always allowed."""
+    trusted_proxies: Words = ("127.0.0.1", "::1")
+    """Addresses and networks of reverse proxies, whose X-Forwarded-For names the client."""
+    cors_origins: Annotated[tuple[WebOrigin, ...], NoDecode, BeforeValidator(words)] = ()
+    """Origins whose pages may call the HTTP interface from a browser."""
+    dagster_public_url: WebOrigin | None = None
+    """Address at which people's browsers reach Dagster's webserver, through a reverse proxy."""
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _networks(cls, proxies: tuple[str, ...]) -> tuple[str, ...]:
+        for proxy in proxies:
+            try:
+                ip_network(proxy, strict=False)
+            except ValueError as error:
+                raise ValueError(f"must list addresses and networks such as 10.0.0.0/8: {error}") from error
+        return proxies
+
+    @field_validator("dagster_public_url", mode="before")
+    @classmethod
+    def _without_slash(cls, url: Any) -> Any:
+        return url.rstrip("/") if isinstance(url, str) else url
 
 
 def _role(name: str) -> Role:

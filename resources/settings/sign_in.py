@@ -4,7 +4,6 @@ import json
 import re
 from functools import lru_cache
 from ipaddress import ip_address
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -12,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 
 from resources.settings.messages import message
 from resources.settings.urls import http_url
+from resources.settings.values import text_or_file
 from resources.withheld import Withheld
 
 _DOMAIN = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+")
@@ -96,13 +96,7 @@ class SignInSettings(BaseModel):
     def _valid(cls, text: SecretStr | None) -> SecretStr | None:
         if text is None or isinstance(text, Withheld):  # `up` has checked it
             return text
-        found = text.get_secret_value().strip()
-        if found.startswith("@"):
-            path = Path(found[1:]).expanduser()
-            try:
-                found = path.read_text(encoding="utf-8")
-            except OSError as error:
-                raise ValueError(f"cannot read {path}: {error.strerror}") from error
+        found = text_or_file(text.get_secret_value())
         _providers(found)
         return SecretStr(found)
 

@@ -1,6 +1,5 @@
 """Settings of the sources."""
 
-import json
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,6 +10,7 @@ from pydantic_settings import NoDecode
 from resources.core import permissions
 from resources.core.errors import InvalidRequestError
 from resources.settings.urls import HttpUrl, StoreUrl, http_url
+from resources.settings.values import Words, json_or_file, json_value, words
 
 
 class FileRoot(BaseModel):
@@ -52,22 +52,14 @@ class FileRoot(BaseModel):
 
 
 class SourceSettings(BaseModel):
-    """Files, uploads, Google Drive, Slack, and how often they are synced."""
+    """Files, Google Drive, Slack, how often they are synced, and how long their permissions count."""
 
     sync_minutes: Annotated[int, Field(ge=1, le=60)] = 10
+    acl_max_age: Annotated[str, Field(pattern=r"^\d+[smhd]$")] = "24h"
+    """Hits whose permissions were last checked longer ago than this are held back."""
     file_roots: Annotated[tuple[FileRoot, ...], NoDecode] = ()
-    upload_share_domains: Annotated[tuple[str, ...], NoDecode] = ()
-    """Domains beyond the uploader's own that uploads may be shared with; `public` lifts the limit."""
-    drive_roots: Annotated[tuple[str, ...], NoDecode] = ()
+    drive_roots: Words = ()
     """my_drive, shared_drives, ids of shared drives or folders. Empty: My Drive and every shared drive."""
-    drive_follow_shortcuts: bool = False
-    drive_link_sharing: Literal["nobody", "opened", "domain"] = "nobody"
-    """Who finds what is shared by link alone."""
-    drive_labels: Annotated[dict[str, Literal["exclude", "no_model", "no_share"]], NoDecode] = {}
-    """What labels do to the files that carry them, by their ids: leave the index, or stay away from outside language models or
-    shared answers."""
-    drive_users: Annotated[tuple[str, ...], NoDecode] = ()
-    """Users whose My Drives are read by delegation: `*`, emails and patterns, each with `-` to leave out. Empty: the one account."""
     drive_token: SecretStr | None = None
     drive_api_url: str = "https://www.googleapis.com"
     google_client_id: str | None = None
@@ -89,21 +81,32 @@ class SourceSettings(BaseModel):
     def _read_roots(cls, value: Any) -> Any:
         return json_or_file(value)
 
-    @field_validator(
-        "drive_roots", "drive_users", "allowed_hosts", "upload_share_domains", mode="before", check_fields=False
-    )
+    @field_validator("drive_api_url", "google_directory_api_url", "slack_api_url")
     @classmethod
-    def _read_list(cls, value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        if value.lstrip().startswith("["):
-            return _json(value)
-        return [part.strip() for part in value.split(",") if part.strip()]
+    def _without_slash(cls, url: str | None) -> str | None:
+        return None if url is None else http_url(url).rstrip("/")
+
+
+class DriveSettings(BaseModel):
+    """What is read from Google Drive, and who finds it."""
+
+    drive_follow_shortcuts: bool = False
+    drive_link_sharing: Literal["nobody", "opened", "domain"] = "nobody"
+    """Who finds what is shared by link alone."""
+    drive_labels: Annotated[dict[str, Literal["exclude", "no_model", "no_share"]], NoDecode] = {}
+    """What labels do to the files that carry them, by their ids: leave the index, or stay away from outside language models or
+    shared answers."""
+    drive_users: Words = ()
+    """Users whose My Drives are read by delegation: `*`, emails and patterns, each with `-` to leave out. Empty: the one account."""
 
     @field_validator("drive_labels", mode="before")
     @classmethod
-    def _read_object(cls, value: Any) -> Any:
-        return (_json(value) if value.strip() else {}) if isinstance(value, str) else value
+    def _read_labels(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        if value.lstrip().startswith(("{", "[")):
+            return json_value(value)
+        return dict(_rule(word) for word in words(value))
 
     @field_validator("drive_labels")
     @classmethod
@@ -119,42 +122,14 @@ class SourceSettings(BaseModel):
         found = tuple(one.strip().lower() for one in given)
         for one in found:
             if one.removeprefix("-") != "*" and one.count("@") != 1:
-                raise ValueError(f"must be a comma list of *, emails or patterns such as -*@sales.example, not {one!r}")
+                raise ValueError(f"must list *, emails or patterns such as -*@sales.example, not {one!r}")
         if found and all(one.startswith("-") for one in found):
             raise ValueError("must name whose drives are read, such as *, besides those that it leaves out")
         return found
 
-    @field_validator("upload_share_domains")
-    @classmethod
-    def _plain_domains(cls, domains: tuple[str, ...]) -> tuple[str, ...]:
-        plain = tuple(domain.lower().removeprefix("domain:") for domain in domains)
-        for domain in plain:
-            if "@" in domain or ":" in domain or ("." not in domain and domain != "public"):
-                raise ValueError(f"must be a comma list of domains such as partner.example, or public; not {domain!r}")
-        return plain
 
-    @field_validator("drive_api_url", "google_directory_api_url", "slack_api_url")
-    @classmethod
-    def _without_slash(cls, url: str | None) -> str | None:
-        return None if url is None else http_url(url).rstrip("/")
-
-
-def json_or_file(value: Any) -> Any:
-    """Return the list in a variable that holds JSON, or `@path` of a file with it. Raises `ValueError`."""
-    if not isinstance(value, str):
-        return value
-    text = value.strip()
-    if text.startswith("@"):
-        path = Path(text[1:]).expanduser()
-        try:
-            text = path.read_text(encoding="utf-8")
-        except OSError as error:
-            raise ValueError(f"cannot read {path}: {error.strerror}") from error
-    return _json(text) if text else []
-
-
-def _json(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"is not valid JSON: {error}") from error
+def _rule(word: str) -> tuple[str, str]:
+    label, colon, rule = word.partition(":")
+    if not colon:
+        raise ValueError(f"must list labels with what they do, such as LABEL_ID:exclude, not {word!r}")
+    return label, rule

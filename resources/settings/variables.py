@@ -1,25 +1,45 @@
 """The environment variables: grouped ones are taken apart, old names are read or ignored with a warning."""
 
+import json
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
 
 from resources.settings.limits import FixedFigures, LimitSettings, RetentionSettings
+from resources.settings.search import SearchSettings
+from resources.settings.service import HttpSettings
+from resources.settings.sources import DriveSettings
+from resources.settings.values import json_value
 
 PREFIX = "concordance_"
-GROUPS = {"limits": frozenset(LimitSettings.model_fields), "retention": frozenset(RetentionSettings.model_fields)}
-"""Settings that are comma lists of `part=value`, and their parts."""
+
+
+def _parts(kind: type[BaseModel], prefix: str = "") -> dict[str, str]:
+    return {field.removeprefix(prefix): field for field in kind.model_fields}
+
+
+GROUPS = {
+    "limits": _parts(LimitSettings),
+    "retention": _parts(RetentionSettings),
+    "http": _parts(HttpSettings, "http_"),
+    "search": _parts(SearchSettings),
+    "drive": _parts(DriveSettings, "drive_"),
+}
+"""Settings that are comma lists of `part=value` or JSON objects, and the field that each part sets. A later one takes precedence."""
+MOVED = frozenset({"cors_origins", "dagster_public_url"})
+"""Parts of CONCORDANCE_HTTP that used to be in CONCORDANCE_LIMITS."""
 FIXED = frozenset({*FixedFigures.model_fields, "max_index_bytes"})
 """Former settings that are ignored."""
-NOT_ALONE = FIXED.union(*GROUPS.values())
+NOT_ALONE = FIXED.union(*(parts.values() for parts in GROUPS.values()))
 """Fields without a variable of their own."""
 
-_ENTRY = re.compile(r"(?:\{[^}]*\}|[^,{])+")
-"""An entry of a group. A comma within braces belongs to a value that is a JSON object."""
+_COMMA = re.compile(r",(?![^{}\[\]]*[}\]])")
+"""The end of an entry of a group. A comma within braces or brackets belongs to a value that is JSON."""
 
 log = logging.getLogger("settings")
 
@@ -30,45 +50,76 @@ def fields(variables: Mapping[str, str | None]) -> dict[str, str | None]:
     The parts of a group were settings of their own: their old names are read for one version and give way to the group.
     """
     found = dict(variables)
+    given = {name.removeprefix(PREFIX) for name in variables if name.startswith(PREFIX)}
     for group, parts in GROUPS.items():
-        for part in parts & {name.removeprefix(PREFIX) for name in variables}:
-            warn(part, f"is now a part of CONCORDANCE_{group.upper()}: write {part}=VALUE there")
-        text = found.pop(PREFIX + group, None) or ""
-        for entry in filter(None, map(str.strip, _ENTRY.findall(text))):
-            part, _, value = entry.partition("=")
-            if part not in parts:
-                raise ValueError(
-                    f"CONCORDANCE_{group.upper()}: {entry!r} is not one of {', '.join(sorted(parts))} with =VALUE"
-                )
-            found[PREFIX + part] = value
-    for name in FIXED & {name.removeprefix(PREFIX) for name in variables}:
+        for part, field in parts.items():
+            if field in given:
+                warn(field, f"is now a part of CONCORDANCE_{group.upper()}: write {part}=VALUE there")
+        for part, value in _entries(group, found.pop(PREFIX + group, None) or ""):
+            found[PREFIX + _field(group, part)] = value
+    for name in FIXED & given:
         warn(name, "is now fixed and ignored")
         del found[PREFIX + name]
     return found
 
 
+def _entries(group: str, text: str) -> Iterator[tuple[str, str]]:
+    """Yield the parts that a group's variable sets, and the text of their values."""
+    if text.lstrip().startswith("{"):
+        try:
+            given = json_value(text)
+        except ValueError as error:
+            raise ValueError(f"CONCORDANCE_{group.upper()}: {error}") from error
+        for part, value in given.items():
+            yield part, value if isinstance(value, str) else json.dumps(value)
+        return
+    for entry in filter(None, map(str.strip, _COMMA.split(text))):
+        part, equals, value = map(str.strip, entry.partition("="))
+        if not equals:
+            raise ValueError(
+                f"CONCORDANCE_{group.upper()}: {entry!r} must have the form PART=VALUE; spaces separate the entries of a list"
+            )
+        yield part, value
+
+
+def _field(group: str, part: str) -> str:
+    """Return the field that a part sets."""
+    if part in GROUPS[group]:
+        return GROUPS[group][part]
+    if group == "limits" and part in MOVED:
+        warn(group, f"no longer has the part {part}: write it in CONCORDANCE_HTTP")
+        return part
+    raise ValueError(f"CONCORDANCE_{group.upper()}: {part!r} is not one of {', '.join(sorted(GROUPS[group]))}")
+
+
 def grouped(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return the groups' variables for these values of their parts; parts without a value are left out."""
+    """Return the groups' variables for these values of fields, as JSON; parts without a value are left out."""
     made: dict[str, str] = {}
     for group, parts in GROUPS.items():
-        given = [
-            f"{name}={_text(value)}" for name, value in sorted(values.items()) if name in parts and value is not None
-        ]
+        given = {part: values[field] for part, field in parts.items() if values.get(field) is not None}
         if given:
-            made[f"CONCORDANCE_{group.upper()}"] = ",".join(given)
+            made[f"CONCORDANCE_{group.upper()}"] = json.dumps(to_jsonable_python(given, exclude_none=True))
     return made
 
 
-def _text(value: Any) -> str:
-    """Return the value of a part; the entries of a list are separated by spaces, since commas separate parts."""
-    if isinstance(value, BaseModel):
-        return value.model_dump_json(exclude_none=True)
-    return " ".join(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else str(value)
+def assignment(field: str, value: str) -> str:
+    """Return the line of `.env` that sets a field: `CONCORDANCE_LIMITS=parse_workers=4`."""
+    part, group = _place(field)
+    return f"CONCORDANCE_{field.upper()}={value}" if group is None else f"CONCORDANCE_{group.upper()}={part}={value}"
 
 
 def variable_of(field: str) -> str:
-    group = next((name for name, parts in GROUPS.items() if field in parts), None)
-    return f"CONCORDANCE_{field.upper()}" if group is None else f"{field} in CONCORDANCE_{group.upper()}"
+    """Return the name of a setting for people: `CONCORDANCE_HOME`, or `parse_workers in CONCORDANCE_LIMITS`."""
+    part, group = _place(field)
+    return f"CONCORDANCE_{field.upper()}" if group is None else f"{part} in CONCORDANCE_{group.upper()}"
+
+
+def _place(field: str) -> tuple[str, str | None]:
+    """Return a field's part and group; None without a group."""
+    return next(
+        ((part, group) for group, parts in GROUPS.items() for part, one in parts.items() if one == field),
+        (field, None),
+    )
 
 
 @cache

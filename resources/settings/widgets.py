@@ -5,8 +5,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic_settings import NoDecode
 
-from resources.settings.sources import json_or_file
 from resources.settings.urls import WebOrigin
+from resources.settings.values import json_or_file
 
 
 class Widget(BaseModel):

@@ -361,7 +361,7 @@ def test_a_shortcut_does_not_lead_out_of_the_roots(
     agrees(kept, drive_site)
     assert hers not in kept.documents
     assert inside not in kept.documents
-    assert "CONCORDANCE_DRIVE_FOLLOW_SHORTCUTS" in kept.reasons()[shortcut]
+    assert "follow_shortcuts=true in CONCORDANCE_DRIVE" in kept.reasons()[shortcut]
     drive.edit(hers, "still hers")
     drive.rename(shortcut, "still hers")
     calls = kept.sync()

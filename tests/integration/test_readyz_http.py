@@ -42,7 +42,7 @@ def test_everyone_sees_that_searches_fail(site: Site) -> None:
 
 
 def test_failed_sign_ins_are_limited_here_too(site: Site) -> None:
-    site.settings = site.settings.model_copy(update={"sign_in_failures": 2, "trusted_proxies": ""})
+    site.settings = site.settings.model_copy(update={"sign_in_failures": 2, "trusted_proxies": ()})
     with site.running() as running:
         for number in range(4):
             told = running.http.get("/readyz", headers={"Authorization": f"Bearer guess-{number}"})

@@ -100,7 +100,7 @@ def test_concurrent_requests_are_limited_per_user_and_in_total(site: Site) -> No
 
 
 def test_a_trusted_proxys_clients_are_counted_separately(site: Site) -> None:
-    site.settings = site.settings.model_copy(update={"search_rate_limit": 1, "trusted_proxies": "127.0.0.1"})
+    site.settings = site.settings.model_copy(update={"search_rate_limit": 1, "trusted_proxies": ("127.0.0.1",)})
     with site.running() as running:
         style, one, two = (
             f"/static/{version()}/app.css",
@@ -110,7 +110,7 @@ def test_a_trusted_proxys_clients_are_counted_separately(site: Site) -> None:
         assert "At most 10 requests" in eventually(lambda: running.http.get(style, headers=one), 429).text
         assert running.http.get(style, headers=two).status_code == 200
         assert running.http.get(style).status_code == 200  # the proxy itself stands for many people
-    site.settings = site.settings.model_copy(update={"trusted_proxies": "192.0.2.9"})
+    site.settings = site.settings.model_copy(update={"trusted_proxies": ("192.0.2.9",)})
     with site.running() as running:
         spoofed = ({"X-Forwarded-For": f"192.0.2.{number}"} for number in range(20, 250))
         assert "At most 10 requests" in eventually(lambda: running.http.get(style, headers=next(spoofed)), 429).text

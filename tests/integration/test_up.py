@@ -51,7 +51,12 @@ def test_a_wrong_value_stops_the_start_and_all_are_named(settings: Settings) -> 
     wrong = {"qdrant_url": "http://127.0.0.1:9", "chunk_profile": "b500", "file_roots": (root,)}
     done = up(Settings(_env_file=None, home=settings.home, **wrong))  # type: ignore[call-arg, arg-type]
     assert done.returncode == 1, done.stderr
-    named = ("/nowhere does not exist", "no permissions", "CONCORDANCE_QDRANT_URL", "CONCORDANCE_CHUNK_PROFILE")
+    named = (
+        "/nowhere does not exist",
+        "no permissions",
+        "CONCORDANCE_QDRANT_URL",
+        "chunk_profile in CONCORDANCE_SEARCH",
+    )
     assert [name for name in named if name not in done.stderr] == []
     assert not (settings.home / "run" / "state.json").exists()
 

@@ -289,10 +289,11 @@ def test_a_misspelt_setting_is_named_with_the_one_that_is_meant(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".env").write_text("CONCORDANCE_HTTP_PROT=8081\n")
-    for name in ("FILE_ROOT", "FILE_ROOTS", "LIMITS", "SERVICE_HOST", "PORT_8080_TCP_ADDR", "WITHHELD"):
+    for name in ("FILE_ROOT", "FILE_ROOTS", "LIMITS", "SERVICE_HOST", "PORT_8080_TCP_ADDR", "WITHHELD", "DRIVE_USER"):
         monkeypatch.setenv(f"CONCORDANCE_{name}", "x")
     monkeypatch.setenv("CONCORDANCE_XYZZY", "x")
     assert unknown_settings() == [
+        "CONCORDANCE_DRIVE_USER is not a setting and is ignored: did you mean users in CONCORDANCE_DRIVE?",
         "CONCORDANCE_FILE_ROOT is not a setting and is ignored: did you mean CONCORDANCE_FILE_ROOTS?",
         "CONCORDANCE_HTTP_PROT is not a setting and is ignored: did you mean CONCORDANCE_HTTP_PORT?",
         "CONCORDANCE_XYZZY is not a setting and is ignored: docs/configuration.md lists the settings.",

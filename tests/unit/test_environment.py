@@ -30,15 +30,14 @@ PARTS = {
     "file_roots": json.dumps([{"name": "a", "url": "file:///srv/a", "tenant": "acme", "dataset": "a", "permissions": []}]),
     "widgets": json.dumps([{"name": "docs", "origins": ["https://docs.acme.com"], "collection": "handbook"}]),
     "roles": json.dumps({"administrator": ["ada@acme.com", "group:it@acme.com"], "curator": ["bob@acme.com"]}),
-    "drive_labels": json.dumps({"secretLabel": "exclude", "own-Label": "no_model"}),
-    "drive_users": "*, -*@sales.acme.com",
+    "drive": 'users=* -*@sales.acme.com, labels={"secretLabel": "exclude", "own-Label": "no_model"}',
     "google_service_account_file": "/etc/key.json",
     "google_subject": "ada@acme.com",
     "drive_roots": "my_drive, 0ACompany",
-    "upload_share_domains": "acme.com, acme.de",
-    "allowed_hosts": "kb.acme.com, kb.acme.de",
+    "http": "allowed_hosts=kb.acme.com kb.acme.de,trusted_proxies=10.0.0.0/8 ::1,cors_origins=https://a.acme.com https://b.acme.com",
+    "search": json.dumps({"rerank_model": "/srv/{one}, two=3", "chunk_profile": "a500"}),
     "oidc_providers": json.dumps([{"name": "Acme", "issuer": "https://id.acme.com", "client_id": "kb"}]),
-    "limits": "cors_origins=https://a.acme.com https://b.acme.com, embedding_prompts={\"query\": \"query: \"}, search_rate_limit=7",
+    "limits": "upload_share_domains=acme.com acme.de, embedding_prompts={\"query\": \"query: \"}, search_rate_limit=7",
     "retention": "retention_runs=9d",
 }  # fmt: skip
 """Settings with parts, and what they need."""
@@ -169,6 +168,8 @@ def test_old_names_are_read_or_ignored_with_a_warning(
         "FUSION": "rrf",
     }.items():
         monkeypatch.setenv(f"CONCORDANCE_{name}", value)
+    for name in ("HTTP_HOST", "FUSION"):  # of another program
+        monkeypatch.setenv(name, "10.0.0.1")
     monkeypatch.setenv("CONCORDANCE_LIMITS", "max_vectors=9, parse_seconds=2.5")
     made = load()
     assert (made.parse_workers, made.retention_audit, made.max_vectors, made.parse_seconds) == (3, "forever", 9, 2.5)
@@ -178,6 +179,62 @@ def test_old_names_are_read_or_ignored_with_a_warning(
     )
     assert "CONCORDANCE_RETENTION_AUDIT is now a part of CONCORDANCE_RETENTION" in caplog.text
     assert "CONCORDANCE_FUSION is now fixed and ignored" in caplog.text
+    assert "HTTP_HOST" not in caplog.text
+
+
+def test_old_names_of_lists_and_objects_are_read_from_env_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    variables.warn.cache_clear()
+    (tmp_path / ".env").write_text(
+        "CONCORDANCE_HTTP_HOST=::1\n"
+        "CONCORDANCE_TRUSTED_PROXIES=10.0.0.1,::1\n"
+        'CONCORDANCE_DRIVE_LABELS={"secret": "exclude", "own": "no_model"}\n'
+        "CONCORDANCE_UPLOAD_SHARE_DOMAINS=acme.com, acme.de\n"
+        "CONCORDANCE_LIMITS=cors_origins=https://old.acme.com,dagster_public_url=https://dagster.acme.com\n"
+        "CONCORDANCE_HTTP=cors_origins=https://a.acme.com\n"
+    )
+    made = load()
+    assert (made.http_host, made.trusted_proxies) == ("::1", ("10.0.0.1", "::1"))
+    assert made.drive_labels == {"secret": "exclude", "own": "no_model"}
+    assert made.upload_share_domains == ("acme.com", "acme.de")
+    assert (made.cors_origins, made.dagster_public_url) == (("https://a.acme.com",), "https://dagster.acme.com")
+    for line in (
+        "CONCORDANCE_HTTP_HOST is now a part of CONCORDANCE_HTTP: write host=VALUE there",
+        "CONCORDANCE_DRIVE_LABELS is now a part of CONCORDANCE_DRIVE: write labels=VALUE there",
+        "CONCORDANCE_UPLOAD_SHARE_DOMAINS is now a part of CONCORDANCE_LIMITS: write upload_share_domains=VALUE there",
+        "CONCORDANCE_LIMITS no longer has the part dagster_public_url: write it in CONCORDANCE_HTTP",
+    ):
+        assert line in caplog.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "link_sharing=domain, labels=secret:exclude own:no_model, users=* -*@sales.acme.com",
+        'labels={"secret": "exclude", "own": "no_model"},users=["*", "-*@sales.acme.com"],link_sharing=domain',
+        '{"users": ["*", "-*@sales.acme.com"], "labels": {"secret": "exclude", "own": "no_model"}, "link_sharing": "domain"}',
+    ],
+)
+def test_a_group_is_written_as_words_or_as_json(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CONCORDANCE_DRIVE", text)
+    monkeypatch.setenv("CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE", "key.json")
+    monkeypatch.setenv("CONCORDANCE_GOOGLE_SUBJECT", "ada@acme.com")
+    made = load()
+    assert made.drive_labels == {"secret": "exclude", "own": "no_model"}
+    assert (made.drive_users, made.drive_link_sharing) == (("*", "-*@sales.acme.com"), "domain")
+
+
+def test_no_group_holds_a_secret() -> None:
+    assert set() == SECRETS & variables.NOT_ALONE
+
+
+def test_a_setting_is_named_and_written_as_people_write_it() -> None:
+    assert variables.variable_of("drive_users") == "users in CONCORDANCE_DRIVE"
+    assert variables.assignment("drive_follow_shortcuts", "true") == "CONCORDANCE_DRIVE=follow_shortcuts=true"
+    assert variables.assignment("drive_roots", "my_drive") == "CONCORDANCE_DRIVE_ROOTS=my_drive"
 
 
 def test_a_limit_that_is_an_object_is_read_here_and_by_services(
@@ -196,18 +253,13 @@ def test_a_limit_that_is_an_object_is_read_here_and_by_services(
 
 @pytest.mark.parametrize(
     ("limits", "message"),
-    [("workers=3", "'workers=3' is not one of"), ("parse_workers=0", "parse_workers in CONCORDANCE_LIMITS")],
+    [("workers=3", "'workers' is not one of"), ("parse_workers=0", "parse_workers in CONCORDANCE_LIMITS")],
 )
 def test_a_wrong_limit_is_named(limits: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CONCORDANCE_LIMITS", limits)
     with pytest.raises(ConfigurationError, match=message):
         load()
-
-
-def test_all_settings_with_parts_are_tried() -> None:
-    plain = {name for name, one in Settings.model_fields.items() if not _has_parts(one.annotation)}
-    assert set(Settings.model_fields) - plain - variables.NOT_ALONE <= set(PARTS)
 
 
 @pytest.mark.parametrize("service", [None, "serving", "run-workers"])
@@ -217,6 +269,8 @@ def test_settings_with_parts_reach_services_as_given(
     for name, value in {"home": str(tmp_path), **PARTS}.items():
         monkeypatch.setenv(f"CONCORDANCE_{name.upper()}", value)
     given = load()
+    with_parts = {name for name, one in Settings.model_fields.items() if _has_parts(one.annotation)}
+    assert with_parts - variables.FIXED <= given.model_fields_set
     made = child_environment(given) if service is None else service_environment(given, service)
     for name, value in made.items():
         if name.startswith("CONCORDANCE_"):

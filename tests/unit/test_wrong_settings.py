@@ -32,24 +32,35 @@ CASES: list[Case] = [
         "CONCORDANCE_LOG_LEVEL: must be 'debug', 'info', 'warning' or 'error', not 'loud'",
     ),
     ({"ACL_MAX_AGE": "1w"}, "CONCORDANCE_ACL_MAX_AGE: must be a duration such as 30m, 24h or 7d, not '1w'"),
-    ({"DRIVE_FOLLOW_SHORTCUTS": "maybe"}, "CONCORDANCE_DRIVE_FOLLOW_SHORTCUTS: must be true or false, not 'maybe'"),
+    ({"DRIVE": "follow_shortcuts=maybe"}, "follow_shortcuts in CONCORDANCE_DRIVE: must be true or false, not 'maybe'"),
     (
-        {"DRIVE_LINK_SHARING": "all"},
-        "CONCORDANCE_DRIVE_LINK_SHARING: must be 'nobody', 'opened' or 'domain', not 'all'",
+        {"DRIVE": "link_sharing=all"},
+        "link_sharing in CONCORDANCE_DRIVE: must be 'nobody', 'opened' or 'domain', not 'all'",
     ),
-    ({"DRIVE_LINK_SHARING": "opened"}, "CONCORDANCE_DRIVE_LINK_SHARING=opened needs CONCORDANCE_DRIVE_USERS"),
-    ({"DRIVE_LABELS": "{"}, "CONCORDANCE_DRIVE_LABELS: is not valid JSON: "),
-    ({"DRIVE_LABELS": '{"a,b": "exclude"}'}, "CONCORDANCE_DRIVE_LABELS: must name labels by their ids, not 'a,b'"),
+    ({"DRIVE": "link_sharing=opened"}, "link_sharing=opened in CONCORDANCE_DRIVE needs users"),
+    ({"DRIVE": "labels={"}, "labels in CONCORDANCE_DRIVE: is not valid JSON: "),
+    ({"DRIVE": 'labels=["abc"]'}, "labels in CONCORDANCE_DRIVE: must be a JSON object"),
+    ({"DRIVE": 'labels={"a,b": "exclude"}'}, "labels in CONCORDANCE_DRIVE: must name labels by their ids, not 'a,b'"),
     (
-        {"DRIVE_LABELS": '{"abc": "hide"}'},
-        "CONCORDANCE_DRIVE_LABELS (abc): must be 'exclude', 'no_model' or 'no_share', not 'hide'",
+        {"DRIVE": "labels=abc"},
+        "labels in CONCORDANCE_DRIVE: must list labels with what they do, such as LABEL_ID:exclude",
     ),
-    ({"DRIVE_USERS": "ada"}, "CONCORDANCE_DRIVE_USERS: must be a comma list of *, emails or patterns such as"),
-    ({"DRIVE_USERS": "-ada@acme.com"}, "CONCORDANCE_DRIVE_USERS: must name whose drives are read, such as *"),
     (
-        {"DRIVE_USERS": "*"},
-        "CONCORDANCE_DRIVE_USERS needs CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE, and an administrator",
+        {"DRIVE": "labels=abc:hide"},
+        "labels in CONCORDANCE_DRIVE (abc): must be 'exclude', 'no_model' or 'no_share', not 'hide'",
     ),
+    ({"DRIVE": "users=ada"}, "users in CONCORDANCE_DRIVE: must list *, emails or patterns such as"),
+    ({"DRIVE": "users=-ada@acme.com"}, "users in CONCORDANCE_DRIVE: must name whose drives are read, such as *"),
+    (
+        {"DRIVE": "users=*"},
+        "users in CONCORDANCE_DRIVE needs CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE, and an administrator",
+    ),
+    (
+        {"DRIVE": "users=*,-ada@acme.com"},
+        "CONCORDANCE_DRIVE: '-ada@acme.com' must have the form PART=VALUE; spaces separate the entries of a list",
+    ),
+    ({"DRIVE": '{"users": '}, "CONCORDANCE_DRIVE: is not valid JSON: "),
+    ({"DRIVE": '{"people": ["*"]}'}, "CONCORDANCE_DRIVE: 'people' is not one of follow_shortcuts, labels, "),
     (
         {"WIDGETS": '[{"name": "a", "origins": ["https://docs.acme.com/"], "collection": "a"}]'},
         "CONCORDANCE_WIDGETS (widget 1, origins, 0): 'https://docs.acme.com/' is not an origin; write https://HOST or",
@@ -68,10 +79,10 @@ CASES: list[Case] = [
         {"OIDC_PROVIDERS": '[{"name": "Acme", "issuer": "http://id.acme.com", "client_id": "x"}]'},
         "CONCORDANCE_OIDC_PROVIDERS: provider 1 (issuer): must begin with https://, not 'http://id.acme.com'",
     ),
-    ({"LIMITS": "workers=4"}, "CONCORDANCE_LIMITS: 'workers=4' is not one of answer_cache_seconds, "),
+    ({"LIMITS": "workers=4"}, "CONCORDANCE_LIMITS: 'workers' is not one of answer_cache_seconds, "),
     (
-        {"LIMITS": "dagster_public_url=dagster.acme.com"},
-        "dagster_public_url in CONCORDANCE_LIMITS: 'dagster.acme.com' is not an origin; write https://HOST",
+        {"HTTP": "dagster_public_url=dagster.acme.com"},
+        "dagster_public_url in CONCORDANCE_HTTP: 'dagster.acme.com' is not an origin; write https://HOST",
     ),
     ({"LIMITS": "prune_share=20"}, "prune_share in CONCORDANCE_LIMITS: must be a number from 0 to 1, not '20'"),
     (
@@ -79,14 +90,21 @@ CASES: list[Case] = [
         "retention_audit in CONCORDANCE_RETENTION: must be a duration such as 12h or 90d, or forever, not 'long'",
     ),
     (
-        {"TRUSTED_PROXIES": "proxy.example"},
-        "CONCORDANCE_TRUSTED_PROXIES: must be a comma list of addresses and networks such as 10.0.0.0/8",
+        {"LIMITS": "upload_share_domains=partner"},
+        "upload_share_domains in CONCORDANCE_LIMITS: must list domains such as partner.example, or public; not 'partner'",
+    ),
+    (
+        {"HTTP": "trusted_proxies=proxy.example"},
+        "trusted_proxies in CONCORDANCE_HTTP: must list addresses and networks such as 10.0.0.0/8",
     ),
     (
         {"LLM_MODEL": "gpt"},
         "CONCORDANCE_LLM_MODEL needs CONCORDANCE_LLM_API_KEY, or CONCORDANCE_LLM_BASE_URL of a service",
     ),
-    ({"QUERY_EXPANSION": "hyde"}, "CONCORDANCE_QUERY_EXPANSION=hyde needs CONCORDANCE_LLM_MODEL: set it, or write off"),
+    (
+        {"SEARCH": "query_expansion=hyde"},
+        "query_expansion=hyde in CONCORDANCE_SEARCH needs CONCORDANCE_LLM_MODEL: set it, or write off",
+    ),
     (
         {"POSTGRES_URL": "mysql://ann:canary@db/x"},
         "CONCORDANCE_POSTGRES_URL: must have the form postgresql://user:password@host:5432/database",
@@ -133,10 +151,13 @@ CASES: list[Case] = [
         {"EMBEDDING_MODEL": "/nowhere"},
         "CONCORDANCE_EMBEDDING_MODEL: /nowhere is not the folder of a sentence-transformers model, it lacks config.json",
     ),
-    ({"CHUNK_PROFILE": "b500"}, "CONCORDANCE_CHUNK_PROFILE: there is no chunking profile 'b500'. Known: auto, a500"),
     (
-        {"CHUNK_PROFILE": "b1000"},
-        "CONCORDANCE_CHUNK_PROFILE: b1000 cuts chunks of 1000 tokens, but the embedding model sees 254",
+        {"SEARCH": "chunk_profile=b500"},
+        "chunk_profile in CONCORDANCE_SEARCH: there is no chunking profile 'b500'. Known: auto, a500",
+    ),
+    (
+        {"SEARCH": "chunk_profile=b1000"},
+        "chunk_profile in CONCORDANCE_SEARCH: b1000 cuts chunks of 1000 tokens, but the embedding model sees 254",
     ),
     (
         {"ENCRYPTION_KEYS": "x"},
@@ -213,8 +234,13 @@ def test_right_values_are_not_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_doctor_names_all_faults_at_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("CONCORDANCE_FILE_ROOTS", root(url="file:///nowhere", permissions=None))
     monkeypatch.setenv("CONCORDANCE_QDRANT_URL", f"http://{CLOSED}")
-    monkeypatch.setenv("CONCORDANCE_CHUNK_PROFILE", "b500")
+    monkeypatch.setenv("CONCORDANCE_SEARCH", "chunk_profile=b500")
     assert run(["doctor"]) == 1
     printed = capsys.readouterr().out
-    named = ("/nowhere does not exist", "no permissions", "CONCORDANCE_QDRANT_URL", "CONCORDANCE_CHUNK_PROFILE")
+    named = (
+        "/nowhere does not exist",
+        "no permissions",
+        "CONCORDANCE_QDRANT_URL",
+        "chunk_profile in CONCORDANCE_SEARCH",
+    )
     assert [name for name in named if name not in printed] == []

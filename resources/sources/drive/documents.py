@@ -1,7 +1,7 @@
 """Turn files from a listing or a feed into items and refusals, and identify those outside every root.
 
 Shortcuts are resolved here, once. A target inside a root is indexed there anyway. One outside every root is refused, unless
-CONCORDANCE_DRIVE_FOLLOW_SHORTCUTS is set: then it becomes a document at the shortcut's place, with its own id and permissions. What is
+`drive_follow_shortcuts` is set: then it becomes a document at the shortcut's place, with its own id and permissions. What is
 in a folder likewise appears below the shortcut's place: see `linked`.
 """
 
@@ -25,10 +25,10 @@ from resources.sources.drive.tree import FolderTree, Trail, folder_of, parent_of
 
 _OUTSIDE = (
     "It is a shortcut to a file outside CONCORDANCE_DRIVE_ROOTS: add the file's folder to that setting, or set "
-    "CONCORDANCE_DRIVE_FOLLOW_SHORTCUTS to true."
+    "follow_shortcuts=true in CONCORDANCE_DRIVE."
 )
 _FOLDER_OUTSIDE = (
-    "It is a shortcut to a folder outside CONCORDANCE_DRIVE_ROOTS: set CONCORDANCE_DRIVE_FOLLOW_SHORTCUTS to true, or add the "
+    "It is a shortcut to a folder outside CONCORDANCE_DRIVE_ROOTS: set follow_shortcuts=true in CONCORDANCE_DRIVE, or add the "
     "folder to CONCORDANCE_DRIVE_ROOTS: {}."
 )
 _UNREADABLE = "It is a shortcut to a file or folder that was deleted, is in the trash or not shared with the account that reads Drive."

@@ -1,4 +1,4 @@
-"""What Drive's labels decide about a file, by CONCORDANCE_DRIVE_LABELS. Pure.
+"""What Drive's labels decide about a file, by the setting `drive_labels`. Pure.
 
 The labels of a file are part of its metadata, so no further call or scope is needed. A file whose labels the account may not read
 is treated as if it had all of them.
@@ -30,11 +30,13 @@ def refusal(file: Mapping[str, Any], rules: Mapping[str, LabelRule]) -> str | No
     if carried is None:
         return (
             "Drive does not show its labels to the account that reads Drive, so it is treated as if it had those that "
-            "CONCORDANCE_DRIVE_LABELS excludes: give the account permission to read them."
+            "are excluded (labels in CONCORDANCE_DRIVE): give the account permission to read them."
         )
     found = next((label for label in excluded if label in carried), None)
     return (
-        None if found is None else f"It has the label {found}, which CONCORDANCE_DRIVE_LABELS excludes from the index."
+        None
+        if found is None
+        else f"It has the label {found}, which is excluded from the index (labels in CONCORDANCE_DRIVE)."
     )
 
 

@@ -1,4 +1,4 @@
-"""What sharing by link grants, by CONCORDANCE_DRIVE_LINK_SHARING: nothing, those who opened the file, or the organisation.
+"""What sharing by link grants, by the setting `drive_link_sharing`: nothing, those who opened the file, or the organisation.
 
 Drive tells who opened a file only to that person (`viewedByMe`), so everybody is asked, in their own name, with one call each.
 Source: https://developers.google.com/workspace/drive/api/reference/rest/v3/files

@@ -1,7 +1,7 @@
 """The source `google_drive`: My Drives, shared drives and selected folders, kept up to date by Drive's change feeds.
 
 One account reads the roots of the settings (`account`), or each of several that people connected its own (`accounts`); with
-CONCORDANCE_DRIVE_USERS, each user's My Drive is read in that user's name (`company`).
+`drive_users`, each user's My Drive is read in that user's name (`company`).
 """
 
 import hashlib
@@ -63,7 +63,7 @@ class Drive(Source):
         return sorted([*self._roots.partitions(), *self._company.partitions()])
 
     def retired(self, known: list[str]) -> list[str]:
-        """Return the known roots that are no longer in CONCORDANCE_DRIVE_ROOTS or CONCORDANCE_DRIVE_USERS."""
+        """Return the known roots that are no longer in `drive_roots` or `drive_users`."""
         return [*self._roots.retired(_not_users(known)), *self._company.retired(known)]
 
     def lost(self, known: list[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The users whose My Drives are read by domain-wide delegation: listed from the directory, chosen by CONCORDANCE_DRIVE_USERS."""
+"""The users whose My Drives are read by domain-wide delegation: listed from the directory, chosen by the setting `drive_users`."""
 
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase

@@ -1,0 +1,49 @@
+"""Values of settings with several entries: words, JSON, or `@path` of a file with JSON."""
+
+import json
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
+from pydantic_settings import NoDecode
+
+
+def words(value: Any) -> Any:
+    """Return the entries of a text: a JSON list, or words separated by spaces or commas. Raises `ValueError`."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):
+        return json_value(value)
+    return [word for word in re.split(r"[\s,]+", value) if word]
+
+
+def json_or_file(value: Any) -> Any:
+    """Return the list in a variable that holds JSON, or `@path` of a file with it. Raises `ValueError`."""
+    if not isinstance(value, str):
+        return value
+    text = text_or_file(value)
+    return json_value(text) if text else []
+
+
+def text_or_file(text: str) -> str:
+    """Return the text of a variable, or of the file that `@path` names. Raises `ValueError`."""
+    found = text.strip()
+    if not found.startswith("@"):
+        return found
+    path = Path(found[1:]).expanduser()
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror}") from error
+
+
+def json_value(text: str) -> Any:
+    """Return the value. Raises `ValueError`."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"is not valid JSON: {error}") from error
+
+
+Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(words)]
