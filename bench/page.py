@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from bench.search_data import EMAIL, SECTIONS, Company, groups
-from bench.search_setup import grow, parts, say, serving
+from bench.search_fill import grow
+from bench.search_setup import parts, say, serving
 from resources.embedding import embedder
 from resources.logging import configure
 from resources.servers.processes import free_port
@@ -55,7 +56,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with parts() as (folder, settings, _pids):
         company = Company(embedder(settings))
-        grow(settings, company, folder / "texts", 0, -(-arguments.chunks // SECTIONS))
+        grow(settings, company, 0, -(-arguments.chunks // SECTIONS))
         port = free_port()
         wanted = {
             "HOME": str(settings.home),

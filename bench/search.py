@@ -2,8 +2,8 @@
 
 Reports p50/p95/p99 with one client, searches per second with eight, the time of each step, and memory.
 `python -m bench.search [--chunks 10000 50000 100000] [--workers 1] [--seconds 20] [--no-peers]`. The last line is JSON. A synthetic company
-(`bench/search_data.py`) is indexed by the production stages into real services in a temporary folder, which grows from size to size;
-only the vectors of its chunks are synthetic. Searches go to the HTTP service as a user with 50 principals who may read 30 % of the
+(`bench/search_data.py`) is written by the pipeline's own writers to real services in a temporary folder, which grows from size to size;
+the vectors of its chunks are synthetic. Searches go to the HTTP service as a user with 50 principals who may read 30 % of the
 documents: query embedded by the bundled model, hybrid, ten results, permission recheck, citations. Settings are the defaults except
 the rate limit; with `--workers 1 2` each size is measured with one and with two serving processes. Every query is sent once for each
 count, so that nothing comes from the cache. The load generator runs on the same machine.
@@ -30,8 +30,9 @@ import psutil
 
 from bench import search_load
 from bench.search_data import EMAIL, SECTIONS, Company, groups
+from bench.search_fill import grow
 from bench.search_load import Job
-from bench.search_setup import ROOT, grow, parts, prepare, say, serving
+from bench.search_setup import ROOT, check, export, parts, prepare, say, serving
 from resources import keys
 from resources.embedding import embedder
 from resources.logging import configure
@@ -43,6 +44,7 @@ from tests.fixtures.vector import VectorProcess
 PEERS_PYTHON = ROOT / ".venv-bench" / "bin" / "python"
 TOP_K = 10
 PEERS = ("lancedb", "llamaindex")
+PEERS_UP_TO = 100_000
 PEER_SECONDS = 15
 PEER_LIMIT_SECONDS = 240
 """Time limit of a peer, including loading; one that takes longer is skipped at that size and at larger ones."""
@@ -73,12 +75,14 @@ def main() -> None:
         documents = 0
         for size in sorted(arguments.chunks):
             wanted = -(-size // SECTIONS)
-            setup = grow(settings, company, folder / "texts", documents, wanted - documents)
+            setup = grow(settings, company, documents, wanted - documents)
             documents = wanted
             first, *more = arguments.workers
             one = _measure(settings, company, folder, pids, size, arguments.seconds, first)
             one["setup_s"] = setup
-            one["peers"] = _peers(folder, left_out)
+            if size > PEERS_UP_TO:
+                left_out |= dict.fromkeys(PEERS, f"measured up to {PEERS_UP_TO:,} chunks")
+            one["peers"] = _peers(folder, company, documents, left_out)
             figures["sizes"][str(size)] = one
             _print(size, one)
             for workers in more:
@@ -113,7 +117,8 @@ def _measure(
     access = verify(token, keys.secret_key(settings))
     asked = iter(company.queries(WARM + SINGLE + LEGS + MANY))
     warm, single, legs, many = ([next(asked) for _ in range(count)] for count in (WARM, SINGLE, LEGS, MANY))
-    prepare(settings, folder, access, single, size)
+    check(settings, access, size)
+    prepare(settings, folder, access, single)
     others = psutil.cpu_percent(interval=2)  # before the benchmark uses the machine
     say(f"measuring; {others:.0f} % of the machine is used by other processes")
     with serving(environment, folder / "serving.log", workers) as (port, pid):
@@ -222,12 +227,14 @@ def _legs(environment: Mapping[str, str], folder: Path, token: str, questions: S
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def _peers(folder: Path, left_out: dict[str, str]) -> dict[str, Any]:
+def _peers(folder: Path, company: Company, documents: int, left_out: dict[str, str]) -> dict[str, Any]:
     """Return each peer's figures, or the reason why there are none."""
     figures: dict[str, Any] = {}
+    if not PEERS_PYTHON.exists():
+        left_out |= {name: "not installed: make bench-search" for name in PEERS if name not in left_out}
+    if len(left_out) < len(PEERS):
+        export(folder, company, documents)
     for name in PEERS:
-        if name not in left_out and not PEERS_PYTHON.exists():
-            left_out[name] = "not installed: make bench-search"
         if name in left_out:
             figures[name] = {"left_out": left_out[name]}
             continue

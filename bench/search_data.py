@@ -7,15 +7,12 @@ are as similar as the real model finds two such texts. A query embedded by the r
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
 import re
-from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +50,18 @@ def groups() -> list[str]:
     return [f"team-{number:03}@example.org" for number in range(OWN_GROUPS)]
 
 
+class Document(NamedTuple):
+    """A document: title, headings and passages of its sections, principals that may read it."""
+
+    number: int
+    topic: int
+    title: str
+    headings: list[str]
+    texts: list[str]
+    readers: list[str]
+    modified: datetime
+
+
 class Company:
     """The whole company, drawn from one seed; document `n` is always the same."""
 
@@ -71,10 +80,6 @@ class Company:
         alike = np.argsort(-(meanings[seeds] @ meanings.T), axis=1)[:, : TOPIC_WORDS - TOPIC_NAMES]
         names = rng.integers(len(whole), len(self._words), (TOPICS, TOPIC_NAMES))
         self._topics = rng.permuted(np.hstack([candidates[alike], names]), axis=1)
-        self._topics_of: dict[str, list[int]] = {}
-        for topic, indices in enumerate(self._topics):
-            for word in self._words[indices].tolist():
-                self._topics_of.setdefault(word, []).append(topic)
         self._centres, self._noise, self.figures = self._learn(model, rng)
 
     def _learn(self, model: Embedder, rng: np.random.Generator) -> tuple[Floats, float, dict[str, float]]:
@@ -93,19 +98,18 @@ class Company:
         # a centre plus noise of this length has a cosine of sqrt(alike) with it, and two of them one of `alike`
         return centres, (1 / alike - 1) ** 0.5, {"cosine_in_topic": round(alike, 3), "cosine_apart": round(apart, 3)}
 
-    def write(self, folder: Path, first: int, count: int) -> None:
-        """Write documents as Markdown, each with a sidecar that says who may read it."""
-        for number in range(first, first + count):
-            rng, choose = np.random.default_rng((SEED, number)), random.Random(number)
-            topic = choose.randrange(TOPICS)
-            parts = [f"# {self._heading(rng, topic)} {number}\n"]
-            parts += [f"\n## {self._heading(rng, topic)}\n\n{self._section(rng, topic)}\n" for _ in range(SECTIONS)]
-            target = folder / f"{number // 1000:03}" / f"report-{number:06}.md"
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text("".join(parts))
-            modified = NOW - timedelta(hours=choose.randrange(3 * 365 * 24))
-            said = {"permissions": _readers(choose), "owner": "owner@example.com", "modified_at": modified.isoformat()}
-            target.with_name(f"{target.name}.meta.json").write_text(json.dumps(said))
+    def document(self, number: int) -> Document:
+        """Return a document with its passages, as parsing and chunking Markdown with a heading per section gives them."""
+        rng, choose = np.random.default_rng((SEED, number)), random.Random(number)
+        topic = choose.randrange(TOPICS)
+        title = f"{self._heading(rng, topic)} {number}"
+        headings, texts = [], []
+        for _ in range(SECTIONS):
+            headings.append(self._heading(rng, topic))
+            texts.append(f"{headings[-1]}\n\n{self._section(rng, topic)}")
+        texts[0] = f"{title}\n\n{texts[0]}"
+        modified = NOW - timedelta(hours=choose.randrange(3 * 365 * 24))
+        return Document(number, topic, title, headings, texts, _readers(choose), modified)
 
     def queries(self, count: int) -> list[str]:
         """Return distinct queries: two to six words of a topic and up to three common words."""
@@ -119,21 +123,11 @@ class Company:
             found[" ".join(self._words[words])] = None
         return list(found)
 
-    def vectors(self, texts: Sequence[str]) -> Floats:
-        """Return one synthetic vector per chunk, (n, dimensions), L2-normalised; the same text gives the same vector."""
-        dimensions = self._centres.shape[1]
-        rows = np.empty((len(texts), dimensions), dtype=np.float32)
-        for row, text in enumerate(texts):
-            seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
-            noise = np.random.default_rng(seed).standard_normal(dimensions, dtype=np.float32)
-            rows[row] = self._centres[self._topic(text)] + self._noise / dimensions**0.5 * noise
-        return _unit(rows)
-
-    def _topic(self, text: str) -> int:
-        counts: Counter[int] = Counter()
-        for word in text.lower().replace(".", " ").split():
-            counts.update(self._topics_of.get(word, ()))
-        return counts.most_common(1)[0][0] if counts else 0
+    def vectors(self, document: Document) -> Floats:
+        """Return one synthetic vector per passage of a document, (n, dimensions), L2-normalised, always the same."""
+        rng, dimensions = np.random.default_rng((SEED, document.number, 1)), self._centres.shape[1]
+        noise = rng.standard_normal((len(document.texts), dimensions), dtype=np.float32)
+        return _unit(self._centres[document.topic] + self._noise / dimensions**0.5 * noise)
 
     def _heading(self, rng: np.random.Generator, topic: int) -> str:
         return " ".join(self._words[self._topics[topic][self._draw(rng, self._within, 3)]]).capitalize()
@@ -178,10 +172,3 @@ def _cumulated(count: int) -> NDArray[np.float64]:
 
 def _unit(rows: Floats) -> Floats:
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
-
-
-def parquet(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Write rows for a peer to read."""
-    import polars as pl
-
-    pl.DataFrame(rows).write_parquet(path)

@@ -1,8 +1,4 @@
-"""Set up the installation for the search benchmark: real services in a temporary folder, filled by the production stages.
-
-From the synthetic company it builds a filled installation and an HTTP service for it, and writes files with the same texts, vectors,
-permissions and queries for measuring the vector server alone and the peers.
-"""
+"""Start the services of the search benchmark in a temporary folder, and write what the vector server alone and the peers are given."""
 
 from __future__ import annotations
 
@@ -13,31 +9,27 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from datetime import UTC, datetime
-from functools import partial
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
+from uuid import NAMESPACE_OID, uuid5
 
 import httpx
 import numpy as np
+import polars as pl
 
-from assets import pipeline
-from assets.index.targets import active_target
-from bench.search_data import Company, parquet
+from bench.search_data import Company, Floats
 from resources import keys
 from resources.core.bm25 import encode_query
-from resources.core.domain import STAGES, Access, SourceName
-from resources.core.tables import embedded_table
+from resources.core.domain import Access
 from resources.embedding import embedder
 from resources.servers.postgres import EmbeddedPostgres
 from resources.servers.processes import free_port
-from resources.servers.vector.__main__ import COMPACT_FROM
 from resources.settings import Settings
 from resources.stores import qdrant
-from resources.stores.clients import Stores
 from resources.stores.migrate import migrate
+from resources.stores.postgres import session
 from resources.stores.qdrant_search import batch_body
-from resources.syncing import open_sync
 from serving.retrieval.plan import queries
 from serving.retrieval.query import search_query
 from tests.fixtures.vector import VectorProcess
@@ -73,50 +65,6 @@ def parts() -> Iterator[tuple[Path, Settings, dict[str, int]]]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def grow(settings: Settings, company: Company, folder: Path, first: int, count: int) -> float:
-    """Add documents through the stages with synthetic vectors. Returns the seconds, including compaction."""
-    began = time.monotonic()
-    company.write(folder, first, count)
-    say(f"{count:,} documents written in {time.monotonic() - began:.0f} s")
-    with open_sync(settings, SourceName.FILES, requested_by="bench") as job:
-        for stage in STAGES:
-            started = time.monotonic()
-            if stage == "embedded":
-                _embed(job.stores, company)
-            done = job.run(stage, partial(pipeline.WORK[stage], job)).counts
-            say(f"{stage} in {time.monotonic() - started:.0f} s: {json.dumps(done)}")
-        if job.counts.failed or job.counts.skipped:
-            raise SystemExit(f"Documents are missing: {job.counts}")
-        _compact(job.stores)
-    return round(time.monotonic() - began, 1)
-
-
-def _embed(stores: Stores, company: Company) -> None:
-    """Write a synthetic vector to the lake for every chunk without one, so that the stage has nothing left to embed."""
-    collection = active_target(stores).collection
-    table = embedded_table(collection.model, collection.dimensions)
-    known = stores.lake.scan(table).select("text_hash").collect()
-    chunks = stores.lake.scan("chunked").select("text_hash", "text", "tokens").unique("text_hash").collect()
-    missing = chunks.join(known, on="text_hash", how="anti").sort("text_hash")
-    hashes, texts, tokens = (missing[name].to_list() for name in ("text_hash", "text", "tokens"))
-    stores.lake.append_vectors(table, collection.model, hashes, company.vectors(texts), tokens, datetime.now(UTC))
-    say(f"{len(texts):,} chunks of {sum(tokens) / len(tokens):.0f} tokens have a vector")
-
-
-def _compact(stores: Stores) -> None:
-    """Compact the collection if it is large enough, as the vector server would do some seconds later."""
-    collection, began = active_target(stores).collection.name, time.monotonic()
-    if qdrant.count_points(stores.qdrant, collection) < COMPACT_FROM:
-        return
-    while True:
-        answer = httpx.post(f"{stores.settings.qdrant_address}/collections/{collection}/compact", timeout=1800)
-        if answer.status_code != httpx.codes.CONFLICT:  # already compacting
-            answer.raise_for_status()
-            break
-        time.sleep(1)
-    say(f"compacted in {time.monotonic() - began:.0f} s")
-
-
 @contextmanager
 def serving(environment: Mapping[str, str], log: Path, workers: int = 1) -> Iterator[tuple[int, int]]:
     """Yield the port and process id of the HTTP service, once all of its processes have started."""
@@ -144,8 +92,8 @@ def serving(environment: Mapping[str, str], log: Path, workers: int = 1) -> Iter
         process.wait()
 
 
-def prepare(settings: Settings, folder: Path, access: Access, questions: Sequence[str], size: int) -> None:
-    """Write the input of the vector server alone and of the peers: the product's batched queries; texts, vectors and queries."""
+def prepare(settings: Settings, folder: Path, access: Access, questions: Sequence[str]) -> None:
+    """Write the queries for the vector server alone, as the product's batches, and for the peers, as texts and vectors."""
     model = embedder(settings)
     rows = np.stack([model.embed_query(question) for question in questions])
     bodies: list[str] = []
@@ -157,17 +105,37 @@ def prepare(settings: Settings, folder: Path, access: Access, questions: Sequenc
     asked = {"questions": list(questions), "principals": sorted(access.principals)}
     (folder / "queries.json").write_text(json.dumps(asked))
     np.save(folder / "query_vectors.npy", rows)
-    with open_sync(settings, SourceName.FILES, requested_by="bench") as job:
-        collection = active_target(job.stores).collection
-        chunks = job.stores.connection.execute(
-            "SELECT c.chunk_id::text, d.title, c.chunk_text AS text, d.permissions, c.text_hash"
-            " FROM active_chunks AS c JOIN documents AS d USING (doc_id) ORDER BY c.chunk_id"
-        ).fetchall()
-        hashes = [chunk.pop("text_hash") for chunk in chunks]
-        found, vectors = job.stores.lake.vectors(embedded_table(collection.model, collection.dimensions), hashes)
-    readable = sum(not access.principals.isdisjoint(chunk["permissions"]) for chunk in chunks) / len(chunks)
-    say(f"{len(chunks):,} chunks, of which the caller may read {readable:.0%}")
-    if not found.all() or abs(len(chunks) - size) > size / 100:
-        raise SystemExit(f"Expected {size} chunks, found {len(chunks)}, {int(found.sum())} of them with a vector.")
-    parquet(folder / "chunks.parquet", chunks)
-    np.save(folder / "vectors.npy", vectors)
+
+
+def check(settings: Settings, access: Access, size: int) -> None:
+    """Print how many passages the caller may read. Raises `SystemExit` if the stores do not hold as many as wanted."""
+    with session(settings.postgres_dsn) as connection, closing(qdrant.client(settings)) as client:
+        found = connection.execute(
+            "SELECT count(*) AS chunks, count(*) FILTER (WHERE d.permissions && %s::text []) AS readable"
+            " FROM active_chunks AS c JOIN documents AS d USING (doc_id)",
+            [sorted(access.principals)],
+        ).fetchone()
+        points = qdrant.count_points(client, qdrant.ALIAS)
+    chunks, readable = (found["chunks"], found["readable"]) if found else (0, 0)
+    say(f"{chunks:,} chunks, of which the caller may read {readable / max(1, chunks):.0%}")
+    if chunks != points or abs(chunks - size) > size / 100:
+        raise SystemExit(f"Expected {size} chunks, found {chunks} in Postgres and {points} in the vector server.")
+
+
+def export(folder: Path, company: Company, documents: int) -> None:
+    """Write the passages with permissions and vectors for the peers."""
+    rows: list[dict[str, Any]] = []
+    vectors: list[Floats] = []
+    for document in map(company.document, range(documents)):
+        rows += [
+            {
+                "chunk_id": str(uuid5(NAMESPACE_OID, f"{document.number}/{index}")),
+                "title": document.title,
+                "text": text,
+                "permissions": document.readers,
+            }
+            for index, text in enumerate(document.texts)
+        ]
+        vectors.append(company.vectors(document))
+    pl.DataFrame(rows).write_parquet(folder / "chunks.parquet")
+    np.save(folder / "vectors.npy", np.concatenate(vectors))
