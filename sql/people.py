@@ -38,7 +38,6 @@ class KnownPerson(msgspec.Struct, frozen=True):
 class PeopleStates(Family, path="people/states.sql"):
     """The state of all sources of people."""
 
-    def lock(self) -> bool: ...
     def states(self) -> list[PeopleState]: ...
 
 

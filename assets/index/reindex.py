@@ -20,14 +20,14 @@ from assets.embedded import embed_missing, texts_of
 from assets.index.collection import average_length, record
 from assets.index.targets import Target, active_target, pending, proposed, target
 from assets.indexed import index_missing
-from resources.core.errors import AbortSyncError, BusyError, InvalidRequestError
+from resources.core.errors import AbortSyncError, InvalidRequestError
 from resources.core.tables import embedded_table
 from resources.embedding import ModelChoice, embedder
 from resources.jobs import hold, stored_sources
 from resources.settings import Settings
 from resources.stores import qdrant
 from resources.stores.clients import Stores
-from resources.stores.postgres import Connection, connect
+from resources.stores.postgres import Connection, connect, exclusive
 from resources.syncing import SyncJob
 from sql.rows import LeftBehind, Pending
 from sql.sync import Collections
@@ -200,10 +200,8 @@ def open_reindex(settings: Settings) -> Generator[Reindex]:
     """Open a reindex; only one process at a time may hold it. Raises `BusyError` or `ServiceUnavailableError`."""
     connection = connect(settings.postgres_dsn, autocommit=True)
     try:
-        row = connection.execute("SELECT pg_try_advisory_lock(hashtext(%s)) AS free", (LOCK,)).fetchone()
-        if row is None or not row["free"]:
-            raise BusyError("Another process is reindexing or cleaning up.", "")
-        yield Reindex(settings, connection)
+        with exclusive(connection, LOCK, "Another process is reindexing or cleaning up."):
+            yield Reindex(settings, connection)
     finally:
         connection.close()
 

@@ -20,12 +20,13 @@ from assets.index.reindex import LOCK as REINDEX_LOCK
 from assets.parsed import TABLE as PARSED
 from assets.upkeep.erasure_plan import ErasurePlan, plan_erasure
 from assets.upkeep.redaction import distinctive, forget, redact
-from resources.core.errors import BusyError, InvalidRequestError
+from resources.core.errors import InvalidRequestError
 from resources.jobs import hold_all
 from resources.settings import Settings
 from resources.stores import rewriting
 from resources.stores.clients import Stores
 from resources.stores.lake_erasure import drop_rows, left, scrub
+from resources.stores.postgres import exclusive
 from resources.stores.uploads import LOCK as UPLOADS_LOCK
 from sql import queries
 
@@ -82,12 +83,9 @@ def erase(
 def alone(settings: Settings) -> Generator[Stores]:
     """Hold the locks of all sources and of `reindex`, which writes to the lake without the sources' locks."""
     with hold_all(settings) as held:
-        row = (
-            held[0].connection.execute("SELECT pg_try_advisory_lock(hashtext(%s)) AS free", (REINDEX_LOCK,)).fetchone()
-        )
-        if row is None or not row["free"]:
-            raise BusyError("`concordance reindex` is running. Run the command again once it has ended.", "")
-        yield held[0]
+        refusal = "`concordance reindex` is running. Run the command again once it has ended."
+        with exclusive(held[0].connection, REINDEX_LOCK, refusal):
+            yield held[0]
 
 
 def _check_deleted(stores: Stores, document: str) -> None:

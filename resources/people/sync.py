@@ -10,19 +10,20 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from resources.alerts import alert
-from resources.core.errors import AuthorizationError, BusyError, ConcordanceError
+from resources.core.errors import AuthorizationError, ConcordanceError
 from resources.people import GOOGLE, google_groups, groups_file, to_sync
 from resources.people.google import GoogleDirectory, GoogleUser
 from resources.people.google_groups import GoogleListing
 from resources.people.membership import DirectMembers, flatten
 from resources.settings import Settings
 from resources.stores.offboarding import offboard
-from resources.stores.postgres import session
+from resources.stores.postgres import exclusive, session
 from sql.people import People, PeopleStates, StoredMembership
 
 if TYPE_CHECKING:
     from resources.stores.postgres import Connection
 
+LOCK = "concordance.people"
 PEOPLE = "google"
 """Name of Google's directory in the table `people`."""
 MINIMUM = 5
@@ -56,9 +57,10 @@ def sync_people(
     With `approve`, people are deactivated however many vanished. Idempotent. Raises `BusyError` if another sync is running.
     """
     reports: dict[str, PeopleReport] = {}
-    with session(settings.postgres_dsn, autocommit=True) as connection:
-        if not PeopleStates(connection).lock():
-            raise BusyError("A sync of the directory is already running.", "")
+    with (
+        session(settings.postgres_dsn, autocommit=True) as connection,
+        exclusive(connection, LOCK, "A sync of the directory is already running."),
+    ):
         states = {one.source: one for one in PeopleStates(connection).states()}
         for source in to_sync(settings):
             people = People(connection, source)

@@ -1,9 +1,5 @@
 -- The state of the sources of people.
 
--- name: lock^
--- One sync of people at a time, until the session ends; false if another one runs. Grain: one row.
-SELECT pg_try_advisory_lock(hashtext('concordance.people')) AS locked;
-
 -- name: states
 -- When each source of groups was last read, and what it notes. Grain: source that was ever tried. Index: primary key.
 SELECT
