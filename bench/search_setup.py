@@ -51,7 +51,9 @@ def parts() -> Iterator[tuple[Path, Settings, dict[str, int]]]:
     plain = Settings(  # type: ignore[call-arg]
         _env_file=None, home=folder / "home", postgres_port=free_port(), file_roots=json.dumps([root])
     )
-    postgres, vectors = EmbeddedPostgres(plain), VectorProcess(folder / "vectors")
+    # Compacted once after filling, not several times on the way.
+    vectors = VectorProcess(folder / "vectors", options=("--compact-from", "0"))
+    postgres = EmbeddedPostgres(plain)
     try:
         keys.ensure(plain)
         postgres.start()
