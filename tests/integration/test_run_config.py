@@ -93,5 +93,5 @@ def test_the_launchpad_describes_every_field() -> None:
 
 
 def test_a_stage_that_does_not_exist_is_refused(synced: DagsterRuns) -> None:
-    with pytest.raises(dg.DagsterInvalidConfigError, match="not in enum type Stage"):
+    with pytest.raises(dg.DagsterInvalidConfigError, match="not in enum type PipelineStage"):
         configured(synced, stages=["guessed"])
