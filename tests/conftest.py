@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import certifi
+import hypothesis
 import pytest
 
 from tests.fixtures.memory import use_memory
@@ -32,6 +33,8 @@ pytest_plugins = [
 ]
 
 
+hypothesis.settings.register_profile("no deadline", deadline=None)  # no test depends on how fast this machine is
+hypothesis.settings.load_profile("no deadline")
 use_memory()  # before pytest creates its first temporary folder
 
 

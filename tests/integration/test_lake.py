@@ -90,7 +90,7 @@ def test_only_tables_of_the_lake_have_names(lake: Lake, name: str) -> None:
         lake.scan(name)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     changes=st.lists(st.sampled_from("abc"), min_size=1, max_size=8),
     data=st.data(),

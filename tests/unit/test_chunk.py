@@ -56,7 +56,7 @@ def assert_sound(document: ParsedDocument, chunks: list[Chunk], profile: Profile
     assert not document.text[covered:].strip()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(DRAFTS, SIZES)
 def test_every_chunk_fits_and_nothing_is_lost(drafts: list[BlockDraft], profile: Profile) -> None:
     document = document_of(drafts)
@@ -65,7 +65,7 @@ def test_every_chunk_fits_and_nothing_is_lost(drafts: list[BlockDraft], profile:
     assert chunks == chunk(document, TOKENS, profile)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text("ab .,漢😀ก각é\u0301-\n", max_size=200), st.data())
 def test_counts_are_exact_where_words_part(text: str, data: st.DataObject) -> None:
     measure = Measure(text, TOKENS)
@@ -200,7 +200,7 @@ def test_a_chunk_of_several_sections_knows_where_each_begins() -> None:
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(DRAFTS, SIZES)
 def test_places_are_in_order_and_each_differs_from_the_one_before(drafts: list[BlockDraft], profile: Profile) -> None:
     for item in chunk(document_of(drafts), TOKENS, profile):

@@ -117,7 +117,7 @@ def test_chunking_grows_with_the_size_of_the_text(kind: str, repeated: str) -> N
     assert_grows_linearly(work(SMALL), work(FACTOR * SMALL))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.sampled_from(sorted(REPEATED)),
     st.text("<>/{}[]()*_`#:-!&;.,\"' \t\nab1é\u0301", min_size=1, max_size=5),
