@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from litestar import Litestar
-from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.middleware import DefineMiddleware
 from litestar.types import Message, Receive, Scope, Send
@@ -14,9 +13,8 @@ from resources.servers.shared import Shared
 from resources.settings import Settings
 from resources.sources import specs
 from serving.access.auth import Authentication
-from serving.access.cross_origin import cross_origin
-from serving.access.origins import guarded_by, serving_rules
-from serving.access.request_limits import RequestLimits
+from serving.access.origins import guarded
+from serving.access.request_limits import LimitRequests
 from serving.bodies import StrictRequest
 from serving.deps import Launcher, Services, lifespan, provide_services
 from serving.embedding import EmbedsQueries
@@ -110,6 +108,11 @@ async def _secure(message: Message, scope: Scope) -> None:
     message["headers"] = [*headers, *((name, value) for name, value in added if name not in present)]
 
 
+async def _cross_origin(message: Message, scope: Scope) -> None:
+    services: Services = scope["litestar_app"].state.services
+    await services.cross_origin(message, scope)
+
+
 class App(Litestar):
     """The application, which routes requests with an opaque id in their path by that id as it was sent."""
 
@@ -132,7 +135,13 @@ def create_app(
     With `turn`, the app loads and connects on startup, and serves once `turn` returns. `shared` is for several processes.
     """
     specs()  # read from the installed packages now, instead of during the first request
-    services = Services(settings, launcher=launcher, embedder=embedder, clock=clock, turn=turn, shared=shared)
+    app = route()
+    app.state.services = Services(settings, launcher=launcher, embedder=embedder, clock=clock, turn=turn, shared=shared)
+    return app
+
+
+def route() -> Litestar:
+    """Return an app with every route, which finds its services in `state.services` for each request."""
     handlers: list[Any] = [
         search,
         ask,
@@ -232,15 +241,14 @@ def create_app(
     return App(
         route_handlers=handlers,
         middleware=[
-            guarded_by(serving_rules(settings)),
+            guarded,
             DefineMiddleware(Authentication, exclude="^/docs(/|$)"),
-            RequestLimits(settings.search_rate_limit, services.origins, services.metrics, services.shared),
+            LimitRequests(),
         ],
         dependencies={"services": Provide(provide_services, sync_to_thread=False)},
         exception_handlers=HANDLERS,
-        before_send=[_secure, cross_origin(settings)],
+        before_send=[_secure, _cross_origin],
         lifespan=[lifespan],
-        state=State({"services": services}, deep_copy=False),
         openapi_config=None,
         request_class=StrictRequest,
         request_max_body_size=MAX_BODY_BYTES,

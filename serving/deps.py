@@ -11,7 +11,6 @@ import msgspec
 import psycopg
 from litestar import Litestar
 from litestar.datastructures import State
-from qdrant_client import AsyncQdrantClient
 from qdrant_client.http.models import VectorParams
 
 from resources import dagster_access
@@ -30,7 +29,10 @@ from resources.stores import disk
 from resources.stores.blobs import STORE, Blobs
 from resources.stores.qdrant import ALIAS, DENSE, async_client, qdrant_errors
 from resources.stores.qdrant_search import VectorSearch
+from serving.access.cross_origin import cross_origin
 from serving.access.limits import RateLimit
+from serving.access.origins import serving_rules
+from serving.access.request_limits import RequestLimits
 from serving.access.revoked import FOLDER, RevokedTokens
 from serving.access.rights import Rights
 from serving.access.sign_ins import SignIns
@@ -128,10 +130,13 @@ class Services:
         self.metrics = Metrics(self.shared)
         self.limit = RateLimit(settings.search_rate_limit, self.shared, "search")
         self.origins = Origins(settings.trusted_proxies)
+        self.rules = serving_rules(settings)
+        self.cross_origin = cross_origin(settings)
+        self.request_limits = RequestLimits(settings.search_rate_limit, self.origins, self.metrics, self.shared)
         self.widgets = Widgets(settings.widgets, self.shared)
         self.sign_ins = SignIns(settings.sign_in_failures, self.metrics, self.shared)
         self.database = Database(settings.postgres_dsn)
-        self.qdrant: AsyncQdrantClient = async_client(settings)
+        self.qdrant = async_client(settings)
         self.metrics_token = metrics_token(settings)
         self.dagster_secrets = dagster_access.secrets_of(settings)
         self.blobs = Blobs(settings.lake_address, Breaker(STORE))

@@ -3,7 +3,7 @@
 It keeps pages of other sites from writing with a user's cookie, and requests to foreign host names from reaching a route.
 """
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from litestar.types import ASGIApp, Receive, Scope, Send
@@ -13,6 +13,9 @@ from resources.settings import Settings
 from serving.agents.connections import MCP_PATH
 from serving.errors import ProblemError
 from serving.opaque_ids import is_routed
+
+if TYPE_CHECKING:
+    from serving.deps import Services
 
 FORM = "application/x-www-form-urlencoded"
 BODY_TYPES: dict[str, str | None] = {
@@ -51,16 +54,14 @@ def serving_rules(settings: Settings) -> Rules:
     )
 
 
-def guarded_by(rules: Rules) -> Callable[[ASGIApp], ASGIApp]:
-    """Return a middleware that responds to requests refused by `rules` with a problem."""
+def guarded(app: ASGIApp) -> ASGIApp:
+    """Return a middleware that responds to requests refused by the rules with a problem."""
 
-    def guarded(app: ASGIApp) -> ASGIApp:
-        async def call(scope: Scope, receive: Receive, send: Send) -> None:
-            refusal = rules.refusal(scope)
-            if refusal is not None:
-                raise ProblemError(refusal.kind, refusal.detail)
-            await app(scope, receive, send)
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        services: Services = scope["litestar_app"].state.services
+        refusal = services.rules.refusal(scope)
+        if refusal is not None:
+            raise ProblemError(refusal.kind, refusal.detail)
+        await app(scope, receive, send)
 
-        return call
-
-    return guarded
+    return call

@@ -5,7 +5,7 @@ caller; on open routes it counts for its address.
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from litestar.enums import ScopeType
 from litestar.middleware import ASGIMiddleware
@@ -18,6 +18,9 @@ from serving.access.limits import RateLimit
 from serving.access.sign_ins import UNKNOWN_FACTOR
 from serving.errors import ProblemError, rate_limited
 from serving.metrics import Metrics
+
+if TYPE_CHECKING:
+    from serving.deps import Services
 
 KB, MB = 1024, 1024 * 1024
 
@@ -180,10 +183,8 @@ UNLIMITED_FROM_UNKNOWN = {"health", "event"}
 """Classes without a rate for unknown addresses: the supervisor checks health locally, and signed events come through a proxy."""
 
 
-class RequestLimits(ASGIMiddleware):
-    """Enforces the limits by class and caller. Clients of unknown address share one rate and have no limit per caller."""
-
-    scopes = (ScopeType.HTTP,)
+class RequestLimits:
+    """The limits by class and caller. Clients of unknown address share one rate and have no limit per caller."""
 
     def __init__(self, search_rate: int, origins: Origins, metrics: Metrics, shared: Shared) -> None:
         self._origins = origins
@@ -201,7 +202,7 @@ class RequestLimits(ASGIMiddleware):
         self._per_minute = {name: int(search_rate * (kind.share or 0)) for name, kind in CLASSES.items()}
         self._active = SharedTally(shared, "requests", sum(kind.in_total for kind in CLASSES.values()) + len(CLASSES))
 
-    async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
+    async def enforce(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
         """Count the request while it runs. Raises the problems `rate-limited`, `overloaded` and `too-large`."""
         name = CLASS_OF.get(getattr(scope["route_handler"], "operation_id", None) or "", "open")
         kind, caller = CLASSES[name], self._caller(scope)
@@ -239,6 +240,16 @@ class RequestLimits(ASGIMiddleware):
     def _refusal(self, detail: str, seconds: float) -> ProblemError:
         self._metrics.rate_limited.inc()
         return rate_limited(detail, seconds)
+
+
+class LimitRequests(ASGIMiddleware):
+    """Enforces the limits of the app's services on every request."""
+
+    scopes = (ScopeType.HTTP,)
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
+        services: Services = scope["litestar_app"].state.services
+        await services.request_limits.enforce(scope, receive, send, next_app)
 
 
 def _bounded(scope: Scope, receive: Receive, most: int) -> Receive:

@@ -8,10 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
-import httpx2
 import pytest
-from scim2_client.engines.httpx2 import SyncSCIMClient
-from scim2_tester import Status, check_server
 
 from resources.core.domain import Role
 from resources.stores.postgres import session
@@ -373,6 +370,11 @@ def test_only_attributes_that_are_used_are_kept(provider: Provider, site: Site) 
 
 def test_the_public_conformance_checks_pass(provider: Provider, show: Callable[[str], None]) -> None:
     """Run all checks of scim2-tester, by the authors of scim2-models. Source: https://scim2-tester.readthedocs.io"""
+    # imported here, because reading all models takes seconds of every process that collects tests
+    import httpx2
+    from scim2_client.engines.httpx2 import SyncSCIMClient
+    from scim2_tester import Status, check_server
+
     headers = {"Authorization": f"Bearer {provider.key}"}
     with httpx2.Client(base_url=f"{provider.running.url}/scim/v2", headers=headers, timeout=60) as http:
         results = check_server(SyncSCIMClient(http))
