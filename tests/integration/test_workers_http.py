@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import socket
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psutil
 import pytest
 
 from serving.access.request_limits import CLASSES
-from tests.fixtures.serving import Site
+from tests.fixtures.postgres import PostgresProcess, fresh_database, make_home
+from tests.fixtures.serving import Site, fresh_site
 from tests.fixtures.workers import Processes, serving_processes, until
+
+pytestmark = pytest.mark.xdist_group("workers")  # one started set, not one in each worker
 
 ANN, BOB = "ann@acme.com", "bob@acme.com"
 SEARCH, ASK = "/api/rag/search", "/api/ask"
@@ -23,33 +29,69 @@ QUESTION = b'{"query": "When is the kettle descaled?"}'
 ONE, TWO = {"X-Forwarded-For": "192.0.2.1"}, {"X-Forwarded-For": "192.0.2.2"}
 
 
+@pytest.fixture(scope="module")
+def company(postgres_server: PostgresProcess, vector_url: str, bundled_model: Any, models_home: Path) -> Iterator[Site]:
+    """An installation with a document for Ann and Bob, and the converted model. No fresh one for each test: a start takes 6 s."""
+    home = make_home()
+    with (
+        fresh_database(postgres_server) as database,
+        fresh_site(database, vector_url, bundled_model, home / "home") as site,
+    ):
+        (site.settings.home / "models").symlink_to(models_home)
+        site.add("Tea", ["The kettle is descaled on Fridays."], [ANN, BOB])
+        yield site
+    shutil.rmtree(home)
+
+
+class Started:
+    """The service in two processes, started again if a test has ended it."""
+
+    def __init__(self, company: Site, stack: ExitStack) -> None:
+        self._company, self._stack = company, stack
+        self._processes: Processes | None = None
+
+    def get(self) -> Processes:
+        if self._processes is None or not self._processes.leader.is_running():
+            self._processes = self._stack.enter_context(serving_processes(self._company))
+        return self._processes
+
+
+@pytest.fixture(scope="module")
+def started(company: Site) -> Iterator[Started]:
+    with ExitStack() as stack:
+        yield Started(company, stack)
+
+
 @pytest.fixture
-def company(site: Site, models_home: Path) -> Site:
-    """An installation with a document for Ann and Bob, and the converted model."""
-    (site.settings.home / "models").symlink_to(models_home)
-    site.add("Tea", ["The kettle is descaled on Fridays."], [ANN, BOB])
-    return site
+def running(company: Site, started: Started) -> Processes:
+    """The service in two processes, with the document as it was added."""
+    company.sql("UPDATE documents SET permissions = %s, state = 'live'", [ANN, BOB])
+    return started.get()
 
 
 def search(running: Processes, client: httpx.Client, who: str) -> httpx.Response:
     return client.post(SEARCH, json={"query": "When is the kettle descaled?"}, headers=running.headers(who))
 
 
-def test_limits_and_metrics_are_those_of_all_processes(company: Site) -> None:
-    with (
-        serving_processes(company, search_rate_limit=7, sign_in_failures=5) as running,
-        running.clients() as clients,
-    ):
-        found = [search(running, clients[number % 2], ANN).status_code for number in range(12)]
+@pytest.fixture(scope="module")
+def limited(company: Site) -> Iterator[Processes]:
+    """Two processes with low limits."""
+    with serving_processes(company, search_rate_limit=7, sign_in_failures=5, http_connections=6) as running:
+        yield running
+
+
+def test_limits_and_metrics_are_those_of_all_processes(limited: Processes) -> None:
+    with limited.clients() as clients:
+        found = [search(limited, clients[number % 2], ANN).status_code for number in range(12)]
         assert found[:7] == [200] * 7
         assert 429 in found[7:9]
-        assert search(running, clients[0], BOB).status_code == 200
+        assert search(limited, clients[0], BOB).status_code == 200
         searches = 'rag_searches_total{cached="false",mode="hybrid"} '
         total = found.count(200) + 1
         for client in clients:  # the other's figures are at most a second old
-            until(lambda: _figure(running, client, searches) + _cached(running, client) == total, "the sum")  # noqa: B023
+            until(lambda: _figure(limited, client, searches) + _cached(limited, client) == total, "the sum")  # noqa: B023
 
-        bob = {**ONE, **running.headers(BOB)}
+        bob = {**ONE, **limited.headers(BOB)}
         assert clients[0].get("/api/sources", headers=bob).status_code == 200
         wrong = {**ONE, "Authorization": "Bearer nonsense"}
         guesses = [clients[number % 2].get("/api/sources", headers=wrong).status_code for number in range(8)]
@@ -69,19 +111,18 @@ def _cached(running: Processes, client: httpx.Client) -> float:
     return _figure(running, client, 'rag_searches_total{cached="true",mode="hybrid"} ')
 
 
-def test_connections_are_limited_over_all_processes(company: Site) -> None:
-    with serving_processes(company, http_connections=6) as running:
-        opened = [socket.create_connection(("127.0.0.1", running.port)) for _ in range(20)]
-        for connection in opened:
-            connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
-        processes = [running.leader.pid, *(one.pid for one in running.followers)]
-        until(lambda: 1 <= sum(len(running.peers(pid)) for pid in processes) <= 6, "the limit")
-        for connection in opened:
-            connection.close()
+def test_connections_are_limited_over_all_processes(limited: Processes) -> None:
+    opened = [socket.create_connection(("127.0.0.1", limited.port)) for _ in range(20)]
+    for connection in opened:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
+    processes = [limited.leader.pid, *(one.pid for one in limited.followers)]
+    until(lambda: 1 <= sum(len(limited.peers(pid)) for pid in processes) <= 6, "the limit")
+    for connection in opened:
+        connection.close()
 
 
-def test_a_permission_change_is_seen_by_all_processes_at_once(company: Site) -> None:
-    with serving_processes(company) as running, running.clients() as clients:
+def test_a_permission_change_is_seen_by_all_processes_at_once(company: Site, running: Processes) -> None:
+    with running.clients() as clients:
         for client in clients:
             answers = [search(running, client, ANN).json() for _ in range(2)]
             assert [len(answer["results"]) for answer in answers] == [1, 1]
@@ -97,8 +138,8 @@ def test_a_permission_change_is_seen_by_all_processes_at_once(company: Site) -> 
         assert [search(running, client, ANN).json()["results"] for client in clients] == [[], []]
 
 
-def test_an_answer_of_one_process_is_known_to_the_other(company: Site) -> None:
-    with serving_processes(company) as running, running.clients() as clients:
+def test_an_answer_of_one_process_is_known_to_the_other(running: Processes) -> None:
+    with running.clients() as clients:
         for asked, other in (clients, reversed(clients)):
             answer = asked.post(ASK, content=QUESTION, headers=_json(running.headers(ANN))).json()
             kept = other.get(f"/api/answers/{answer['answer_id']}", headers=running.headers(ANN))
@@ -109,23 +150,23 @@ def _json(headers: dict[str, str]) -> dict[str, str]:
     return {**headers, "Content-Type": "application/json"}
 
 
-def test_a_killed_process_is_replaced_and_its_requests_are_not_counted(company: Site) -> None:
+def test_a_killed_process_is_replaced_and_its_requests_are_not_counted(running: Processes) -> None:
     limit = CLASSES["answer"].per_caller
-    with serving_processes(company) as running:
-        busy = [running.begin(ANN, ASK, QUESTION) for _ in range(limit)]
-        until(lambda: _ask(running) == 429, "the limit")
-        [killed] = running.followers
-        held = running.peers(killed.pid)
-        assert 0 < len(held) < limit, "each process has some of the connections"
-        killed.kill()
-        until(lambda: _ask(running) == 200, "requests of the killed process no longer counted")
-        running.wait()
-        assert killed.pid not in [one.pid for one in running.followers]
-        for connection in busy:
-            connection.close()
-        log = running.log.read_text()
-        assert '"action": "worker_ended"' in log
-        assert '"worker": 1' in log
+    logged = len(running.log.read_text())
+    busy = [running.begin(ANN, ASK, QUESTION) for _ in range(limit)]
+    until(lambda: _ask(running) == 429, "the limit")
+    [killed] = running.followers
+    held = running.peers(killed.pid)
+    assert 0 < len(held) < limit, "each process has some of the connections"
+    killed.kill()
+    until(lambda: _ask(running) == 200, "requests of the killed process no longer counted")
+    running.wait()
+    assert killed.pid not in [one.pid for one in running.followers]
+    for connection in busy:
+        connection.close()
+    log = running.log.read_text()[logged:]
+    assert '"action": "worker_ended"' in log
+    assert '"worker": 1' in log
 
 
 def _ask(running: Processes) -> int:
@@ -134,19 +175,18 @@ def _ask(running: Processes) -> int:
     ).status_code
 
 
-def test_sigterm_finishes_requests_in_all_processes(company: Site) -> None:
-    with serving_processes(company) as running:
-        begun = [running.begin(ANN, ASK, QUESTION) for _ in range(4)]
-        processes = [running.leader, *running.followers]
-        until(lambda: sum(len(running.peers(one.pid)) for one in processes) == len(begun), "all requests")
-        assert all(running.peers(one.pid) for one in processes), "each process has some of them"
-        running.leader.terminate()
-        until(lambda: not _accepts(running.port), "no new connections")
-        for connection in begun:
-            with closing(connection):
-                connection.sendall(QUESTION[-1:])
-                assert connection.recv(12) == b"HTTP/1.1 200"
-        assert psutil.wait_procs(processes, timeout=60)[1] == []
+def test_sigterm_finishes_requests_in_all_processes(running: Processes) -> None:
+    begun = [running.begin(ANN, ASK, QUESTION) for _ in range(4)]
+    processes = [running.leader, *running.followers]
+    until(lambda: sum(len(running.peers(one.pid)) for one in processes) == len(begun), "all requests")
+    assert all(running.peers(one.pid) for one in processes), "each process has some of them"
+    running.leader.terminate()
+    until(lambda: not _accepts(running.port), "no new connections")
+    for connection in begun:
+        with closing(connection):
+            connection.sendall(QUESTION[-1:])
+            assert connection.recv(12) == b"HTTP/1.1 200"
+    assert psutil.wait_procs(processes, timeout=60)[1] == []
 
 
 def _accepts(port: int) -> bool:
