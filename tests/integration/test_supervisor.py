@@ -39,7 +39,7 @@ def end(*_):
     note("stop")
     sys.exit(0)
 signal.signal(signal.SIGTERM, end)
-helper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+helper = subprocess.Popen(["sleep", "600"])
 (folder / f"{name}.helper").write_text(str(helper.pid))
 note("start")
 http.server.HTTPServer(("127.0.0.1", port), http.server.SimpleHTTPRequestHandler).serve_forever()
@@ -411,7 +411,13 @@ def pair(settings: Settings, number: int) -> Service:
 
 
 @pytest.fixture
-def in_turns(settings: Settings) -> Iterator[int]:
+def quick_standby(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start a missing standby process at once, instead of at most one in ten seconds."""
+    monkeypatch.setattr("orchestration.supervision.child.STANDBY_SECONDS", 0.1)
+
+
+@pytest.fixture
+def in_turns(settings: Settings, quick_standby: None) -> Iterator[int]:
     """The port of a service with a standby process."""
     number = free_port()
     settings.home.mkdir()
@@ -448,7 +454,9 @@ import sys, threading
 sys.path[:0] = [sys.argv[1], sys.argv[2]]
 from pathlib import Path
 from test_supervisor import pair
+from orchestration.supervision import child
 from orchestration.supervision.supervisor import Supervisor
+child.STANDBY_SECONDS = 0.1
 from resources.settings import Settings
 settings = Settings(_env_file=None, home=Path(sys.argv[3]))
 Supervisor(settings, [[pair(settings, int(sys.argv[4]))]]).start()
@@ -476,6 +484,7 @@ def standby(settings: Settings) -> ProcessIdentity | None:
     return run_state.read(settings).services["pair"].standby
 
 
+@pytest.mark.usefixtures("quick_standby")
 def test_a_standby_takes_over_without_a_supervisor(settings: Settings, unsupervised: int) -> None:
     first, second = service_identity(settings, "pair"), standby(settings)
     assert second is not None
