@@ -146,23 +146,19 @@ class PointWriter:
         self, rows: Sequence[_PointRow], facts: Mapping[str, Mapping[str, Any]], vectors: Vectors, stale: Sequence[str]
     ) -> None:
         """Upsert points, then delete points of earlier versions of the documents."""
-        from qdrant_client import models  # takes 0.5 s to import and is needed only for writing
-
         shared = {doc_id: document_payload(row) for doc_id, row in facts.items()}
         for part in batches(rows, WRITE_POINTS):
             texts = [keyword_text(row.words, row.chunk["text"]) for row in part]
             languages = [row.chunk["language"] for row in part]
             sparse = bm25.encode_documents(texts, self._collection.bm25_avg_len, languages)
-            dense = vectors.rows([row.chunk["text_hash"] for row in part])
-            points = models.Batch(
+            qdrant.upsert(
+                self._job.stores.qdrant,
+                self._collection.name,
                 ids=[row.point_id for row in part],
-                vectors={
-                    qdrant.DENSE: dense.tolist(),
-                    qdrant.KEYWORD: [models.SparseVector(indices=v.indices, values=v.values) for v in sparse],
-                },
+                dense=vectors.rows([row.chunk["text_hash"] for row in part]).tolist(),
+                sparse=sparse,
                 payloads=[{**shared[row.doc_id], **chunk_payload(row.chunk)} for row in part],
             )
-            qdrant.upsert(self._job.stores.qdrant, self._collection.name, points)
         if stale:
             kept = [row.point_id for row in rows]
             qdrant.delete_documents(self._job.stores.qdrant, self._collection.name, stale, keep=kept)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from qdrant_client import QdrantClient, models
+from qdrant_client import QdrantClient
 
 from assets.chunked import batches
 from assets.index.points import WRITE_POINTS
@@ -164,24 +164,11 @@ def index_collection(collection: JudgedCollection, target: EvaluationTarget, pro
         }
         texts = [_keyword_text(shared, row) for shared, row in part]
         sparse = bm25.encode_documents(texts, average, [row["language"] for _, row in part])
-        qdrant.upsert(target.qdrant, name, _points(written, dense.tolist(), sparse))
+        qdrant.upsert(target.qdrant, name, list(written), dense.tolist(), sparse, list(written.values()))
         payloads |= written
     qdrant.switch_alias(target.qdrant, name)
     ids = {document_id(SourceName.FILES, _source_id(collection, row)): row.id for row in collection.documents}
     return Indexed(payloads, ids)
-
-
-def _points(
-    payloads: Mapping[str, dict[str, Any]], dense: Sequence[list[float]], sparse: Sequence[bm25.SparseVector]
-) -> models.Batch:
-    return models.Batch(
-        ids=list(payloads),
-        vectors={
-            qdrant.DENSE: list(dense),
-            qdrant.KEYWORD: [models.SparseVector(indices=vector.indices, values=vector.values) for vector in sparse],
-        },
-        payloads=list(payloads.values()),
-    )
 
 
 def _keyword_text(shared: Mapping[str, Any], row: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 import httpx
+import msgspec
 from qdrant_client import QdrantClient, models
 from qdrant_client.async_qdrant_remote import AsyncQdrantRemote
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
@@ -175,10 +176,20 @@ def _of_documents(doc_ids: Sequence[str]) -> models.Filter:
     return models.Filter(must=[models.FieldCondition(key="doc_id", match=models.MatchAny(any=list(doc_ids)))])
 
 
-def upsert(qdrant: QdrantClient, name: str, points: models.Batch) -> None:
-    """Write points in columnar form and wait until they are durable."""
+def upsert(
+    qdrant: QdrantClient,
+    name: str,
+    ids: Sequence[str],
+    dense: Sequence[Sequence[float]],
+    sparse: Sequence[SparseVector],
+    payloads: Sequence[Mapping[str, Any]],
+) -> None:
+    """Write points, given in columns, and wait until they are durable."""
+    vectors = {DENSE: dense, KEYWORD: [one._asdict() for one in sparse]}
+    body: Any = msgspec.json.encode({"batch": {"ids": ids, "vectors": vectors, "payloads": payloads}})
     with qdrant_errors("write points"):
-        qdrant.upsert(name, points=points, wait=True)
+        # The client's own `upsert` copies and validates every number, which takes three times as long as encoding them.
+        qdrant.http.points_api.upsert_points(collection_name=name, wait=True, point_insert_operations=body)
 
 
 def delete_documents(qdrant: QdrantClient, name: str, doc_ids: Sequence[str], *, keep: Sequence[str] = ()) -> None:

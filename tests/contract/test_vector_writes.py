@@ -14,6 +14,9 @@ from qdrant_client import QdrantClient, models
 from qdrant_client.common.version_check import is_compatible
 from qdrant_client.http.exceptions import UnexpectedResponse
 
+from resources.core.bm25 import SparseVector
+from resources.stores import qdrant
+
 SIZE = 4
 JSON = {"content-type": "application/json"}
 UUID_ID = "550e8400-e29b-41d4-a716-446655440000"
@@ -69,6 +72,19 @@ def payloads(client: QdrantClient, name: str) -> dict[Any, Any]:
 
 def by_a(value: int) -> models.Filter:
     return models.Filter(must=[models.FieldCondition(key="a", match=models.MatchValue(value=value))])
+
+
+def test_points_of_the_index_stage_are_those_that_the_client_would_write(server: tuple[httpx.Client, str]) -> None:
+    wire, name = server
+    client = QdrantClient(url=str(wire.base_url))
+    dense, sparse = [0.1, -0.2, 0.3, 1e-9], SparseVector([3, 7], [0.5, 1.25])
+    payload = {"a": None, "n": {"x": [1, 2.5, True]}, "text": 'ß "quoted"\n'}
+    qdrant.upsert(client, name, [UUID_ID], [dense], [sparse], [payload])
+    ours = client.retrieve(name, [UUID_ID], with_vectors=True)
+    named = {"dense": dense, "bm25": models.SparseVector(indices=sparse.indices, values=sparse.values)}
+    client.upsert(name, [models.PointStruct(id=UUID_ID, vector=named, payload=payload)])
+    assert ours == client.retrieve(name, [UUID_ID], with_vectors=True)
+    client.close()
 
 
 def test_columnar_and_list_forms_store_the_same(client: QdrantClient, name: str) -> None:

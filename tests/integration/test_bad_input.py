@@ -24,6 +24,7 @@ from qdrant_client.http.exceptions import UnexpectedResponse
 
 from assets import pipeline
 from resources import keys
+from resources.core.bm25 import SparseVector
 from resources.core.domain import Batch, Item, SourceName
 from resources.core.errors import AbortSyncError, ConfigurationError
 from resources.embedding import embedder
@@ -313,9 +314,9 @@ def test_a_vector_of_the_wrong_dimension_refuses_its_whole_batch(desk: Desk, tol
             write()
         assert caught.value.status_code == 400
         assert caught.value.structured()["status"]["error"] == says
-    batch = models.Batch(ids=list(ids), vectors={qdrant.DENSE: [[0.1] * 384, [0.1] * 384, [0.1] * 3]})
+    dense = [[0.1] * length for length in (384, 384, 3)]
     with pytest.raises(AbortSyncError) as aborted:
-        qdrant.upsert(client, name, batch)
+        qdrant.upsert(client, name, list(ids), dense, [SparseVector([1], [1.0])] * 3, [{"doc_id": "x"}] * 3)
     assert str(aborted.value) == f"Qdrant rejected the request to write points: {says}"
     told |= {"vector of 3 numbers to the vector server": says, "the same while indexing": str(aborted.value)}
     assert client.retrieve(name, ids) == []

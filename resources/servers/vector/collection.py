@@ -92,6 +92,9 @@ class VectorCollection:
                 if position:
                     await asyncio.sleep(0)
                 self._apply(update)
+            # Before the response, so that a large request is on disk once it is acknowledged.
+            if self._unflushed >= PIECE:
+                self.flush()
         self._operations += 1
         return {"operation_id": self._operations, "status": "completed"}
 
@@ -225,8 +228,6 @@ class VectorCollection:
         finally:
             if self.journal is not None:
                 self.journal.append((update.operation, taken))
-        if self._unflushed >= PIECE:
-            self.flush()
 
 
 def _plain(point_id: Any) -> PointId:

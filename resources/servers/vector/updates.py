@@ -25,7 +25,7 @@ from resources.servers.vector.vectors import (
     to_named,
 )
 
-# Points passed to the engine at once: between two chunks other requests are served, and a flush follows each.
+# Points passed to the engine at once: between two pieces other requests are served. A request of as many is flushed.
 PIECE = 500
 _made = edge.UpdateOperation
 
