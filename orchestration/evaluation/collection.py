@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from qdrant_client import QdrantClient
+from qdrant_client.qdrant_remote import QdrantRemote
 
 from assets.chunked import batches
 from assets.index.points import WRITE_POINTS
@@ -65,7 +65,7 @@ class JudgedCollection(NamedTuple):
 
 
 class EvaluationTarget(NamedTuple):
-    qdrant: QdrantClient
+    qdrant: QdrantRemote
     lake: Lake
     embedder: Embedder
     tokenizer: Tokenizer

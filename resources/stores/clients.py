@@ -13,7 +13,7 @@ from resources.stores.postgres import Connection
 from sql.sync import Collections, Documents, IndexEntries, Jobs, Partitions
 
 if TYPE_CHECKING:
-    from qdrant_client import QdrantClient
+    from qdrant_client.qdrant_remote import QdrantRemote
 
     from resources.embedding import Embedder
     from resources.stores.blobs import Blobs
@@ -61,7 +61,7 @@ class Stores:
         return Blobs(self.settings.lake_address)
 
     @cached_property
-    def qdrant(self) -> QdrantClient:
+    def qdrant(self) -> QdrantRemote:
         from resources.stores.qdrant import client  # 0.5 s of import that only indexing needs
 
         return client(self.settings)

@@ -16,9 +16,10 @@ from urllib.parse import urlsplit
 
 import httpx
 import msgspec
-from qdrant_client import QdrantClient, models
+from qdrant_client import models
 from qdrant_client.async_qdrant_remote import AsyncQdrantRemote
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
+from qdrant_client.qdrant_remote import QdrantRemote
 
 from resources import keys
 from resources.core.errors import AbortSyncError, ServiceUnavailableError
@@ -72,16 +73,16 @@ def tls() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-def client(settings: Settings) -> QdrantClient:
-    """Return a blocking client; nothing is sent yet."""
-    return QdrantClient(**_options(settings))
+def client(settings: Settings) -> QdrantRemote:
+    """Return a blocking client; nothing is sent yet.
+
+    It lacks only what `QdrantClient` adds for embedding on the client: copying its schemas takes 30 ms, and every point is inspected.
+    """
+    return QdrantRemote(**_options(settings))
 
 
 def async_client(settings: Settings) -> AsyncQdrantRemote:
-    """Return an asynchronous client; nothing is sent yet.
-
-    It lacks only what `AsyncQdrantClient` adds for embedding on the client, whose schemas take 30 ms to copy.
-    """
+    """Return an asynchronous client; nothing is sent yet."""
     return AsyncQdrantRemote(**_options(settings))
 
 
@@ -129,7 +130,7 @@ RESCORED = models.SearchParams(
 the embedded server builds from 200,000 points on, 256 candidates are kept: fewer miss too much of what a filter lets through."""
 
 
-def create_collection(qdrant: QdrantClient, name: str, dimensions: int) -> None:
+def create_collection(qdrant: QdrantRemote, name: str, dimensions: int) -> None:
     """Create the collection, its payload indexes and quantization where missing. Idempotent."""
     with qdrant_errors(f"create the collection {name}"):
         if not qdrant.collection_exists(name):
@@ -152,7 +153,7 @@ def create_collection(qdrant: QdrantClient, name: str, dimensions: int) -> None:
                 qdrant.create_payload_index(name, field, models.PayloadSchemaType.DATETIME, wait=True)
 
 
-def current_collection(qdrant: QdrantClient) -> str | None:
+def current_collection(qdrant: QdrantRemote) -> str | None:
     """Return the collection behind the alias, or None if there is none yet."""
     with qdrant_errors("read the aliases"):
         for alias in qdrant.get_aliases().aliases:
@@ -161,7 +162,7 @@ def current_collection(qdrant: QdrantClient) -> str | None:
     return None
 
 
-def switch_alias(qdrant: QdrantClient, name: str) -> None:
+def switch_alias(qdrant: QdrantRemote, name: str) -> None:
     """Point the alias at a collection atomically: a search sees the old one or the new one, never neither."""
     operations: list[models.AliasOperations] = []
     if current_collection(qdrant) is not None:
@@ -177,7 +178,7 @@ def _of_documents(doc_ids: Sequence[str]) -> models.Filter:
 
 
 def upsert(
-    qdrant: QdrantClient,
+    qdrant: QdrantRemote,
     name: str,
     ids: Sequence[str],
     dense: Sequence[Sequence[float]],
@@ -192,7 +193,7 @@ def upsert(
         qdrant.http.points_api.upsert_points(collection_name=name, wait=True, point_insert_operations=body)
 
 
-def delete_documents(qdrant: QdrantClient, name: str, doc_ids: Sequence[str], *, keep: Sequence[str] = ()) -> None:
+def delete_documents(qdrant: QdrantRemote, name: str, doc_ids: Sequence[str], *, keep: Sequence[str] = ()) -> None:
     """Delete every point of the documents except those with the ids to keep."""
     if doc_ids:
         chosen = _of_documents(doc_ids)
@@ -202,7 +203,7 @@ def delete_documents(qdrant: QdrantClient, name: str, doc_ids: Sequence[str], *,
             qdrant.delete(name, models.FilterSelector(filter=chosen), wait=True)
 
 
-def set_keywords(qdrant: QdrantClient, name: str, vectors: Mapping[str, SparseVector]) -> None:
+def set_keywords(qdrant: QdrantRemote, name: str, vectors: Mapping[str, SparseVector]) -> None:
     """Replace the keyword vectors of the existing points among these; their dense vectors and payloads are kept."""
     there = existing(qdrant, name, list(vectors))
     points = [
@@ -215,7 +216,7 @@ def set_keywords(qdrant: QdrantClient, name: str, vectors: Mapping[str, SparseVe
             qdrant.update_vectors(name, points=points, wait=True)
 
 
-def dense_vectors(qdrant: QdrantClient, name: str, points: Sequence[str]) -> dict[str, list[float]]:
+def dense_vectors(qdrant: QdrantRemote, name: str, points: Sequence[str]) -> dict[str, list[float]]:
     with qdrant_errors("read vectors"):
         found = qdrant.retrieve(name, list(points), with_payload=False, with_vectors=[DENSE])
     vectors: dict[str, list[float]] = {}
@@ -225,7 +226,7 @@ def dense_vectors(qdrant: QdrantClient, name: str, points: Sequence[str]) -> dic
     return vectors
 
 
-def set_payload(qdrant: QdrantClient, name: str, payloads: dict[str, dict[str, Any]]) -> None:
+def set_payload(qdrant: QdrantRemote, name: str, payloads: dict[str, dict[str, Any]]) -> None:
     """Replace the given payload fields on every point of each document (doc_id → fields); vectors are kept."""
     operations: list[models.UpdateOperation] = [
         models.SetPayloadOperation(set_payload=models.SetPayload(payload=fields, filter=_of_documents([doc_id])))
@@ -236,13 +237,13 @@ def set_payload(qdrant: QdrantClient, name: str, payloads: dict[str, dict[str, A
             qdrant.batch_update_points(name, operations, wait=True)
 
 
-def set_payload_of(qdrant: QdrantClient, name: str, doc_ids: Sequence[str], fields: dict[str, Any]) -> None:
+def set_payload_of(qdrant: QdrantRemote, name: str, doc_ids: Sequence[str], fields: dict[str, Any]) -> None:
     """Replace payload fields on every point of these documents."""
     with qdrant_errors("update payloads"):
         qdrant.set_payload(name, payload=fields, points=_of_documents(doc_ids), wait=True)
 
 
-def count_points(qdrant: QdrantClient, name: str, doc_ids: Sequence[str] | None = None) -> int:
+def count_points(qdrant: QdrantRemote, name: str, doc_ids: Sequence[str] | None = None) -> int:
     """Return the exact number of points, of some documents or of all."""
     with qdrant_errors("count points"):
         return qdrant.count(
@@ -250,7 +251,7 @@ def count_points(qdrant: QdrantClient, name: str, doc_ids: Sequence[str] | None 
         ).count
 
 
-def count_source(qdrant: QdrantClient, name: str, source: str) -> int:
+def count_source(qdrant: QdrantRemote, name: str, source: str) -> int:
     """Return the exact number of points of a source; 0 when the collection does not exist."""
     of_source = models.Filter(must=[models.FieldCondition(key="source_type", match=models.MatchValue(value=source))])
     with qdrant_errors("count points"):
@@ -259,7 +260,7 @@ def count_source(qdrant: QdrantClient, name: str, source: str) -> int:
         return qdrant.count(name, count_filter=of_source, exact=True).count
 
 
-def collections(qdrant: QdrantClient) -> list[str]:
+def collections(qdrant: QdrantRemote) -> list[str]:
     """Return all of our collections, behind the alias or not, sorted."""
     with qdrant_errors("list the collections"):
         names = [collection.name for collection in qdrant.get_collections().collections]
@@ -276,7 +277,7 @@ def of_source(source: str, others: Sequence[str] = ()) -> models.Filter:
 
 
 def pages(
-    qdrant: QdrantClient, name: str, chosen: models.Filter, fields: Sequence[str]
+    qdrant: QdrantRemote, name: str, chosen: models.Filter, fields: Sequence[str]
 ) -> Iterator[list[models.Record]]:
     """Yield the selected points of a collection, one page at a time, with these payload fields and no vectors.
 
@@ -294,7 +295,7 @@ def pages(
             return
 
 
-def grants(qdrant: QdrantClient, name: str, doc_ids: Sequence[str]) -> dict[str, set[tuple[str, ...]]]:
+def grants(qdrant: QdrantRemote, name: str, doc_ids: Sequence[str]) -> dict[str, set[tuple[str, ...]]]:
     """Return the permissions on the points of these documents, sorted: one entry per document if all of its points agree."""
     found: dict[str, set[tuple[str, ...]]] = {}
     for records in pages(qdrant, name, _of_documents(doc_ids), ("doc_id", "permissions")):
@@ -305,13 +306,13 @@ def grants(qdrant: QdrantClient, name: str, doc_ids: Sequence[str]) -> dict[str,
     return found
 
 
-def existing(qdrant: QdrantClient, name: str, ids: Sequence[str]) -> set[str]:
+def existing(qdrant: QdrantRemote, name: str, ids: Sequence[str]) -> set[str]:
     if not ids:
         return set()
     with qdrant_errors("look for points"):
         return {str(record.id) for record in qdrant.retrieve(name, list(ids), with_payload=False)}
 
 
-def delete_points(qdrant: QdrantClient, name: str, ids: Sequence[Any]) -> None:
+def delete_points(qdrant: QdrantRemote, name: str, ids: Sequence[Any]) -> None:
     with qdrant_errors("delete points"):
         qdrant.delete(name, models.PointIdsList(points=list(ids)), wait=True)

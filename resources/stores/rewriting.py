@@ -18,7 +18,7 @@ from resources.stores.rebuilding import rebuild
 from sql import queries
 
 if TYPE_CHECKING:
-    from qdrant_client import QdrantClient
+    from qdrant_client.qdrant_remote import QdrantRemote
 
 TABLES = (
     "documents", "index_entries", "chunks", "uploads", "answers", "answer_cache", "audit_log", "conversations",
@@ -41,7 +41,7 @@ class Note(NamedTuple):
     detail: str
 
 
-def rewrite(settings: Settings, connection: Connection, client: QdrantClient) -> dict[str, Note]:
+def rewrite(settings: Settings, connection: Connection, client: QdrantRemote) -> dict[str, Note]:
     """Rewrite what can be rewritten; return a note per store. The connection must be in autocommit mode."""
     return {
         "postgres.files": _tables(connection),
@@ -92,7 +92,7 @@ def _log(connection: Connection) -> Note:
     return Note(done=True, detail="a checkpoint removed the older files of the write-ahead log")
 
 
-def _vectors(settings: Settings, client: QdrantClient) -> Note:
+def _vectors(settings: Settings, client: QdrantRemote) -> Note:
     if not _ours(settings):
         return Note(
             done=False,

@@ -14,6 +14,7 @@ import pytest
 
 from orchestration.cli import run
 from resources.core.domain import SourceName
+from resources.core.retrying import LONGEST_WAIT
 from resources.people.sync import PeopleReport, sync_people
 from resources.settings import Settings
 from resources.stores.postgres import session
@@ -309,8 +310,8 @@ def test_the_commands(company: Company, capsys: pytest.CaptureFixture[str]) -> N
     assert "--group count for nothing" in capsys.readouterr().err
     assert run(["status"]) in {0, 1, 3}
     assert "google_directory" in capsys.readouterr().out
-    company.google.faults.add("server_error", times=0)
+    company.google.faults.add("rate_limit", times=0, seconds=LONGEST_WAIT + 1)  # other faults are retried for 36 s
     assert run(["sync", "directory"]) == 1
-    assert "temporarily failing" in capsys.readouterr().err
+    assert "asks to slow down" in capsys.readouterr().err
     assert run(["sync", "directory", "--full"]) == 2
     assert run(["sync", "files", "--approve"]) == 2

@@ -398,7 +398,7 @@ def test_a_question_of_a_killed_process_is_answered_in_the_same_message(
         running.leader.wait(30)
     desk.site.sql("UPDATE slack_questions SET leased_until = now()")
     with_model.release()
-    with serving_processes(desk.site, 1):
+    with desk.answering():
         assert words(desk.reply(desk.ada, ts))
         assert desk.closed(ts) == "answered"
     assert len(desk.replies(desk.ada)) == 1
