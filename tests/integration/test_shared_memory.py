@@ -21,11 +21,11 @@ OTHER = f"""
 import sys, threading
 sys.path.insert(0, {str(ROOT)!r})
 from resources.servers.shared import Shared
-from resources.servers.tally import Tally
+from resources.servers.tally import SharedTally
 from serving.access.limits import RateLimit
 shared = Shared.attach(1, 2, {SECRET!r}, int(sys.argv[1]))
 limit = RateLimit({CAPACITY}, shared, "search", clock=lambda: 0.0)
-tally = Tally(shared, "requests", 100)
+tally = SharedTally(shared, "requests", 100)
 print("ready", flush=True)
 input()
 if sys.argv[2] == "hold":
