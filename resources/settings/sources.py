@@ -106,7 +106,11 @@ class DriveSettings(BaseModel):
             return value
         if value.lstrip().startswith(("{", "[")):
             return json_value(value)
-        return dict(_rule(word) for word in words(value))
+        rules = [_rule(word) for word in words(value)]
+        labels = [label for label, _ in rules]
+        if twice := [label for label in labels if labels.count(label) > 1]:
+            raise ValueError(f"must name each label once, not {twice[0]!r} twice")
+        return dict(rules)
 
     @field_validator("drive_labels")
     @classmethod

@@ -55,7 +55,10 @@ def fields(variables: Mapping[str, str | None]) -> dict[str, str | None]:
         for part, field in parts.items():
             if field in given:
                 warn(field, f"is now a part of CONCORDANCE_{group.upper()}: write {part}=VALUE there")
-        for part, value in _entries(group, found.pop(PREFIX + group, None) or ""):
+        written = list(_entries(group, found.pop(PREFIX + group, None) or ""))
+        for part, value in written:
+            if [name for name, _ in written].count(part) > 1:
+                raise ValueError(f"CONCORDANCE_{group.upper()}: names {part} twice; write it once")
             found[PREFIX + _field(group, part)] = value
     for name in FIXED & given:
         warn(name, "is now fixed and ignored")

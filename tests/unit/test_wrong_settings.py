@@ -60,6 +60,11 @@ CASES: list[Case] = [
         "CONCORDANCE_DRIVE: '-ada@acme.com' must have the form PART=VALUE; spaces separate the entries of a list",
     ),
     ({"DRIVE": '{"users": '}, "CONCORDANCE_DRIVE: is not valid JSON: "),
+    (
+        {"DRIVE": "labels=abc:exclude abc:no_model"},
+        "labels in CONCORDANCE_DRIVE: must name each label once, not 'abc' twice",
+    ),
+    ({"DRIVE": "users=*,users=-ada@acme.com"}, "CONCORDANCE_DRIVE: names users twice; write it once"),
     ({"DRIVE": '{"people": ["*"]}'}, "CONCORDANCE_DRIVE: 'people' is not one of follow_shortcuts, labels, "),
     (
         {"WIDGETS": '[{"name": "a", "origins": ["https://docs.acme.com/"], "collection": "a"}]'},
