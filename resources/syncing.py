@@ -115,6 +115,8 @@ class SyncJob:
     """Held while rows of several documents are written: two threads that lock the same rows in different orders deadlock."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _reported_at: float = 0.0
+    _reported: set[str] = field(default_factory=set[str])
+    """Stages that have been written to the job row."""
 
     @property
     def touched(self) -> set[str]:
@@ -143,7 +145,9 @@ class SyncJob:
             self.results.setdefault(stage, StageResult()).add(result)
 
     def progress(self, stage: str, *, force: bool = False) -> None:
-        """Write stage and counts to the job row, at most once a second; does nothing without a job.
+        """Write stage and counts to the job row: when a stage first has something to report, and at most once a second.
+
+        Does nothing without a job.
 
         Raises `AbortSyncError` once another thread of the sync has ended it.
         """
@@ -152,8 +156,9 @@ class SyncJob:
         if not self.job_id:
             return
         now = time.monotonic()
-        if force or now - self._reported_at >= HEARTBEAT_SECONDS:
+        if force or stage not in self._reported or now - self._reported_at >= HEARTBEAT_SECONDS:
             self._reported_at = now
+            self._reported.add(stage)
             self.stores.jobs.progress(job_id=self.job_id, stage=stage, **asdict(self.counts))
 
     def fault(self, source_id: str, stage: str, reason: str, *, skipped: bool) -> None:

@@ -19,7 +19,7 @@ from qdrant_client import QdrantClient
 from assets import indexed
 from orchestration.supervision.environment import child_environment
 from resources.core import filetypes
-from resources.core.domain import Access, SourceName, State, document_id
+from resources.core.domain import STAGES, Access, SourceName, State, document_id
 from resources.core.errors import BusyError
 from resources.jobs import create_job
 from resources.stores import qdrant
@@ -508,3 +508,12 @@ def test_upkeep_changes_nothing_that_is_found(installation: Installation) -> Non
     assert installation.sync().counts.synced == 0
     assert installation.points() == before
     assert installation.agrees()
+
+
+def test_each_stage_is_shown_once_it_has_something_to_report(installation: Installation) -> None:
+    shown: list[str] = []
+    with open_sync(installation.settings, SourceName.FILES, requested_by="test") as job:
+        for stage in STAGES:
+            job.progress(stage)
+            shown += [row["stage"] for row in installation.rows("SELECT stage FROM sync_jobs WHERE status = 'running'")]
+    assert shown == list(STAGES)
