@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import dagster as dg
+from msgspec.structs import asdict
 
 from assets import catalog
 from resources.bindings import Syncs
 from resources.core.domain import SourceName
-from sql import queries
+from sql.upkeep import Checks
+from sql.upkeep_rows import Completeness
 
 SHOWN_PARTITIONS = 100
 COLUMNS = ("partition", "title", "source_count", "live", "skipped", "failed", "held")
@@ -57,22 +59,22 @@ def source_checks(source: SourceName) -> Sequence[dg.AssetChecksDefinition]:
         blocking=False,
     )
     def source_is_complete(syncs: Syncs) -> dg.AssetCheckResult:
-        rows = list(queries("upkeep").completeness(syncs.current(source).stores.connection, source=source.value))
-        return dg.AssetCheckResult(passed=all(row["complete"] for row in rows), metadata=completeness_metadata(rows))
+        rows = Checks(syncs.current(source).stores.connection, source.value).completeness()
+        return dg.AssetCheckResult(passed=all(row.complete for row in rows), metadata=completeness_metadata(rows))
 
     return [ledger_balances, stores_agree, source_is_complete]
 
 
-def completeness_metadata(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def completeness_metadata(rows: Sequence[Completeness]) -> dict[str, Any]:
     """Return totals and a table of partitions for the UI, incomplete ones first."""
     records = [
-        dg.TableRecord({name: "" if row[name] is None else row[name] for name in COLUMNS})
+        dg.TableRecord({name: "" if value is None else value for name, value in asdict(row).items() if name in COLUMNS})
         for row in rows[:SHOWN_PARTITIONS]
     ]
     kinds = {name: "string" if name in ("partition", "title") else "int" for name in COLUMNS}
     schema = dg.TableSchema([dg.TableColumn(name, type=kind) for name, kind in kinds.items()])
     return {
         "partitions": len(rows),
-        "incomplete": sum(not row["complete"] for row in rows),
+        "incomplete": sum(not row.complete for row in rows),
         "ledger": dg.TableMetadataValue(records=records, schema=schema),
     }

@@ -15,7 +15,7 @@ from resources.core.durations import kept_for
 from resources.settings import Settings
 from resources.sources import names
 from resources.stores.postgres import session
-from sql import queries
+from sql.upkeep import Retention
 
 PAGE = 100
 ENDED = (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
@@ -45,7 +45,7 @@ def prune_runs(settings: Settings, instance: dg.DagsterInstance) -> int:
     for run_id in doomed:
         instance.delete_run(run_id)
     with session(settings.postgres_dsn) as connection, suppress(psycopg.errors.UndefinedTable):  # of another storage
-        queries("upkeep").forget_checks(connection, run_ids=doomed)
+        Retention(connection).forget_checks(run_ids=doomed)
     return len(doomed)
 
 

@@ -16,14 +16,8 @@ ROOT = Path(__file__).parent
 MIGRATIONS = ROOT / "migrations"
 
 
-@cache
-def queries(family: str) -> Any:
-    """Return the named statements of one family for a synchronous psycopg 3 connection."""
-    return load(ROOT / family)
-
-
 def load(path: Path) -> Any:
-    """Return the named statements of a file or folder."""
+    """Return the named statements of a file."""
     library: Any = aiosql  # its types are incomplete
     return library.from_path(path, "psycopg", mandatory_parameters=False)
 

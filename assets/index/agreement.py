@@ -10,7 +10,7 @@ from assets.index.targets import active_target
 from assets.raw import raw_table
 from resources.stores import qdrant
 from resources.stores.clients import Stores
-from sql import queries
+from sql.upkeep import Checks
 
 
 def ledger(stores: Stores) -> dict[str, Any]:
@@ -40,8 +40,8 @@ def totals(stores: Stores) -> dict[str, int]:
 def differing_partitions(stores: Stores) -> list[str]:
     """Return the partitions whose content hashes differ between the lake and Postgres."""
     wanted = {
-        row["partition"]: (row["documents"], row["fingerprint"])
-        for row in queries("upkeep").fingerprints(stores.connection, source=stores.source.value)
+        row.partition: (row.documents, row.fingerprint)
+        for row in Checks(stores.connection, stores.source.value).fingerprints()
     }
     ledger = stores.lake.ledger(stores.source.value).filter(pl.col("documents") > 0)
     held = {

@@ -19,15 +19,14 @@ from resources.core.domain import SourceName, State
 from resources.jobs import stored_sources
 from resources.stores import qdrant
 from resources.stores.clients import Stores
-from sql import queries
+from sql.upkeep import Reconciliation
+from sql.upkeep_rows import ExpectedContent
 
 PAGE_DOCUMENTS = 500
 """Documents whose points are looked up at a time."""
 HEADS = 16
 """Concurrent requests to the blob store; a local folder needs none."""
 FIRST_ID = str(UUID(int=0))
-
-upkeep = queries("upkeep")
 
 
 class LakeFaults(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,9 +59,9 @@ def lake_faults(stores: Stores, *, deep: bool = False) -> LakeFaults:
         .select("doc_id", "source_id", "partition", "content_hash")
         .collect()
     )
-    rows = list(upkeep.contents(stores.connection, source=stores.source.value))
-    schema = pl.Schema({name: pl.String() for name in ("doc_id", "source_id", "content_hash", "state")})
-    wanted = pl.DataFrame(rows, schema=schema)
+    rows = Reconciliation(stores.connection, stores.source.value).contents()
+    schema = pl.Schema({name: pl.String() for name in ExpectedContent.__struct_fields__})
+    wanted = pl.DataFrame([msgspec.structs.astuple(row) for row in rows], schema=schema, orient="row")
     orphans = held.join(wanted.select("doc_id"), on="doc_id", how="anti")
     # documents that we can no longer read cannot be fetched again; they are checked when they return
     readable = wanted.filter(pl.col("state") != State.LOST_ACCESS.value)
@@ -129,32 +128,30 @@ def _is_id(text: str) -> bool:
 
 
 def _live(stores: Stores, collection: str, chunk_ids: list[str]) -> set[str]:
-    rows = upkeep.live_points(stores.connection, source=stores.source.value, collection=collection, chunk_ids=chunk_ids)
-    return {row["chunk_id"] for row in rows}
+    statements = Reconciliation(stores.connection, stores.source.value)
+    return set(statements.live_points(collection=collection, chunk_ids=chunk_ids))
 
 
 def incomplete_documents(stores: Stores) -> Iterator[list[IncompleteDocument]]:
     """Yield live documents with missing points or chunks in the active collection, page by page."""
     there = set(qdrant.collections(stores.qdrant))
+    statements = Reconciliation(stores.connection, stores.source.value)
     after = FIRST_ID
-    while True:
-        page = list(upkeep.live_page(stores.connection, source=stores.source.value, after=after, most=PAGE_DOCUMENTS))
-        if not page:
-            return
-        after = page[-1]["doc_id"]
+    while page := statements.live_page(after=after, most=PAGE_DOCUMENTS):
+        after = page[-1].doc_id
         wanted: dict[str, list[str]] = {}
         for row in page:
-            wanted.setdefault(row["collection"], []).extend(row["chunk_ids"])
+            wanted.setdefault(row.collection, []).extend(row.chunk_ids)
         found: set[str] = set()
         for name, ids in wanted.items():
             if name in there:
                 found |= qdrant.existing(stores.qdrant, name, ids)
         faults = [
             IncompleteDocument(
-                doc_id=row["doc_id"],
-                source_id=row["source_id"],
-                points=sum(chunk_id not in found for chunk_id in row["chunk_ids"]),
-                rows=max(0, row["chunk_count"] - len(row["chunk_ids"])) if row["content"] else 0,
+                doc_id=row.doc_id,
+                source_id=row.source_id,
+                points=sum(chunk_id not in found for chunk_id in row.chunk_ids),
+                rows=max(0, row.chunk_count - len(row.chunk_ids)) if row.content else 0,
             )
             for row in page
         ]

@@ -23,13 +23,11 @@ from resources.settings import Settings
 from resources.sources import capabilities, label, open_source
 from resources.stores import qdrant
 from resources.stores.clients import Stores
-from sql import queries
+from sql.upkeep import PermissionAudit
+from sql.upkeep_rows import StoredGrants
 
 PAGE_DOCUMENTS = 500
 EXAMPLES = 20
-
-upkeep = queries("upkeep")
-_json = msgspec.json.Encoder()
 
 
 class Grants(msgspec.Struct):
@@ -104,39 +102,32 @@ def audit(settings: Settings, source: SourceName, *, port: Source | None = None)
 
 def _rights(stores: Stores, batch: Batch) -> Iterator[list[_Rights]]:
     """Yield stored and granted permissions for the documents of a batch, or for its whole partition."""
-    source = stores.source.value
+    statements = PermissionAudit(stores.connection, stores.source.value)
     if batch.permissions is None:
         given = {item.source_id: frozenset(effective_permissions(item)) for item in batch.seen}
         ids = list(given)
         for start in range(0, len(ids), PAGE_DOCUMENTS):
-            part = ids[start : start + PAGE_DOCUMENTS]
-            rows = upkeep.granted(stores.connection, source=source, source_ids=part)
-            yield [_of(row, given[row["source_id"]]) for row in rows]
+            rows = statements.granted(source_ids=ids[start : start + PAGE_DOCUMENTS])
+            yield [_of(row, given[row.source_id]) for row in rows]
         return
     after = ""
-    while True:
-        page = list(
-            upkeep.granted_in(
-                stores.connection, source=source, partition=batch.partition, after=after, most=PAGE_DOCUMENTS
-            )
-        )
-        if not page:
-            return
-        after = page[-1]["source_id"]
-        yield [_of(row, frozenset(granted(batch.permissions, row["owner"], row["tags"]))) for row in page]
+    while page := statements.granted_in(partition=batch.partition, after=after, most=PAGE_DOCUMENTS):
+        after = page[-1].source_id
+        yield [_of(row, frozenset(granted(batch.permissions, row.owner, row.tags))) for row in page]
 
 
-def _of(row: dict[str, Any], given: frozenset[str]) -> _Rights:
-    return _Rights(row["doc_id"], row["source_id"], row["partition"], frozenset(row["permissions"]), given)
+def _of(row: StoredGrants, given: frozenset[str]) -> _Rights:
+    return _Rights(row.doc_id, row.source_id, row.partition, frozenset(row.permissions), given)
 
 
 def _settle(stores: Stores, names: list[str], page: list[_Rights], report: AuditReport) -> None:
     """Count and correct a page of documents, excess grants first."""
     report.checked += len(page)
+    statements = PermissionAudit(stores.connection, stores.source.value)
     too_much = [rights for rights in page if rights.excess]
     if too_much:
         with stores.connection.transaction():
-            upkeep.narrow(stores.connection, rows=_rows(too_much))
+            statements.narrow(rows=[rights.row() for rights in too_much])
             stores.collections.raise_version()
     too_little = [rights for rights in page if rights.missing]
     if too_little:
@@ -161,13 +152,14 @@ def _settle(stores: Stores, names: list[str], page: list[_Rights], report: Audit
 
 def _give(stores: Stores, too_little: list[_Rights]) -> None:
     """Add missing grants. Where users supply the documents and may change them meanwhile, the next sync does this from a new listing."""
+    statements = PermissionAudit(stores.connection, stores.source.value)
     if capabilities(stores.source).user_supplied:
-        upkeep.mark_changed(stores.connection, doc_ids=[rights.doc_id for rights in too_little])
+        statements.mark_changed(doc_ids=[rights.doc_id for rights in too_little])
         days = sorted({rights.partition for rights in too_little})
-        upkeep.mark_for_relisting(stores.connection, source=stores.source.value, partitions=days)
+        statements.mark_for_relisting(partitions=days)
         return
     with stores.connection.transaction():
-        upkeep.grant(stores.connection, rows=_rows(too_little))
+        statements.grant(rows=[rights.row() for rights in too_little])
         stores.collections.raise_version()
 
 
@@ -178,7 +170,3 @@ def _update_payloads(stores: Stores, names: Iterable[str], doc_ids: list[str]) -
     rows = stores.index.rows(doc_ids=doc_ids)
     for name in names:
         write_payloads(stores, name, rows)
-
-
-def _rows(rights: list[_Rights]) -> str:
-    return _json.encode([one.row() for one in rights]).decode()

@@ -28,14 +28,12 @@ from resources.stores.clients import Stores
 from resources.stores.lake_erasure import drop_rows, left, scrub
 from resources.stores.postgres import exclusive
 from resources.stores.uploads import LOCK as UPLOADS_LOCK
-from sql import queries
+from sql.upkeep import Erasure
 
 BATCH_CONTENTS = 500
 """Blobs deleted at a time; uploads wait meanwhile."""
 
-erase_sql = queries("upkeep")
 log = structlog.get_logger("erase")
-_json = msgspec.json.Encoder()
 
 
 class StoreCheck(msgspec.Struct):
@@ -89,15 +87,15 @@ def alone(settings: Settings) -> Generator[Stores]:
 
 
 def _check_deleted(stores: Stores, document: str) -> None:
-    found = list(erase_sql.named(stores.connection, document=document))
+    found = Erasure(stores.connection).named(document=document)
     if not found:
         raise InvalidRequestError(
             f"There is no document {document}, or it is erased already. See: concordance receipts"
         )
-    alive = [row for row in found if row["state"] != "deleted"]
+    alive = [row for row in found if row.state != "deleted"]
     if alive:
         raise InvalidRequestError(
-            f"{alive[0]['source_id']} is not deleted (it is {alive[0]['state']}). Delete it at its source and sync first."
+            f"{alive[0].source_id} is not deleted (it is {alive[0].state}). Delete it at its source and sync first."
         )
 
 
@@ -112,7 +110,7 @@ def _erase_rows(
     kept_blobs = [content for content in found.contents if stores.blobs.exists(content)]
     texts = {name: ("text_hash", found.texts) for name in stores.lake.names() if name.startswith("embedded_")}
     keyed = {PARSED: ("content_key", found.keys), CHUNKED: ("content_key", found.keys), **texts}
-    ids = [row["doc_id"] for row in found.documents]
+    ids = [row.doc_id for row in found.documents]
     for name, (column, values) in keyed.items():
         report.lake_rows += drop_rows(stores.lake, name, column, values)
     for name, numbers in found.changes.items():
@@ -133,7 +131,7 @@ def _erase_rows(
     }
     with stores.connection.transaction():
         forget(stores.connection, found.documents, cutoff, document)
-        erase_sql.note_erased(stores.connection, doc_ids=ids, stores=_json.encode(report.stores).decode())
+        Erasure(stores.connection).note_erased(doc_ids=ids, stores=report.stores)
 
 
 _DROPPED = frozenset({"questions", "answer_cache"})
@@ -141,11 +139,12 @@ _DROPPED = frozenset({"questions", "answer_cache"})
 
 def _drop_blobs(stores: Stores, found: ErasurePlan) -> None:
     """Delete blobs. A concurrent upload of the same bytes waits, or finds them gone and is refused with a reason."""
+    statements = Erasure(stores.connection)
     for start in range(0, len(found.contents), BATCH_CONTENTS):
         part = found.contents[start : start + BATCH_CONTENTS]
         with stores.connection.transaction():
-            erase_sql.lock_uploads(stores.connection, key=UPLOADS_LOCK)
-            taken = {row["content_hash"] for row in erase_sql.uploads_using(stores.connection, content_hashes=part)}
+            statements.lock_uploads(key=UPLOADS_LOCK)
+            taken = set(statements.uploads_using(content_hashes=part))
             for content in part:
                 if content not in taken:
                     stores.blobs.delete(content)
@@ -153,7 +152,8 @@ def _drop_blobs(stores: Stores, found: ErasurePlan) -> None:
 
 def _rewrite_files(stores: Stores, report: ErasureReport, *, changed: bool, thorough: bool) -> None:
     """Rewrite the files of Postgres and the vector index, which contain deleted rows and points until then."""
-    due = erase_sql.files_due(stores.connection, stores=list(rewriting.STORES))["due"]
+    statements = Erasure(stores.connection)
+    due = statements.files_due(stores=list(rewriting.STORES))
     if not (changed or due or thorough):
         return
     notes = rewriting.rewrite(stores.settings, stores.connection, stores.qdrant)
@@ -161,7 +161,7 @@ def _rewrite_files(stores: Stores, report: ErasureReport, *, changed: bool, thor
     checks = {store: StoreCheck(now if note.done else None, note.detail) for store, note in notes.items()}
     report.stores |= checks
     with stores.connection.transaction():
-        erase_sql.note_files(stores.connection, stores=_json.encode(checks).decode())
+        statements.note_files(stores=checks)
 
 
 def cutoff_of(after: timedelta) -> datetime:

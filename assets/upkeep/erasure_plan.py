@@ -5,7 +5,6 @@ The lake's change rows tell since when a content is unused: since a newer row of
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -18,17 +17,16 @@ from assets.parsed import TABLE as PARSED
 from assets.upkeep.redaction import words_of
 from resources.jobs import stored_sources
 from resources.stores.clients import Stores
-from sql import queries
+from sql.upkeep import Erasure
+from sql.upkeep_rows import DueDocument
 
-erase = queries("upkeep")
 _meta = msgspec.json.Decoder(dict[str, Any])
 
 
 class ErasurePlan(msgspec.Struct):
     """Everything to erase, without contents, keys and texts that are still referenced elsewhere."""
 
-    documents: list[dict[str, Any]]
-    """Rows of the statement `due`."""
+    documents: list[DueDocument]
     changes: dict[str, list[int]] = {}
     """Sequence numbers of change rows by table."""
     contents: list[str] = []
@@ -50,28 +48,29 @@ class ErasurePlan(msgspec.Struct):
 
 def plan_erasure(stores: Stores, *, cutoff: datetime, document: str | None) -> ErasurePlan:
     """Return what is due for erasure. With `document`, only what belongs to that document, whenever it was deleted."""
-    found = ErasurePlan(documents=list(erase.due(stores.connection, cutoff=cutoff, document=document)))
-    ids = [row["doc_id"] for row in found.documents]
+    statements = Erasure(stores.connection)
+    found = ErasurePlan(documents=statements.due(cutoff=cutoff, document=document))
+    ids = [row.doc_id for row in found.documents]
     history = _history(stores)
     going = _changes_to_erase(history, set(ids), cutoff, document)
     found.changes = {
         str(name): frame["seq"].to_list() for (name,), frame in going.partition_by("table", as_dict=True).items()
     }
     kept = history.join(going.select("table", "seq", "at"), on=["table", "seq", "at"], how="anti")
-    in_use = list(erase.contents_in_use(stores.connection, doc_ids=ids, cutoff=cutoff))
-    kept_hashes = {row["content_hash"] for row in in_use} | _present(kept["content_hash"])
-    kept_keys = {row["content_key"] for row in in_use} | _present(kept["content_key"])
-    mine = _present(going["content_hash"]) | _values(found.documents, "content_hash")
+    in_use = statements.contents_in_use(doc_ids=ids, cutoff=cutoff)
+    kept_hashes = {row.content_hash for row in in_use} | _present(kept["content_hash"])
+    kept_keys = {row.content_key for row in in_use} | _present(kept["content_key"])
+    mine = _present(going["content_hash"]) | {row.content_hash for row in found.documents if row.content_hash}
     found.shared = len(mine & kept_hashes)
-    keys = _present(going["content_key"]) | _values(found.documents, "content_key")
+    keys = _present(going["content_key"]) | {row.content_key for row in found.documents if row.content_key}
     if document is None:
         mine |= {blob.content_hash for blob in stores.blobs.stored() if blob.written_at <= cutoff}
         keys |= {key for table in (PARSED, CHUNKED) for key in _column(stores, table, "content_key", cutoff)}
     found.contents, found.keys = sorted(mine - kept_hashes), sorted(keys - kept_keys)
     _add_texts(stores, found, cutoff, everything=document is None)
-    titles = [row[name] or "" for row in found.documents for name in ("title", "path", "description")]
+    titles = [text for row in found.documents for text in (row.title, row.path, row.description or "")]
     found.words |= words_of([*titles, *_present(going["title"])]) - words_of(_present(kept["title"]))
-    times = [*_present(going["at"]), *(row["first_seen_at"] for row in found.documents)]
+    times = [*_present(going["at"]), *(row.first_seen_at for row in found.documents)]
     found.since = min(times, default=None)
     return found
 
@@ -124,7 +123,3 @@ def _column(stores: Stores, table: str, column: str, cutoff: datetime) -> set[st
 
 def _present(values: pl.Series) -> set[Any]:
     return set(values.drop_nulls())
-
-
-def _values(rows: Iterable[dict[str, Any]], name: str) -> set[str]:
-    return {row[name] for row in rows if row[name]}

@@ -11,9 +11,7 @@ from resources.core.domain import SourceName
 from resources.core.tables import embedded_table
 from resources.stores.blobs import Blobs
 from resources.stores.postgres import Connection
-from sql import queries
-
-upkeep = queries("upkeep")
+from sql.upkeep import LakeContents
 
 
 class Content(NamedTuple):
@@ -25,21 +23,21 @@ class Content(NamedTuple):
 
 def expected_tables(connection: Connection) -> set[str]:
     """Return the lake tables that must exist for the documents in the registry."""
-    found = upkeep.lake_contents(connection)
-    names = {raw_table(SourceName(source)) for source in found["sources"]}
-    if found["indexed"]:
+    found = LakeContents(connection).lake_contents()
+    names = {raw_table(SourceName(source)) for source in found.sources}
+    if found.indexed:
         names |= {PARSED, CHUNKED}
-        names |= {embedded_table(one["model"], one["dimensions"]) for one in found["models"]}
+        names |= {embedded_table(one["model"], one["dimensions"]) for one in found.models}
     return names
 
 
 def lost_contents(connection: Connection, blobs: Blobs) -> list[Content]:
     """Return live documents that could not be rebuilt from the lake, by source id."""
     found: list[Content] = []
-    for row in upkeep.live_contents(connection):
-        stored = blobs.size(row["content_hash"])
+    for row in LakeContents(connection).live_contents():
+        stored = blobs.size(row.content_hash)
         if stored is None:
-            found.append(Content(row["source_id"], "its bytes are missing"))
-        elif row["size"] is not None and stored < row["size"]:
-            found.append(Content(row["source_id"], f"{stored} of {row['size']} bytes are stored"))
+            found.append(Content(row.source_id, "its bytes are missing"))
+        elif row.size is not None and stored < row.size:
+            found.append(Content(row.source_id, f"{stored} of {row.size} bytes are stored"))
     return found

@@ -25,13 +25,11 @@ from resources.sources import open_source
 from resources.stores import qdrant
 from resources.stores.clients import Stores
 from resources.syncing import SyncJob, open_sync
-from sql import queries
+from sql.upkeep import Reconciliation
 
 EXAMPLES = 20
 HELD_STATES = (State.LIVE, State.SKIPPED, State.FAILED)
 """States of documents that the source should show."""
-
-upkeep = queries("upkeep")
 
 
 class Sides(msgspec.Struct):
@@ -78,9 +76,9 @@ class _Differences:
     """The differences of one source, before or after the repair."""
 
     def __init__(self, stores: Stores, *, repair: bool = False, deep: bool = False) -> None:
-        rows = upkeep.known(stores.connection, source=stores.source.value)
-        self.known: dict[str, tuple[str, str]] = {row["source_id"]: (row["partition"], row["state"]) for row in rows}
-        self.waiting = {row["source_id"] for row in upkeep.waiting(stores.connection, source=stores.source.value)}
+        statements = Reconciliation(stores.connection, stores.source.value)
+        self.known = {row.source_id: row for row in statements.known()}
+        self.waiting = set(statements.waiting())
         self.lake: LakeFaults = lake_faults(stores, deep=deep)
         self.incomplete: list[IncompleteDocument] = [
             document for page in incomplete_documents(stores) for document in page
@@ -92,12 +90,12 @@ class _Differences:
             self.examples += [f"{orphans.collection}/{point}" for point in orphans.ids[: EXAMPLES - len(self.examples)]]
             if repair:
                 # first, so that a document that returns is indexed completely
-                upkeep.mark_points_incomplete(stores.connection, doc_ids=orphans.doc_ids)
+                statements.mark_points_incomplete(doc_ids=orphans.doc_ids)
                 qdrant.delete_points(stores.qdrant, orphans.collection, orphans.ids)
 
     def held(self) -> set[str]:
         """Return the documents that exist at the source according to the registry."""
-        return {source_id for source_id, (_, state) in self.known.items() if state in HELD_STATES}
+        return {source_id for source_id, row in self.known.items() if row.state in HELD_STATES}
 
     def unshown(self, listed: ListingRecord) -> set[str]:
         """Return documents that the source no longer has, except those whose deletion awaits approval."""
@@ -106,8 +104,8 @@ class _Differences:
             source_id
             for source_id in gone
             if source_id in listed.deleted
-            or listed.is_authoritative_for(self.known[source_id][0])
-            or self.known[source_id][0] in listed.lost_partitions
+            or listed.is_authoritative_for(self.known[source_id].partition)
+            or self.known[source_id].partition in listed.lost_partitions
         }
 
     def unknown(self, listed: ListingRecord) -> set[str]:
@@ -136,13 +134,14 @@ def reconcile(
 def _repair(job: SyncJob, listed: ListingRecord, *, deep: bool) -> ReconcileReport:
     """Repair from the registry first, then by a sync with a full listing, then count again."""
     stores = job.stores
+    statements = Reconciliation(stores.connection, stores.source.value)
     before = _Differences(stores, repair=True, deep=deep)
     if before.incomplete:
-        upkeep.mark_for_rewrite(stores.connection, doc_ids=[document.doc_id for document in before.incomplete])
+        statements.mark_for_rewrite(doc_ids=[document.doc_id for document in before.incomplete])
     for content in before.lake.gone:
         stores.blobs.delete(content)  # damaged bytes must not count as present
     if before.lake.missing:
-        upkeep.mark_for_refetch(stores.connection, source=stores.source.value, source_ids=sorted(before.lake.missing))
+        statements.mark_for_refetch(source_ids=sorted(before.lake.missing))
     error = _sync(job, listed)
     _remove_lake_orphans(stores, listed)
     report = _report(stores, listed, before)

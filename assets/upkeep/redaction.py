@@ -9,15 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
 
 from resources.stores.postgres import Connection
-from sql import queries
+from sql.upkeep import Erasure
+from sql.upkeep_rows import DueDocument
 
 MOST_WORDS = 100_000
 _WORD = re.compile(r"\w{4,}")
-
-erase = queries("upkeep")
 
 
 def words_of(texts: Iterable[str]) -> set[str]:
@@ -29,36 +27,35 @@ def distinctive(connection: Connection, words: set[str]) -> list[str]:
     """Return the words that no indexed passage contains, longest first, at most `MOST_WORDS`."""
     if not words:
         return []
-    found = [row["word"] for row in erase.distinctive(connection, words=sorted(words))]
+    found = Erasure(connection).distinctive(words=sorted(words))
     return sorted(found, key=len, reverse=True)[:MOST_WORDS]
 
 
 def redact(
-    connection: Connection, documents: Sequence[dict[str, Any]], words: list[str], since: datetime
+    connection: Connection, documents: Sequence[DueDocument], words: list[str], since: datetime
 ) -> dict[str, int]:
     """Redact texts since `since` that quote these documents; return the number of changed rows by table."""
-    ids = [row["doc_id"] for row in documents]
-    names = [name for row in documents for name in (row["doc_id"], row["source_id"], row["url"]) if name]
+    ids = [row.doc_id for row in documents]
+    names = [name for row in documents for name in (row.doc_id, row.source_id, row.url) if name]
+    statements = Erasure(connection)
     with connection.transaction():
-        changed = {
-            "answers": erase.redact_answers(connection, doc_ids=ids, words=words, since=since),
-            "audit_log": erase.redact_audit(connection, doc_ids=ids, words=words, since=since),
-            "conversations": erase.redact_conversations(connection, names=names, words=words, since=since),
-            "feedback": erase.redact_feedback(connection, words=words, since=since),
-            "questions": erase.drop_questions(connection, doc_ids=ids, words=words),
-            "answer_cache": erase.drop_answer_cache(connection),
+        return {
+            "answers": statements.redact_answers(doc_ids=ids, words=words, since=since),
+            "audit_log": statements.redact_audit(doc_ids=ids, words=words, since=since),
+            "conversations": statements.redact_conversations(names=names, words=words, since=since),
+            "feedback": statements.redact_feedback(words=words, since=since),
+            "questions": statements.drop_questions(doc_ids=ids, words=words),
+            "answer_cache": statements.drop_answer_cache(),
         }
-    return {table: int(rows or 0) for table, rows in changed.items()}
 
 
-def forget(connection: Connection, documents: Sequence[dict[str, Any]], cutoff: datetime, document: str | None) -> None:
+def forget(connection: Connection, documents: Sequence[DueDocument], cutoff: datetime, document: str | None) -> None:
     """Delete the registry rows of these documents, in the caller's transaction."""
-    ids = [row["doc_id"] for row in documents]
-    erase.drop_sync_errors(
-        connection,
-        sources=[row["source"] for row in documents],
-        source_ids=[row["source_id"] for row in documents],
+    ids = [row.doc_id for row in documents]
+    statements = Erasure(connection)
+    statements.drop_sync_errors(
+        sources=[row.source for row in documents], source_ids=[row.source_id for row in documents]
     )
-    erase.drop_uploads(connection, doc_ids=ids, cutoff=cutoff, document=document)
-    erase.drop_ingest_jobs(connection, doc_ids=ids)
-    erase.drop_documents(connection, doc_ids=ids)
+    statements.drop_uploads(doc_ids=ids, cutoff=cutoff, document=document)
+    statements.drop_ingest_jobs(doc_ids=ids)
+    statements.drop_documents(doc_ids=ids)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from resources.core.durations import kept_for
 from resources.settings import Settings
 from resources.stores.postgres import session
-from sql import queries
+from sql.upkeep import Retention
 
 BATCH_ROWS = 5000
 """Rows deleted per statement. Each statement is its own transaction, so that locks are short."""
@@ -26,17 +27,17 @@ TABLES: dict[str, tuple[str, ...]] = {
 
 def prune(settings: Settings, *, batch: int = BATCH_ROWS) -> dict[str, int]:
     """Delete rows that are too old and return their number by table. Idempotent. Raises `ServiceUnavailableError`."""
-    statements = queries("upkeep")
     deleted: dict[str, int] = {}
     now = datetime.now(UTC)
     with session(settings.postgres_dsn, autocommit=True) as connection:
+        statements = Retention(connection)
         for kind, tables in TABLES.items():
             kept = kept_for(getattr(settings, f"retention_{kind}"))
             if kept is None:
                 continue
             for table in tables:
-                delete = getattr(statements, f"prune_{table}")
+                delete: Callable[..., int] = getattr(statements, f"prune_{table}")
                 deleted[table] = 0
-                while rows := int(delete(connection, before=now - kept, most=batch) or 0):
+                while rows := delete(before=now - kept, most=batch):
                     deleted[table] += rows
     return deleted

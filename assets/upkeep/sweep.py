@@ -18,12 +18,10 @@ from resources.jobs import hold
 from resources.settings import Settings
 from resources.stores import qdrant
 from resources.stores.clients import Stores
-from sql import queries
+from sql.upkeep import Sweep
+from sql.upkeep_rows import GoneDocument
 
 PAGE_DOCUMENTS = 1000
-
-upkeep = queries("upkeep")
-_json = msgspec.json.Encoder()
 
 
 class SweepReport(msgspec.Struct):
@@ -48,32 +46,27 @@ def sweep(settings: Settings, source: SourceName) -> SweepReport:
     report = SweepReport(source=source)
     with hold(settings, source) as stores:
         names = qdrant.collections(stores.qdrant)
+        statements = Sweep(stores.connection, source.value)
         after = FIRST_ID
-        while page := list(upkeep.gone(stores.connection, source=source.value, after=after, most=PAGE_DOCUMENTS)):
-            after = page[-1]["doc_id"]
+        while page := statements.gone(after=after, most=PAGE_DOCUMENTS):
+            after = page[-1].doc_id
             _clear(stores, names, page, report)
-        report.notes += int(upkeep.forget_listings(stores.connection, source=source.value) or 0)
-        report.notes += int(upkeep.forget_fetched(stores.connection, source=source.value) or 0)
+        report.notes += statements.forget_listings() + statements.forget_fetched()
     return report
 
 
-def _clear(stores: Stores, names: list[str], page: list[dict[str, Any]], report: SweepReport) -> None:
+def _clear(stores: Stores, names: list[str], page: list[GoneDocument], report: SweepReport) -> None:
     """Remove a page of documents from Qdrant, then from Postgres together with their receipts in one transaction."""
-    ids = [row["doc_id"] for row in page]
+    ids = [row.doc_id for row in page]
     points = sum(_remove(stores, name, ids) for name in names)
-    chunks = sum(row["chunks"] for row in page)
-    lingering = [row["doc_id"] for row in page if row["indexed"] or row["chunks"]]
+    chunks = sum(row.chunks for row in page)
+    lingering = [row.doc_id for row in page if row.indexed or row.chunks]
     with stores.connection.transaction():
         if points or lingering:
             stores.index.removed(doc_ids=lingering)
             stores.collections.raise_version()
-        proved = list(
-            upkeep.verify_receipts(
-                stores.connection,
-                source=stores.source.value,
-                rows=_json.encode([_receipt(row) for row in page if row["deleted_at"] is not None]).decode(),
-            )
-        )
+        statements = Sweep(stores.connection, stores.source.value)
+        proved = statements.verify_receipts(rows=[_receipt(row) for row in page if row.deleted_at is not None])
     report.documents += len(page)
     report.points += points
     report.chunks += chunks
@@ -91,16 +84,16 @@ def _remove(stores: Stores, name: str, doc_ids: list[str]) -> int:
     return found
 
 
-def _receipt(row: dict[str, Any]) -> dict[str, Any]:
+def _receipt(row: GoneDocument) -> dict[str, Any]:
     """Return a receipt for a deletion that no sync recorded; a document that was never indexed counts as removed at its deletion."""
-    gone_at = datetime.now(UTC) if row["indexed"] or row["chunks"] else row["deleted_at"]
+    gone_at = datetime.now(UTC) if row.indexed or row.chunks else row.deleted_at
     return {
-        "doc_id": row["doc_id"],
-        "source_id": row["source_id"],
-        "tombstone_at": row["deleted_at"],
-        "source_time": row["gone_at_source"],
-        "source_time_is_exact": row["gone_is_exact"],
-        "points_deleted": row["chunk_count"],
+        "doc_id": row.doc_id,
+        "source_id": row.source_id,
+        "tombstone_at": row.deleted_at,
+        "source_time": row.gone_at_source,
+        "source_time_is_exact": row.gone_is_exact,
+        "points_deleted": row.chunk_count,
         "points_gone_at": gone_at,
         "caches_gone_at": gone_at,
     }

@@ -1,7 +1,7 @@
 """The commands `erase` and `receipts`, which access the stores directly."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from cyclopts import Parameter
@@ -14,7 +14,8 @@ from resources.core.domain import document_id
 from resources.core.durations import duration
 from resources.jobs import stored_sources
 from resources.settings import load
-from sql import queries
+from sql.upkeep import Receipts
+from sql.upkeep_rows import DeletionReceipt
 
 
 def erase(
@@ -60,9 +61,7 @@ def erase(
 def receipts(*, document: Document = None, since: Since = WEEK, json: Json = False) -> None:
     with database(load()) as connection:
         ids = [] if document is None else [document_id(source, document) for source in stored_sources(connection)]
-        rows = list(
-            queries("upkeep").receipts(connection, since=datetime.now(UTC) - since, document=document, doc_ids=ids)
-        )
+        rows = Receipts(connection).receipts(since=datetime.now(UTC) - since, document=document, doc_ids=ids)
     if json:
         say_json(rows)
         return
@@ -72,17 +71,17 @@ def receipts(*, document: Document = None, since: Since = WEEK, json: Json = Fal
         note("Nothing was deleted in this period. For a longer one, use --since 30d")
 
 
-def _show(row: dict[str, Any]) -> None:
-    late, about = row["seconds_to_invisible"], "" if row["source_time_is_exact"] else "at most "
+def _show(row: DeletionReceipt) -> None:
+    late, about = row.seconds_to_invisible, "" if row.source_time_is_exact else "at most "
     say(
-        f"{row['tombstone_at']:%Y-%m-%d %H:%M:%S}  {row['source']}  {row['source_id'] or row['doc_id']}  "
+        f"{row.tombstone_at:%Y-%m-%d %H:%M:%S}  {row.source}  {row.source_id or row.doc_id}  "
         + (f"invisible {about}{late:.0f} s after the source" if late is not None else "time at the source unknown")
     )
-    say(f"  index: {row['points_deleted']} points gone {_at(row['points_gone_at'])}, checked {_at(row['verified_at'])}")
-    say(f"  search cache: gone {_at(row['caches_gone_at'])}, checked {_at(row['verified_at'])}")
-    if row["erased_at"] is None:
+    say(f"  index: {row.points_deleted} points gone {_at(row.points_gone_at)}, checked {_at(row.verified_at)}")
+    say(f"  search cache: gone {_at(row.caches_gone_at)}, checked {_at(row.verified_at)}")
+    if row.erased_at is None:
         say("  blobs, lake, answers, searches, files: not erased yet, not checked")
-    for store, check in sorted(row["stores"].items()):
+    for store, check in sorted(row.stores.items()):
         when = f"checked {check['checked_at'][:19].replace('T', ' ')}" if check["checked_at"] else "not checked"
         say(f"  {store}: {check['detail']}, {when}")
 

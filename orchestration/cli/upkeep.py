@@ -18,8 +18,8 @@ from resources.core.domain import SourceName
 from resources.core.errors import BusyError, InvalidRequestError, NotRunningError
 from resources.settings import Settings, load
 from resources.sources import configured, names, spec_of
-from sql import queries
 from sql.operators import Prune
+from sql.upkeep import AuditTrail
 
 if TYPE_CHECKING:
     from assets.upkeep.reconcile import ReconcileReport
@@ -186,16 +186,12 @@ def audit_grants(
 ) -> None:
     whom = None if principal is None else permissions.principal(principal)
     with database(load()) as connection:
-        rows = list(
-            queries("upkeep").trail(connection, since=datetime.now(UTC) - since, document=document, principal=whom)
-        )
+        rows = AuditTrail(connection).trail(since=datetime.now(UTC) - since, document=document, principal=whom)
     if json:
         say_json(rows)
         return
     for row in rows:
-        effect = f"in effect {row['effective_at']:%H:%M:%S}" if row["effective_at"] else "not in effect yet"
-        say(
-            f"{row['at']:%Y-%m-%d %H:%M:%S}  {row['change']}  {row['principal']}  {row['source']}  {row['title']}  {effect}"
-        )
+        effect = f"in effect {row.effective_at:%H:%M:%S}" if row.effective_at else "not in effect yet"
+        say(f"{row.at:%Y-%m-%d %H:%M:%S}  {row.change}  {row.principal}  {row.source}  {row.title}  {effect}")
     if not rows:
         note("No permission was granted or revoked in this period. For a longer one, use --since 30d")

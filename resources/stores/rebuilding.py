@@ -6,13 +6,14 @@ changes nothing.
 """
 
 import time
-from typing import Any, LiteralString, cast
+from typing import LiteralString, cast
 
 import psycopg
 from psycopg import sql
 
 from resources.stores.postgres import Connection
-from sql import queries
+from sql.upkeep import TableCatalogue
+from sql.upkeep_rows import ForeignKey, TableIndex
 
 EXCHANGE_WAIT = "200ms"
 """Searches queue behind the swap while it waits for its lock, so it waits briefly and retries often."""
@@ -20,8 +21,6 @@ EXCHANGE_ATTEMPTS = 300
 EXCHANGE_REST_SECONDS = 0.3
 _SUFFIX = "_rebuilt"
 _KINDS = {"p": sql.SQL("PRIMARY KEY"), "u": sql.SQL("UNIQUE")}
-
-catalogue = queries("upkeep")
 
 
 def rebuild(connection: Connection, name: str) -> None:
@@ -31,11 +30,12 @@ def rebuild(connection: Connection, name: str) -> None:
     Raises `psycopg.errors.LockNotAvailable` if writers or readers lock the table for too long, and `DependentObjectsStillExist` if
     other objects depend on one of its views.
     """
-    keys = list(catalogue.foreign_keys_of(connection, name=name))
+    catalogue = TableCatalogue(connection)
+    keys = catalogue.foreign_keys_of(name=name)
     with connection.transaction():
         connection.execute(_composed("LOCK TABLE {} IN SHARE MODE", name))
-        indexes = list(catalogue.indexes_of(connection, name=name))
-        _copy(connection, name, indexes)
+        indexes = catalogue.indexes_of(name=name)
+        _copy(connection, name, catalogue.columns_of(name=name), indexes)
         connection.execute("SELECT set_config('lock_timeout', %s, TRUE)", (EXCHANGE_WAIT,))
         for attempt in range(1, EXCHANGE_ATTEMPTS + 1):
             try:
@@ -47,13 +47,13 @@ def rebuild(connection: Connection, name: str) -> None:
                     raise
                 time.sleep(EXCHANGE_REST_SECONDS)
     for key in keys:  # new rows are checked already; this validates the old ones without blocking readers
-        connection.execute(_composed("ALTER TABLE {} VALIDATE CONSTRAINT {}", key["owner"], key["name"]))
+        connection.execute(_composed("ALTER TABLE {} VALIDATE CONSTRAINT {}", key.owner, key.name))
 
 
-def _copy(connection: Connection, name: str, indexes: list[dict[str, Any]]) -> None:
+def _copy(connection: Connection, name: str, quoted: list[str], indexes: list[TableIndex]) -> None:
     """Write the copy and its indexes, which are not visible to others yet."""
     copy = name + _SUFFIX
-    columns = sql.SQL(", ").join(_known(row["name"]) for row in catalogue.columns_of(connection, name=name))
+    columns = sql.SQL(", ").join(map(_known, quoted))
     connection.execute(_composed("CREATE TABLE {} (LIKE {} INCLUDING ALL EXCLUDING INDEXES)", copy, name))
     connection.execute(
         sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {}").format(
@@ -61,11 +61,11 @@ def _copy(connection: Connection, name: str, indexes: list[dict[str, Any]]) -> N
         )
     )
     for index in indexes:
-        _, _, rest = index["definition"].partition(" USING ")
+        _, _, rest = index.definition.partition(" USING ")
         connection.execute(
             sql.SQL("CREATE {} INDEX {} ON {} USING {}").format(
-                sql.SQL("UNIQUE" if index["is_unique"] else ""),
-                sql.Identifier(index["name"] + _SUFFIX),
+                sql.SQL("UNIQUE" if index.is_unique else ""),
+                sql.Identifier(index.name + _SUFFIX),
                 sql.Identifier(copy),
                 _known(rest),
             )
@@ -73,40 +73,37 @@ def _copy(connection: Connection, name: str, indexes: list[dict[str, Any]]) -> N
     connection.execute(_composed("ANALYZE {}", copy))
 
 
-def _exchange(connection: Connection, name: str, indexes: list[dict[str, Any]], keys: list[dict[str, Any]]) -> None:
+def _exchange(connection: Connection, name: str, indexes: list[TableIndex], keys: list[ForeignKey]) -> None:
     """Drop the table and rename the copy and its indexes to the original names."""
     connection.execute(_composed("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", name))
-    views = list(catalogue.views_of(connection, name=name))
-    triggers = list(catalogue.triggers_of(connection, name=name))
-    granted = {
-        one: list(catalogue.grants_of(connection, name=one)) for one in (name, *(view["name"] for view in views))
-    }
+    catalogue = TableCatalogue(connection)
+    views = catalogue.views_of(name=name)
+    triggers = catalogue.triggers_of(name=name)
+    granted = {one: catalogue.grants_of(name=one) for one in (name, *(view.name for view in views))}
     for view in views:
-        connection.execute(_composed("DROP VIEW {}", view["name"]))
+        connection.execute(_composed("DROP VIEW {}", view.name))
     for key in keys:
-        connection.execute(_composed("ALTER TABLE {} DROP CONSTRAINT {}", key["owner"], key["name"]))
+        connection.execute(_composed("ALTER TABLE {} DROP CONSTRAINT {}", key.owner, key.name))
     connection.execute(_composed("DROP TABLE {}", name))
     connection.execute(_composed("ALTER TABLE {} RENAME TO {}", name + _SUFFIX, name))
     for index in indexes:
-        connection.execute(_composed("ALTER INDEX {} RENAME TO {}", index["name"] + _SUFFIX, index["name"]))
-        if kind := _KINDS.get(index["constraint_kind"]):
+        connection.execute(_composed("ALTER INDEX {} RENAME TO {}", index.name + _SUFFIX, index.name))
+        if kind := _KINDS.get(index.constraint_kind or ""):
             adopt = sql.SQL("ALTER TABLE {} ADD CONSTRAINT {} {} USING INDEX {}")
-            own = sql.Identifier(index["name"])
+            own = sql.Identifier(index.name)
             connection.execute(adopt.format(sql.Identifier(name), own, kind, own))
     for key in keys:
-        definition = key["definition"].removesuffix(" NOT VALID")
+        definition = key.definition.removesuffix(" NOT VALID")
         add = sql.SQL("ALTER TABLE {} ADD CONSTRAINT {} {} NOT VALID")
-        connection.execute(add.format(sql.Identifier(key["owner"]), sql.Identifier(key["name"]), _known(definition)))
+        connection.execute(add.format(sql.Identifier(key.owner), sql.Identifier(key.name), _known(definition)))
     for trigger in triggers:
-        connection.execute(_known(trigger["definition"]))
+        connection.execute(_known(trigger))
     for view in views:
-        connection.execute(
-            sql.SQL("CREATE VIEW {} AS {}").format(sql.Identifier(view["name"]), _known(view["definition"]))
-        )
+        connection.execute(sql.SQL("CREATE VIEW {} AS {}").format(sql.Identifier(view.name), _known(view.definition)))
     for one, grants in granted.items():
         for grant in grants:
             give = sql.SQL("GRANT {} ON {} TO {}")
-            connection.execute(give.format(_known(grant["privilege"]), sql.Identifier(one), _known(grant["grantee"])))
+            connection.execute(give.format(_known(grant.privilege), sql.Identifier(one), _known(grant.grantee)))
 
 
 def _composed(statement: LiteralString, *names: str) -> sql.Composed:

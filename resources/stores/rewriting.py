@@ -15,7 +15,7 @@ from resources.settings import Settings
 from resources.stores import qdrant
 from resources.stores.postgres import Connection
 from resources.stores.rebuilding import rebuild
-from sql import queries
+from sql.upkeep import Erasure
 
 if TYPE_CHECKING:
     from qdrant_client.qdrant_remote import QdrantRemote
@@ -53,7 +53,7 @@ def rewrite(settings: Settings, connection: Connection, client: QdrantRemote) ->
 def _tables(connection: Connection) -> Note:
     """Rewrite tables with their indexes, whatever their size. Postgres does so in bounded memory; a table at a time is there twice."""
     left: list[str] = []
-    present = {row["name"] for row in queries("upkeep").table_bytes(connection, names=list(TABLES)) if row["bytes"]}
+    present = {row.name for row in Erasure(connection).table_bytes(names=list(TABLES)) if row.bytes}
     connection.execute("SELECT set_config('lock_timeout', %s, FALSE)", (f"{LOCK_SECONDS}s",))
     for name in [name for name in TABLES if name in present]:
         try:

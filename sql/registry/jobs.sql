@@ -51,6 +51,7 @@ ORDER BY r.run_id
 LIMIT 1;
 
 -- name: job
+-- What a job was asked to do, and its counts.
 SELECT source, partitions, full_sync, synced, failed, retries, retries_failed, error_message
 FROM sync_jobs
 WHERE job_id = :job_id;
@@ -61,12 +62,14 @@ UPDATE sync_jobs SET claimed_at = now(), heartbeat_at = now(), run_id = :run_id
 WHERE job_id = :job_id AND status = 'running';
 
 -- name: progress!
+-- Save the stage and counts of a running job, and that its process is alive.
 UPDATE sync_jobs SET
     heartbeat_at = now(), stage = :stage, synced = :synced, skipped = :skipped, deleted = :deleted, failed = :failed,
     embedded = :embedded, tokens = :tokens, cost_usd = :cost_usd, documents = :documents, done = :done, passages = :passages
 WHERE job_id = :job_id;
 
 -- name: finish_job!
+-- Close a running job with its final status.
 UPDATE sync_jobs SET status = :status, completed_at = now(), error_message = :error_message
 WHERE job_id = :job_id AND status = 'running';
 

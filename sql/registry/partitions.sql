@@ -95,6 +95,7 @@ SELECT :source, :partition, e.key, e.value FROM entries AS e WHERE e.value <> 'n
 ON CONFLICT (source, partition, key) DO UPDATE SET value = excluded.value;
 
 -- name: forget!
+-- Delete the memory of a partition. Grain: key.
 DELETE FROM source_memory WHERE source = :source AND partition = :partition;
 
 -- name: list_documents!
@@ -112,6 +113,7 @@ SELECT count(*) AS documents FROM (
 ) AS shown;
 
 -- name: end_listing!
+-- Delete the recorded pages of a listing that is complete. Grain: document.
 DELETE FROM listed_documents WHERE source = :source AND partition = :partition;
 
 -- name: fetched

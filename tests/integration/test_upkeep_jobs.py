@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import dagster as dg
 import pytest
 from pydantic import SecretStr
@@ -18,7 +16,8 @@ from resources.jobs import hold
 from resources.launch import PARTITION_TAG, WHOLE
 from resources.sources import names
 from resources.stores.postgres import session
-from sql import queries
+from sql.upkeep import Checks
+from sql.upkeep_rows import Completeness
 from tests.fixtures.installation import Installation
 from tests.fixtures.shelf import Shelf
 from tests.fixtures.upkeep import as_environment, do
@@ -26,9 +25,9 @@ from tests.fixtures.upkeep import as_environment, do
 FILES, SLACK = SourceName.FILES, SourceName.SLACK
 
 
-def ledger(installation: Installation, source: SourceName) -> list[dict[str, Any]]:
+def ledger(installation: Installation, source: SourceName) -> list[Completeness]:
     with session(installation.settings.postgres_dsn) as connection:
-        return list(queries("upkeep").completeness(connection, source=source.value))
+        return Checks(connection, source.value).completeness()
 
 
 def test_the_ledger_of_completeness_counts_every_partition(installation: Installation) -> None:
@@ -38,7 +37,7 @@ def test_the_ledger_of_completeness_counts_every_partition(installation: Install
         shelf.put(f"b{number}", "pond")
     installation.sync(SLACK, port=shelf)
     rows = ledger(installation, SLACK)
-    assert [(row["partition"], row["source_count"], row["live"], row["complete"]) for row in rows] == [
+    assert [(row.partition, row.source_count, row.live, row.complete) for row in rows] == [
         ("lake", 10, 10, True),
         ("pond", 10, 10, True),
     ]
@@ -46,14 +45,14 @@ def test_the_ledger_of_completeness_counts_every_partition(installation: Install
         del shelf.items["pond"][f"b{number}"]
     installation.sync(SLACK, port=shelf, full=True)
     pond = ledger(installation, SLACK)[1]
-    assert (pond["source_count"], pond["live"], pond["held"], pond["complete"]) == (1, 10, 9, True)
+    assert (pond.source_count, pond.live, pond.held, pond.complete) == (1, 10, 9, True)
     do(installation, "DELETE FROM documents WHERE source_id = 'a3'")
     first = ledger(installation, SLACK)[0]
-    assert (first["partition"], first["source_count"], first["live"], first["complete"]) == ("lake", 10, 9, False)
+    assert (first.partition, first.source_count, first.live, first.complete) == ("lake", 10, 9, False)
     metadata = completeness_metadata(ledger(installation, SLACK))
     assert (metadata["partitions"], metadata["incomplete"]) == (2, 1)
     do(installation, "UPDATE partitions SET source_count = NULL")
-    assert all(row["complete"] for row in ledger(installation, SLACK)), "an unknown count is no fault"
+    assert all(row.complete for row in ledger(installation, SLACK)), "an unknown count is no fault"
 
 
 def test_contents_are_compared_by_their_hashes(installation: Installation) -> None:
