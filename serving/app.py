@@ -1,17 +1,19 @@
 """The Litestar application. Every route but health, metrics and docs requires an authenticated caller."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime
-from typing import Any
+from types import ModuleType
 
 from litestar import Litestar
 from litestar.di import Provide
+from litestar.handlers import BaseRouteHandler
 from litestar.middleware import DefineMiddleware
 from litestar.types import Message, Receive, Scope, Send
 
 from resources.servers.shared import Shared
 from resources.settings import Settings
 from resources.sources import specs
+from serving import pages as docs
 from serving.access.auth import Authentication
 from serving.access.origins import guarded
 from serving.access.request_limits import LimitRequests
@@ -20,64 +22,65 @@ from serving.deps import Launcher, Services, lifespan, provide_services
 from serving.embedding import EmbedsQueries
 from serving.errors import HANDLERS
 from serving.opaque_ids import routed
-from serving.pages import docs_document, docs_file, docs_page
-from serving.routes.administration import end_any_session, list_all_keys, list_all_sessions, revoke_any_key
-from serving.routes.agents import end_agent, end_any_agent, list_agents, list_all_agents
-from serving.routes.answers import ask, feedback, get_answer
-from serving.routes.audit import list_audit
-from serving.routes.book import ask_book, ask_selection, track
-from serving.routes.citations import format_citations
-from serving.routes.copilot import chat, search_files
-from serving.routes.documents import delete_document, get_document
-from serving.routes.events import slack_events
-from serving.routes.export import export_me
-from serving.routes.google import connect_google, google_callback
-from serving.routes.health import healthz, metrics, readyz
-from serving.routes.held_deletions import decide_held_deletions, list_held_deletions
-from serving.routes.history import list_answers, share_answer, unshare_answer
-from serving.routes.ingest import ingest_status, start_ingest
-from serving.routes.listing import list_collections, list_documents
-from serving.routes.mcp import mcp
-from serving.routes.me import me
-from serving.routes.not_useful import propose_question
-from serving.routes.notifications import drive_notifications
-from serving.routes.oauth import OAUTH_HANDLERS
-from serving.routes.originals import get_original
-from serving.routes.pages.admin import (
-    agents_page,
-    audit_log_page,
-    feedback_page,
-    keys_page,
-    policies_page,
-    questions_page,
-    sessions_page,
-    take_downs_page,
+from serving.routes import (
+    administration,
+    agents,
+    answers,
+    audit,
+    book,
+    citations,
+    copilot,
+    documents,
+    events,
+    export,
+    google,
+    health,
+    held_deletions,
+    history,
+    ingest,
+    listing,
+    mcp,
+    me,
+    not_useful,
+    notifications,
+    oauth,
+    originals,
+    principals,
+    push,
+    push_batch,
+    questions,
+    rag_search,
+    revisions,
+    scim,
+    search,
+    sessions,
+    sign_in,
+    source_check,
+    source_places,
+    sources,
+    sync,
+    uploads,
+    why,
+    widget,
 )
-from serving.routes.pages.answers import history, view_answer
-from serving.routes.pages.dagster import dagster_session, open_dagster
-from serving.routes.pages.document import view_document, view_original
-from serving.routes.pages.me import me_page
-from serving.routes.pages.search import home, results
-from serving.routes.pages.sources import set_up_page, source_card, sources_page
-from serving.routes.pages.upload import upload_page
-from serving.routes.principals import list_principals
-from serving.routes.push import delete_pushed, push_document
-from serving.routes.push_batch import push_documents
-from serving.routes.questions import decide_question, list_questions
-from serving.routes.rag_search import rag_search
-from serving.routes.revisions import change_document
-from serving.routes.scim import SCIM_HANDLERS
-from serving.routes.search import search
-from serving.routes.sessions import end_session, list_sessions
-from serving.routes.sign_in import finish_sign_in, sample_sign_in, sign_in, sign_out, start_sign_in
-from serving.routes.source_check import check_source
-from serving.routes.source_places import browse_source
-from serving.routes.sources import list_sources
-from serving.routes.sync import start_sync, sync_status
-from serving.routes.uploads import upload
-from serving.routes.why import why
-from serving.routes.widget import ask_widget, widget_script, widget_token
-from serving.web.static import static_file
+from serving.routes.pages import admin as admin_pages
+from serving.routes.pages import answers as answer_pages
+from serving.routes.pages import dagster as dagster_pages
+from serving.routes.pages import document as document_pages
+from serving.routes.pages import me as me_pages
+from serving.routes.pages import search as search_pages
+from serving.routes.pages import sources as source_pages
+from serving.routes.pages import upload as upload_pages
+from serving.web import static
+
+MODULES = (
+    search, answers, history, not_useful, rag_search, copilot, book, uploads, ingest, push, push_batch, why, me,
+    export, principals, listing, documents, originals, revisions, sync, events, notifications, sources, source_check,
+    source_places, held_deletions, audit, administration, scim, google, citations, health, docs, search_pages,
+    answer_pages, upload_pages, me_pages, source_pages, admin_pages, questions, document_pages, static, sign_in,
+    sessions, dagster_pages, mcp, oauth, agents, widget,
+)  # fmt: skip
+"""The modules with routes, in the order of the OpenAPI document."""
 
 MAX_BODY_BYTES = 1024 * 1024
 """Largest body of any route but the upload."""
@@ -140,106 +143,15 @@ def create_app(
     return app
 
 
+def handlers_of(module: ModuleType) -> Iterator[BaseRouteHandler]:
+    """Yield the route handlers that a module defines, in order."""
+    return (value for value in vars(module).values() if isinstance(value, BaseRouteHandler))
+
+
 def route() -> Litestar:
     """Return an app with every route, which finds its services in `state.services` for each request."""
-    handlers: list[Any] = [
-        search,
-        ask,
-        get_answer,
-        list_answers,
-        share_answer,
-        unshare_answer,
-        feedback,
-        propose_question,
-        rag_search,
-        search_files,
-        chat,
-        ask_book,
-        ask_selection,
-        track,
-        upload,
-        start_ingest,
-        push_document,
-        push_documents,
-        delete_pushed,
-        ingest_status,
-        why,
-        me,
-        export_me,
-        list_principals,
-        list_documents,
-        list_collections,
-        get_document,
-        get_original,
-        change_document,
-        delete_document,
-        start_sync,
-        sync_status,
-        slack_events,
-        drive_notifications,
-        list_sources,
-        check_source,
-        browse_source,
-        list_held_deletions,
-        decide_held_deletions,
-        list_audit,
-        list_all_keys,
-        revoke_any_key,
-        list_all_sessions,
-        end_any_session,
-        *SCIM_HANDLERS,
-        connect_google,
-        google_callback,
-        format_citations,
-        healthz,
-        readyz,
-        metrics,
-        docs_page,
-        docs_document,
-        docs_file,
-        home,
-        results,
-        view_answer,
-        history,
-        upload_page,
-        me_page,
-        sources_page,
-        source_card,
-        set_up_page,
-        audit_log_page,
-        keys_page,
-        sessions_page,
-        agents_page,
-        policies_page,
-        questions_page,
-        feedback_page,
-        take_downs_page,
-        list_questions,
-        decide_question,
-        view_document,
-        view_original,
-        static_file,
-        sign_in,
-        start_sign_in,
-        finish_sign_in,
-        sample_sign_in,
-        sign_out,
-        list_sessions,
-        end_session,
-        open_dagster,
-        dagster_session,
-        mcp,
-        *OAUTH_HANDLERS,
-        list_agents,
-        list_all_agents,
-        end_any_agent,
-        end_agent,
-        widget_script,
-        widget_token,
-        ask_widget,
-    ]
     return App(
-        route_handlers=handlers,
+        route_handlers=[handler for module in MODULES for handler in handlers_of(module)],
         middleware=[
             guarded,
             DefineMiddleware(Authentication, exclude="^/docs(/|$)"),

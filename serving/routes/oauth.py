@@ -152,15 +152,3 @@ async def _person(request: OpenRequest, services: Services) -> SignedIn | None:
 
 async def _form(request: OpenRequest) -> dict[str, str]:
     return {name: values[0] for name, values in parse_qs((await request.body()).decode("utf-8", "replace")).items()}
-
-
-OAUTH_HANDLERS = [
-    protected_resource,
-    authorization_server,
-    register_agent,
-    authorize_agent,
-    agent_token,
-    revoke_agent,
-    agent_consent,
-    decide_agent,
-]

@@ -114,9 +114,6 @@ async def scim_delete(
     return await _run(request, services, kind, remove)
 
 
-SCIM_HANDLERS = [scim_list, scim_create, scim_get, scim_replace, scim_patch, scim_delete]
-
-
 async def _run(request: ScimRequest, services: Services, kind: str, work: Work) -> Response[Any]:
     """Run work on users or groups in a transaction, which a refused request takes back."""
     if kind not in KINDS:
