@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit, urlunsplit
 
 import dagster as dg
 
@@ -18,6 +17,7 @@ from assets.raw import raw_table
 from assets.sample import sample_of
 from resources.core.domain import document_id
 from resources.core.tables import embedded_table
+from resources.settings.urls import without_password
 from resources.stores.clients import Stores
 from resources.syncing import StageResult, SyncJob
 from sql.rows import PartitionCounts
@@ -172,19 +172,14 @@ def place_of(stores: Stores, stage: str) -> StageLocation:
     """Return where the rows of a stage are, without credentials."""
     if stage == "indexed":
         collection = active_target(stores).collection
-        return StageLocation("", f"{_public(stores.settings.qdrant_address)}/collections/{collection.name}")
+        return StageLocation("", f"{without_password(stores.settings.qdrant_address)}/collections/{collection.name}")
     name = stage
     if stage == "raw":
         name = raw_table(stores.source)
     elif stage == "embedded":
         collection = active_target(stores).collection
         name = embedded_table(collection.model, collection.dimensions)
-    return StageLocation(name, f"{_public(stores.settings.lake_address)}/tables/{name}")
-
-
-def _public(url: str) -> str:
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+    return StageLocation(name, f"{without_password(stores.settings.lake_address)}/tables/{name}")
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue:

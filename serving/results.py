@@ -204,15 +204,7 @@ def _result(
     cut = snippet(passage.chunk_text, passage.matches)
     # a citation points at the sentence that answers, not at the chunk's start
     address, section_path = link_of(passage, base_url, cut.start), passage.place(cut.start).section_path
-    cited = Cited(
-        passage.title,
-        passage.source_type,
-        passage.modified_at,
-        section_path,
-        address,
-        passage.owner,
-        passage.collection_id,
-    )
+    cited = Cited.at(passage, address, section_path)
     return Result(
         doc_id=passage.doc_id,
         chunk_id=passage.chunk_id,

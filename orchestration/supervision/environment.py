@@ -1,4 +1,4 @@
-"""Environment variables of the processes that we start, and URLs without credentials.
+"""Environment variables of the processes that we start.
 
 A service gets only the secrets that it uses, and from our own environment only what programs need to run.
 """
@@ -200,9 +200,3 @@ def dagster_storage_url(dsn: str) -> str:
     query = dict(parse_qsl(parts.query))
     query["options"] = f"{query.get('options', '')} -csearch_path={DAGSTER_SCHEMA}".strip()
     return urlunsplit(("postgresql+psycopg2", parts.netloc, parts.path, urlencode(query, quote_via=quote), ""))
-
-
-def without_password(url: str) -> str:
-    """Return a URL without user, password and query."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))

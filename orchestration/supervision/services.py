@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from orchestration.supervision.environment import ROOT, bare_environment, service_environment, without_password
+from orchestration.supervision.environment import ROOT, bare_environment, service_environment
 from orchestration.supervision.liveness import grpc_replies, http_replies, postgres_replies
 from orchestration.supervision.service import Service, port_taken
 from orchestration.supervision.workers import address, replies
@@ -24,6 +24,7 @@ from resources.servers.processes import port_is_free
 from resources.servers.sockets import socket_path
 from resources.servers.succession import SERVING
 from resources.settings import Settings
+from resources.settings.urls import without_password
 from resources.stores.migrate import migrate
 
 DEFINITIONS = "orchestration.definitions"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from pydantic import AfterValidator, SecretStr
 
@@ -78,3 +78,9 @@ def _parts(url: str) -> SplitResult | None:
 HttpUrl = Annotated[str, AfterValidator(http_url)]
 WebOrigin = Annotated[str, AfterValidator(web_origin)]
 StoreUrl = Annotated[str, AfterValidator(store_url)]
+
+
+def without_password(url: str) -> str:
+    """Return a URL without user, password and query."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))

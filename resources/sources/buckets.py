@@ -70,28 +70,22 @@ class Bucket:
                         yield FileEntry(found.path, found.size, found.version, at, at, sidecar)
 
     def _listing(self) -> list[_Object]:
-        import obstore
-        from obstore.exceptions import BaseError
-
         try:
-            return [_object(found) for page in obstore.list(self._store, chunk_size=_PAGE) for found in page]
-        except (BaseError, OSError, ValueError) as error:
+            return [_object(found) for page in self._store.list(chunk_size=_PAGE) for found in page]
+        except _store_errors() as error:
             raise AbortSyncError(
                 f"The root {self._name} cannot be listed: {_brief(error)} Check its url and its credentials."
             ) from error
 
     def _sidecar(self, path: str) -> bytes | SkipDocumentError:
-        import obstore
-        from obstore.exceptions import BaseError
-
         try:
-            result = obstore.get(self._store, path + SUFFIX)
+            result = self._store.get(path + SUFFIX)
             if result.meta["size"] > MAX_BYTES:
                 return SkipDocumentError(f"{_BROKEN}: it has more than {MAX_BYTES:,} bytes.")
             return bytes(result.bytes())
         except FileNotFoundError:
             return SkipDocumentError(f"{_BROKEN}: it was removed during the listing; the next sync looks again.")
-        except (BaseError, OSError, ValueError) as error:
+        except _store_errors() as error:
             if _denied(error):
                 return SkipDocumentError(f"{_BROKEN}: permission denied.")
             raise AbortSyncError(f"The root {self._name} cannot be read: {_brief(error)} Sync again later.") from error
@@ -109,14 +103,11 @@ class Bucket:
         return FileEntry(path, found.size, found.version, found.modified_at, found.modified_at, sidecar)
 
     def _head(self, path: str) -> _Object | None:
-        import obstore
-        from obstore.exceptions import BaseError
-
         try:
-            found = obstore.head(self._store, path)
+            found = self._store.head(path)
         except FileNotFoundError:
             return None
-        except (BaseError, OSError, ValueError) as error:
+        except _store_errors() as error:
             if _denied(error):
                 return None
             raise RetryLaterError(f"The root {self._name} cannot be read just now: {_brief(error)}") from error
@@ -124,13 +115,10 @@ class Bucket:
 
     def read(self, path: str) -> Iterator[bytes]:
         """Yield an object's bytes; refuses one that is larger than allowed."""
-        import obstore
-        from obstore.exceptions import BaseError
-
         parts_of(path)
         done = 0
         try:
-            result = obstore.get(self._store, path)
+            result = self._store.get(path)
             if result.meta["size"] > self._max_bytes:
                 raise SkipDocumentError(too_large(result.meta["size"], self._max_bytes))
             for piece in result.stream(min_chunk_size=PIECE):
@@ -140,7 +128,7 @@ class Bucket:
                 yield bytes(piece)
         except FileNotFoundError as error:
             raise FailedDocumentError("It is no longer there; the next sync looks again.") from error
-        except (BaseError, OSError, ValueError) as error:
+        except _store_errors() as error:
             if _denied(error):
                 raise SkipDocumentError("Permission denied: let the account that runs Concordance read it.") from error
             raise RetryLaterError(f"It cannot be read just now: {_brief(error)}") from error
@@ -164,6 +152,13 @@ def _fault(found: _Object, limit: int) -> str | None:
 def _is_folder_marker(found: _Object) -> bool:
     """Return True for an object that represents a folder, as consoles and hierarchical stores create: empty, no extension."""
     return found.size == 0 and "." not in found.path.rpartition("/")[2]
+
+
+def _store_errors() -> tuple[type[Exception], ...]:
+    """Return the errors of a store and of what it reads. A missing object is a `FileNotFoundError`."""
+    from obstore.exceptions import BaseError
+
+    return BaseError, OSError, ValueError
 
 
 def _denied(error: Exception) -> bool:

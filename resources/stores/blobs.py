@@ -12,8 +12,8 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -139,16 +139,11 @@ class Blobs:
                 return (self._root / key).read_bytes()
             except FileNotFoundError:
                 raise FailedDocumentError(_missing(content_hash)) from None
-        import obstore
-        from obstore.exceptions import BaseError
-
         try:
-            found = self._call(partial(obstore.get, self._store, f"blobs/{key}"))
+            found = self._call(partial(self._store.get, f"blobs/{key}"))
             return bytes(self._call(found.bytes, found.meta["size"]))
         except FileNotFoundError:
             raise FailedDocumentError(_missing(content_hash)) from None
-        except BaseError as error:
-            raise _unavailable(error) from error
 
     def stream(self, content_hash: str) -> tuple[int, Iterator[bytes]]:
         """Return the size of the blob, and its bytes in pieces. Raises as `read` does."""
@@ -159,15 +154,10 @@ class Blobs:
             except FileNotFoundError:
                 raise FailedDocumentError(_missing(content_hash)) from None
             return os.fstat(file.fileno()).st_size, _pieces(file)
-        import obstore
-        from obstore.exceptions import BaseError
-
         try:
-            found = self._call(partial(obstore.get, self._store, f"blobs/{key}"))
+            found = self._call(partial(self._store.get, f"blobs/{key}"))
         except FileNotFoundError:
             raise FailedDocumentError(_missing(content_hash)) from None
-        except BaseError as error:
-            raise _unavailable(error) from error
         return found.meta["size"], self._received(iter(found.stream(PIECE)))
 
     def local_path(self, content_hash: str) -> Path | None:
@@ -179,15 +169,10 @@ class Blobs:
         key = _key(content_hash)
         if self._store is None:
             return (self._root / key).is_file()
-        import obstore
-        from obstore.exceptions import BaseError
-
         try:
-            self._call(partial(obstore.head, self._store, f"blobs/{key}"))
+            self._call(partial(self._store.head, f"blobs/{key}"))
         except FileNotFoundError:
             return False
-        except BaseError as error:
-            raise _unavailable(error) from error
         return True
 
     def delete(self, content_hash: str) -> None:
@@ -196,15 +181,10 @@ class Blobs:
         if self._store is None:
             (self._root / key).unlink(missing_ok=True)
             return
-        import obstore
-        from obstore.exceptions import BaseError
-
         try:
-            self._call(partial(obstore.delete, self._store, f"blobs/{key}"))
+            self._call(partial(self._store.delete, f"blobs/{key}"))
         except FileNotFoundError:
             return
-        except BaseError as error:
-            raise _unavailable(error) from error
 
     def stored(self) -> Iterator[StoredBlob]:
         """Yield every stored blob, in no particular order. Raises `ServiceUnavailableError`."""
@@ -214,15 +194,10 @@ class Blobs:
                     status = file.stat()
                     yield StoredBlob(file.name, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
             return
-        import obstore
-        from obstore.exceptions import BaseError
-
-        try:
-            for page in obstore.list(self._store, "blobs"):
+        with _mapped_errors():
+            for page in self._store.list("blobs"):
                 for entry in page:
                     yield StoredBlob(entry["path"].rpartition("/")[2], entry["size"], entry["last_modified"])
-        except BaseError as error:
-            raise _unavailable(error) from error
 
     def size(self, content_hash: str) -> int | None:
         """Return the number of bytes stored, or None if the blob is missing."""
@@ -232,15 +207,10 @@ class Blobs:
                 return (self._root / key).stat().st_size
             except FileNotFoundError:
                 return None
-        import obstore
-        from obstore.exceptions import BaseError
-
         try:
-            return self._call(partial(obstore.head, self._store, f"blobs/{key}"))["size"]
+            return self._call(partial(self._store.head, f"blobs/{key}"))["size"]
         except FileNotFoundError:
             return None
-        except BaseError as error:
-            raise _unavailable(error) from error
 
     def sweep(self, older_than: float = _ABANDONED_SECONDS) -> int:
         """Remove unfinished files of killed processes that have not changed for `older_than` seconds; return how many."""
@@ -264,13 +234,8 @@ class Blobs:
             target.parent.mkdir(parents=True, exist_ok=True)
             file.replace(target)
             return
-        import obstore
-        from obstore.exceptions import BaseError
-
-        try:  # even if the same bytes exist: an upload's duration must not reveal whether others have uploaded them
-            self._call(partial(obstore.put, self._store, f"blobs/{key}", file), file.stat().st_size)
-        except BaseError as error:
-            raise _unavailable(error) from error
+        # even if the same bytes exist: an upload's duration must not reveal whether others have uploaded them
+        self._call(partial(self._store.put, f"blobs/{key}", file), file.stat().st_size)
         file.unlink(missing_ok=True)
 
     def _received(self, stream: Iterator[bytes]) -> Iterator[bytes]:
@@ -278,18 +243,15 @@ class Blobs:
             yield bytes(piece)  # it is a buffer of the store
 
     def _call(self, action: Callable[[], _T], size: int = 0) -> _T:
-        return self._breaker.call(action, CALL_SECONDS + size / LEAST_RATE)
+        """Return the result of a call that transfers `size` bytes. Raises `FileNotFoundError` or `ServiceUnavailableError`."""
+        with _mapped_errors():
+            return self._breaker.call(action, CALL_SECONDS + size / LEAST_RATE)
 
 
 def stored_folders(url: str, folder: str) -> list[str]:
     """Return the names of the subfolders of a folder of an object store. Raises `ServiceUnavailableError`."""
-    import obstore
-    from obstore.exceptions import BaseError
-
-    try:
-        found = obstore.list_with_delimiter(_open(url), f"{folder}/")["common_prefixes"]
-    except BaseError as error:
-        raise _unavailable(error) from error
+    with _mapped_errors():
+        found = _open(url).list_with_delimiter(f"{folder}/")["common_prefixes"]
     return [prefix.rstrip("/").rpartition("/")[2] for prefix in found]
 
 
@@ -323,6 +285,13 @@ def _open(url: str) -> ObjectStore:
         ) from error
 
 
-def _unavailable(error: Exception) -> ServiceUnavailableError:
-    reason = str(error).splitlines()[0]
-    return ServiceUnavailableError(f"{STORE} is not responding as expected: {reason}")
+@contextmanager
+def _mapped_errors() -> Generator[None]:
+    """Raise errors of the object store as `ServiceUnavailableError`; a missing object stays a `FileNotFoundError`."""
+    from obstore.exceptions import BaseError
+
+    try:
+        yield
+    except BaseError as error:
+        reason = str(error).splitlines()[0]
+        raise ServiceUnavailableError(f"{STORE} is not responding as expected: {reason}") from error

@@ -1,13 +1,19 @@
 """Citations in five text formats."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 from datetime import date, datetime
-from typing import Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from msgspec import Meta
 
 from resources.sources import capabilities, label
+
+if TYPE_CHECKING:
+    from serving.retrieval.passage import Passage
+    from sql.web_rows import Document
 
 Format = Annotated[
     Literal["inline", "key", "footnote", "endnote", "prose"],
@@ -31,6 +37,13 @@ class Cited(NamedTuple):
     link: str
     owner: str | None = None
     collection: str | None = None
+
+    @classmethod
+    def at(cls, found: Document | Passage, link: str, section_path: Sequence[str] = ()) -> Cited:
+        """Return what a citation says of a document or passage, with the link to the place."""
+        return cls(
+            found.title, found.source_type, found.modified_at, section_path, link, found.owner, found.collection_id
+        )
 
 
 def origin(cited: Cited) -> str:

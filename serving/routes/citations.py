@@ -86,7 +86,6 @@ async def format_citations(
             source_type=one.source_type,
             mime_type=one.mime_type,
         )
-        cited = Cited(one.title, one.source_type, one.modified_at, (), address, one.owner, one.collection_id)
-        text = citation(cited, index, data.format, today)
+        text = citation(Cited.at(one, address), index, data.format, today)
         citations.append(FormattedCitation(index, text, address, one.source_type, one.doc_id))
     return CitationsResponse(citations)

@@ -171,15 +171,7 @@ async def open_document(
         anchor=place.anchor if place else None,
     )
     section: list[str] = place.section_path if place else []
-    cited = Cited(
-        document.title,
-        document.source_type,
-        document.modified_at,
-        section,
-        address,
-        document.owner,
-        document.collection_id,
-    )
+    cited = Cited.at(document, address, section)
     await services.audit.record(AuditEvent(email=access.email, action="open", doc_ids=[doc_id]))
     response = DocumentResponse(
         **msgspec.structs.asdict(document),

@@ -126,7 +126,7 @@ async def answer(services: Services, access: Access, scope: Scope, body: bytes) 
     start: Any = sent[0]
     headers = {name.decode().lower(): value.decode() for name, value in start["headers"]}
     return Response(
-        b"".join(message.get("body", b"") for message in sent[1:]),  # pyright: ignore
+        b"".join(message.get("body", b"") for message in sent[1:]),
         status_code=start["status"],
         media_type=headers.pop("content-type", "application/json"),
         headers={name: value for name, value in headers.items() if name != "content-length"},

@@ -18,12 +18,12 @@ from orchestration.supervision.environment import (
     child_environment,
     dagster_storage_url,
     service_environment,
-    without_password,
 )
 from resources.core.domain import SourceName
 from resources.core.errors import ConfigurationError
 from resources.settings import FileRoot, Settings, Widget, load, variables
 from resources.settings.limits import Prompts
+from resources.settings.urls import without_password
 from resources.sources import configured
 
 PARTS = {

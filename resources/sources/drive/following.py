@@ -174,7 +174,7 @@ class Following:
         was = {
             one: notes.inside(one, work.root.id) for one in (*changes.folders, *changes.gone) if one in notes.folders
         }
-        inside = [file for one, file in changes.folders.items() if self._is_below(one, work.root)]
+        inside = [file for one, file in changes.folders.items() if self._tree.is_below(one, work.root)]
         grants = self._documents.grants(notes, inside)
         for folder_id, file in changes.folders.items():
             before = notes.folders.get(folder_id)
@@ -212,7 +212,7 @@ class Following:
     def _forget(self, work: _Page, folder_id: str, *, all_of_it: bool = False) -> None:
         """Forget a folder and those below it, except those seen elsewhere below the root."""
         for one in work.notes.below(folder_id):
-            if all_of_it or not self._is_below(one, work.root):
+            if all_of_it or not self._tree.is_below(one, work.root):
                 work.notes.set_folder(one, None)
                 work.forgotten.add(one)
 
@@ -274,7 +274,3 @@ class Following:
             cursor=cursors.encode(following),
             title=work.root.name,
         )
-
-    def _is_below(self, folder_id: str, root: RootNote) -> bool:
-        trail = self._tree.trail(folder_id)
-        return trail is not None and root.id in trail.folders

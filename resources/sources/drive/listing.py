@@ -106,7 +106,7 @@ class RootListing:
         """Record folders, with who may find them where their permissions are their own."""
         for file in folders:
             self._tree.learn(file["id"], folder_of(file))
-        inside = [file for file in folders if self._is_below(file["id"], root)]
+        inside = [file for file in folders if self._tree.is_below(file["id"], root)]
         grants = self._documents.grants(notes, inside)
         for file in inside:
             grant = grants[file["id"]]
@@ -158,10 +158,6 @@ class RootListing:
             found = [file for page in pages for file in page["files"]]
             self.remember(found, root, notes)
             level = [file["id"] for file in found]
-
-    def _is_below(self, folder_id: str, root: RootNote) -> bool:
-        trail = self._tree.trail(folder_id)
-        return trail is not None and root.id in trail.folders
 
     def _pages(self, partition: str, notes: PartitionState, at: DriveCursor) -> Generator[Batch, None, DriveCursor]:
         root = self._roots.root(partition)

@@ -80,6 +80,11 @@ class FolderTree:
             self._trails[parent] = self._walk(parent, set())
         return self._trails[parent]
 
+    def is_below(self, folder_id: str, root: RootNote) -> bool:
+        """Return True if a folder is known to be in this root, or is it."""
+        trail = self.trail(folder_id)
+        return trail is not None and root.id in trail.folders
+
     def inside(self, folder_id: str) -> bool:
         """Return True if a folder is known to be in a root, not only linked from one."""
         ids, _ = self._climb(folder_id)
