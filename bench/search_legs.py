@@ -25,7 +25,7 @@ import uvloop
 
 from resources.logging import configure
 from resources.settings import load
-from serving.access.auth import access_from
+from serving.authentication import access_from
 from serving.database import Database
 from serving.deps import Services
 from serving.embedding import QueryEmbedder

@@ -14,13 +14,13 @@ from resources.servers.shared import Shared
 from resources.settings import Settings
 from resources.sources import specs
 from serving import pages as docs
-from serving.access.auth import Authentication
-from serving.access.origins import guarded
-from serving.access.request_limits import LimitRequests
+from serving.authentication import Authentication
 from serving.bodies import StrictRequest
-from serving.deps import Launcher, Services, lifespan, provide_services
+from serving.deps import Launcher, Services, provide_services
 from serving.embedding import EmbedsQueries
 from serving.errors import HANDLERS
+from serving.lifespan import lifespan
+from serving.middleware import LimitRequests, guarded
 from serving.opaque_ids import routed
 from serving.routes import (
     administration,

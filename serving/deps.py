@@ -1,15 +1,13 @@
 """The services that routes depend on, created once per app: clients, pool, embedder, key, launcher, metrics."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Protocol, TypedDict
 
 import msgspec
 import psycopg
-from litestar import Litestar
 from litestar.datastructures import State
 from qdrant_client.http.models import VectorParams
 
@@ -39,7 +37,6 @@ from serving.access.sign_ins import SignIns
 from serving.agents.connections import Agents
 from serving.answers.model import language_model
 from serving.answers.service import Answers
-from serving.assistant.worker import SlackAssistant
 from serving.audit import Audit
 from serving.background import Background
 from serving.database import Database
@@ -153,7 +150,7 @@ class Services:
         self.sample_people = sample_people(settings)
         known = [*self.providers, *([SAMPLE] if self.sample_people else [])]
         self.agents = Agents(settings, self.database, self.audit, known)
-        self.sessions = Sessions(settings, self.database, self.audit, self.providers, self.agents, known)
+        self.sessions = Sessions(settings, self.database, self.audit, self.providers, self.agents.end_all, known)
         self.sign_in_flow = Flow(settings, self.key, self.database)
         self.sync_requests = SyncRequests(settings, self.database, self.launcher)
         self.slack_events = SlackEvents(self.database, self.rights, self.sync_requests.request)
@@ -193,7 +190,6 @@ class Services:
             clock=clock,
             model=model,
         )
-        self.slack_assistant = SlackAssistant(self)
 
     async def launch(
         self,
@@ -275,13 +271,10 @@ class Services:
         self.background.start()
         self.audit.start()
         self.monitor.start()
-        if self.shared.worker == 0:
-            self.slack_assistant.start()
         log.info("serving_started", embedder=self.embedder.model or None)
 
     async def close(self) -> None:
         """Write what is queued, then close every connection."""
-        await self.slack_assistant.stop()
         await self.sync_requests.stop()
         await self.answers.close()
         for provider in self.providers.values():
@@ -294,17 +287,6 @@ class Services:
         await self.database.close()
         await self.searches.close()
         await self.qdrant.close()
-
-
-@asynccontextmanager
-async def lifespan(app: Litestar) -> AsyncGenerator[None]:
-    """Open the services on startup and close them on shutdown."""
-    services: Services = app.state.services
-    await services.open()
-    try:
-        yield
-    finally:
-        await services.close()
 
 
 def provide_services(state: State) -> Services:

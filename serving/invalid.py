@@ -12,7 +12,7 @@ from litestar.params import QueryParameter
 from litestar.typing import FieldDefinition
 from msgspec import UNSET, UnsetType
 
-from serving.openapi.schemas import Components, Schema, kind_of, of_parameter, resolved
+from serving.json_schema import Components, Schema, kind_of, of_parameter, resolved
 
 MAX_NAME = 100
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)

@@ -1,21 +1,13 @@
-"""The middleware that checks a request's host name, origin and body type.
+"""The rules for a request's host name, origin and body type.
 
-It keeps pages of other sites from writing with a user's cookie, and requests to foreign host names from reaching a route.
+They keep pages of other sites from writing with a user's cookie, and requests to foreign host names from reaching a route.
 """
 
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-
-from litestar.types import ASGIApp, Receive, Scope, Send
 
 from resources.core.guard import JSON, Rules, rules_for
 from resources.settings import Settings
-from serving.agents.connections import MCP_PATH
-from serving.errors import ProblemError
 from serving.opaque_ids import is_routed
-
-if TYPE_CHECKING:
-    from serving.deps import Services
 
 FORM = "application/x-www-form-urlencoded"
 BODY_TYPES: dict[str, str | None] = {
@@ -34,6 +26,8 @@ Routes that end with an opaque id check it themselves, too."""
 
 SCIM = "/scim/"
 """Paths of SCIM, whose clients send application/scim+json or application/json, and never a cookie."""
+MCP_PATH = "/mcp"
+"""Path for agents, which speak the Model Context Protocol."""
 WIDGETS = "/api/widget/"
 """Paths of the widgets, whose routes ignore cookies and check the page's origin against the widget's own."""
 
@@ -52,16 +46,3 @@ def serving_rules(settings: Settings) -> Rules:
         ),
         checks_origin=lambda path: path.startswith(WIDGETS),
     )
-
-
-def guarded(app: ASGIApp) -> ASGIApp:
-    """Return a middleware that responds to requests refused by the rules with a problem."""
-
-    async def call(scope: Scope, receive: Receive, send: Send) -> None:
-        services: Services = scope["litestar_app"].state.services
-        refusal = services.rules.refusal(scope)
-        if refusal is not None:
-            raise ProblemError(refusal.kind, refusal.detail)
-        await app(scope, receive, send)
-
-    return call

@@ -1,14 +1,12 @@
 """Limits on requests: rate and concurrency, per caller and in total, and the size of the body.
 
-Each route belongs to one of `CLASSES` by its operation id. The middleware runs after authentication, so a request counts for its
+Each route belongs to one of `CLASSES` by its operation id. The limits are enforced after authentication, so a request counts for its
 caller; on open routes it counts for its address.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
-from litestar.enums import ScopeType
-from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, HTTPReceiveMessage, Receive, Scope, Send
 
 from resources.servers.addresses import Origins
@@ -18,9 +16,6 @@ from serving.access.limits import RateLimit
 from serving.access.sign_ins import UNKNOWN_FACTOR
 from serving.errors import ProblemError, rate_limited
 from serving.metrics import Metrics
-
-if TYPE_CHECKING:
-    from serving.deps import Services
 
 KB, MB = 1024, 1024 * 1024
 
@@ -240,16 +235,6 @@ class RequestLimits:
     def _refusal(self, detail: str, seconds: float) -> ProblemError:
         self._metrics.rate_limited.inc()
         return rate_limited(detail, seconds)
-
-
-class LimitRequests(ASGIMiddleware):
-    """Enforces the limits of the app's services on every request."""
-
-    scopes = (ScopeType.HTTP,)
-
-    async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
-        services: Services = scope["litestar_app"].state.services
-        await services.request_limits.enforce(scope, receive, send, next_app)
 
 
 def _bounded(scope: Scope, receive: Receive, most: int) -> Receive:

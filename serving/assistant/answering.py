@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import uuid
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -28,12 +28,10 @@ from serving.assistant import messages
 from serving.assistant.conversations import Conversations
 from serving.assistant.messages import SlackMessage
 from serving.audit import AuditEvent
+from serving.deps import Services
 from serving.errors import UnauthorizedError
 from sql.assistant import AssistantReads, ClaimedQuestion, UnstoredRating
 from sql.web import WebReads
-
-if TYPE_CHECKING:
-    from serving.deps import Services
 
 DEADLINE_SECONDS = 120.0
 """Longest time for an answer, waiting for a turn with the language model included."""

@@ -7,7 +7,6 @@ a question whose process ended is answered by the next one, in the same message.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import psycopg
 
@@ -16,10 +15,8 @@ from resources.logging import logger
 from serving.assistant.answering import Answering
 from serving.assistant.conversations import Conversations, client
 from serving.background import cancel
+from serving.deps import Services
 from sql.assistant import AssistantReads, ClaimedQuestion
-
-if TYPE_CHECKING:
-    from serving.deps import Services
 
 LOOK_SECONDS = 1.0
 CONCURRENCY = 4

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from serving.openapi.schemas import REFERENCE
+from serving.json_schema import REFERENCE
 
 JSON = "application/json"
 HTML = "text/html"

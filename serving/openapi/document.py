@@ -11,9 +11,9 @@ from litestar.typing import FieldDefinition
 
 from resources.core.json import is_object
 from serving.errors import documentation_of
+from serving.json_schema import Components, Schema, kind_of, of_parameter, resolved
 from serving.openapi.describe import FORM, JSON, KEY, Answer, Description
 from serving.openapi.problems import problems_of, responses
-from serving.openapi.schemas import Components, Schema, kind_of, of_parameter, resolved
 from serving.problems import Problem
 
 ABOUT = "Search a company's knowledge with citations; each caller is shown only what that caller may read."

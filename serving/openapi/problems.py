@@ -6,8 +6,8 @@ from typing import Any
 from litestar.handlers import HTTPRouteHandler
 
 from serving.access.origins import BODY_TYPES
+from serving.json_schema import REFERENCE, Schema
 from serving.openapi.describe import Description
-from serving.openapi.schemas import REFERENCE, Schema
 from serving.problems import MEDIA_TYPE, PREFIX, PROBLEMS, Problem
 
 ALWAYS = (

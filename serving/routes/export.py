@@ -7,8 +7,8 @@ from litestar import Request, Response, get
 from litestar.di import NamedDependency
 
 from resources.core.domain import Access
-from serving.access.auth import credential_of
 from serving.audit import AuditEvent
+from serving.authentication import credential_of
 from serving.deps import Services
 from serving.identity import Identity
 from serving.openapi.describe import described

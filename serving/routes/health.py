@@ -15,7 +15,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from resources.core.domain import Role
 from resources.core.errors import ConcordanceError
-from serving.access.auth import access_from, credential_of
+from serving.authentication import access_from, credential_of
 from serving.deps import Services
 from serving.errors import UnauthorizedError
 from serving.openapi.describe import JSON, Answer, described

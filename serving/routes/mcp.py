@@ -13,8 +13,8 @@ from litestar.di import NamedDependency
 
 from resources.core.domain import Access
 from resources.core.errors import ConcordanceError
-from serving.access.auth import AGENTS
-from serving.agents.connections import MCP_PATH
+from serving.access.origins import MCP_PATH
+from serving.authentication import AGENTS
 from serving.deps import Services
 from serving.errors import handle
 from serving.routes.leaving import unless_left

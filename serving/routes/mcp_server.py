@@ -25,7 +25,7 @@ from mcp_types import (
 
 from resources.core.domain import Access
 from serving.errors import explain
-from serving.openapi.schemas import REFERENCE, Components, Schema
+from serving.json_schema import REFERENCE, Components, Schema
 from serving.pages import release
 from serving.routes.mcp_tools import TOOLS
 

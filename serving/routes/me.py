@@ -7,7 +7,7 @@ from litestar.di import NamedDependency
 
 from resources.core.domain import Access
 from serving.access import api_keys
-from serving.access.auth import credential_of
+from serving.authentication import credential_of
 from serving.deps import Services
 from serving.identity import Identity, identity
 from serving.openapi.describe import described

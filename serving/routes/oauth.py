@@ -15,8 +15,8 @@ from litestar import Request, Response, get, post
 from litestar.di import NamedDependency
 
 from resources.core.errors import TemporaryError
-from serving.access.auth import check_same_origin, session_access, session_of
 from serving.agents import pages
+from serving.authentication import check_same_origin, session_access, session_of
 from serving.deps import Services
 from serving.errors import UnauthorizedError
 from serving.routes.sign_in import DATABASE_DOWN
@@ -89,8 +89,8 @@ async def agent_token(request: OpenRequest, services: NamedDependency[Services])
 
 
 async def _authorization():
-    await asyncio.to_thread(import_module, "serving.agents.authorization")
-    from serving.agents import authorization
+    await asyncio.to_thread(import_module, "serving.routes.authorization")
+    from serving.routes import authorization
 
     return authorization
 

@@ -18,7 +18,7 @@ from scim2_models import Context, ListResponse, Resource, ResourceType, Schema, 
 from resources.core.domain import Access
 from resources.core.json import Object
 from resources.stores.postgres import Connection
-from serving.access.auth import SCIM
+from serving.authentication import SCIM
 from serving.deps import Services
 from serving.scim.groups import Groups
 from serving.scim.models import CONFIG, PROVIDER

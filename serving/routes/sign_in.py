@@ -11,7 +11,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from resources.core.errors import TemporaryError
-from serving.access.auth import check_same_origin, origin_of, session_access, session_of
+from serving.authentication import check_same_origin, origin_of, session_access, session_of
 from serving.deps import Services
 from serving.errors import ProblemError, UnauthorizedError
 from serving.pages import page

@@ -11,8 +11,8 @@ from litestar.response import ServerSentEvent
 from msgspec import Meta
 
 from resources.core.domain import Access
-from serving.access.auth import credential_of, origin_of
 from serving.answers.schemas import AskRequest, ErrorEvent, Message, Selection, TokenEvent
+from serving.authentication import credential_of, origin_of
 from serving.deps import Services
 from serving.errors import ProblemError, UnauthorizedError
 from serving.filters import Filters

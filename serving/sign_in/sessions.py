@@ -31,10 +31,9 @@ from serving.sign_in.refusals import RefreshRefusedError, SignInRefusedError
 from sql.signing_in import BrowserSession, EndedSession, ListedSession, SignInReads
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Mapping
 
     from resources.settings import Settings
-    from serving.agents.connections import Agents
     from serving.audit import Audit
     from serving.database import Database
 
@@ -93,15 +92,18 @@ class Sessions:
         database: Database,
         audit: Audit,
         providers: Mapping[str, Provider],
-        agents: Agents,
+        end_agents: Callable[[str, str, str], Awaitable[None]],
         known: Collection[str],
     ) -> None:
-        """`known` are the providers whose sessions are valid: all of `providers`, and `SAMPLE` where its people may sign in."""
+        """`end_agents` ends the agents that a person, by email, has allowed with a provider, for a reason.
+
+        `known` are the providers whose sessions are valid: all of `providers`, and `SAMPLE` where its people may sign in.
+        """
         self._settings = settings
         self._reads = SignInReads(database)
         self._audit = audit
         self._providers = providers
-        self._agents = agents
+        self._end_agents = end_agents
         self._known = known
         self._lifetime = duration(settings.session_lifetime)
         self._idle = duration(settings.session_idle)
@@ -192,7 +194,7 @@ class Sessions:
         if await self._reads.session_end(session_id=row.session_id, email=None) is not None:
             log.info("session_ended", session_id=row.session_id, reason=reason)
             await self._audit.record(session_ended(row.email, row.session_id, by="concordance", reason=reason))
-            await self._agents.end_all(row.email, row.provider, reason)
+            await self._end_agents(row.email, row.provider, reason)
 
     async def end(self, session_id: str, email: str | None) -> EndedSession | None:
         """End a session of this person, or of anyone if it is None. Returns None if there is none."""

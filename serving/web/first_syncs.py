@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from resources.core.domain import Access, Role
 from resources.sources import label
-from serving.deps import Services
+from serving.database import Database
 from sql.web import WebReads
 
 
-async def still_reading(services: Services, access: Access) -> str | None:
+async def still_reading(database: Database, access: Access) -> str | None:
     """Return a sentence on the first syncs that are running, None if there are none. Counts are for operators and auditors."""
-    found = await WebReads(services.database).first_syncs()
+    found = await WebReads(database).first_syncs()
     if not found:
         return None
     *names, last = (label(one.source) for one in found)

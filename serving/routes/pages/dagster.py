@@ -11,8 +11,8 @@ from litestar.di import NamedDependency
 from resources.core.domain import Role
 from resources.dagster_access import Grant, Person, browser_address, grant_of_session, link_of
 from resources.dagster_access import Role as Rights
-from serving.access.auth import credential_of, origin_of, session_access, session_access_by_id, session_of
 from serving.access.roles import dagster_rights, require
+from serving.authentication import credential_of, origin_of, session_access, session_access_by_id, session_of
 from serving.deps import Services
 from serving.errors import ProblemError, UnauthorizedError
 from serving.pages import page

@@ -8,7 +8,7 @@ from litestar import Request, Response
 from litestar.di import NamedDependency
 
 from resources.core.permissions import PUBLIC
-from serving.access.auth import credential_of
+from serving.authentication import credential_of
 from serving.deps import Services
 from serving.routes.agents import own_agents
 from serving.routes.me import own_identity

@@ -131,7 +131,7 @@ async def _values(services: Services, access: Access, search: RequestedSearch) -
     if not search.query:
         return _empty(search) | base
     response = await found(services, _request(search, services), access)
-    return _shown(search, response) | base | {"reading": await still_reading(services, access)}
+    return _shown(search, response) | base | {"reading": await still_reading(services.database, access)}
 
 
 @page_route("/", "home")

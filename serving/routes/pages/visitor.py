@@ -7,7 +7,7 @@ from typing import Any
 from litestar import Request, Response, get
 
 from resources.core.domain import Access
-from serving.access.auth import access_from, credential_of, session_access, session_of
+from serving.authentication import access_from, credential_of, session_access, session_of
 from serving.deps import Services
 from serving.errors import HANDLERS, ProblemError, UnauthorizedError
 from serving.sign_in.pages import sign_in_page

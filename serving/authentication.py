@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from litestar.connection import ASGIConnection
 from litestar.datastructures import Address
@@ -17,15 +17,14 @@ from litestar.middleware import AbstractAuthenticationMiddleware, Authentication
 from resources.core.domain import Access
 from resources.core.durations import duration
 from serving.access import api_keys
+from serving.access.origins import MCP_PATH
 from serving.access.tokens import access_of, verified
-from serving.agents.connections import ACCESS_PREFIX, MCP_PATH
+from serving.agents.connections import ACCESS_PREFIX
 from serving.audit import AuditEvent
+from serving.deps import Services
 from serving.errors import ProblemError, UnauthorizedError, token_revoked
 from serving.sign_in.bearer import provider_access, provider_of
 from serving.sign_in.sessions import SignedIn, cookie_name
-
-if TYPE_CHECKING:
-    from serving.deps import Services
 
 PAGE_HEADER = "x-concordance"
 """Header that a page of ours sends with changes. A page of another origin cannot add it without a preflight, which is refused."""

@@ -5,7 +5,7 @@ Imported by the first request that needs it: see `serving.routes.oauth`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from litestar import Request, Response
 from mcp.server.auth.handlers.authorize import AuthorizationHandler
@@ -33,9 +33,7 @@ from starlette.types import Message, Scope
 from serving.agents.clients import AgentClient, client_hash, client_of, new_client_id, redirect_fault, shown_name
 from serving.agents.connections import ACCESS_LIFETIME, AgentRequest
 from serving.agents.pages import wrong_page
-
-if TYPE_CHECKING:
-    from serving.deps import Services
+from serving.deps import Services
 
 LitestarRequest = Request[Any, Any, Any]
 GRANTS = ["authorization_code", "refresh_token"]

@@ -1,0 +1,24 @@
+"""What runs from the app's start to its end: its services, and in the leader the assistant in Slack."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from litestar import Litestar
+
+from serving.assistant.worker import SlackAssistant
+from serving.deps import Services
+
+
+@asynccontextmanager
+async def lifespan(app: Litestar) -> AsyncGenerator[None]:
+    """Open the services on startup and close them on shutdown."""
+    services: Services = app.state.services
+    assistant = SlackAssistant(services)
+    await services.open()
+    if services.shared.worker == 0:
+        assistant.start()
+    try:
+        yield
+    finally:
+        await assistant.stop()
+        await services.close()
