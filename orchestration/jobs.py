@@ -1,10 +1,10 @@
 """Jobs of a single op that run at fixed times."""
 
 import dagster as dg
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from assets import catalog
 from orchestration import dagster_api
+from orchestration.dagster_api import UnresolvedAssetJobDefinition
 
 
 def scheduled(

@@ -4,10 +4,10 @@ from typing import Any
 
 import dagster as dg
 import msgspec
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from assets import catalog
 from orchestration import dagster_api
+from orchestration.dagster_api import UnresolvedAssetJobDefinition
 from resources.core.errors import BusyError
 from resources.people import to_sync
 from resources.people.sync import sync_people

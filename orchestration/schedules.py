@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from assets import catalog
 from orchestration import dagster_api
+from orchestration.dagster_api import UnresolvedAssetJobDefinition
 from resources.alerts import alert
 from resources.core.domain import SourceName
 from resources.core.errors import BusyError

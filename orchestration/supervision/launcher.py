@@ -6,9 +6,8 @@ from typing import Any, cast
 
 import psutil
 from dagster import DagsterRun
-from dagster._core.launcher.base import CheckRunHealthResult, LaunchRunContext, WorkerStatus
-from dagster._core.launcher.default_run_launcher import DefaultRunLauncher
 
+from orchestration.dagster_api import CheckRunHealthResult, DefaultRunLauncher, LaunchRunContext, WorkerStatus
 from orchestration.supervision.workers import hand_over
 from resources.launch import PARTITION_TAG, RANGE_START_TAG, WHOLE
 from resources.settings import load

@@ -52,8 +52,10 @@ def main() -> int:
     threading.Thread(target=_beat, args=(pool,), name="beat", daemon=True).start()
     _warm_up(settings)
     from dagster import DagsterInstance
-    from dagster._cli.api import _execute_run_command_body  # pyright: ignore[reportPrivateUsage] # what `dagster api` runs
 
+    from orchestration.dagster_api import run_executor
+
+    execute = run_executor()
     with DagsterInstance.get() as instance:
         for _ in range(RUNS_A_WORKER):
             task = sys.stdin.readline().split()
@@ -61,7 +63,7 @@ def main() -> int:
                 return 0
             if task[0] == "settle":
                 settle(settings, instance, task[1:])
-            elif _execute_run_command_body(task[1], instance, write_stream_fn=_discard, set_exit_code_on_failure=True):
+            elif execute(task[1], instance, write_stream_fn=_discard, set_exit_code_on_failure=True):
                 return 0  # a run that failed or was interrupted may have left the process in any state
             if priority.lowered():
                 return 0

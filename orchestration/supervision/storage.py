@@ -18,10 +18,9 @@ from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.pool import NullPool, QueuePool
 
 if TYPE_CHECKING:
-    from dagster._core.storage.config import PostgresStorageConfig
-    from dagster._serdes import ConfigurableClassData
     from sqlalchemy.engine.interfaces import DBAPIConnection
 
+    from orchestration.dagster_api import ConfigurableClassData, PostgresStorageConfig
 
 WAIT_MS = 120_000
 """Longest wait for other processes that create or check the tables in turn, each of which takes seconds on a busy machine."""

@@ -11,12 +11,11 @@ from urllib.parse import urlsplit
 
 import uvicorn
 from dagster import DagsterInstance
-from dagster._core.workspace.context import WorkspaceProcessContext, WorkspaceRequestContext
-from dagster._core.workspace.load_target import WorkspaceFileTarget
 from dagster_webserver.version import __version__
 from dagster_webserver.webserver import DagsterWebserver
 from starlette.requests import HTTPConnection
 
+from orchestration.dagster_api import WorkspaceFileTarget, WorkspaceProcessContext, WorkspaceRequestContext
 from orchestration.supervision.dagster_gate import ROLE, Gate
 from orchestration.supervision.dagster_standing import Standings, asking
 from orchestration.supervision.services import serving_address

@@ -13,6 +13,7 @@ from dagster_webserver.webserver import DagsterWebserver
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route, WebSocketRoute
 
+from orchestration.dagster_api import VERSION
 from orchestration.supervision.dagster_gate import COOKIE, Gate
 from orchestration.supervision.dagster_standing import CHECK_SECONDS, GRACE_SECONDS, RETRY_SECONDS, Standings
 from resources.core.errors import ServiceUnavailableError
@@ -145,7 +146,7 @@ def test_the_webserver_has_no_other_ways_in() -> None:
     reports = {
         f"/report_asset_{one}/{{asset_key:path}}": {"POST"} for one in ("materialization", "check", "observation")
     }
-    assert __version__.startswith("1.13.")
+    assert __version__.startswith(f"{VERSION}.")
     assert routes == {
         "/graphql": {*reads, "POST", "websocket"},
         **dict.fromkeys((f"/{one}" for one in (*looks, "download_debug/{run_id:str}", "{path:path}", "")), reads),
