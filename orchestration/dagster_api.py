@@ -6,18 +6,16 @@ Private modules may change with any release of Dagster. A test keeps every other
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 from dagster._core.launcher.base import CheckRunHealthResult, LaunchRunContext, WorkerStatus
 from dagster._core.launcher.default_run_launcher import DefaultRunLauncher
+from dagster._core.storage.config import PostgresStorageConfig
 from dagster._core.workspace.context import WorkspaceProcessContext, WorkspaceRequestContext
 from dagster._core.workspace.load_target import WorkspaceFileTarget
-
-if TYPE_CHECKING:
-    from dagster._core.storage.config import PostgresStorageConfig
-    from dagster._serdes import ConfigurableClassData
+from dagster._serdes import ConfigurableClassData
 
 __all__ = [
     "VERSION",

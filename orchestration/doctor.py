@@ -13,10 +13,10 @@ from typing import NamedTuple
 import msgspec
 
 from orchestration import model_checks, preflight
-from orchestration.cli.unknown import unknown_settings
 from orchestration.supervision import run_state
 from orchestration.supervision.changes import changed_settings
 from orchestration.supervision.services import answers, serving_address
+from orchestration.unknown_settings import unknown_settings
 from resources import dagster_access, sources
 from resources.core.errors import ConcordanceError
 from resources.servers.processes import port_is_free

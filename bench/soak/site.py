@@ -202,7 +202,7 @@ def _role(service: str, child: psutil.Process) -> str:
         return f"{service}: child"
     if "parsing_worker" in line:
         return "parser"
-    if "orchestration.supervision.run_worker" in line:
+    if "orchestration.run_worker" in line:
         return "run worker"
     return f"{service}: child"
 

@@ -97,7 +97,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _name_unknown_settings() -> None:
-    from orchestration.cli.unknown import unknown_settings
+    from orchestration.unknown_settings import unknown_settings
 
     for line in unknown_settings():
         sys.stderr.write(f"Note: {line}\n")

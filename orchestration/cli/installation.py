@@ -49,13 +49,13 @@ def up(
         bool, Parameter(negative="", help="Add the sample company: its file roots, a simulated Drive and Slack.")
     ] = False,
 ) -> int:
-    settings = load()
+    own = settings = load()
     full = [fault for fault in disk.faults(settings) if fault.state == disk.FULL]
     if full:
         raise StorageFullError(" ".join(map(str, full)))
     try:
         _drop_root(settings, ["up", *(["--detach"] if detach else []), *(["--sample"] if sample else [])])
-        settings = _with_free_ports(settings)
+        own = settings = _with_free_ports(settings)
         if sample:
             settings = with_sample_roots(settings)
         if run_state.supervisor(settings) is None:
@@ -66,7 +66,7 @@ def up(
             _keep_running(settings, sample)
     except AlreadyRunningError as error:
         note(str(error))
-        note_changed(settings)
+        note_changed(own)
         if not running(settings):
             return 1
         _say_addresses(settings)
@@ -176,7 +176,7 @@ def _keep_running(settings: Settings, with_sample: bool) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     signal.signal(run_state.LEAVE, _leave)
-    started = started_with(settings, sample=with_sample)
+    started = started_with(settings, sample=with_sample, added=sample.roots() if with_sample else ())
     os.environ.pop(sample_people.VARIABLE, None)
     if with_sample:
         os.environ[sample_people.VARIABLE] = str(sample.FOLDER / "people.json")

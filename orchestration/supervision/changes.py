@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from pydantic import SecretStr
 
-from orchestration.demo import sample
 from orchestration.supervision.run_state import StartedWith, read, supervisor
-from resources.settings import Settings, variables
+from resources.settings import FileRoot, Settings, variables
 
 
-def started_with(settings: Settings, *, sample: bool) -> StartedWith:
-    """Return the record of these settings."""
-    salt = secrets.token_hex(16)
-    return StartedWith(salt=salt, digests=_digests(settings, salt), sample=sample)
+def started_with(settings: Settings, *, sample: bool, added: Sequence[FileRoot] = ()) -> StartedWith:
+    """Return the record of these settings; roots in `added` do not count, since `up --sample` adds them to the user's own."""
+    salt, roots = secrets.token_hex(16), [(root.name, root.url) for root in added]
+    return StartedWith(salt=salt, digests=_digests(settings, salt, roots), sample=sample, added_roots=roots)
 
 
 def changed_settings(settings: Settings) -> list[str]:
@@ -32,7 +31,7 @@ def changed_settings(settings: Settings) -> list[str]:
     started = read(settings).started
     if started is None or supervisor(settings) is None:
         return []
-    now = _digests(settings, started.salt)
+    now = _digests(settings, started.salt, started.added_roots)
     return sorted(variables.variable_of(name) for name, digest in now.items() if started.digests.get(name) != digest)
 
 
@@ -42,11 +41,9 @@ def apply(names: Sequence[str]) -> str:
     return f"{what}; apply that with: concordance restart"
 
 
-def _digests(settings: Settings, salt: str) -> dict[str, str]:
-    """Return the digests; the roots of the sample company do not count, since `up --sample` adds them to the user's own."""
+def _digests(settings: Settings, salt: str, added: Collection[tuple[str, str]]) -> dict[str, str]:
     values: dict[str, Any] = {name: getattr(settings, name) for name in type(settings).model_fields}
-    ours = {(root.name, root.url) for root in sample.roots()}
-    values["file_roots"] = [root for root in settings.file_roots if (root.name, root.url) not in ours]
+    values["file_roots"] = [root for root in settings.file_roots if (root.name, root.url) not in added]
     key = bytes.fromhex(salt)
     return {
         name: hashlib.blake2b(_plain(value).encode(), key=key, digest_size=16).hexdigest()

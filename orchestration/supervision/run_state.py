@@ -66,6 +66,8 @@ class StartedWith(msgspec.Struct, kw_only=True):
     salt: str
     digests: dict[str, str]
     sample: bool = False
+    added_roots: list[tuple[str, str]] = []
+    """Name and URL of each root of the sample company if it was added."""
 
 
 class RunState(msgspec.Struct, kw_only=True):

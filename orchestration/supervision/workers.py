@@ -1,7 +1,7 @@
 """A pool of warm run workers, which receives run ids on a Unix socket that only our account can access.
 
 Starting Python with Dagster, Polars, Arrow and the model takes seconds, more than most syncs. Therefore an idle process is kept
-ready. `python -m orchestration.supervision.workers` runs the pool; each worker is `orchestration/supervision/run_worker.py`.
+ready. `python -m orchestration.supervision.workers` runs the pool; each worker is `orchestration/run_worker.py`.
 """
 
 import json
@@ -36,7 +36,7 @@ SOON_SECONDS = 5.0
 """How long all workers may be busy until another spare is started; most syncs end before, and would be slowed by it."""
 SURPLUS_SECONDS = 60.0
 """How long an idle worker beyond the spares is kept for another burst of runs; each uses about 300 MB."""
-COMMAND = (sys.executable, "-m", "orchestration.supervision.run_worker")
+COMMAND = (sys.executable, "-m", "orchestration.run_worker")
 SILENCE_SECONDS = 60.0
 """A worker sends a heartbeat every few seconds; without one for this long, it hangs and is killed."""
 STOPPED_SECONDS = 10.0

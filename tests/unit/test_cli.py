@@ -14,7 +14,7 @@ from orchestration.cli.addresses import addresses
 from orchestration.cli.arguments import duration
 from orchestration.cli.catalogue import EXAMPLES
 from orchestration.cli.querying import shown
-from orchestration.cli.unknown import unknown_settings
+from orchestration.unknown_settings import unknown_settings
 from resources.servers.processes import free_port
 from resources.settings import Settings
 
