@@ -4,7 +4,7 @@ from typing import Any
 
 import uvicorn
 
-from resources.connections import Bounds, bounded
+from resources.servers.connections import Bounds, bounded
 from resources.servers.shared import Shared
 from resources.settings import Settings
 
@@ -15,7 +15,7 @@ first, a request that was just sent would be lost."""
 
 
 def config(app: Any, settings: Settings, shared: Shared | None = None, **changed: Any) -> uvicorn.Config:
-    """Return the configuration. `changed` replaces limits of `resources.connections.Bounds`, for tests."""
+    """Return the configuration. `changed` replaces limits of `resources.servers.connections.Bounds`, for tests."""
     bounds = Bounds(
         connections=settings.http_connections,
         per_address=settings.http_connections_per_address,

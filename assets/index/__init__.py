@@ -1,1 +1,1 @@
-"""Entries of documents in the vector index: what a collection should hold, writing it, rebuilding it and switching to another."""
+"""Entries of documents in the vector index: what a collection should hold, writing it, and comparing it with the stores."""

@@ -16,8 +16,8 @@ import msgspec
 import structlog
 
 from assets.chunked import TABLE as CHUNKED
-from assets.index.reindex import LOCK as REINDEX_LOCK
 from assets.parsed import TABLE as PARSED
+from assets.reindex import LOCK as REINDEX_LOCK
 from assets.upkeep.erasure_plan import ErasurePlan, plan_erasure
 from assets.upkeep.redaction import distinctive, forget, redact
 from resources.core.errors import InvalidRequestError

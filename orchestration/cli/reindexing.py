@@ -13,8 +13,8 @@ from resources.core.errors import InvalidRequestError
 from resources.settings import Settings, load
 
 if TYPE_CHECKING:
-    from assets.index.reindex import Estimate, Reindex
     from assets.index.targets import Target
+    from assets.reindex import Estimate, Reindex
     from orchestration.evaluation.comparison import ModelComparison
 
 STEPS = 20
@@ -38,8 +38,8 @@ def reindex(
     json: Json = False,
 ) -> int:
     """Build a second index with another embedding model, compare both, and switch. Run again to continue."""
-    from assets.index.cutover import promote
-    from assets.index.reindex import open_reindex
+    from assets.cutover import promote
+    from assets.reindex import open_reindex
     from resources.embedding import choose
 
     if rollback == (model is not None):
@@ -91,8 +91,8 @@ def cleanup(
     json: Json = False,
 ) -> int:
     """Drop indexes that no search uses: those replaced by a reindex and, with --unfinished, an unfinished one."""
-    from assets.index.cutover import drop, obsolete
-    from assets.index.reindex import open_reindex
+    from assets.cutover import drop, obsolete
+    from assets.reindex import open_reindex
 
     settings = load()
     _check_database(settings)

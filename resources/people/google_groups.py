@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 
 from resources.core.errors import AuthorizationError, DocumentError, RetryLaterError
-from resources.people.google import GoogleDirectory, GoogleUser
 from resources.people.membership import EVERYONE, DirectMembers
+from resources.sources.drive.directory import GoogleDirectory, GoogleUser
 
 AT_A_TIME = 4
 """Groups that are read at a time. Google allows 2,400 calls a minute for each person.

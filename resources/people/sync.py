@@ -12,10 +12,10 @@ import msgspec
 from resources.alerts import alert
 from resources.core.errors import AuthorizationError, ConcordanceError
 from resources.people import GOOGLE, google_groups, groups_file, to_sync
-from resources.people.google import GoogleDirectory, GoogleUser
 from resources.people.google_groups import GoogleListing
 from resources.people.membership import DirectMembers, flatten
 from resources.settings import Settings
+from resources.sources.drive.directory import GoogleDirectory, GoogleUser
 from resources.stores.offboarding import offboard
 from resources.stores.postgres import exclusive, session
 from sql.people import People, PeopleStates, StoredMembership

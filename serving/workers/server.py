@@ -10,7 +10,7 @@ from typing import Any
 import uvicorn
 from litestar import Litestar
 
-from resources.connections import BoundedProtocol
+from resources.servers.connections import BoundedProtocol
 from resources.servers.shared import Numbers, Shared
 from resources.settings import Settings
 from serving.deps import Services

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from resources.core.errors import AuthorizationError, RetryLaterError
-from resources.people.google import SCOPES, GoogleDirectory, GoogleMember
 from resources.settings import Settings
+from resources.sources.drive.directory import SCOPES, GoogleDirectory, GoogleMember
 from resources.sources.drive.simulator import SimulatedDrive
 from tests.fixtures.drive import DriveSite, service_account_file
 

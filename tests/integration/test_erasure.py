@@ -14,7 +14,7 @@ import polars as pl
 import psycopg
 import pytest
 
-from assets.index.reindex import open_reindex
+from assets.reindex import open_reindex
 from assets.upkeep.erase import cutoff_of, erase
 from assets.upkeep.sweep import sweep
 from orchestration.cli import run

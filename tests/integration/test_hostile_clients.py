@@ -19,7 +19,7 @@ import httpx
 import psutil
 import pytest
 
-from resources.connections import Bounds
+from resources.servers.connections import Bounds
 from resources.servers.processes import free_port
 from tests.fixtures.postgres import PostgresProcess, fresh_database
 from tests.fixtures.serving import Running, Site, fresh_site

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from assets.index.cutover import promote
-from assets.index.reindex import open_reindex
+from assets.cutover import promote
+from assets.reindex import open_reindex
 from resources.core import bm25
 from resources.core.naming import keyword_text
 from resources.embedding import choose

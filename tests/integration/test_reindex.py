@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from assets.index.cutover import promote
-from assets.index.reindex import Reindex, open_reindex
+from assets.cutover import promote
 from assets.index.targets import Target
+from assets.reindex import Reindex, open_reindex
 from orchestration.cli import run as command
 from orchestration.supervision.environment import child_environment
 from resources.core.errors import BusyError
@@ -38,7 +38,7 @@ SECONDS = 60
 
 WORKER = """
 import os, signal, sys
-from assets.index.reindex import open_reindex
+from assets.reindex import open_reindex
 from resources.embedding import choose
 from resources.settings import load
 parts = []

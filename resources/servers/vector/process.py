@@ -13,8 +13,8 @@ from typing import Any
 import uvicorn
 import uvloop
 
-from resources.connections import bounded
 from resources.core.guard import rules_for
+from resources.servers.connections import bounded
 from resources.servers.vector import SERVER_VERSION
 from resources.servers.vector.files import own
 from resources.servers.vector.http import Application

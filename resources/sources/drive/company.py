@@ -13,11 +13,11 @@ from resources.core.domain import Batch, Item
 from resources.core.errors import AbortSyncError, AuthorizationError, DocumentError, LostPartitionError
 from resources.core.ports import Memory
 from resources.core.retrying import Tally
-from resources.people.google import GoogleDirectory, GoogleUser
 from resources.settings import Settings
 from resources.sources.drive.account import Account
 from resources.sources.drive.auth import Authority, RefusedUserError
 from resources.sources.drive.client import JSON, DriveClient
+from resources.sources.drive.directory import GoogleDirectory, GoogleUser
 from resources.sources.drive.links import Links
 from resources.sources.drive.readers import owner_of
 from resources.sources.drive.roots import MY_DRIVE

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from resources.core.errors import AbortSyncError
-from resources.people.google import GoogleUser
+from resources.sources.drive.directory import GoogleUser
 
 PREFIX = "user-"
 

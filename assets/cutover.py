@@ -10,8 +10,8 @@ import msgspec
 import structlog
 
 from assets.index.collection import activate
-from assets.index.reindex import Reindex, catch_up, check_complete
 from assets.index.targets import Target
+from assets.reindex import Reindex, catch_up, check_complete
 from resources.core.errors import InvalidRequestError
 from resources.core.tables import embedded_table
 from resources.jobs import hold_all

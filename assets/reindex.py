@@ -2,7 +2,7 @@
 
 Nothing is fetched or parsed again. Texts are chunked for the new model's window and embedded in the background; the syncs of a source
 wait only while a batch of points is written. Syncs write to both collections as soon as the new one exists. Every step is an anti-join,
-so a run after a crash continues where it stopped; `assets/index/cutover.py` makes the result active.
+so a run after a crash continues where it stopped; `assets/cutover.py` makes the result active.
 """
 
 from __future__ import annotations
