@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from assets.intake.batch import PartitionSync, count_deleted, tombstone
-from assets.intake.brake import hold_retired
+from assets.intake.deletion_hold import hold_retired
 from assets.intake.fetching import merged
 from assets.intake.rows import append, raw_table
 from resources.alerts import alert

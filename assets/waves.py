@@ -191,7 +191,7 @@ class Waves:
         """Pass wave after wave through stages and on to the next thread. After an error, or if the next thread had one, drop them."""
         waves = iter(take, None)
         try:
-            with self._failing(next(iter(work))), self._job.beside() as job:
+            with self._failing(next(iter(work))), self._job.for_thread() as job:
                 for wave in waves:
                     with self._releasing(wave) as released:
                         if self._dropped(work):

@@ -148,7 +148,7 @@ def _drive(files: int, figures: dict[str, Any]) -> None:
 
 
 def _company(users: int, folder: Path, figures: dict[str, Any]) -> None:
-    """Sync everybody's My Drive by delegation, then nothing, then one changed file, then the drive of somebody who left."""
+    """Sync every user's My Drive by delegation, then nothing, then one changed file, then the drive of someone who left."""
     spell, vocabulary = random.Random(SEED), _vocabulary()
     drive = SimulatedDrive(account="admin@acme.example")
     drive.user(drive.account)

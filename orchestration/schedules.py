@@ -17,7 +17,7 @@ from resources.settings import load
 from resources.sources import configured, label, spec_of
 from resources.sources.spec import WaitingWork
 from resources.stores.postgres import session
-from resources.stores.waiting import REQUESTED_BY, asked, waiting
+from resources.stores.waiting import REQUESTED_BY, mark_requested, waiting
 from sql.rows import SourceState
 from sql.sync import Partitions
 
@@ -155,7 +155,7 @@ def event_sensor(source: SourceName, job: UnresolvedAssetJobDefinition, *, set_u
 
         def accepted() -> None:
             with session(load().postgres_dsn) as connection:
-                asked(connection, found)
+                mark_requested(connection, found)
 
         return _request(source, REQUESTED_BY, found.partitions, accepted)
 

@@ -22,7 +22,7 @@ Role = Literal["admin", "viewer"]
 ALGORITHM = "HS256"
 LINK_SECONDS = 12 * 3600
 PERSON_LINK_SECONDS = 60
-"""The browser of somebody who is signed in follows the link at once."""
+"""The browser of a signed-in user follows the link at once."""
 SESSION_SECONDS = 12 * 3600
 _LINK, _SESSION = "dagster-link", "dagster-session"
 
@@ -42,7 +42,7 @@ class DagsterSecrets(NamedTuple):
 
 
 class Person(NamedTuple):
-    """Somebody who is signed in to the HTTP interface, with the ID of that session."""
+    """A user who is signed in to the HTTP interface, with the ID of that session."""
 
     email: str
     session_id: str

@@ -124,8 +124,8 @@ class SyncJob:
         return {partition for stage in self.completed for partition in self.results[stage].touched}
 
     @contextmanager
-    def beside(self) -> Generator[SyncJob]:
-        """Yield the same sync with stores and a connection of their own, for another thread."""
+    def for_thread(self) -> Generator[SyncJob]:
+        """Yield the same sync with its own stores and connection, for another thread."""
         stores = self.stores
         connection = connect(stores.settings.postgres_dsn, autocommit=True)
         try:

@@ -45,8 +45,8 @@ class Call:
 class Watch:
     """Watches one service. `ping` returns True if the service answers, and must return within a few seconds."""
 
-    def __init__(self, part: str, ping: Callable[[], Awaitable[bool]]) -> None:
-        self._part = part
+    def __init__(self, dependency: str, ping: Callable[[], Awaitable[bool]]) -> None:
+        self._dependency = dependency
         self._ping = ping
         self._calls: set[Call] = set()
         self._answered_at = time.monotonic()
@@ -64,7 +64,7 @@ class Watch:
     def start(self) -> None:
         """Start watching. Idempotent."""
         if self._task is None:
-            self._task = asyncio.create_task(self._run(), name=f"watch-{self._part}")
+            self._task = asyncio.create_task(self._run(), name=f"watch-{self._dependency}")
 
     async def stop(self) -> None:
         if self._task is not None:
@@ -129,13 +129,13 @@ class Watch:
         if self.down:
             for renew in self._on_return:
                 await renew()
-            log.info("part_back", part=self._part)
+            log.info("dependency_recovered", dependency=self._dependency)
         self.down = False
         self._known.set()
 
     def _declare_down(self) -> None:
         self.down = True
-        log.error("part_down", part=self._part, seconds=OUTAGE_SECONDS)
+        log.error("dependency_down", dependency=self._dependency, seconds=OUTAGE_SECONDS)
         for call in list(self._calls):
             call.end()
         self._known.set()

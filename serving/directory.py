@@ -39,7 +39,7 @@ class Directory:
 
     @property
     def groups_are_managed(self) -> bool:
-        """True if groups of tokens and keys made here count for nothing."""
+        """True if groups of tokens and keys made here are ignored."""
         return groups_are_managed(self._settings, self._read_sources)
 
     async def complete(

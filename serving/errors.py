@@ -105,7 +105,7 @@ def problem(request: Request[Any, Any, Any], slug: str, detail: str, **extra: An
 
 
 class Explained(NamedTuple):
-    """What a caller is told of an error: the name of a problem type, a text, and headers or further members of the body."""
+    """The explanation of an error for a caller: the name of a problem type, a text, and headers or further members of the body."""
 
     slug: str
     detail: str
@@ -113,7 +113,7 @@ class Explained(NamedTuple):
 
 
 def explain(error: Exception, disk_faults: Iterable[disk.DiskFault], **where: str) -> Explained:
-    """Return what a caller is told of an error; `disk_faults` are those that are known.
+    """Return the explanation of an error for a caller; `disk_faults` are those that are known.
 
     What only operators may know is logged instead, with `where` it happened.
     """
@@ -175,8 +175,8 @@ def handle(request: Request[Any, Any, Any], error: Exception) -> Response[dict[s
     """Map an exception of `resources.core.errors`, a full disk, or an unexpected error."""
     services: Any = request.app.state.get("services")
     disk_faults = () if services is None else services.monitor.disk_faults
-    told = explain(error, disk_faults, path=request.url.path, method=request.method)
-    return problem(request, told.slug, told.detail, **told.extra)
+    explained = explain(error, disk_faults, path=request.url.path, method=request.method)
+    return problem(request, explained.slug, explained.detail, **explained.extra)
 
 
 def handle_validation(request: Request[Any, Any, Any], error: ValidationException) -> Response[dict[str, Any]]:

@@ -106,7 +106,7 @@ def _moment(text: str, field: str, *, end: bool) -> datetime:
             return day + timedelta(days=1) if end else day
         moment = datetime.fromisoformat(text)
     except (ValueError, OverflowError):
-        detail = f"{field}: {text!r} is no date; write 2025-12-31 or 2025-12-31T18:00:00Z."
+        detail = f"{field}: {text!r} is not a valid date; write 2025-12-31 or 2025-12-31T18:00:00Z."
         raise InvalidRequestError(detail) from None
     moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     return moment + timedelta(microseconds=1) if end else moment
@@ -126,13 +126,13 @@ def _document_id(text: str, naming: Naming) -> str:
     try:
         return str(uuid.UUID(text))
     except ValueError:
-        raise InvalidRequestError(f"{naming('document_ids')}: {text!r} is no document id.") from None
+        raise InvalidRequestError(f"{naming('document_ids')}: {text!r} is not a valid document ID.") from None
 
 
 def _tag_values(key: str, value: Any, naming: Naming) -> tuple[str, tuple[Any, ...]]:
     if not _TAG.fullmatch(key):
         raise InvalidRequestError(
-            f"{naming('tags')}: {key!r} is no tag name; use letters, digits, `_` and `-`, at most 64."
+            f"{naming('tags')}: {key!r} is not a valid tag name; use letters, digits, `_` and `-`, at most 64."
         )
     values: list[Any] = value if is_list(value) else [value]
     field = naming(f"tags.{key}")

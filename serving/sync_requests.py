@@ -11,7 +11,7 @@ from resources.core.domain import SourceName
 from resources.core.errors import BusyError, NotRunningError, TemporaryError
 from resources.logging import logger
 from resources.settings import Settings
-from resources.stores.waiting import REQUESTED_BY, Waiting, asked, waiting
+from resources.stores.waiting import REQUESTED_BY, Waiting, mark_requested, waiting
 from serving.database import Database
 
 GATHER_SECONDS = 0.5
@@ -52,7 +52,7 @@ class SyncRequests:
             except BusyError as error:
                 if not error.merged:
                     raise
-            await self._database.in_thread(lambda connection: asked(connection, events))
+            await self._database.in_thread(lambda connection: mark_requested(connection, events))
         except (BusyError, NotRunningError, TemporaryError) as error:
             log.info("event_sync_not_started", source=source.value, reason=str(error))
 

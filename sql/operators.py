@@ -1,4 +1,4 @@
-"""Statements of the pages for operators and administrators, and the brake on mass deletions."""
+"""Statements of the pages for operators and administrators, and the hold on mass deletions."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ This order makes a crash safe at any line: an interrupted batch is repeated, and
 from collections.abc import Collection, Mapping
 from datetime import datetime
 
-from assets.intake.brake import Brake
+from assets.intake.deletion_hold import DeletionHold
 from assets.intake.fetching import fetch_all
 from assets.intake.rows import append, fetched_row, item_of, refusal_row, rewritten_row
 from assets.stages.diff import has_content
@@ -26,16 +26,16 @@ class PartitionSync:
         self._source = source
         self._result = result
         self._listing = Listing(job.stores, partition, begun=begun)
-        self._brake = Brake(job.stores, partition, full=job.full)
+        self._hold = DeletionHold(job.stores, partition, full=job.full)
 
     def take(self, batch: Batch) -> None:
         """Decide what a batch changes and make that durable."""
         absent = self._listing.take(batch)
         known, others = self._read(batch, absent)
-        policy = self._brake.policy(vanished(batch, known, absent))
+        policy = self._hold.policy(vanished(batch, known, absent))
         plan = plan_batch(batch, known, absent, policy, others)
         if plan.hold:
-            held = self._brake.hold(plan.hold, policy.waiting, batch.deleted_at)
+            held = self._hold.place(plan.hold, policy.waiting, batch.deleted_at)
             self._result.count(batch.partition, held=held)
         self._apply(batch, plan, known)
 

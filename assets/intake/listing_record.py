@@ -35,7 +35,7 @@ class ListingRecord:
 
     @property
     def source(self) -> Source:
-        """This witness, typed as the wrapped source."""
+        """The record itself, typed as the wrapped source."""
         return cast("Source", self)
 
     def partitions(self) -> list[str]:

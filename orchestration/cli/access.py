@@ -79,7 +79,7 @@ def session_list(
             f"last used {row.seen_at:%Y-%m-%d %H:%M} UTC"
         )
     if not rows:
-        note("Nobody is signed in with a browser.")
+        note("No one is signed in with a browser.")
 
 
 def session_end(

@@ -62,7 +62,7 @@ def connect_remove(
             credentials.remove(connection, credentials.GOOGLE, account)
             detail = {"provider": credentials.GOOGLE, "account": account}
             Offboarding(connection).record(email=by, action="disconnect", detail=detail)
-    say(f"Google Drive is no longer read with {account}.")
+    say(f"Disconnected {account} from Google Drive.")
     note("Documents of its My Drive are kept until you decide: concordance source list")
     note("The permission itself ends at https://myaccount.google.com/permissions")
     return 0

@@ -76,7 +76,7 @@ def up(
 def restart(
     *,
     without_sample: Annotated[
-        bool, Parameter(negative="", help="Leave the sample company, of which everything indexed is kept.")
+        bool, Parameter(negative="", help="Stop serving the sample company; its indexed documents are kept.")
     ] = False,
 ) -> int:
     settings = load()
@@ -94,7 +94,7 @@ def restart(
 
 
 def _with_free_ports(settings: Settings) -> Settings:
-    """Return the settings with free ports in place of taken ones that nobody has set, and record these for other commands."""
+    """Return the settings with free ports in place of taken ones that are not set, and record these for other commands."""
     found = ports.choose(settings)
     check_fresh(found)
     for line in ports.changes(settings, found):

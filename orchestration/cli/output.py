@@ -47,7 +47,7 @@ def say_json(value: Any) -> None:
 
 
 def confirmed(question: str) -> bool:
-    """Ask on standard error and return True if the answer is yes; without a terminal, nobody is asked and nothing is confirmed."""
+    """Ask on standard error and return True if the answer is yes; without a terminal, False."""
     if not sys.stdin.isatty():
         return False
     sys.stderr.write(question)

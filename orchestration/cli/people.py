@@ -93,6 +93,6 @@ def warn_of_groups(settings: Settings, groups: list[str] | None) -> None:
     if groups_are_managed(settings, read):
         names = ", ".join(sources_of_groups(settings, read))
         note(
-            f"Warning: the groups given with --group count for nothing, because groups are read from {names}"
+            f"Warning: the groups given with --group are ignored, because groups are read from {names}"
             " (docs/groups.md)."
         )

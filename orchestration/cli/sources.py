@@ -83,7 +83,7 @@ def source_remove(
     documents = sum(one.documents for one in chosen)
     what = "the sample company" if name is None else f"{chosen[0].root} ({chosen[0].source})"
     if not chosen:
-        note("Nothing of the sample company is left.")
+        note("No sample data is left.")
         return 0
     if not (yes or confirmed(f"Remove {documents} documents of {what} from the index? [y/N] ")):
         note("Nothing was removed. To remove it without a question, add --yes")
@@ -137,7 +137,7 @@ def _root(row: Root, settings: Settings, given: Mapping[str, FileRoot]) -> RootL
 
 
 def _is_empty(row: Root) -> bool:
-    """Return True for a pushed source without documents, of which only the record of deletions is left."""
+    """Return True for a pushed source without documents; only the record of deletions is left."""
     return row.source == SourceName.PUSH and not row.documents
 
 

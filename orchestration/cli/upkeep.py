@@ -57,11 +57,13 @@ def reconcile(
 
 def summed(reports: Sequence[ReconcileReport]) -> dict[str, Any]:
     """Return the sums of several reports for `reconcile --json`."""
+    repaired = sum(report.repaired for report in reports)
     return {
         "checked": sum(report.checked for report in reports),
         "orphans": {side: sum(getattr(report.orphans, side) for report in reports) for side in SIDES},
         "missing": {side: sum(getattr(report.missing, side) for report in reports) for side in SIDES},
-        "mended": sum(report.repaired for report in reports),
+        "repaired": repaired,
+        "mended": repaired,  # former name, for scripts that read it
     }
 
 

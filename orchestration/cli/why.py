@@ -127,7 +127,7 @@ def _lines(found: Trace, source: str, email: str, query: str | None) -> list[str
     ]
     if found.shared_with is not None:
         by = f", access by {', '.join(found.access_by or [])}" if found.access_by else ""
-        lines.append(f"Shared     with {', '.join(found.shared_with) or 'nobody'}{by}")
+        lines.append(f"Shared     with {', '.join(found.shared_with) or 'no one'}{by}")
     if query is not None:
         lines.append(f"Rank       {found.rank if found.rank is not None else 'none'}, for {query!r}")
     return [*lines, found.reason or "It can be found."]

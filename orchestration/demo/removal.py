@@ -24,7 +24,7 @@ def is_sample(settings: Settings, source: SourceName, root: str) -> bool:
         ours = {one.name: one.url for one in sample.roots()}
         own = {one.name: one.url for one in settings.file_roots}
         return root in ours and own.get(root, ours[root]) == ours[root]
-    if root == "my_drive":  # everybody's first partition: ours unless the user has set up a Drive
+    if root == "my_drive":  # the first partition of every installation: ours unless the user has set up a Drive
         return source in simulated(settings) or not configured(settings, source)
     return root in _ids()
 

@@ -154,7 +154,7 @@ def _sync(settings: Settings, out: Console, outcome: DemoReport) -> None:
     _read_registry(settings, outcome)
     if outcome.documents == 0:
         raise ConcordanceError(
-            f"The sync ended, but nothing of the sample company was indexed. See {dagster_access.link(settings, path='/runs')}"
+            f"The sync ended, but no sample data was indexed. See {dagster_access.link(settings, path='/runs')}"
         )
     if outcome.synced == 0 and outcome.embedded == 0:
         out.print(

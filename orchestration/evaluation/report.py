@@ -105,7 +105,7 @@ def compared(first: str, first_ndcg: Ndcg, second: str, second_ndcg: Ndcg) -> Co
     """Return the comparison of two configurations. Raises `InvalidRequestError` if they have no query in common."""
     shared = [query for query in first_ndcg if query in second_ndcg]
     if not shared:
-        raise InvalidRequestError(f"{second}: has none of the queries.")
+        raise InvalidRequestError(f"{second} contains none of the queries.")
     ours, theirs = (round(sum(one[query] for query in shared) / len(shared), 4) for one in (first_ndcg, second_ndcg))
     return Compared(first, second, ours, theirs, compare_ndcg(first_ndcg, second_ndcg))
 
@@ -124,7 +124,7 @@ def read_earlier(path: Path, collections: Collection[str]) -> Earlier:
         if HYBRID in one.ndcg_10_by_query
     }
     if not found:
-        raise InvalidRequestError(f"{path}: holds no scores by query. Write it with concordance eval --json.")
+        raise InvalidRequestError(f"{path} contains no scores by query. Write it with concordance eval --json.")
     if found.keys().isdisjoint(collections):
         raise InvalidRequestError(f"{path}: is of other collections: {', '.join(found)}.")
     return Earlier(str(path), found)

@@ -94,7 +94,7 @@ class Gate:
             return None
 
     def _while_it_lasts(self, scope: Scope, send: Send) -> Send:
-        """Return a `send` that closes a websocket instead of sending to somebody whose session is over."""
+        """Return a `send` that closes a websocket instead of sending once its session is over."""
         closed = False
 
         async def checked(message: MutableMapping[str, Any]) -> None:

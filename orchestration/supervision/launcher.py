@@ -56,7 +56,7 @@ class WarmRunLauncher(DefaultRunLauncher):
 
 
 def whole_source(run: DagsterRun) -> dict[str, str]:
-    """Return the tag that a sync without partitions needs; the Launchpad starts one if nobody chooses a partition."""
+    """Return the tag that a sync without partitions needs; the Launchpad starts one if no partition is chosen."""
     chosen = {PARTITION_TAG, RANGE_START_TAG}.intersection(run.tags)
     return {PARTITION_TAG: WHOLE} if run.job_name.startswith("sync_") and not chosen else {}
 

@@ -47,7 +47,7 @@ class Source(Protocol):
         ...
 
     def retired(self, known: list[str]) -> list[str]:  # noqa: ARG002 - by default no partition is ever retired
-        """Return the known partitions that are no longer configured; their documents are held until somebody removes them."""
+        """Return the known partitions that are no longer configured; their documents are held until someone removes them."""
         return []
 
     def lost(self, known: list[str]) -> list[str]:  # noqa: ARG002 - as above

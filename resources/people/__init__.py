@@ -32,7 +32,7 @@ def sources_of_groups(settings: Settings, read: Collection[str]) -> list[str]:
 
 
 def groups_are_managed(settings: Settings, read: Collection[str]) -> bool:
-    """Return True if groups come from where they are kept. Groups in tokens and keys made here then count for nothing."""
+    """Return True if groups come from where they are kept. Groups in tokens and keys made here are then ignored."""
     return bool(sources_of_groups(settings, read))
 
 

@@ -84,7 +84,7 @@ def sync_people(
 
 
 def _not_delegated(settings: Settings, error: ConcordanceError, *, read: bool) -> bool:
-    """Return True if a service account was never allowed to read the directory, and nobody asked for it: that is no fault."""
+    """Return True if a service account was never allowed to read the directory, and no setting asks for it: not a fault."""
     return isinstance(error, AuthorizationError) and not read and settings.google_directory_api_url is None
 
 

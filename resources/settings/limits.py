@@ -97,7 +97,7 @@ class RetentionSettings(BaseModel):
 
 
 class FixedFigures(BaseModel):
-    """Figures that the environment does not set: measured, or nobody had a reason to change them. Tests pass others."""
+    """Figures that the environment does not set: measured, or never in need of a change. Tests pass others."""
 
     embedding_batch: int = 100
     reindex_max_loss: float = 0.03

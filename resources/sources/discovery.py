@@ -32,7 +32,7 @@ class Discovered(NamedTuple):
 
 
 def discover(entry_points: Iterable[EntryPoint]) -> Discovered:
-    """Load the declarations. A name that several packages claim is ours if it is one of ours, and nobody's otherwise."""
+    """Load the declarations. Of packages that claim the same name, our own wins; without one of ours, all are refused."""
     # equality of entry points does not regard their packages, and a package may be on the path twice
     entries = {(_place(entry), entry.name, _package(entry), entry.value): entry for entry in entry_points}
     claims: dict[str, list[EntryPoint]] = defaultdict(list)

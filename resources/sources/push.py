@@ -1,4 +1,4 @@
-"""The source `push`: documents that programs hand in over HTTP, for whatever has no connector.
+"""The source `push`: documents that programs send over HTTP, for systems without a connector.
 
 They are recorded as uploads are, under a name of a source that the program chose (`wiki`), which is their partition and collection. A
 document is identified by its owner, that name and the program's own id for it, so that no one can replace, find or guess the documents of

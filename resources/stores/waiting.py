@@ -7,7 +7,7 @@ from resources.stores.postgres import Connection
 from sql.sources import Channels, Events
 
 PLAIN_SECONDS = 60.0
-"""How long new messages may wait for a sync; edits, deletions and other changes are synced earlier."""
+"""Longest wait of new messages for a sync; edits, deletions and other changes are synced earlier."""
 REQUESTED_BY = "events"
 KEPT_DAYS = 7
 """Events are kept for longer than sources redeliver them."""
@@ -37,8 +37,8 @@ def changed(connection: Connection, source: SourceName, channel_id: str, number:
     channels.changed(event_id=f"{source.value}:{channel_id}:{number}", source=source.value, partitions=partitions)
 
 
-def asked(connection: Connection, found: Waiting) -> None:
+def mark_requested(connection: Connection, found: Waiting) -> None:
     """Record that the sync was requested, and delete old events."""
     events = Events(connection)
-    events.asked(event_ids=found.event_ids)
+    events.mark_requested(event_ids=found.event_ids)
     events.forget(days=KEPT_DAYS)

@@ -89,8 +89,8 @@ class Agents:
         )
         return secret
 
-    async def asked(self, secret: str, now: datetime) -> AgentRequest | None:
-        """Return a request that is undecided."""
+    async def undecided(self, secret: str, now: datetime) -> AgentRequest | None:
+        """Return an undecided request; None if there is none."""
         return _request(await self._reads.agent_request(request_hash=secret_hash(secret), now=now))
 
     async def allow(self, secret: str, person: SignedIn, now: datetime) -> str | None:
@@ -128,7 +128,7 @@ class Agents:
         return f"{request.redirect_uri}{separator}{urlencode({**answer, **state, 'iss': self._issuer})}"
 
     async def token(self, secret: str, kind: str, client_id: str) -> AgentToken | None:
-        """Return a `code` or `refresh` token of a client. If it was used before, somebody has a copy, so its connection ends."""
+        """Return a `code` or `refresh` token of a client. If it was used before, someone has a copy, so its connection ends."""
         found = await self._reads.agent_token(
             token_hash=secret_hash(secret), kind=kind, client_hash=client_hash(client_id)
         )

@@ -29,7 +29,7 @@ def decided_page(address: str, *, allowed: bool) -> Response[str]:
 def wrong_page(address: str) -> Response[str]:
     """Return the page for a request that failed before a person decided, with a link to the site that is told why.
 
-    Anyone can register a site, so nobody is sent to one by a link to us alone. Source: RFC 9700 4.11.2.
+    Anyone can register a site, so a link to us alone sends no one there. Source: RFC 9700 4.11.2.
     """
     back = f'<a class="button" href="{escape(address, quote=True)}">Back to {escape(host(address))}</a>'
     return page(

@@ -98,8 +98,8 @@ def render(passages: Sequence[Passage], fence: str) -> str:
 def _conversation(history: Sequence[Message], fence: str) -> str:
     if not history:
         return ""
-    told = "\n".join(f"{'colleague' if one.role == 'user' else 'you'}:\n{quoted(one.content)}" for one in history)
-    return f"=== EARLIER CONVERSATION {fence} ===\n{told}\n=== END OF CONVERSATION {fence} ===\n"
+    turns = "\n".join(f"{'colleague' if one.role == 'user' else 'you'}:\n{quoted(one.content)}" for one in history)
+    return f"=== EARLIER CONVERSATION {fence} ===\n{turns}\n=== END OF CONVERSATION {fence} ===\n"
 
 
 def messages(
@@ -128,8 +128,8 @@ def messages(
 
 def condensing(question: str, history: Sequence[Message], *, fence: str | None = None) -> list[ChatMessage]:
     """Return the messages that ask for the question to be made understandable by itself."""
-    told = [Message(one.role, one.content[:MOST_OF_A_MESSAGE]) for one in history]
-    body = f"{_conversation(told, fence or secrets.token_hex(6))}Last question:\n{quoted(question)}"
+    shortened = [Message(one.role, one.content[:MOST_OF_A_MESSAGE]) for one in history]
+    body = f"{_conversation(shortened, fence or secrets.token_hex(6))}Last question:\n{quoted(question)}"
     return [{"role": "system", "content": CONDENSE}, {"role": "user", "content": body}]
 
 

@@ -119,9 +119,9 @@ class QuestionPreparer:
             return question, 0.0
         began, rewritten = self._clock(), ""
         if self._model is not None:
-            told = condensing(question, history)
+            prompt = condensing(question, history)
             try:
-                rewritten = await self._model.complete(told, person=access.email, style=REWRITING)
+                rewritten = await self._model.complete(prompt, person=access.email, style=REWRITING)
             except ConcordanceError as error:
                 log.warning("question_not_condensed", error=str(error))
         before = next((one.content for one in reversed(history) if one.role == "user"), "")
@@ -162,4 +162,4 @@ def _document(text: str) -> str:
     try:
         return str(uuid.UUID(text))
     except ValueError:
-        raise InvalidRequestError(f"selection.document_id: {text!r} is no document id.") from None
+        raise InvalidRequestError(f"selection.document_id: {text!r} is not a valid document ID.") from None

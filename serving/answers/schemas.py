@@ -214,7 +214,7 @@ class KeptAnswer(msgspec.Struct, frozen=True, kw_only=True):
     shared_at: Moment | None
     """Since when it is shared by link; null if it is not."""
     query: str | None
-    """The question; null if somebody else asked and a source is revoked for you."""
+    """The question; null if someone else asked and a source is revoked for you."""
     standalone: str | None
     """The question as it was searched, if earlier messages made it differ and you asked; else null."""
     answer: str | None

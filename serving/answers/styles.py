@@ -1,4 +1,4 @@
-"""The styles of an answer: what the language model is told, how much it is shown, how long and how freely it may write."""
+"""The styles of an answer: the instructions of the language model, how much it is shown, how long and how freely it may write."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal, NamedTuple

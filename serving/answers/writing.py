@@ -54,7 +54,7 @@ class Writer:
                 draft.text += text
                 yield AnswerEvent("token", {"text": text})
         if not draft.text.strip():
-            raise ServiceUnavailableError("The language model answered nothing.")
+            raise ServiceUnavailableError("The language model returned an empty answer.")
         draft.sentences = await self._checker.check(sentences(draft.text), asked.sources)
         if not supported(draft) and any(map(_denies, draft.sentences)):
             if draft.text != NO_DATA:

@@ -170,7 +170,7 @@ class Answering:
         return AssistantReply(message, "answered" if given.found else "nothing_found", given.answer_id)
 
     async def _audience(self, question: ClaimedQuestion, access: Access) -> Access:
-        """Return what may be read to everybody who reads the reply: at most what the person who asked may read."""
+        """Return an access to what everyone who reads the reply may read: at most what the person who asked may read."""
         if question.direct:
             return access
         shown = {PUBLIC}

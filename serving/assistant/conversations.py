@@ -94,7 +94,7 @@ class Conversations:
         return None
 
     async def is_for_members(self, channel: str, team: str, fresh_since: datetime) -> bool:
-        """Return True if everybody who reads a channel is a full member of the workspace. What cannot be found out counts as False."""
+        """Return True if everyone who reads a channel is a full member of the workspace. What cannot be found out counts as False."""
         try:
             found = object_of((await self._call("conversations.info", channel=channel)).get("channel"))
             if not found or any(found.get(name) for name in SHARED):

@@ -25,7 +25,7 @@ TITLE_CHARACTERS, ADDRESS_CHARACTERS = 150, 2000
 THINKING = "Looking for an answer …"
 UNKNOWN = (
     "Sorry, I can't answer you here. I answer members of this workspace whose email Slack has confirmed. "
-    "Please ask whoever runs Concordance here."
+    "Please ask the people who run Concordance here."
 )
 HELP = "Ask me a question, and I look for the answer in the company's documents."
 TOO_LONG = "Sorry, I can't look for that. Please ask in at most 1,000 characters."
@@ -34,12 +34,12 @@ LATE = "Sorry, I could not answer in time. Please ask again."
 RATED = "Thank you, your rating was saved."
 NOTHING = "I found nothing about this in the documents that you may read."
 NOTHING_HERE = (
-    "I found nothing about this in the documents that everybody here may read. "
+    "I found nothing about this in the documents that everyone here may read. "
     "Ask me in a direct message: there I look in everything that you may read."
 )
 ONLY_DIRECT = "I answer this in a direct message only: ask me there."
-EVERYBODY = (
-    "Answered from documents that everybody here may read. In a direct message, I look in everything that you may read."
+EVERYONE = (
+    "Answered from documents that everyone here may read. In a direct message, I look in everything that you may read."
 )
 _LABELS = {"good": "Useful", "bad": "Not useful"}
 
@@ -84,7 +84,7 @@ def answer(given: AnswerResponse, ts: str, *, direct: bool, buttons: bool) -> Sl
         sections = [_section(part) for part in parts(markup(given.answer, links))]
         sections[0]["block_id"] = mark(ts)
         message = SlackMessage("Here is an answer to your question.", sections + _sources(cited))
-        notes = [*_notes(given), *([] if direct else [EVERYBODY])]
+        notes = [*_notes(given), *([] if direct else [EVERYONE])]
     blocks = message.blocks + ([_context(notes)] if notes else [])
     return message._replace(blocks=blocks + ([_buttons()] if buttons else []))
 

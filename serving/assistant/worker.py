@@ -1,7 +1,7 @@
 """Claims the questions that wait, and answers several at a time.
 
-Questions are stored by whoever receives Slack's events. A claim holds for some seconds and is renewed while its question is answered:
-a question whose process ended is answered by the next one, in the same message.
+Questions are stored by the process that receives Slack's events. A claim holds for some seconds and is renewed while its question is
+answered: a question whose process ended is answered by the next one, in the same message.
 """
 
 from __future__ import annotations

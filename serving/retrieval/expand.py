@@ -85,7 +85,7 @@ class Expander:
             async with asyncio.timeout(self._seconds):
                 texts = read(query, await self._model.complete(messages, person=query.access.email))
                 if not texts:
-                    log.warning("expansion_unavailable", error="The language model's reply held nothing of use.")
+                    log.warning("expansion_unavailable", error="The language model's reply was not usable.")
                     return None
                 collection = self._embedder.collection
                 return Expansion(texts, (await self._embedder.texts(texts)).tolist(), collection)

@@ -35,7 +35,7 @@ class ConnectedAgent(msgspec.Struct, frozen=True):
     agent_id: str
     """ID of the connection, which is none of its tokens."""
     name: str
-    """What the agent calls itself. Nobody has checked it."""
+    """Name that the agent gives itself. It has not been verified."""
     host: str
     """Where the agent was connected: the host that received its code."""
     created_at: datetime
@@ -54,7 +54,7 @@ class AgentList(msgspec.Struct, frozen=True):
 
 
 class AgentEntry(ConnectedAgent, frozen=True, kw_only=True):
-    """An agent that somebody has connected."""
+    """An agent that someone has connected."""
 
     email: str
     """The person in whose name it acts."""

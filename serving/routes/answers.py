@@ -151,7 +151,7 @@ async def get_answer(
 
 
 async def kept_answer(services: Services, access: Access, answer_id: str) -> KeptAnswer:
-    """Return an answer as it is now for a caller. Opening somebody else's is recorded. Raises the problem `not-found`."""
+    """Return an answer as it is now for a caller. Opening another user's answer is recorded. Raises the problem `not-found`."""
     known_id = parse_id(answer_id, no_answer())
     for attempt in (1, 2):
         answer = await store.load(

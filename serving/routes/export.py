@@ -12,7 +12,7 @@ from serving.authentication import credential_of
 from serving.deps import Services
 from serving.identity import Identity
 from serving.openapi.describe import described
-from serving.routes.history import Asked, asked
+from serving.routes.history import Asked, questions_of
 from serving.routes.me import own_identity
 from serving.schemas import Moment, Tags
 from sql.web import WebReads
@@ -116,7 +116,7 @@ async def export_me(request: Request[Access, Any, Any], services: NamedDependenc
         services.clock(),
         await own_identity(services, access, credential_of(request)),
         [ExportedUpload(**msgspec.structs.asdict(one)) for one in uploads],
-        (await asked(services, access, MOST, None)).answers,
+        (await questions_of(services, access, MOST, None)).answers,
         [ExportedEvent(one.at, one.action, one.query, len(one.doc_ids)) for one in events],
     )
     return Response(exported, headers={"Content-Disposition": 'attachment; filename="concordance-export.json"'})

@@ -95,10 +95,10 @@ async def list_answers(
     cursor: Cursor = None,
 ) -> AskedList:
     """List the questions that the caller asked, newest first, for as long as answers are kept."""
-    return await asked(services, request.user, limit, cursor)
+    return await questions_of(services, request.user, limit, cursor)
 
 
-async def asked(services: Services, access: Access, limit: int, cursor: str | None) -> AskedList:
+async def questions_of(services: Services, access: Access, limit: int, cursor: str | None) -> AskedList:
     """Return a page of a person's questions."""
     at, last = cursors.decode(cursor, tuple[Moment, UUID]) if cursor is not None else (None, None)
     await settle(services)

@@ -100,8 +100,8 @@ async def _called(services: Services, access: Access, params: CallToolRequestPar
     try:
         found = await tool.call(services, access, params.arguments or {})
     except Exception as error:  # noqa: BLE001 # the process's edge: an unexpected error is logged
-        told = explain(error, services.monitor.disk_faults, tool=params.name)
-        return CallToolResult(content=[TextContent(text=told.detail)], is_error=True)
+        explained = explain(error, services.monitor.disk_faults, tool=params.name)
+        return CallToolResult(content=[TextContent(text=explained.detail)], is_error=True)
     content = msgspec.json.encode(found)
     return CallToolResult(
         content=[TextContent(text=content.decode())],

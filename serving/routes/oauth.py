@@ -117,7 +117,7 @@ async def decide_agent(request: OpenRequest, services: NamedDependency[Services]
     secret = fields.get("request", "")
     try:
         person = await _person(request, services)
-        if person is None or person.access.email != fields.get("email"):  # somebody else has signed in meanwhile
+        if person is None or person.access.email != fields.get("email"):  # someone else has signed in meanwhile
             return await _consent(request, services, secret)
         now, allowed = services.clock(), fields.get("answer") == "allow"
         decide = services.agents.allow(secret, person, now) if allowed else services.agents.refuse(secret, person, now)
@@ -130,19 +130,19 @@ async def decide_agent(request: OpenRequest, services: NamedDependency[Services]
 async def _consent(request: OpenRequest, services: Services, secret: str) -> Response[Any]:
     here = f"/oauth/consent?request={quote(secret, safe='')}"
     try:
-        asked = await services.agents.asked(secret, services.clock())
-        if asked is None:
+        wanted = await services.agents.undecided(secret, services.clock())
+        if wanted is None:
             return pages.over_page()
         person = await _person(request, services)
     except TemporaryError:
         return failure_page(DATABASE_DOWN, here, 503)
     if person is None:
         return Response(None, status_code=303, headers={"Location": f"/sign-in?next={quote(here, safe='')}"})
-    return pages.consent_page(asked, secret, person.access)
+    return pages.consent_page(wanted, secret, person.access)
 
 
 async def _person(request: OpenRequest, services: Services) -> SignedIn | None:
-    """Return who is signed in in this browser, None if nobody is."""
+    """Return the user who is signed in in this browser; None if no one is."""
     cookie = session_of(services, request)
     try:
         return await session_access(services, cookie, request.client) if cookie else None

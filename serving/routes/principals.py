@@ -1,4 +1,4 @@
-"""`GET /api/principals`: suggestions for whom to share with, while somebody types."""
+"""`GET /api/principals`: suggestions of people and groups to share with, while the user types."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any

@@ -1,4 +1,4 @@
-"""`PUT` and `DELETE /api/documents/{source}/{id}`: documents of whatever has no connector."""
+"""`PUT` and `DELETE /api/documents/{source}/{id}`: documents of systems without a connector."""
 
 import asyncio
 from collections.abc import Sequence

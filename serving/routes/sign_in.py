@@ -35,7 +35,7 @@ async def sign_in(request: Request[Any, Any, Any], services: NamedDependency[Ser
 
 
 async def signed_in_email(request: Request[Any, Any, Any], services: Services) -> str | None:
-    """Return who is signed in in this browser, None if nobody is or it cannot be looked up."""
+    """Return the user who is signed in in this browser; None if no one is or it cannot be looked up."""
     cookie = session_of(services, request)
     if not cookie:
         return None

@@ -1,4 +1,4 @@
-"""Who a provider says somebody is: the email and the groups that Concordance accepts of its claims."""
+"""Identity of a user by a provider's claims: the email and the groups that Concordance accepts."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ async def signed_in(provider: Provider, tokens: Tokens, nonce: str) -> ProviderI
 
 
 async def refreshed(provider: Provider, tokens: Tokens, subject: str) -> ProviderIdentity:
-    """Return what the provider says now of somebody who signed in before. Raises as `signed_in` does."""
+    """Return the identity that the provider now reports for a user who signed in before. Raises as `signed_in` does."""
     claims: Mapping[str, Any] = {"sub": subject}
     if tokens.id_token is not None:
         claims = await _id_claims(provider, tokens.id_token)
     elif tokens.access_token is not None:
         claims = await provider.userinfo(tokens.access_token)
     if claims.get("sub") != subject:
-        raise SignInRefusedError("subject", "The provider renewed the session of somebody else.")
+        raise SignInRefusedError("subject", "The provider renewed the session of another user.")
     return await _identity(provider, tokens, claims)
 
 

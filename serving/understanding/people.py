@@ -42,7 +42,7 @@ _RULES = [
     ),
 ]
 _EVENT = re.compile(r"\s*(?:when|why|where|how|who)\b", re.IGNORECASE)
-"""Questions about what somebody did, others may have written down: the first rule is not theirs."""
+"""Verbs of questions about a person's deeds, which others may have written down: the first rule does not apply to them."""
 _CAPITAL = [
     _Rule(re.compile(rf"(?P<before>\S+\s+)?(?P<lead>\b[Bb]y\s+){PERSON}(?P<tail>)")),
     _Rule(re.compile(rf"\b(?P<before>(?i:{THING})\s+)(?P<lead>from\s+){PERSON}(?P<tail>)")),

@@ -1,4 +1,4 @@
-"""What the search page says while a source is read for the first time, so that missing documents surprise nobody."""
+"""Notices on the search page during the first sync of a source, so that missing documents surprise no one."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ BEATS, ACCEPTING = 0, 1
 
 
 class HeartbeatWatch:
-    """Notices when another process is silent: when it has not beaten at many looks in a row. Time in which nobody looks does not count."""
+    """Notices when another process is silent: when it has not beaten at many looks in a row. Time without looks does not count."""
 
     def __init__(self, beats: Callable[[], int]) -> None:
         self._beats = beats

@@ -123,7 +123,7 @@ WHERE
             AND (e.urgent OR e.received_at < now() - make_interval(secs => :seconds))
     );
 
--- name: asked!
+-- name: mark_requested!
 -- Record that a sync was requested. Parameters: event_ids text[].
 UPDATE source_events SET asked_at = now() WHERE event_id = ANY(:event_ids);
 
@@ -137,7 +137,7 @@ RETURNING ts;
 
 -- name: rate
 -- Store what the person who asked says of an answer; the first rating counts. Parameters: channel, reply_ts, account, verdict.
--- Returns the question's time unless it was rated before, or somebody else asked. Index: slack_questions_reply.
+-- Returns the question's time unless it was rated before, or someone else asked. Index: slack_questions_reply.
 UPDATE slack_questions SET verdict = :verdict
 WHERE channel = :channel AND reply_ts = :reply_ts AND account = :account AND verdict IS NULL
 RETURNING ts;

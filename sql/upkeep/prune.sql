@@ -1,4 +1,4 @@
--- Deletions held by the prune brake. Grain: (source, partition).
+-- Held mass deletions. Grain: (source, partition).
 
 -- name: held
 -- Held deletions, and their share of the partition.

@@ -199,7 +199,7 @@ def test_nothing_changed_costs_at_most_two_calls_a_feed(step: Step, world: World
     step.check()
 
 
-def test_a_refused_token_lists_the_root_again_under_the_brake(step: Step, world: World) -> None:
+def test_a_refused_token_lists_the_root_again_under_the_hold_on_deletions(step: Step, world: World) -> None:
     files = [world.file(step, f"{number}.txt", world.company) for number in range(12)]
     step.sync()
     step.installation.settings = step.installation.settings.model_copy(update={"prune_minimum": 3, "prune_share": 0.1})

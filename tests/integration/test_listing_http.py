@@ -81,9 +81,9 @@ def test_filters_narrow(site: Site, running: Running) -> None:
     ("parameters", "says"),
     [
         ({"source_type": "nowhere"}, "source_type: "),
-        ({"start": "yesterday"}, "start: 'yesterday' is no date"),
+        ({"start": "yesterday"}, "start: 'yesterday' is not a valid date"),
         ({"start": "2026-02-01", "end": "2026-01-01"}, "start: start comes after end"),
-        ({"tag": "no name"}, "tag: 'no name' is no tag name"),
+        ({"tag": "no name"}, "tag: 'no name' is not a valid tag name"),
         ({"cursor": "x"}, "cursor: is not one of this list"),
         ({"cursor": "wA"}, "cursor: is not one of this list"),
         ({"limit": 1000}, "limit: "),

@@ -305,9 +305,9 @@ def test_the_commands(company: Company, capsys: pytest.CaptureFixture[str]) -> N
     assert run(["whoami", ANN]) == 0
     assert "INACTIVE" in capsys.readouterr().out
     assert run(["token", EVE, "--group", "all@acme.com"]) == 0
-    assert "--group count for nothing" in capsys.readouterr().err
+    assert "--group are ignored" in capsys.readouterr().err
     assert run(["key", "create", EVE, "--group", "all@acme.com"]) == 0
-    assert "--group count for nothing" in capsys.readouterr().err
+    assert "--group are ignored" in capsys.readouterr().err
     assert run(["status"]) in {0, 1, 3}
     assert "google_directory" in capsys.readouterr().out
     company.google.faults.add("rate_limit", times=0, seconds=LONGEST_WAIT + 1)  # other faults are retried for 36 s

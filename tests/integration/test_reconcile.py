@@ -150,9 +150,9 @@ def test_each_difference_is_found_and_repaired(
     assert set(look.examples) == set(found)
     again = reconcile(filled.settings, FILES, apply=False)
     assert counts(again) == found, "a report without --apply changes nothing"
-    mended = reconcile(filled.settings, FILES, apply=True)
-    assert counts(mended) == found
-    assert (mended.repaired, mended.clean(), mended.error) == (sum(found.values()), True, None)
+    repaired = reconcile(filled.settings, FILES, apply=True)
+    assert counts(repaired) == found
+    assert (repaired.repaired, repaired.clean(), repaired.error) == (sum(found.values()), True, None)
     after = reconcile(filled.settings, FILES, apply=False)
     assert (counts(after), after.clean()) == ({}, True)
     run = filled.sync()
@@ -280,12 +280,12 @@ def test_a_sync_waits_while_the_stores_are_looked_at(filled: Installation) -> No
     assert later.job_id != job.job_id
 
 
-def test_the_witness_forwards_every_part_of_a_source() -> None:
+def test_the_record_forwards_every_part_of_a_source() -> None:
     shelf = Shelf(source=FILES)
-    witness = ListingRecord(shelf).source
-    assert witness.name is FILES
+    recorded = ListingRecord(shelf).source
+    assert recorded.name is FILES
     for member in [name for name in vars(Source) if not name.startswith("_")]:
-        getattr(witness, member)
+        getattr(recorded, member)
 
 
 def test_the_command(filled: Installation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -299,12 +299,12 @@ def test_the_command(filled: Installation, monkeypatch: pytest.MonkeyPatch, caps
     status, said = answer()
     assert status == 0
     assert set(said.pop("sources")) == {"upload", "push", "files"}
-    assert said == {"checked": 3, "orphans": none, "missing": none, "mended": 0}
+    assert said == {"checked": 3, "orphans": none, "missing": none, "repaired": 0, "mended": 0}
     qdrant_missing(filled)
     status, said = answer("files")
-    assert (status, said["missing"], said["mended"]) == (1, {**none, "qdrant": 1}, 0)
+    assert (status, said["missing"], said["repaired"]) == (1, {**none, "qdrant": 1}, 0)
     status, said = answer("files", "--apply")
-    assert (status, said["missing"], said["mended"]) == (0, {**none, "qdrant": 1}, 1)
+    assert (status, said["missing"], said["repaired"]) == (0, {**none, "qdrant": 1}, 1)
     assert answer("files")[0] == 0
     postgres_missing(filled)
     assert run(["reconcile", "files"]) == 1

@@ -1,5 +1,5 @@
 """The raw stage with sources that are read over a network: memory, resumed listings, permissions of a whole partition, the
-prune brake, pauses, lost and moved partitions. The source is a fake that reports what it is given; the stores are real.
+hold on mass deletions, pauses, lost and moved partitions. The source is a fake that reports what it is given; the stores are real.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ def test_reconciliation_finds_no_difference_in_a_root_that_left(
     assert live(two) == EVERYTHING
 
 
-def test_without_a_brake_they_go_at_once(two: Installation) -> None:
+def test_without_a_hold_they_are_deleted_at_once(two: Installation) -> None:
     two.settings = two.settings.model_copy(update={"prune_share": 1.0, "file_roots": two.settings.file_roots[1:]})
     two.sync()
     assert live(two) == ["more/one.md"]

@@ -109,7 +109,7 @@ def test_in_a_channel_only_what_everybody_there_may_read_is_said(desk: Assistant
         assert desk.closed(ts) == "answered", text
         assert sources(desk, ts) == names
         assert words(text) <= {"qzpublicq", "qzmembersq"} if len(names) == 2 else {"qzpublicq"}
-        assert "everybody here may read" in text
+        assert "everyone here may read" in text
         assert desk.replies(channel)[-1].parent is not None, "in the thread of the question"
 
 

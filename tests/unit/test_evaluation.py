@@ -221,5 +221,5 @@ def test_a_file_without_scores_is_not_compared(tmp_path: Path, content: str, mes
 
 
 def test_evaluations_without_a_common_query_are_not_compared() -> None:
-    with pytest.raises(InvalidRequestError, match=r"old\.json: has none of the queries"):
+    with pytest.raises(InvalidRequestError, match=r"old\.json contains none of the queries"):
         compared("now", {"1": 1.0}, "old.json", {"2": 1.0})

@@ -1,4 +1,4 @@
-"""Everybody's My Drive: each chosen user of the directory is a partition, read in that user's name by domain-wide delegation.
+"""My Drives of a whole company: each chosen user of the directory is a partition, read in that user's name by domain-wide delegation.
 
 A user who is suspended, archived, gone or denied is lost: the documents are hidden at once. One who is merely no longer named by
 `drive_users` is retired, like a root that leaves the settings. A user whom Google refuses does not stop the others.
@@ -131,7 +131,7 @@ class Company:
         if partition not in self._accounts:
             user = self.users.get(partition)
             if user is None or not user.active or not self._is_chosen(user):
-                raise LostPartitionError(f"{partition} is no drive of a user whom CONCORDANCE_DRIVE names.")
+                raise LostPartitionError(f"{partition} is not the drive of a user whom CONCORDANCE_DRIVE names.")
             self._accounts[partition] = Account(
                 self._settings,
                 self._memory,

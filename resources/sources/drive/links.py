@@ -1,6 +1,6 @@
 """What sharing by link grants, by the setting `drive_link_sharing`: nothing, those who opened the file, or the organisation.
 
-Drive tells who opened a file only to that person (`viewedByMe`), so everybody is asked, in their own name, with one call each.
+Drive reports an opened file only to the person who opened it (`viewedByMe`), so each user's view is read, with one call each.
 Source: https://developers.google.com/workspace/drive/api/reference/rest/v3/files
 """
 

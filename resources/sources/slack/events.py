@@ -86,18 +86,18 @@ class Withholds(Protocol):
     """Keeps what searches without Postgres must know, durably, before the transaction commits."""
 
     def withhold(self, doc_ids: Iterable[str]) -> None:
-        """Nobody may read these documents from now on."""
+        """Record documents that no one may read from now on."""
         ...
 
     def narrow(self, readers: Mapping[str, Iterable[str]]) -> None:
-        """These, by document, may read it from now on, and nobody else."""
+        """Record the principals that alone may read a document from now on, by document."""
         ...
 
 
 def record(connection: Connection, envelope: Envelope, rights: Withholds) -> Recorded:
     """Write an event down and hide what it concerns, in one transaction. An event that is known already does nothing.
 
-    Somebody who left a channel loses it in the same transaction. A question is stored for the assistant.
+    Anyone who left a channel loses access to it in the same transaction. A question is stored for the assistant.
     """
     question = question_of(envelope)
     touch = None if question else touch_of(envelope)

@@ -61,7 +61,7 @@ class _Action(msgspec.Struct):
 
 
 class Interaction(msgspec.Struct):
-    """What somebody did with a part of a message, as Slack delivers it."""
+    """A person's interaction with a part of a message, as Slack delivers it."""
 
     type: str
     api_app_id: str = ""

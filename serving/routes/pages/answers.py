@@ -10,7 +10,7 @@ from litestar.params import FromPath
 from serving.answers.schemas import KeptAnswer
 from serving.deps import Services
 from serving.routes.answers import kept_answer
-from serving.routes.history import asked
+from serving.routes.history import questions_of
 from serving.routes.pages.visitor import page_route, signed_in
 from serving.web.render import view
 
@@ -49,5 +49,5 @@ def _text(answer: KeptAnswer) -> dict[str, Any]:
 async def history(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """Show the visitor's own questions, newest first."""
     access = await signed_in(request, services)
-    page = await asked(services, access, PAGE_SIZE, request.query_params.get("cursor"))
+    page = await questions_of(services, access, PAGE_SIZE, request.query_params.get("cursor"))
     return view("history.html", access, here="/history", page=page)

@@ -1,4 +1,4 @@
-"""The search page, `/`, and the part of it that is replaced while somebody types, `/results`."""
+"""The search page, `/`, and the part of it that is replaced while the user types, `/results`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-/** The search page: results while somebody types, filters without reloading, more results, and questions. */
+/** The search page: results while the user types, filters without reloading, more results, and questions. */
 
 import { Problem, call } from "./api.js";
 import { ask, reset } from "./answer.js";

@@ -79,39 +79,39 @@ class DriveApp:
         self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes = b""
     ) -> Response:
         """Answer one API call, or commit the fault that is due."""
-        name, asked = _route(method, path)
+        name, parameters = _route(method, path)
         if name is None:
             return _refusal(ApiError(404, "notFound", f"The simulator has no method {method} {path}."))
-        asked = {**query, **asked}
+        parameters = {**query, **parameters}
         try:
-            fault = await self._count(name, asked)
-            viewer = self._authorize(headers, asked, directory=name in DIRECTORY_METHODS)
-            answer = self._perform(name, asked, headers, body, viewer)
+            fault = await self._count(name, parameters)
+            viewer = self._authorize(headers, parameters, directory=name in DIRECTORY_METHODS)
+            answer = self._perform(name, parameters, headers, body, viewer)
         except ApiError as error:
             return _refusal(error)
         return CutResponse(answer) if fault is not None and fault.kind == "drop" else answer
 
-    async def _count(self, name: str, asked: Mapping[str, str]) -> InjectedFault | None:
+    async def _count(self, name: str, parameters: Mapping[str, str]) -> InjectedFault | None:
         """Count a call and return the fault that is due. Raises `ApiError` for a fault with an error."""
         with self._drive.lock:
             self._drive.calls[name] += 1
-        fault = self._drive.faults.take(name, paged="pageToken" in asked)
+        fault = self._drive.faults.take(name, paged="pageToken" in parameters)
         if fault is not None:
             if fault.kind == "slow":
                 await asyncio.sleep(fault.seconds)
-            self._fail(fault, asked)
+            self._fail(fault, parameters)
         return fault
 
     def _perform(
-        self, name: str, asked: Mapping[str, str], headers: Mapping[str, str], body: bytes, viewer: str
+        self, name: str, parameters: Mapping[str, str], headers: Mapping[str, str], body: bytes, viewer: str
     ) -> Response:
         with self._drive.lock, self._drive.acting_for(viewer):
             self._drive.settle()
-            self._drive.include_labels = frozenset(filter(None, asked.get("includeLabels", "").split(",")))
+            self._drive.include_labels = frozenset(filter(None, parameters.get("includeLabels", "").split(",")))
             if name in POSTS:
-                found = POSTS[name](self._drive, asked, _json(body))
+                found = POSTS[name](self._drive, parameters, _json(body))
             else:
-                found = (METHODS | DIRECTORY_METHODS)[name](self._drive, asked)
+                found = (METHODS | DIRECTORY_METHODS)[name](self._drive, parameters)
         if found is None:
             return Response(status_code=204)
         if isinstance(found, Media):
@@ -120,11 +120,11 @@ class DriveApp:
             self._drive.validate(f"{'directory' if name in DIRECTORY_METHODS else 'drive'}.{name}", found)
         return as_json(found)
 
-    def _authorize(self, headers: Mapping[str, str], asked: Mapping[str, str], *, directory: bool) -> str:
+    def _authorize(self, headers: Mapping[str, str], parameters: Mapping[str, str], *, directory: bool) -> str:
         """Return the email that a call acts for. Raises `ApiError` for a token of another API, and for a user without Drive."""
         kind, _, token = headers.get("authorization", "").partition(" ")
         if kind.lower() != "bearer":
-            token = asked.get("access_token", "")
+            token = parameters.get("access_token", "")
         if token == self._drive.token:
             return self._drive.account
         bearer = self._drive.sessions.bearer(token)
@@ -137,7 +137,7 @@ class DriveApp:
             raise ApiError(403, "domainPolicy", "The domain administrators have disabled Drive apps.")
         return bearer.account
 
-    def _fail(self, fault: InjectedFault, asked: Mapping[str, str]) -> None:
+    def _fail(self, fault: InjectedFault, parameters: Mapping[str, str]) -> None:
         if fault.kind == "rate_limit":
             # Google has two errors for too many calls; they alternate
             raise rate_limited(fault.seconds, per_user=self._drive.faults.committed["rate_limit"] % 2 == 0)
@@ -150,9 +150,9 @@ class DriveApp:
         if fault.kind == "unnamed_page_token":
             raise ApiError(400, "badRequest", "Invalid Value")
         if fault.kind == "lost_access":
-            if "fileId" in asked:
-                raise file_not_found(asked["fileId"])
-            raise drive_not_found(asked["driveId"]) if "driveId" in asked else insufficient_permissions()
+            if "fileId" in parameters:
+                raise file_not_found(parameters["fileId"])
+            raise drive_not_found(parameters["driveId"]) if "driveId" in parameters else insufficient_permissions()
 
     async def _batch(self, headers: Mapping[str, str], body: bytes) -> Response:
         try:
@@ -222,10 +222,10 @@ def _refusal(error: ApiError) -> Response:
 
 def _media(media: Media, wanted: str) -> Response:
     size = len(media.content)
-    asked = _RANGE.fullmatch(wanted) if media.ranges else None
-    if asked is None or size == 0:
+    span = _RANGE.fullmatch(wanted) if media.ranges else None
+    if span is None or size == 0:
         return Response(media.content, media_type=media.content_type)
-    first, last = int(asked[1]), min(int(asked[2] or size - 1), size - 1)
+    first, last = int(span[1]), min(int(span[2] or size - 1), size - 1)
     if first >= size:
         return Response(status_code=416, headers={"content-range": f"bytes */{size}"})
     part = {"content-range": f"bytes {first}-{last}/{size}"}

@@ -69,7 +69,7 @@ def _call(part: Message) -> BatchCall:
     head, _, rest = str(part.get_payload()).replace("\r\n", "\n").partition("\n")
     words = head.split()
     if part.get_content_type() != "application/http" or len(words) < 2:
-        raise ApiError(400, "badRequest", "Failed to parse batch request: a part is no HTTP request.")
+        raise ApiError(400, "badRequest", "Failed to parse batch request: a part is not a valid HTTP request.")
     headers = BytesParser().parsebytes(rest.partition("\n\n")[0].encode(), headersonly=True)
     # the client folds a long id across two lines
     content_id = " ".join(str(part.get("Content-ID", "<1>")).split())

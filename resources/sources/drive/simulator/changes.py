@@ -5,38 +5,38 @@ Source: https://developers.google.com/workspace/drive/api/guides/about-changes
 
 from typing import Any
 
-from resources.sources.drive.simulator.asking import FILE_FIELDS, Parameters, member_drive, page_size, shallow, true
 from resources.sources.drive.simulator.errors import bad_parameter
 from resources.sources.drive.simulator.feeds import FeedEntry
 from resources.sources.drive.simulator.fields import Mask, mask, pick
+from resources.sources.drive.simulator.parameters import FILE_FIELDS, Parameters, member_drive, page_size, shallow, true
 from resources.sources.drive.simulator.resources import file_resource, shared_drive, timestamp
 from resources.sources.drive.simulator.state import DriveState
 
 
-def changes_start(world: DriveState, asked: Parameters) -> Any:
-    chosen = mask(asked.get("fields", "kind,startPageToken"), "StartPageToken")
+def changes_start(world: DriveState, parameters: Parameters) -> Any:
+    chosen = mask(parameters.get("fields", "kind,startPageToken"), "StartPageToken")
     body = {
         "kind": "drive#startPageToken",
-        "startPageToken": world.feeds[world.own_feed(feed_of(world, asked))].token(),
+        "startPageToken": world.feeds[world.own_feed(feed_of(world, parameters))].token(),
     }
     return pick(body, chosen)
 
 
-def changes_list(world: DriveState, asked: Parameters) -> Any:
+def changes_list(world: DriveState, parameters: Parameters) -> Any:
     """Return the changes since a token, in pages; the last page has the token for the next call."""
     listed = f"kind,removed,file({FILE_FIELDS}),fileId,time,changeType,driveId,drive(kind,id,name)"
-    chosen = mask(asked.get("fields", f"kind,nextPageToken,newStartPageToken,changes({listed})"), "ChangeList")
-    if not asked.get("pageToken"):
+    chosen = mask(parameters.get("fields", f"kind,nextPageToken,newStartPageToken,changes({listed})"), "ChangeList")
+    if not parameters.get("pageToken"):
         raise bad_parameter("pageToken", "Required parameter: pageToken", "required")
-    name = feed_of(world, asked)
-    feed, size = world.feeds[world.own_feed(name)], page_size(asked, 100, 1_000)
+    name = feed_of(world, parameters)
+    feed, size = world.feeds[world.own_feed(name)], page_size(parameters, 100, 1_000)
     below: Mask = None if chosen is None else chosen.get("changes", {})
     body: dict[str, Any] = {"kind": "drive#changeList", "changes": []}
-    for entry in feed.since(asked["pageToken"]):
+    for entry in feed.since(parameters["pageToken"]):
         if len(body["changes"]) == size:
             body["nextPageToken"] = str(entry.number)
             break
-        change = _change(world, name, entry, asked, below)
+        change = _change(world, name, entry, parameters, below)
         if change is not None:
             body["changes"].append(change)
     else:
@@ -44,21 +44,23 @@ def changes_list(world: DriveState, asked: Parameters) -> Any:
     return shallow(body, chosen)
 
 
-def feed_of(world: DriveState, asked: Parameters) -> str:
+def feed_of(world: DriveState, parameters: Parameters) -> str:
     """Return the feed that a call is about: the id of a shared drive, or nothing for the account's. Raises `ApiError`."""
-    drive = asked.get("driveId")
+    drive = parameters.get("driveId")
     if drive is None:
         return ""
-    if not true(asked, "supportsAllDrives"):
+    if not true(parameters, "supportsAllDrives"):
         raise bad_parameter(
             "supportsAllDrives", "The supportsAllDrives parameter must be true when driveId is specified."
         )
     return member_drive(world, drive)
 
 
-def _change(world: DriveState, feed: str, entry: FeedEntry, asked: Parameters, chosen: Mask) -> dict[str, Any] | None:
+def _change(
+    world: DriveState, feed: str, entry: FeedEntry, parameters: Parameters, chosen: Mask
+) -> dict[str, Any] | None:
     """Return a feed entry with the current state of its item, or None if the call excludes it."""
-    shared = true(asked, "includeItemsFromAllDrives")
+    shared = true(parameters, "includeItemsFromAllDrives")
     if entry.kind == "drive":
         return _drive_change(world, entry, chosen) if shared else None
     item = world.items.get(entry.id)

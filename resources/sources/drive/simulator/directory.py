@@ -6,28 +6,28 @@ Source: https://developers.google.com/workspace/admin/directory/reference/rest/v
 from collections.abc import Callable
 from typing import Any
 
-from resources.sources.drive.simulator.asking import Parameters, with_next
 from resources.sources.drive.simulator.errors import ApiError, bad_parameter
 from resources.sources.drive.simulator.fields import DIRECTORY, mask, pick
+from resources.sources.drive.simulator.parameters import Parameters, with_next
 from resources.sources.drive.simulator.state import DriveState
 from resources.sources.drive.simulator.workspace import EVERYONE, SimulatedAccount
 
 _CUSTOMER = "C01larkmoor"
 
 
-def users_list(world: DriveState, asked: Parameters) -> Any:
+def users_list(world: DriveState, parameters: Parameters) -> Any:
     """Return the accounts, suspended and archived ones included, by email."""
-    _check_customer(asked)
+    _check_customer(parameters)
     users = world.workspace.users
-    emails, following = _page(world, asked, "users", sorted(users), most=500, default=100)
+    emails, following = _page(world, parameters, "users", sorted(users), most=500, default=100)
     body = {"kind": "admin#directory#users", "users": [_user(users[email]) for email in emails if email in users]}
-    return pick(with_next(body, following), _mask(asked, "Users"))
+    return pick(with_next(body, following), _mask(parameters, "Users"))
 
 
-def groups_list(world: DriveState, asked: Parameters) -> Any:
-    _check_customer(asked)
+def groups_list(world: DriveState, parameters: Parameters) -> Any:
+    _check_customer(parameters)
     groups = world.workspace.groups
-    emails, following = _page(world, asked, "groups", sorted(groups))
+    emails, following = _page(world, parameters, "groups", sorted(groups))
     found = [
         {
             "kind": "admin#directory#group",
@@ -39,20 +39,20 @@ def groups_list(world: DriveState, asked: Parameters) -> Any:
         for email in emails
         if email in groups
     ]
-    return pick(with_next({"kind": "admin#directory#groups", "groups": found}, following), _mask(asked, "Groups"))
+    return pick(with_next({"kind": "admin#directory#groups", "groups": found}, following), _mask(parameters, "Groups"))
 
 
-def members_list(world: DriveState, asked: Parameters) -> Any:
+def members_list(world: DriveState, parameters: Parameters) -> Any:
     """Return the direct members of a group: accounts, outsiders, groups, or the whole Workspace."""
-    key = asked["groupKey"].lower()
+    key = parameters["groupKey"].lower()
     members = world.workspace.groups.get(key)
     if members is None:
         raise ApiError(404, "notFound", "Resource Not Found: groupKey")
-    names, following = _page(world, asked, f"members {key}", list(members))
+    names, following = _page(world, parameters, f"members {key}", list(members))
     body: dict[str, Any] = {"kind": "admin#directory#members"}
     if names:  # Google leaves out an empty list
         body["members"] = [_member(world, name) for name in names]
-    return pick(with_next(body, following), _mask(asked, "Members"))
+    return pick(with_next(body, following), _mask(parameters, "Members"))
 
 
 def _user(account: SimulatedAccount) -> dict[str, Any]:
@@ -79,21 +79,21 @@ def _member(world: DriveState, name: str) -> dict[str, Any]:
 
 
 def _page(
-    world: DriveState, asked: Parameters, question: str, found: list[str], *, most: int = 200, default: int = 200
+    world: DriveState, parameters: Parameters, question: str, found: list[str], *, most: int = 200, default: int = 200
 ) -> tuple[list[str], str | None]:
-    size = asked.get("maxResults", str(default))
+    size = parameters.get("maxResults", str(default))
     if not size.isascii() or not size.isdigit() or int(size) < 1:
         raise bad_parameter("maxResults", f"Invalid value '{size}'. Values must be within the range: [1, {most}]")
-    token = asked.get("pageToken") or world.listings.begin(question, found)
+    token = parameters.get("pageToken") or world.listings.begin(question, found)
     return world.listings.page(token, question, min(int(size), most))
 
 
-def _mask(asked: Parameters, schema: str) -> Any:
-    return mask(asked.get("fields", "*"), schema, DIRECTORY)
+def _mask(parameters: Parameters, schema: str) -> Any:
+    return mask(parameters.get("fields", "*"), schema, DIRECTORY)
 
 
-def _check_customer(asked: Parameters) -> None:
-    if not asked.get("customer") and not asked.get("domain"):
+def _check_customer(parameters: Parameters) -> None:
+    if not parameters.get("customer") and not parameters.get("domain"):
         raise ApiError(400, "badRequest", "Bad Request")
 
 

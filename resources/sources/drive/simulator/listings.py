@@ -27,8 +27,8 @@ class Listings:
     def page(self, token: str, question: Hashable, size: int) -> tuple[list[str], str | None]:
         """Return the ids of a page and the token of the next. Raises `ApiError` for a token of another listing."""
         name, _, position = token.rpartition(".")
-        asked, ids = self._open.get(name, (None, []))
-        if asked != question or not position.isdigit():
+        begun, ids = self._open.get(name, (None, []))
+        if begun != question or not position.isdigit():
             raise bad_parameter("pageToken")
         end = int(position) + size
         return ids[int(position) : end], f"{name}.{end}" if end < len(ids) else None

@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from resources.sources.drive.simulator.asking import FILE_FIELDS, Parameters, page_size, true, with_next
 from resources.sources.drive.simulator.changes import changes_list, changes_start
 from resources.sources.drive.simulator.errors import ApiError, bad_parameter, file_not_found, insufficient_permissions
 from resources.sources.drive.simulator.exports import export
 from resources.sources.drive.simulator.fields import mask, pick
+from resources.sources.drive.simulator.parameters import FILE_FIELDS, Parameters, page_size, true, with_next
 from resources.sources.drive.simulator.resources import file_resource, may_share, permissions, shared_drive, user
 from resources.sources.drive.simulator.searching import files_list
 from resources.sources.drive.simulator.state import DriveState
@@ -29,18 +29,18 @@ class Media(msgspec.Struct):
     """True if range requests are supported."""
 
 
-def about_get(world: DriveState, asked: Parameters) -> Any:
-    if "fields" not in asked:
+def about_get(world: DriveState, parameters: Parameters) -> Any:
+    if "fields" not in parameters:
         raise bad_parameter("fields", "The 'fields' parameter is required for this method.", "required")
     body = {"kind": "drive#about", "user": user(world, world.access.viewer)}
-    return pick(body, mask(asked["fields"], "About"))
+    return pick(body, mask(parameters["fields"], "About"))
 
 
-def files_get(world: DriveState, asked: Parameters) -> Any:
+def files_get(world: DriveState, parameters: Parameters) -> Any:
     """Return one file: its metadata, or its bytes with `alt=media`."""
-    file = find(world, asked)
-    if asked.get("alt") != "media":
-        return file_resource(world, file, mask(asked.get("fields", FILE_FIELDS), "File"))
+    file = find(world, parameters)
+    if parameters.get("alt") != "media":
+        return file_resource(world, file, mask(parameters.get("fields", FILE_FIELDS), "File"))
     _check_readable(world, file)
     if not file.is_binary:
         message = "Only files with binary content can be downloaded. Use Export with Docs Editors files."
@@ -48,23 +48,23 @@ def files_get(world: DriveState, asked: Parameters) -> Any:
     return Media(file.content, file.mime_type, ranges=True)
 
 
-def files_export(world: DriveState, asked: Parameters) -> Any:
-    file = find(world, {**asked, "supportsAllDrives": "true"})
-    if not asked.get("mimeType"):
+def files_export(world: DriveState, parameters: Parameters) -> Any:
+    file = find(world, {**parameters, "supportsAllDrives": "true"})
+    if not parameters.get("mimeType"):
         raise bad_parameter("mimeType", "Required parameter: mimeType", "required")
     _check_readable(world, file)
-    return Media(export(file, asked["mimeType"]), asked["mimeType"], ranges=False)
+    return Media(export(file, parameters["mimeType"]), parameters["mimeType"], ranges=False)
 
 
-def permissions_list(world: DriveState, asked: Parameters) -> Any:
+def permissions_list(world: DriveState, parameters: Parameters) -> Any:
     """Return the permissions on a file, in pages. In a shared drive a page has at most 100."""
-    chosen = mask(asked.get("fields", "kind,nextPageToken,permissions(kind,id,type,role)"), "PermissionList")
-    file = _shared_with(world, asked)
+    chosen = mask(parameters.get("fields", "kind,nextPageToken,permissions(kind,id,type,role)"), "PermissionList")
+    file = _shared_with(world, parameters)
     found = {permission["id"]: permission for permission in permissions(world, file)}
     question = ("permissions", file.id)
-    token = asked.get("pageToken") or world.listings.begin(question, list(found))
+    token = parameters.get("pageToken") or world.listings.begin(question, list(found))
     default = 100 if world.drive_of(file.id) else max(1, len(found))
-    ids, following = world.listings.page(token, question, page_size(asked, default, 100))
+    ids, following = world.listings.page(token, question, page_size(parameters, default, 100))
     body: dict[str, Any] = {
         "kind": "drive#permissionList",
         "permissions": [found[permission] for permission in ids if permission in found],
@@ -72,12 +72,12 @@ def permissions_list(world: DriveState, asked: Parameters) -> Any:
     return pick(with_next(body, following), chosen)
 
 
-def drives_list(world: DriveState, asked: Parameters) -> Any:
+def drives_list(world: DriveState, parameters: Parameters) -> Any:
     """Return the shared drives that the account is a member of, in pages."""
-    chosen = mask(asked.get("fields", "kind,nextPageToken,drives(kind,id,name)"), "DriveList")
+    chosen = mask(parameters.get("fields", "kind,nextPageToken,drives(kind,id,name)"), "DriveList")
     mine = [drive for drive in world.drives if world.access.readable(world.items[drive])]
-    token = asked.get("pageToken") or world.listings.begin("drives", mine)
-    ids, following = world.listings.page(token, "drives", page_size(asked, 10, 100))
+    token = parameters.get("pageToken") or world.listings.begin("drives", mine)
+    ids, following = world.listings.page(token, "drives", page_size(parameters, 10, 100))
     body: dict[str, Any] = {
         "kind": "drive#driveList",
         "drives": [shared_drive(world.drives[drive]) for drive in ids if drive in mine],
@@ -85,19 +85,19 @@ def drives_list(world: DriveState, asked: Parameters) -> Any:
     return pick(with_next(body, following), chosen)
 
 
-def find(world: DriveState, asked: Parameters) -> DriveFile:
+def find(world: DriveState, parameters: Parameters) -> DriveFile:
     """Return the file of a call. Raises `ApiError` 404 if the account does not see it."""
-    file_id = asked["fileId"]
+    file_id = parameters["fileId"]
     file = world.items.get(world.my_drive if file_id == "root" else file_id)
     if file is None or not world.access.visible(file):
         raise file_not_found(file_id)
-    if world.drive_of(file.id) and not true(asked, "supportsAllDrives"):
+    if world.drive_of(file.id) and not true(parameters, "supportsAllDrives"):
         raise file_not_found(file_id)
     return file
 
 
-def _shared_with(world: DriveState, asked: Parameters) -> DriveFile:
-    file = find(world, asked)
+def _shared_with(world: DriveState, parameters: Parameters) -> DriveFile:
+    file = find(world, parameters)
     if not world.drive_of(file.id) and not may_share(world, file):
         raise insufficient_permissions()
     _check_readable(world, file)

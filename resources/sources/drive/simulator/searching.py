@@ -6,7 +6,9 @@ Source: https://developers.google.com/workspace/drive/api/reference/rest/v3/file
 from collections.abc import Callable
 from typing import Any
 
-from resources.sources.drive.simulator.asking import (
+from resources.sources.drive.simulator.errors import bad_parameter, file_not_found
+from resources.sources.drive.simulator.fields import Mask, mask
+from resources.sources.drive.simulator.parameters import (
     FILE_FIELDS,
     Parameters,
     member_drive,
@@ -15,8 +17,6 @@ from resources.sources.drive.simulator.asking import (
     true,
     with_next,
 )
-from resources.sources.drive.simulator.errors import bad_parameter, file_not_found
-from resources.sources.drive.simulator.fields import Mask, mask
 from resources.sources.drive.simulator.query import FileQuery, parse
 from resources.sources.drive.simulator.resources import file_resource
 from resources.sources.drive.simulator.state import DriveState
@@ -25,14 +25,16 @@ from resources.sources.drive.simulator.tree import DriveFile
 _CORPORA = ("user", "drive", "allDrives")
 
 
-def files_list(world: DriveState, asked: Parameters) -> Any:
+def files_list(world: DriveState, parameters: Parameters) -> Any:
     """Return the files of a corpus that match a query, in pages."""
-    chosen = mask(asked.get("fields", f"kind,incompleteSearch,nextPageToken,files({FILE_FIELDS})"), "FileList")
-    question = tuple(asked.get(name) for name in ("q", "corpora", "driveId", "includeItemsFromAllDrives"))
-    query, fits = _corpus(world, asked)
-    incomplete = asked.get("corpora", "user") in world.incomplete
-    token = asked.get("pageToken") or world.listings.begin(question, _search(world, query, fits)[:: 1 + incomplete])
-    ids, following = world.listings.page(token, question, page_size(asked, 100, 1_000))
+    chosen = mask(parameters.get("fields", f"kind,incompleteSearch,nextPageToken,files({FILE_FIELDS})"), "FileList")
+    question = tuple(parameters.get(name) for name in ("q", "corpora", "driveId", "includeItemsFromAllDrives"))
+    query, fits = _corpus(world, parameters)
+    incomplete = parameters.get("corpora", "user") in world.incomplete
+    token = parameters.get("pageToken") or world.listings.begin(
+        question, _search(world, query, fits)[:: 1 + incomplete]
+    )
+    ids, following = world.listings.page(token, question, page_size(parameters, 100, 1_000))
     still = [item for item in map(world.items.get, ids) if item is not None and fits(item) and query.matches(item)]
     below: Mask = None if chosen is None else chosen.get("files", {})
     body: dict[str, Any] = {
@@ -43,18 +45,20 @@ def files_list(world: DriveState, asked: Parameters) -> Any:
     return shallow(with_next(body, following), chosen)
 
 
-def _corpus(world: DriveState, asked: Parameters) -> tuple[FileQuery, Callable[[DriveFile], bool]]:
+def _corpus(world: DriveState, parameters: Parameters) -> tuple[FileQuery, Callable[[DriveFile], bool]]:
     """Return the query and a predicate for the listing's corpus, enforcing the rules for naming shared drives."""
-    corpora, drive = asked.get("corpora", "user"), asked.get("driveId")
-    query = FileQuery(lambda _: True) if not asked.get("q") else parse(asked["q"], world.access, world.my_drive)
+    corpora, drive = parameters.get("corpora", "user"), parameters.get("driveId")
+    query = (
+        FileQuery(lambda _: True) if not parameters.get("q") else parse(parameters["q"], world.access, world.my_drive)
+    )
     if corpora not in _CORPORA:
         raise bad_parameter("corpora")
     if (corpora == "drive") != (drive is not None):
         raise bad_parameter(
             "driveId", "The driveId parameter must be specified if and only if corpora is set to drive."
         )
-    shared = true(asked, "includeItemsFromAllDrives")
-    if shared and not true(asked, "supportsAllDrives"):
+    shared = true(parameters, "includeItemsFromAllDrives")
+    if shared and not true(parameters, "supportsAllDrives"):
         message = "The supportsAllDrives parameter must be true when includeItemsFromAllDrives is."
         raise bad_parameter("supportsAllDrives", message)
     if corpora != "user" and not shared:

@@ -9,21 +9,21 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
-from resources.sources.drive.simulator.asking import Parameters
 from resources.sources.drive.simulator.changes import feed_of
 from resources.sources.drive.simulator.channels import Channel, uri
 from resources.sources.drive.simulator.errors import ApiError, bad_parameter
+from resources.sources.drive.simulator.parameters import Parameters
 from resources.sources.drive.simulator.state import DriveState
 
 DEFAULT = timedelta(hours=1)
 MOST_ID, MOST_TOKEN = 64, 256
 
 
-def changes_watch(world: DriveState, asked: Parameters, body: dict[str, Any]) -> Any:
-    if not asked.get("pageToken"):
+def changes_watch(world: DriveState, parameters: Parameters, body: dict[str, Any]) -> Any:
+    if not parameters.get("pageToken"):
         raise bad_parameter("pageToken", "Required parameter: pageToken", "required")
-    feed = world.own_feed(feed_of(world, asked))
-    world.feeds[feed].since(asked["pageToken"])
+    feed = world.own_feed(feed_of(world, parameters))
+    world.feeds[feed].since(parameters["pageToken"])
     channel_id, token, address = str(body.get("id") or ""), body.get("token"), str(body.get("address") or "")
     if not channel_id:
         raise bad_parameter("resource.id", "Required", "required")
@@ -55,7 +55,7 @@ def changes_watch(world: DriveState, asked: Parameters, body: dict[str, Any]) ->
     return made if token is None else made | {"token": token}
 
 
-def channels_stop(world: DriveState, asked: Parameters, body: dict[str, Any]) -> None:  # noqa: ARG001 - as every method
+def channels_stop(world: DriveState, parameters: Parameters, body: dict[str, Any]) -> None:  # noqa: ARG001 - as every method
     world.channels.stop(str(body.get("id") or ""), str(body.get("resourceId") or ""))
 
 

@@ -13,16 +13,16 @@ FILE_FIELDS = "kind,id,name,mimeType"
 """Fields of a file that are returned by default."""
 
 
-def true(asked: Parameters, name: str) -> bool:
-    return asked.get(name, "false").lower() == "true"
+def true(parameters: Parameters, name: str) -> bool:
+    return parameters.get(name, "false").lower() == "true"
 
 
-def page_size(asked: Parameters, default: int, most: int) -> int:
+def page_size(parameters: Parameters, default: int, most: int) -> int:
     """Return the requested page size, at most the maximum."""
-    text = asked.get("pageSize", str(default))
+    text = parameters.get("pageSize", str(default))
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise bad_parameter("pageSize", f"Invalid value '{text}'. Values must be within the range: [1, {most}]")
-    return min(int(text), most) if "pageSize" in asked else default
+    return min(int(text), most) if "pageSize" in parameters else default
 
 
 def member_drive(world: DriveState, drive_id: str) -> str:

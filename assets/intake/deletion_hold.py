@@ -1,9 +1,9 @@
-"""The prune brake: hold mass deletions until a person approves them.
+"""Hold mass deletions until a person approves them.
 
 A failed listing looks like a mass deletion, and so does a mistake at the source; both would empty the index. Deletions of more
-than a share of a partition are therefore held until `concordance prune approve`. The same goes for all documents of
-a root or channel that leaves the settings. Held documents stay searchable for permitted
-callers until their permissions are too old to trust (`ACL_MAX_AGE`), because they are no longer refreshed.
+than a share of a partition are therefore held until `concordance prune approve`, and so are all documents of a root or channel
+that leaves the settings, until `concordance source remove`. Held documents stay searchable for permitted callers until their
+permissions, which are no longer refreshed, are too old to trust (`ACL_MAX_AGE`).
 """
 
 from collections.abc import Collection, Mapping
@@ -15,7 +15,7 @@ from resources.sources import label
 from resources.stores.clients import Stores
 
 
-class Brake:
+class DeletionHold:
     """Limits the deletions of one partition in one sync."""
 
     def __init__(self, stores: Stores, partition: str, *, full: bool) -> None:
@@ -37,7 +37,7 @@ class Brake:
         self._gone += len(set(gone) - waiting)
         return Policy(full=self._full, most=most, waiting=waiting)
 
-    def hold(self, held: Collection[str], waiting: Collection[str], times: Mapping[str, datetime]) -> int:
+    def place(self, held: Collection[str], waiting: Collection[str], times: Mapping[str, datetime]) -> int:
         """Hold deletions, send an alert, and return the number of those that wait."""
         stores, number = self._stores, len(held) + len(waiting)
         known = {key: times[key] for key in held if key in times}
