@@ -1,4 +1,4 @@
-"""What Dagster's catalog says of every definition besides its name: owner, tags, kinds, and how fresh it should be."""
+"""Catalog metadata of Dagster's definitions: owner, tags, kinds and freshness policies."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ Progress = Callable[[int, int], None]
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reindex would do and cost."""
+    """Estimate of a reindex: its work and its cost."""
 
     collection: str
     model: str

@@ -78,7 +78,7 @@ STATUS_COMMAND = "concordance status"
 
 
 class Report:
-    """What one stage of a sync has to say after its work."""
+    """Report of one stage of a sync after its work."""
 
     def __init__(self, job: SyncJob, stage: str, result: StageResult) -> None:
         self._job = job
@@ -161,7 +161,7 @@ def _documents(state: PartitionCounts) -> dict[str, int]:
 
 
 class StageLocation(NamedTuple):
-    """Where a stage's rows are."""
+    """Location of a stage's rows."""
 
     table: str
     """Name of the table in the lake; empty for the index."""

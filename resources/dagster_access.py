@@ -49,7 +49,7 @@ class Person(NamedTuple):
 
 
 class Grant(NamedTuple):
-    """What a link or session gives. With a person, the role is what that person had then, and must be asked for again."""
+    """Rights of a link or session. With a person, the role is the one that the person had then, and must be looked up again."""
 
     role: Role
     person: Person | None = None

@@ -1,4 +1,4 @@
-"""How far a sync is, in words: documents done of how many, passages, rate and time left."""
+"""Progress of a sync, in words: documents done of how many, passages, rate and time left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How `concordance up --sample` tells the HTTP service that it may offer sign-in as the sample company's people.
+"""Permission from `concordance up --sample` for the HTTP service to offer sign-in as the sample company's people.
 
 The supervisor passes the file of these people in an environment variable; it removes the variable when it starts without the sample.
 The service ignores it where real people could be affected: with a provider, a public URL, or a listener that others can reach.

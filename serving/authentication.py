@@ -65,7 +65,7 @@ async def access_from(
 
 
 class _Credential(NamedTuple):
-    """What a credential gives: an access, for a token of ours its id, and whether its groups were written here."""
+    """Result of checking a credential: an access, for a token of ours its id, and whether its groups were written here."""
 
     access: Access
     token_id: str | None = None

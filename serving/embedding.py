@@ -54,7 +54,7 @@ class ActiveCollection(NamedTuple):
     embedder: EmbedsQueries
     scale: CosineScale | None
     dimensions: int | None = None
-    """Of the collection's vectors; None before the first sync."""
+    """Dimensions of the collection's vectors; None before the first sync."""
 
     def vector(self, text: str) -> NDArray[np.float32]:
         """Return a query's vector. Raises `ConfigurationError` if it does not fit the collection, and what the embedder raises."""

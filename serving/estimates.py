@@ -9,7 +9,7 @@ from serving.deps import Services
 
 
 class FirstSync(msgspec.Struct, frozen=True, kw_only=True):
-    """What a first sync would take. Figures other than `documents` and `size` are extrapolated; null if nothing was synced yet."""
+    """Estimate of a first sync. Figures other than `documents` and `size` are extrapolated; null if nothing was synced yet."""
 
     documents: int
     """Documents that were counted."""

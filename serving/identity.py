@@ -1,4 +1,4 @@
-"""Who a person is to Concordance: principals with where each comes from. Pure."""
+"""Identity of a person: principals with the origin of each. Pure."""
 
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
@@ -11,7 +11,7 @@ from sql.web_rows import DirectoryEntry
 
 
 class PrincipalOrigin(msgspec.Struct, frozen=True, kw_only=True):
-    """One principal, and where it comes from."""
+    """One principal and its origin."""
 
     principal: str
     """In the form that permissions use: an email, `group:NAME@DOMAIN`, `domain:NAME`, `slack:TEAM` or `public`."""
@@ -51,7 +51,7 @@ def identity(
     credential: str | None = None,
     held: Collection[str] = (),
 ) -> Identity:
-    """Return who a person is. `held` are the principals of a request, of which those that no source reports come from its `credential`."""
+    """Return a person's identity. `held` are the principals of a request; those that no source reports come from its `credential`."""
     own = {email, f"domain:{email.rpartition('@')[2]}", permissions.PUBLIC}
     found = [PrincipalOrigin(principal=name, origin="email") for name in own]
     active = True

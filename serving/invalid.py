@@ -1,4 +1,4 @@
-"""What is wrong with the fields of a request: each one's name, the fault and what is allowed, from the schema that validates it."""
+"""Errors of a request's fields: each one's name, the fault and what is allowed, from the schema that validates it."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ _STEP = re.compile(r"\[[^\]]*\]|[^.\[\]]+")
 
 
 class FieldError(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wrong with a field of a request."""
+    """Error of a field of a request."""
 
     field: str
     """The field, with the fields that contain it: `filters.date_range.start`. `body` is the whole body."""

@@ -128,12 +128,12 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     documentation: str
     """The path of the route's documentation."""
     errors: list[FieldError] | UnsetType = UNSET
-    """Of an invalid request: what is wrong with each field."""
+    """The errors of the fields of an invalid request."""
     job_id: str | UnsetType = UNSET
-    """Of `sync-busy`: the sync that is running."""
+    """The sync that is running, for `sync-busy`."""
     merged: bool | UnsetType = UNSET
-    """Of `sync-busy`: true if the request was added to that sync, which ends once it is done."""
+    """For `sync-busy`, true if the request was added to that sync, which ends once it is done."""
     error_id: str | UnsetType = UNSET
-    """Of `internal`: the ID under which the error was logged."""
+    """The ID under which the error was logged, for `internal`."""
     error: str | UnsetType = UNSET
     """On `/api/rag.search` only: Outline's name of the error."""

@@ -37,7 +37,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class PushMetadata(UploadMetadata, forbid_unknown_fields=True):
-    """What the source says of a document. `share` lists the principals that may read it in addition to you."""
+    """Metadata of a document from its source. `share` lists the principals that may read it in addition to you."""
 
     link: Annotated[str, Meta(max_length=2000, pattern=r"^https?://[^\s/]")] | None = None
     """Address of the document at its source, which citations open. Null: this service's own page of the document."""
@@ -76,7 +76,7 @@ class PushContent(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """What a push did; `job_id` follows the indexing of the document, if there is any to follow."""
+    """Result of a push; `job_id` follows the indexing of the document, if there is any to follow."""
 
     doc_id: str
     outcome: Outcome

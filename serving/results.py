@@ -37,7 +37,7 @@ class DocumentReference(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """How a result was scored: the sum of `parts` is `relevance_score`.
+    """Explanation of a result's score: the sum of `parts` is `relevance_score`.
 
     `keyword_score` is the share of the query's words that occur in the passage and its headings; ranks count among the results.
     `dense_weight` is the share of the cosine in `fused_score`, `floor` the cosine that counts as 0. `fusion` and `agreement` (the share of

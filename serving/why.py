@@ -37,7 +37,7 @@ class Stages(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a document is or is not found. `rank` counts from 1; null if the document is not among the first 50."""
+    """Explanation why a document is or is not found. `rank` counts from 1; null if the document is not among the first 50."""
 
     found: bool = False
     """True if you may see the document."""

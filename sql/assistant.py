@@ -25,7 +25,7 @@ class ClaimedQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnstoredRating(msgspec.Struct, frozen=True, kw_only=True):
-    """What the person who asked said of an answer."""
+    """Rating of an answer by the person who asked."""
 
     channel: str
     ts: str

@@ -24,7 +24,7 @@ class ApiKey(msgspec.Struct, frozen=True):
 
 
 class RunningSync(msgspec.Struct, frozen=True):
-    """How far a sync is."""
+    """Progress of a running sync."""
 
     source: str
     job_id: str

@@ -44,7 +44,7 @@ class Receipt(msgspec.Struct, frozen=True):
 
 
 class Month(msgspec.Struct, frozen=True):
-    """What was embedded in a month."""
+    """Amount embedded in a month."""
 
     texts: int
     tokens: int

@@ -112,7 +112,7 @@ class Scim(Family, path="scim/scim.sql"):
 
 
 class Offboarding(Family, path="scim/offboarding.sql"):
-    """What ends with a person's account."""
+    """Keys, sessions, agents and shared answers that end with a person's account."""
 
     def revoke_keys(self, *, email: str) -> list[str]: ...
     def end_sessions(self, *, email: str) -> list[str]: ...

@@ -9,7 +9,7 @@ import msgspec
 
 
 class Known(msgspec.Struct, frozen=True):
-    """What the registry holds of a document."""
+    """Document as the registry holds it."""
 
     doc_id: str
     source_id: str
@@ -171,7 +171,7 @@ class LiveContent(msgspec.Struct, frozen=True):
 
 
 class SourceState(msgspec.Struct, frozen=True):
-    """Whether syncs of a source are paused, and the credentials of the last attempt."""
+    """Sync state of a source: whether it is paused, and the credentials of the last attempt."""
 
     paused_at: datetime | None
     paused_reason: str | None
@@ -258,7 +258,7 @@ class ProfileUse(msgspec.Struct, frozen=True):
 
 
 class LeftBehind(msgspec.Struct, frozen=True):
-    """What a secondary collection lacks, and the number of points that it should have."""
+    """Gaps of a secondary collection, and the number of points that it should have."""
 
     documents: int
     points: int

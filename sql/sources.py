@@ -48,7 +48,7 @@ class NotificationChannel(msgspec.Struct, frozen=True):
 
 
 class Readership(msgspec.Struct, frozen=True, kw_only=True):
-    """What decides who may read an upload."""
+    """Fields that decide who may read an upload."""
 
     owner: str
     permissions: list[str]
@@ -65,7 +65,7 @@ class CopyReadership(Readership, frozen=True, kw_only=True):
 
 
 class OwnUpload(Readership, frozen=True, kw_only=True):
-    """What its owner may change of an upload, in its current state."""
+    """Fields of an upload that its owner may change, in their current state."""
 
     source: str
     title: str

@@ -45,7 +45,7 @@ class StoredAnswer(msgspec.Struct, frozen=True):
 
 
 class SharedAnswer(msgspec.Struct, frozen=True):
-    """Whether an answer may be shared, and since when it is."""
+    """Sharing state of an answer: whether it may be shared, and since when it is."""
 
     shareable: bool
     shared_at: datetime | None
@@ -112,7 +112,7 @@ class Shares(msgspec.Struct, frozen=True):
 
 
 class DirectoryEntry(msgspec.Struct, frozen=True):
-    """What a source says of a person: a membership, or with no principal whether the account is active."""
+    """Entry of a source about a person: a membership, or with no principal whether the account is active."""
 
     source: str
     principal: str | None
@@ -223,7 +223,7 @@ class FullTextMatch(msgspec.Struct, frozen=True):
 
 
 class IngestState(msgspec.Struct, frozen=True):
-    """How far an ingest is. `seen`: a sync has processed it; `running_stage` is that of the running sync of uploads."""
+    """Progress of an ingest. `seen`: a sync has processed it; `running_stage` is that of the running sync of uploads."""
 
     job_id: str
     doc_id: str

@@ -25,7 +25,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BatchPlan(msgspec.Struct, kw_only=True):
-    """What to do about each document that a batch affects."""
+    """Plan of changes to the documents that a batch affects."""
 
     fetch: list[Item]
     rewrite: list[Item]

@@ -22,7 +22,7 @@ CHARACTERS_PER_TOKEN = 4
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
-    """How a document is chunked. `size`, `overlap` and `minimum` are counted in `unit`; `limit` is always in tokens."""
+    """Chunking profile of a document. `size`, `overlap` and `minimum` are counted in `unit`; `limit` is always in tokens."""
 
     name: str
     size: int

@@ -38,7 +38,7 @@ class Grants(msgspec.Struct):
 
 
 class AuditReport(msgspec.Struct):
-    """What the audit of one source found and did."""
+    """Findings and actions of the audit of one source."""
 
     source: SourceName
     checked: int = 0

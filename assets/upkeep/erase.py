@@ -44,7 +44,7 @@ class StoreCheck(msgspec.Struct):
 
 
 class ErasureReport(msgspec.Struct):
-    """What one erasure removed."""
+    """Data removed by one erasure."""
 
     documents: int = 0
     contents: int = 0

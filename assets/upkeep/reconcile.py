@@ -45,7 +45,7 @@ class Sides(msgspec.Struct):
 
 
 class ReconcileReport(msgspec.Struct):
-    """What reconciliation found and did in one source."""
+    """Findings and repairs of the reconciliation of one source."""
 
     source: SourceName
     checked: int = 0

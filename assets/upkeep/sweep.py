@@ -25,7 +25,7 @@ PAGE_DOCUMENTS = 1000
 
 
 class SweepReport(msgspec.Struct):
-    """What the sweep of one source checked and what it removed."""
+    """Numbers of points that the sweep of one source checked and removed."""
 
     source: SourceName
     documents: int = 0

@@ -37,7 +37,7 @@ class SampleReader(SamplePerson, frozen=True):
 
 
 class AnswerLocation(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where the answer is in the document; in presentations, a page is a slide. Data rows count from 1."""
+    """Location of the answer in its document; in presentations, a page is a slide. Data rows count from 1."""
 
     page: int | None = None
     section: str | None = None

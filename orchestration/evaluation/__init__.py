@@ -1,1 +1,4 @@
-"""Search quality: on test collections with judgements, and on the company's own questions."""
+"""Search quality: on test collections with judgements, and on the company's own questions.
+
+No search of its own: it measures `serving.retrieval`, which the HTTP interface uses.
+"""

@@ -44,7 +44,7 @@ class Measures(
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """How one configuration's nDCG@10 differs from another's on the same queries."""
+    """Difference between two configurations' nDCG@10 on the same queries."""
 
     difference: float
     """Mean of first minus second; positive when the first is better."""

@@ -1,4 +1,4 @@
-"""Which settings have changed since the running services were started, told by digests of those that they were started with.
+"""Changed settings since the running services were started, found by digests of those that they were started with.
 
 Settings may be secret: only salted digests are kept, in a folder that no other account can enter.
 """

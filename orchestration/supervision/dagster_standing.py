@@ -1,4 +1,4 @@
-"""What somebody who opened Dagster by signing in may do now, as the HTTP interface says.
+"""Current rights in Dagster of a person who opened it by signing in, read from the HTTP interface.
 
 It is asked again every minute, so that people who sign out, are off-boarded or lose a role lose Dagster within that time.
 """

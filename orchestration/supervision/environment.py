@@ -57,7 +57,7 @@ ARENAS = "2"
 
 
 class Needs(NamedTuple):
-    """What a service uses besides the settings that are not secret."""
+    """Secrets and settings that a service needs besides those that are not secret."""
 
     secrets: frozenset[str] = frozenset()
     outside: bool = False

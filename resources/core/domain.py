@@ -49,7 +49,7 @@ class SourceName(StrEnum):
 
 
 class Role(StrEnum):
-    """What a person may do besides reading their own documents. No role gives access to a document."""
+    """A person's role, which allows more than reading. No role gives access to a document."""
 
     ADMINISTRATOR = "administrator"
     AUDITOR = "auditor"

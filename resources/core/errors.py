@@ -18,7 +18,7 @@ class NotRunningError(ConcordanceError):
 
 
 class AbortSyncError(ConcordanceError):
-    """This sync cannot continue (authorisation expired, a listing failed, a budget or limit is reached)."""
+    """The sync cannot continue (authorisation expired, a listing failed, a budget or limit is reached)."""
 
 
 class NoCollectionError(AbortSyncError):
@@ -82,11 +82,11 @@ class DocumentError(ConcordanceError):
 
 
 class SkipDocumentError(DocumentError):
-    """This document cannot be indexed and retrying will not help: encrypted, unsupported, empty, too large."""
+    """The document cannot be indexed, and retrying will not help: encrypted, unsupported, empty, too large."""
 
 
 class FailedDocumentError(DocumentError):
-    """This document failed and is retried at the next syncs, at most three times for the same content."""
+    """The document failed and is retried at the next syncs, at most three times for the same content."""
 
 
 class AuthenticationError(ConcordanceError):

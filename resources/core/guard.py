@@ -42,7 +42,7 @@ def no_path(_path: str) -> bool:
 
 
 class RequestRefusal(NamedTuple):
-    """Why a request is refused: HTTP status, problem slug, and what to do about it."""
+    """Refusal of a request: HTTP status, problem slug, and what to do about it."""
 
     status: int
     kind: str
@@ -51,7 +51,7 @@ class RequestRefusal(NamedTuple):
 
 @dataclass(frozen=True)
 class Rules:
-    """What a listener accepts. Loopback names are always among its hosts."""
+    """Requests that a listener accepts. Loopback names are always among its hosts."""
 
     hosts: Collection[str] = ()
     """Additional host names, lower case, without ports."""

@@ -1,7 +1,7 @@
 """Embedders, chosen by the settings and cached per process.
 
 `embedder` returns a thread-safe `Embedder`, `tokenizer` the tokenizer that counts chunks. Heavy libraries are imported
-when the first embedder is created.
+when the first embedder is created. Nothing is stored here, and what is embedded is decided by callers.
 """
 
 import os
@@ -26,10 +26,10 @@ class ModelChoice(NamedTuple):
     source: str | None
     """Absolute path of a model's folder, or its name at the service; None: the provider's default."""
     dimensions: int | None
-    """As requested, for models with a choice of dimensions."""
+    """Requested dimensions, for models with a choice."""
     window: int | None
     prompts: Prompts | None = None
-    """As set; None: those of the model's folder."""
+    """Prompts that are set; None: those of the model's folder."""
 
     def settings(self, settings: Settings) -> Settings:
         """Return settings that select this model. A configured price is kept only for the model it was set for."""

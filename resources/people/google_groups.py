@@ -20,7 +20,7 @@ MOST_FAILURES = 3
 
 
 class GoogleListing(msgspec.Struct):
-    """What Google says: users, the members of each group, and the groups that could not be read, with the reason."""
+    """Answer of Google's directory: users, the members of each group, and the groups that could not be read, with the reason."""
 
     users: list[GoogleUser]
     groups: dict[str, DirectMembers]

@@ -34,7 +34,7 @@ SHOWN = 5
 
 
 class PeopleReport(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What a sync of one source did."""
+    """Result of a sync of people from one source."""
 
     people: int = 0
     groups: int = 0

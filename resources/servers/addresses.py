@@ -1,4 +1,4 @@
-"""What counts as one client address for limits per address."""
+"""Client addresses as limits per address count them."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ class Numbers:
 
 
 class Progress:
-    """How much work each process has queued and done, so that one can wait for the work of another."""
+    """Work that each process has queued and done, so that one can wait for the work of another."""
 
     def __init__(self, shared: Shared, name: str) -> None:
         self._numbers = Numbers(shared, name, 2)

@@ -17,7 +17,7 @@ COUNT_BYTES = 4
 
 
 class Entry(NamedTuple):
-    """What was counted: the slots of the keys, to be handed to `leave`, or the position of the key whose limit is reached."""
+    """Result of counting: the slots of the keys, to be handed to `leave`, or the position of the key whose limit is reached."""
 
     slots: tuple[int, ...]
     reached: int | None = None

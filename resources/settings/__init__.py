@@ -1,6 +1,7 @@
 """Every setting of the platform: read from the environment (prefix `CONCORDANCE_`) and `.env`, validated once, then frozen.
 
-`load()` is the only place that reads the environment. `docs/configuration.md` describes each setting, by the same groups.
+`load()` is the only place that reads the environment, and nothing here opens a connection. `docs/configuration.md` describes each
+setting, by the same groups.
 """
 
 from __future__ import annotations

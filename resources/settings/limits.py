@@ -13,7 +13,7 @@ Period = Annotated[str, Field(pattern=PATTERN)]
 
 
 class Prompts(BaseModel, frozen=True, extra="forbid"):
-    """What a model is given with each text: a prefix, and for services that take it an `input_type`."""
+    """Prompts that a model receives with each text: a prefix, and for services that take it an `input_type`."""
 
     query: str = ""
     passage: str = ""
@@ -64,7 +64,7 @@ class LimitSettings(BaseModel):
     """How far back each sync looks for edits and deletions in every channel."""
     http_connections: Count = 500
     http_connections_per_address: Count = 100
-    """From one address, or from one IPv6 /64 network."""
+    """Limit for one address, or one IPv6 /64 network."""
     sign_in_failures: Count = 60
     """A minute, from one address."""
     token_max_lifetime: Annotated[str, Field(pattern=r"^\d+[smhd]$")] = "90d"  # noqa: S105 # a duration

@@ -1,4 +1,4 @@
-"""What a value of a setting should be, in place of the validator's own words."""
+"""Messages on valid values of a setting, in place of the validator's own."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class EmbeddingSettings(BaseModel):
 
 
 class SearchSettings(BaseModel):
-    """How documents are cut into passages, and how these are found and ordered."""
+    """Settings of chunking, search and ranking."""
 
     chunk_profile: str = "auto"
     query_expansion: Literal["off", "paraphrases", "hyde"] = "off"

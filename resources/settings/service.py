@@ -86,7 +86,7 @@ class ServiceSettings(BaseModel):
 
 
 class HttpSettings(BaseModel):
-    """Who reaches the HTTP interface, and by which addresses."""
+    """Access to the HTTP interface: addresses, proxies and origins."""
 
     http_host: str = "127.0.0.1"
     allowed_hosts: Words = ()

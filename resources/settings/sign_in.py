@@ -37,7 +37,7 @@ class OidcProvider(BaseModel):
     domains: tuple[str, ...] = ()
     """Domains of emails and groups that the provider may vouch for. Empty, which is possible for a single provider only: all."""
     audiences: tuple[str, ...] = ()
-    """Of access tokens that programs may send. Empty: the client id."""
+    """Audiences of access tokens that programs may send. Empty: the client id."""
     parameters: dict[str, str] = Field(default_factory=dict)
     """More parameters of the authorization request."""
 

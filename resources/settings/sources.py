@@ -88,7 +88,7 @@ class SourceSettings(BaseModel):
 
 
 class DriveSettings(BaseModel):
-    """What is read from Google Drive, and who finds it."""
+    """Scope of what is read from Google Drive, and who finds it."""
 
     drive_follow_shortcuts: bool = False
     drive_link_sharing: Literal["nobody", "opened", "domain"] = "nobody"

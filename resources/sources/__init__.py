@@ -1,4 +1,8 @@
-"""The sources of documents that are installed: ours and those of other packages. See `SourceSpec` for what a source declares."""
+"""Connectors of the installed sources of documents: ours and those of other packages, each declared by a `SourceSpec`.
+
+A connector reports what its source holds and fetches bytes. Chunking, embedding and indexing are in `assets`, which may import no
+connector but through its declaration.
+"""
 
 import tomllib
 from collections.abc import Sequence

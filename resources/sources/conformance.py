@@ -79,7 +79,7 @@ class World(Protocol):
 
 
 class Index:
-    """What a connector reported: documents with their bytes, cursors and memory. Batches are applied as the raw stage does."""
+    """Record of what a connector reported: documents with their bytes, cursors and memory. Batches are applied as the raw stage does."""
 
     def __init__(self) -> None:
         self.items: dict[str, Item] = {}

@@ -1,4 +1,4 @@
-"""What a connector declares about its source. Assets, jobs, schedules, status, links and filters follow from it.
+"""Declaration of a source by its connector. Assets, jobs, schedules, status, links and filters follow from it.
 
 A module that holds a `SourceSpec` is imported by every process, the HTTP service included, so it imports nothing heavy: `open`
 imports the connector when a sync begins.
@@ -62,7 +62,7 @@ class Scope(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Reach:
-    """What a source would read with credentials that are being tried."""
+    """Documents and places that a source would read with credentials that are being tried."""
 
     account: str
     """Whom the credentials belong to."""
@@ -100,7 +100,7 @@ class Places(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """How credentials are tried before they are set."""
+    """Test of credentials before they are set."""
 
     fields: tuple[str, ...]
     """Fields of `settings` that may be given."""

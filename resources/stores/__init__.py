@@ -1,1 +1,4 @@
-"""Clients and access code of what keeps the data: Postgres, the vector index, Delta tables and blobs."""
+"""Clients and access code of the stores: Postgres, the vector index, Delta tables and blobs.
+
+No connector and no HTTP route is imported here; SQL statements are in `sql`.
+"""

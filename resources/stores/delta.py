@@ -1,4 +1,4 @@
-"""How rows are stored in Delta tables: columns, vectors as bytes, files, and retries when another process committed first."""
+"""Storage of rows in Delta tables: columns, vectors as bytes, files, and retries when another process committed first."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Origin(NamedTuple):
 
 
 class UploadTarget(NamedTuple):
-    """Where a document is recorded: its source, its id there, and what only a source other than `upload` says of it."""
+    """Target of an upload: source, id there, and fields that only sources other than `upload` set."""
 
     source: SourceName
     source_id: str

@@ -1,1 +1,4 @@
-"""Who is calling and what they may do: sign-in, tokens, API keys, roles and limits."""
+"""Authentication and authorization of requests: tokens, API keys, roles, sharing and limits.
+
+No routes, and no reads of documents: these take the resulting `Access` as an argument.
+"""

@@ -1,4 +1,4 @@
-"""Which routes pages of other origins may call from a browser (CORS): never with a cookie, and of widgets only their own."""
+"""Cross-origin requests (CORS): routes that pages of other origins may call, never with a cookie, and of widgets only their own."""
 
 from collections.abc import Awaitable, Callable, Collection
 

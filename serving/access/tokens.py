@@ -30,7 +30,7 @@ _LEEWAY_SECONDS = 5
 
 
 class Verified(NamedTuple):
-    """What a token says: whose it is, and the id that a revocation names."""
+    """Claims of a verified token: whose it is, and the id that a revocation names."""
 
     access: Access
     token_id: str

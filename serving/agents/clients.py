@@ -26,7 +26,7 @@ _ALGORITHM = "HS256"
 
 
 class AgentClient(msgspec.Struct, frozen=True):
-    """What a client registered: the name that it gives itself, and where answers to it may go."""
+    """Registration of a client: the name that it gives itself, and where answers to it may go."""
 
     name: str
     redirect_uris: list[str]

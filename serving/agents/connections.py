@@ -43,7 +43,7 @@ USED_TWICE = "a code or refresh token of it was used twice"
 
 
 class AgentRequest(msgspec.Struct, frozen=True):
-    """What an agent asks a person to allow."""
+    """Request of an agent that a person may allow."""
 
     client_hash: str
     name: str

@@ -21,7 +21,7 @@ from sql.web import WebQueue, WebReads
 
 
 class Written(msgspec.Struct, frozen=True, array_like=True):
-    """What the model wrote, cleaned and checked."""
+    """Text that the model wrote, cleaned and checked."""
 
     answer: str
     found: bool

@@ -43,7 +43,7 @@ def gather(
 
 
 class ContextBudget(NamedTuple):
-    """What fits into a context window: `sources` in tokens as they are counted here, `answer` in those of the language model."""
+    """Limits of a context window: `sources` in tokens as they are counted here, `answer` in those of the language model."""
 
     history: list[Message]
     selection: str | None

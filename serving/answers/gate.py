@@ -36,13 +36,13 @@ SURE_RERANK = 0.5
 POOL = 30
 """Passages that say which of the question's words are rare."""
 TOP = 5
-"""Passages of which one must answer."""
+"""Number of passages among which one must answer the question."""
 
 _NUMBERED = re.compile(r"\b[A-Z]\w+ \d[\w.-]*\w|\b[A-Z]\w+ \d\b")
 
 
 class Judged(NamedTuple):
-    """Whether to answer, whether the passages surely answer, the score that decided, and the gate that it had to reach."""
+    """Decision on answering: whether to answer, whether the passages surely do, the score that decided, and the score required."""
 
     passed: bool
     sure: bool

@@ -22,7 +22,7 @@ class Leaks:
         self._waiting: str = ""
         self._at_start = True
         self._removed = False
-        """Whether something was removed from the current line."""
+        """True if something was removed from the current line."""
 
     def feed(self, text: str) -> str:
         """Take a piece; return what may be shown of all that came so far and was not returned yet."""

@@ -62,7 +62,7 @@ class LanguageModel(Protocol):
 
 
 class _Attempt:
-    """What became of a call so far."""
+    """State of a call so far."""
 
     answering = False
 

@@ -244,7 +244,7 @@ class KeptAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FeedbackRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whether an answer, or a search, was good. Name one of the two ids; `expected_document` is what should have been found."""
+    """Feedback on an answer or a search. Name one of the two ids; `expected_document` is what should have been found."""
 
     verdict: Annotated[Literal["good", "bad"], Meta(title="FeedbackVerdict", description="A rating.")]
     """Your rating."""

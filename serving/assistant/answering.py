@@ -46,7 +46,7 @@ log = logger("serving")
 
 
 class AssistantReply(NamedTuple):
-    """What is replied to a question, if anything; `answer_id` if it is an answer."""
+    """Reply to a question, if any; `answer_id` if it is an answer."""
 
     message: SlackMessage | None
     outcome: str

@@ -18,7 +18,7 @@ from serving.results import Result
 SECTION_CHARACTERS = 3000
 """Source: https://docs.slack.dev/reference/block-kit/blocks/section-block"""
 MOST_SECTIONS = 10
-"""Of text, far below the 50 blocks of a message; what is longer is cut off."""
+"""Most sections of text, far below the 50 blocks of a message; longer text is cut off."""
 MOST_SOURCES = 15
 TITLE_CHARACTERS, ADDRESS_CHARACTERS = 150, 2000
 

@@ -1,4 +1,4 @@
-"""What a route declares about itself in addition to the types of its handler."""
+"""Declarations of a route in addition to the types of its handler."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""How deep a search looks: enough candidates at first, and more if too few passages remain of them. Pure."""
+"""Depth of a search: enough candidates at first, and more if too few passages remain of them. Pure."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ log = logger("serving")
 
 
 class Completes(Protocol):
-    """What expansion needs of a language model."""
+    """Language model as expansion needs it."""
 
     async def complete(self, messages: Sequence[ChatMessage], *, person: str) -> str:
         """Return the whole reply; `person` waits for a turn. Raises a `ConcordanceError`."""

@@ -1,4 +1,4 @@
-"""What each step of the scoring adds to the score that a search shows."""
+"""Explanation of a score: what each step of the scoring adds to it."""
 
 from __future__ import annotations
 

@@ -30,11 +30,11 @@ USUAL_CHARACTERS = 1000
 """Length of a passage in which a word counts neither more nor less. It is fixed: the average of all passages depends on hidden ones."""
 
 PRESENT, FREQUENT = 0.5, 0.4
-"""Of words alone, what a word is worth that occurs at all, and what its frequency adds. With the largest boost, the sum stays below 1."""
+"""Score of a word in a keyword search: for its presence, and for its frequency at most. Even with the largest boost, the sum is below 1."""
 
 
 class Scale(NamedTuple):
-    """How the scores of a search are shown. The default shows the fused score, as the mode `vector` does."""
+    """Scale on which the scores of a search are shown. The default shows the fused score, as the mode `vector` does."""
 
     mode: str = "vector"
     weight: float = 1.0
@@ -167,7 +167,7 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def matches(self) -> list[tuple[int, int]]:
-        """Where the query's words are in the text."""
+        """Return the positions of the query's words in the text."""
         return spans(self.chunk_text, self.words)
 
     @cached_property
@@ -180,7 +180,7 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def frequency(self) -> float | None:
-        """How often the query's words occur, 0 to 1, more in a short passage; None unless words alone were searched.
+        """Return how often the query's words occur, 0 to 1, more in a short passage; None unless words alone were searched.
 
         BM25's term frequency, averaged over the words that occur, without the word's rarity, which would reveal hidden documents. A word
         of the headings counts once. Source: Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009, section 3.4.

@@ -26,7 +26,7 @@ log = logger("serving")
 
 
 class ScoresPairs(Protocol):
-    """What a search needs of a cross-encoder."""
+    """Cross-encoder as a search needs it."""
 
     def score(self, query: str, passages: Sequence[str]) -> NDArray[np.float32]:
         """Return the relevance of each passage, in order, 0..1."""

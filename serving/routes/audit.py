@@ -97,7 +97,7 @@ async def list_audit(
 
 
 class AuditQuery(NamedTuple):
-    """Which events of the audit log to read; None does not filter."""
+    """Filters on events of the audit log; None does not filter."""
 
     email: str | None = None
     action: str | None = None

@@ -96,7 +96,7 @@ class DriveSearchResponse(msgspec.Struct, frozen=True):
 
 
 class ChatSource(msgspec.Struct, frozen=True, rename="camel"):
-    """What the answer was made from; `[n]` in the message is the n-th."""
+    """Source of the answer; `[n]` in the message is the n-th."""
 
     file: File
     """The document."""

@@ -32,12 +32,12 @@ EVENT = {
 
 
 class SlackReply(msgspec.Struct, frozen=True):
-    """What became of an event."""
+    """Outcome of an event."""
 
     challenge: str | UnsetType = UNSET
-    """Of a `url_verification`: its challenge."""
+    """The challenge of a `url_verification`."""
     outcome: str | UnsetType = UNSET
-    """Of any other event: `recorded`, `question`, `repeated`, `not_indexed`, `other_team`, `other_app` or `unknown_channel`."""
+    """The outcome of any other event: `recorded`, `question`, `repeated`, `not_indexed`, `other_team`, `other_app` or `unknown_channel`."""
 
 
 @post(

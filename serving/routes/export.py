@@ -60,7 +60,7 @@ class ExportedEvent(msgspec.Struct, frozen=True):
 
 
 class Export(msgspec.Struct, frozen=True):
-    """What is stored about the caller: the latest 10,000 entries of each list, newest first."""
+    """Data stored about the caller: the latest 10,000 entries of each list, newest first."""
 
     exported_at: Moment
     """When this was read."""

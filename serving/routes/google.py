@@ -24,7 +24,7 @@ log = logger("serving")
 
 
 class ConsentPage(msgspec.Struct, frozen=True):
-    """Where to grant access."""
+    """Address of the page on which to grant access."""
 
     url: str
     """Address of Google's consent page, valid for ten minutes and once."""

@@ -47,7 +47,7 @@ class Readiness(msgspec.Struct, frozen=True):
         Literal["ready", "degraded", "unavailable"],
         Meta(title="ReadinessStatus", description="`degraded`: responses carry a warning; shown to operators only."),
     ]
-    """Whether searches can be answered."""
+    """State of search."""
     services: dict[str, ServiceState] | msgspec.UnsetType = msgspec.UNSET
     """The state of each dependency; absent unless you are an operator."""
 

@@ -77,7 +77,7 @@ class HeldList(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What becomes of deletions that wait."""
+    """Decision on held deletions."""
 
     decision: Verdict
     """What becomes of them."""

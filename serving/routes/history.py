@@ -51,7 +51,7 @@ class AskedList(msgspec.Struct, frozen=True):
 
 
 class ShareState(msgspec.Struct, frozen=True):
-    """Whether an answer is shared."""
+    """Sharing state of an answer."""
 
     answer_id: str
     """ID of the answer."""

@@ -43,7 +43,7 @@ IngestStatus = Annotated[
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """What the index holds of the document."""
+    """Counts of what the index holds of the document."""
 
     documents: int
     """1 once the document is indexed, otherwise 0."""
@@ -65,7 +65,7 @@ class IngestJob(msgspec.Struct, frozen=True, kw_only=True):
     stage: str | None
     """The stage that the document is in, or in which the job ended; null before the first."""
     counts: Counts
-    """What the index holds of the document."""
+    """Counts of what the index holds of the document."""
     error: str | None
     """Why the job failed; null otherwise."""
 

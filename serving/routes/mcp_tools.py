@@ -60,7 +60,7 @@ class FoundPassage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FoundPassages(msgspec.Struct, frozen=True, kw_only=True):
-    """What a search found, best first."""
+    """Passages that a search found, best first."""
 
     results: list[FoundPassage]
     """One passage of each document."""
@@ -82,7 +82,7 @@ class FetchInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FetchMetadata(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the document."""
+    """Metadata of the document."""
 
     source_type: str
     """The source of the document."""
@@ -116,7 +116,7 @@ class FetchedDocument(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     """Opens the document. Cite it."""
     metadata: FetchMetadata
-    """What is known of the document."""
+    """Metadata of the document."""
 
 
 class AskInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -56,7 +56,7 @@ PushOutcome = Annotated[
 
 
 class PushResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """What the push did. The document is searchable once its job has succeeded."""
+    """Result of the push. The document is searchable once its job has succeeded."""
 
     id: str
     """Your own id of the document."""

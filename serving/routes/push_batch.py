@@ -39,7 +39,7 @@ class _DocumentId(msgspec.Struct, frozen=True):
 
 
 class RefusedDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a document of a batch was not stored."""
+    """Reason why a document of a batch was not stored."""
 
     type: str
     """The problem, as in the responses of single requests: `/problems/` and its name."""
@@ -48,7 +48,7 @@ class RefusedDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BatchResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one document; `error` is set if it was not stored."""
+    """Result for one document; `error` is set if it was not stored."""
 
     id: str | None
     """Your own id of the document; null if it could not be read."""
@@ -63,7 +63,7 @@ class BatchResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BatchResponse(msgspec.Struct, frozen=True):
-    """What became of each document, in the order of the request."""
+    """Results of the documents, in the order of the request."""
 
     results: list[BatchResult]
     """One entry for each document."""

@@ -66,7 +66,7 @@ class SetEntry(msgspec.Struct, frozen=True):
     never: bool
     """True if its documents must not be found."""
     state: QuestionState
-    """Whether it is used."""
+    """True if the question is used."""
     origin: QuestionOrigin
     """Where it comes from."""
     added_at: Moment
@@ -87,7 +87,7 @@ class QuestionList(msgspec.Struct, frozen=True):
 
 
 class QuestionChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What becomes of a question."""
+    """Decision on a question."""
 
     decision: QuestionVerdict
     """What becomes of it."""

@@ -110,7 +110,7 @@ class SearchResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SearchCursor(msgspec.Struct, frozen=True, array_like=True):
-    """What a search's next page leaves out, and how the search understood the query."""
+    """Position of a search's next page: what it leaves out, and how the search understood the query."""
 
     grouped: bool
     understood: bool

@@ -55,7 +55,7 @@ class CheckedScope(msgspec.Struct, frozen=True):
 
 
 class SourceCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """What a source would read with the credentials."""
+    """Documents and places that a source would read with the credentials."""
 
     ok: bool
     """True if the credentials work and have all required scopes."""

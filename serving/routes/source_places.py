@@ -20,7 +20,7 @@ from serving.routes.source_check import Value, attempt, given, tried_source
 
 
 class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which places to list, and with which credentials."""
+    """Places to list, and the credentials to list them with."""
 
     settings: Annotated[dict[Annotated[str, Meta(max_length=100)], Value], Meta(max_length=10)] = {}
     """Credentials as for `POST /api/sources/{source}/check`. Empty: those that are configured. They are not stored, logged or returned."""

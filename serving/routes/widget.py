@@ -34,7 +34,7 @@ class WidgetToken(msgspec.Struct, frozen=True):
     """A token for questions of anonymous visitors."""
 
     token: str
-    """For the header `Authorization: Bearer TOKEN` of questions from pages of the same origin."""
+    """The token for the header `Authorization: Bearer TOKEN` of questions from pages of the same origin."""
     expires_in: int
     """Seconds for which it is valid."""
 

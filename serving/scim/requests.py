@@ -46,7 +46,7 @@ class Caller(NamedTuple):
 
 
 class PageRequest(NamedTuple):
-    """Which part of a list is asked for: entries to skip, and most entries to return."""
+    """Requested page of a list: entries to skip, and most entries to return."""
 
     skip: int
     most: int

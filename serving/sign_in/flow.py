@@ -34,7 +34,7 @@ _AUDIENCE = "concordance-sign-in"
 
 
 class Finished(NamedTuple):
-    """Who signed in, the provider's tokens, and the path to return to."""
+    """Completed sign-in: the user, the provider's tokens, and the path to return to."""
 
     identity: ProviderIdentity
     tokens: Tokens

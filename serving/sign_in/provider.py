@@ -42,7 +42,7 @@ log = logger("serving")
 
 
 class Metadata(msgspec.Struct, frozen=True):
-    """What discovery tells of a provider. Source: OpenID Connect Discovery 1.0, section 3."""
+    """Provider metadata from discovery. Source: OpenID Connect Discovery 1.0, section 3."""
 
     issuer: str
     authorization_endpoint: str

@@ -1,4 +1,4 @@
-"""Why a sign-in fails."""
+"""Reasons for failed sign-ins."""
 
 from resources.core.errors import ServiceUnavailableError
 from serving.errors import UnauthorizedError

@@ -48,7 +48,7 @@ log = logger("serving")
 
 
 class ProviderTokens(msgspec.Struct, frozen=True):
-    """What a session keeps of the provider's tokens, encrypted."""
+    """Provider's tokens as a session keeps them, encrypted."""
 
     refresh_token: str | None = None
     id_token: str | None = None

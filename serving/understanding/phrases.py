@@ -1,4 +1,4 @@
-"""What a question states in words, and the names that it may use."""
+"""Phrases by which a question states filters, and the names that it may use."""
 
 from __future__ import annotations
 

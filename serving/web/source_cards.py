@@ -1,4 +1,4 @@
-"""What the page of sources shows of each source. Pure."""
+"""Cards of the page of sources, one for each source. Pure."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Card(NamedTuple):
 
 
 class Running(NamedTuple):
-    """How far a running sync is."""
+    """Progress of a running sync."""
 
     words: str
     done: int

@@ -1,4 +1,4 @@
-"""What a visitor of a widget is sent: the steps of an answer, without scores, ids, people, counts or inner errors."""
+"""Events for visitors of a widget: the steps of an answer, without scores, ids, people, counts or inner errors."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing

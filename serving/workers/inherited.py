@@ -1,4 +1,4 @@
-"""What a follower receives from its leader when it starts, and its end with the leader's. Imports nothing heavy."""
+"""State that a follower receives from its leader at its start, and its end with the leader's. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Inherited(NamedTuple):
-    """What a follower receives from its leader: its number, the leader's pid, and the descriptors of the socket and the memory."""
+    """State that a follower receives from its leader: its number, the leader's pid, and the descriptors of the socket and the memory."""
 
     worker: int
     leader: int

@@ -1,4 +1,4 @@
-"""What messages of all formats have in common: a head of a few lines, a text, and the names of attachments."""
+"""Blocks common to messages of all formats: a head of a few lines, a text, and the names of attachments."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""What one Google account reads of Drive: its roots, their listings and their change feeds.
+"""One Google account's part of Drive: its roots, their listings and their change feeds.
 
 A partition is a root. The first sync lists it in pages that resume after an interruption; later ones read its feed. A file's
 readers are those that Drive reports, never more: see `permissions`.

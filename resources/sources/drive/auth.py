@@ -109,7 +109,7 @@ class Authority:
 
     @property
     def hint(self) -> str:
-        """What to do if the credentials are rejected."""
+        """Advice for rejected credentials."""
         if self._settings.drive_token is not None:
             return "Set CONCORDANCE_DRIVE_TOKEN to a valid token."
         if self._settings.google_service_account_file is not None:

@@ -110,7 +110,7 @@ class Company:
 
     @cached_property
     def openers(self) -> dict[str, frozenset[str]]:
-        """Who of the users opened each file that is shared by link; those whom Google refuses count as having opened none."""
+        """Return the users who opened each file that is shared by link; those whom Google refuses count as having opened none."""
         found: dict[str, set[str]] = {}
         for partition in self.partitions():
             user = self.users[partition]

@@ -1,4 +1,4 @@
-"""Which type is fetched for a file and how, by its name and Drive's type, or why it cannot be indexed."""
+"""Type in which a file is fetched, by its name and Drive's type, or the reason why it cannot be indexed."""
 
 from collections.abc import Mapping
 from typing import NamedTuple

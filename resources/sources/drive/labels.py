@@ -1,4 +1,4 @@
-"""What Drive's labels decide about a file, by the setting `drive_labels`. Pure.
+"""Effects of Drive's labels on a file, by the setting `drive_labels`. Pure.
 
 The labels of a file are part of its metadata, so no further call or scope is needed. A file whose labels the account may not read
 is treated as if it had all of them.

@@ -1,4 +1,4 @@
-"""What sharing by link grants, by the setting `drive_link_sharing`: nothing, those who opened the file, or the organisation.
+"""Readers of files shared by link, by the setting `drive_link_sharing`: no one, those who opened the file, or the organisation.
 
 Drive reports an opened file only to the person who opened it (`viewedByMe`), so each user's view is read, with one call each.
 Source: https://developers.google.com/workspace/drive/api/reference/rest/v3/files

@@ -114,7 +114,7 @@ class PartitionState:
 
     @property
     def opened(self) -> dict[str, list[str]]:
-        """Who had opened each file that is shared by link when it was last described."""
+        """Users who had opened each file that is shared by link when it was last described."""
         return {key.partition(":")[2]: who for key, who in self._read_head().items() if key.startswith("!opened:")}
 
     def set_opened(self, file_id: str, who: list[str] | None) -> None:

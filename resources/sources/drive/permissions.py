@@ -1,4 +1,4 @@
-"""Who may find a file: convert Drive's permissions to principals and a sharing status. Pure.
+"""Conversion of Drive's permissions to principals and a sharing status. Pure.
 
 Search is narrower than access: a file shared only by link can be opened by anyone with the link but found by no one. So a
 domain or everyone counts only if Drive itself would let them find the file (`allowFileDiscovery`), or if a setting lets links
@@ -22,7 +22,7 @@ _STATUSES = ("private", "shared", "domain", "anyone-with-link", "public")
 
 
 class FileGrant(NamedTuple):
-    """Who may find a file, its sharing status, and when the first of its permissions expires."""
+    """Readers of a file, its sharing status, and when the first of its permissions expires."""
 
     principals: frozenset[str]
     sharing: str

@@ -35,7 +35,7 @@ RENDERING = 1
 
 
 class ChannelCursor(msgspec.Struct, kw_only=True):
-    """How far a channel has been read. Times are microseconds."""
+    """Position up to which a channel has been read. Times are microseconds."""
 
     newest: int = 0
     """The newest message when the channel was last read to the end."""

@@ -1,4 +1,4 @@
-"""What Slack reports as it happens: the JSON of an event enters, what it concerns leaves, and is written down.
+"""Read Slack's events and record the messages, files and channels that they concern.
 
 An event is only recorded here. What it concerns is hidden in the same transaction, and waits in the channel's memory (`e:EVENT_ID`)
 for the next sync, which reads it again. The same for the Events API and for Socket Mode.
@@ -40,7 +40,7 @@ CHANNELS = frozenset({"channel", "group"})
 
 
 class Touch(msgspec.Struct, frozen=True, kw_only=True):
-    """What an event concerns: a message, a file, a whole channel, or nothing but who is in it."""
+    """Part of Slack that an event concerns: a message, a file, a whole channel, or only its members."""
 
     kind: str
     channel: str | None
@@ -49,15 +49,15 @@ class Touch(msgspec.Struct, frozen=True, kw_only=True):
     file: str | None = None
     whole: bool = False
     hides: bool = False
-    """Whether something that is indexed no longer holds."""
+    """True if indexed content or permissions are out of date."""
     left: str | None = None
     """The account that left the channel."""
     opens: bool = False
-    """The app was let into a channel."""
+    """True if the app was added to a channel."""
 
 
 class Recorded(msgspec.Struct, frozen=True):
-    """What became of an event: why nothing was done, or the documents that were hidden."""
+    """Outcome of an event: why nothing was done, or the documents that were hidden."""
 
     outcome: str
     hidden: list[str] = []

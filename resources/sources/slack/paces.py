@@ -29,7 +29,7 @@ BURST = 10
 
 
 class RateLimiter:
-    """When the next call of each method may be made. Thread-safe. `timer` is a monotonic clock in seconds."""
+    """Limits the rate of calls of each method. Thread-safe. `timer` is a monotonic clock in seconds."""
 
     def __init__(
         self,

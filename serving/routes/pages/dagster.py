@@ -29,7 +29,7 @@ ELSEWHERE = (
 
 
 class DagsterRights(msgspec.Struct, frozen=True):
-    """What the person of a Dagster session may do there now."""
+    """Current rights of the person of a Dagster session."""
 
     role: Rights
 

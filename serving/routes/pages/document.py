@@ -38,7 +38,7 @@ _PAGE = {HTML: {"type": "string"}}
 
 
 class Parts(NamedTuple):
-    """Where the text before and after the part that is shown can be found, as values of `start`; None if there is none."""
+    """Starts of the parts before and after the one that is shown, as values of `start`; None if there is none."""
 
     before: int | None
     after: int | None

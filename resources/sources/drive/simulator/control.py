@@ -1,4 +1,4 @@
-"""What the simulated Drive offers to people: its operations, its state and the start page."""
+"""Control interface of the simulated Drive: its operations, its state and the start page."""
 
 from html import escape
 from typing import Any

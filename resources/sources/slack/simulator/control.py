@@ -1,4 +1,4 @@
-"""What the simulated workspace offers to people: its operations, its state and the start page.
+"""Control interface of the simulated workspace: its operations, its state and the start page.
 
 For loopback only: anyone who reaches the port may do all of this.
 """

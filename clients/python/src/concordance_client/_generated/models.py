@@ -20,12 +20,12 @@ class AgentEnded(Model):
 
 
 class AgentEntry(Model):
-    """An agent that somebody has connected."""
+    """An agent that someone has connected."""
 
     agent_id: str
     """ID of the connection, which is none of its tokens."""
     name: str
-    """What the agent calls itself. Nobody has checked it."""
+    """Name that the agent gives itself. It has not been verified."""
     host: str
     """Where the agent was connected: the host that received its code."""
     created_at: str
@@ -98,10 +98,10 @@ class DocumentReference(Model):
 
 
 class Explanation(Model):
-    """How a result was scored: the sum of `parts` is `relevance_score`. `keyword_score` is the share of the query's
-    words that occur in the passage and its headings; ranks count among the results. `dense_weight` is the share of
-    the cosine in `fused_score`, `floor` the cosine that counts as 0. `fusion` and `agreement` (the share of similar
-    passages) decide the order only. `expansions` are texts that a language model added to the query.
+    """Explanation of a result's score: the sum of `parts` is `relevance_score`. `keyword_score` is the share of the
+    query's words that occur in the passage and its headings; ranks count among the results. `dense_weight` is the
+    share of the cosine in `fused_score`, `floor` the cosine that counts as 0. `fusion` and `agreement` (the share
+    of similar passages) decide the order only. `expansions` are texts that a language model added to the query.
     """
 
     dense_score: float | None
@@ -360,7 +360,7 @@ class AuditPage(Model):
 
 
 class RefusedDocument(Model):
-    """Why a document of a batch was not stored."""
+    """Reason why a document of a batch was not stored."""
 
     type: str
     """The problem, as in the responses of single requests: `/problems/` and its name."""
@@ -369,7 +369,7 @@ class RefusedDocument(Model):
 
 
 class BatchResult(Model):
-    """What became of one document; `error` is set if it was not stored."""
+    """Result for one document; `error` is set if it was not stored."""
 
     id: str | None
     """Your own id of the document; null if it could not be read."""
@@ -384,7 +384,7 @@ class BatchResult(Model):
 
 
 class BatchResponse(Model):
-    """What became of each document, in the order of the request."""
+    """Results of the documents, in the order of the request."""
 
     results: list[BatchResult]
     """One entry for each document."""
@@ -473,7 +473,7 @@ class CollectionList(Model):
 
 
 class ConsentPage(Model):
-    """Where to grant access."""
+    """Address of the page on which to grant access."""
 
     url: str
     """Address of Google's consent page, valid for ten minutes and once."""
@@ -682,7 +682,7 @@ class ExportedUpload(Model):
 
 
 class PrincipalOrigin(Model):
-    """One principal, and where it comes from."""
+    """One principal and its origin."""
 
     principal: str
     """In the form that permissions use: an email, `group:NAME@DOMAIN`, `domain:NAME`, `slack:TEAM` or `public`."""
@@ -716,7 +716,7 @@ class Identity(Model):
 
 
 class Export(Model):
-    """What is stored about the caller: the latest 10,000 entries of each list, newest first."""
+    """Data stored about the caller: the latest 10,000 entries of each list, newest first."""
 
     exported_at: datetime
     """When this was read."""
@@ -768,7 +768,7 @@ class HeldList(Model):
 
 
 class Counts(Model):
-    """What the index holds of the document."""
+    """Counts of what the index holds of the document."""
 
     documents: int
     """1 once the document is indexed, otherwise 0."""
@@ -790,7 +790,7 @@ class IngestJob(Model):
     stage: str | None
     """The stage that the document is in, or in which the job ended; null before the first."""
     counts: Counts
-    """What the index holds of the document."""
+    """Counts of what the index holds of the document."""
     error: str | None
     """Why the job failed; null otherwise."""
 
@@ -841,7 +841,7 @@ class KeptAnswer(Model):
     shared_at: datetime | None
     """Since when it is shared by link; null if it is not."""
     query: str | None
-    """The question; null if somebody else asked and a source is revoked for you."""
+    """The question; null if someone else asked and a source is revoked for you."""
     standalone: str | None
     """The question as it was searched, if earlier messages made it differ and you asked; else null."""
     answer: str | None
@@ -917,7 +917,7 @@ class OthersSessionEnded(Model):
 
 
 class FieldError(Model):
-    """What is wrong with a field of a request."""
+    """Error of a field of a request."""
 
     field: str
     """The field, with the fields that contain it: `filters.date_range.start`. `body` is the whole body."""
@@ -943,19 +943,19 @@ class Problem(Model):
     documentation: str
     """The path of the route's documentation."""
     errors: list[FieldError] | None = None
-    """Of an invalid request: what is wrong with each field."""
+    """The errors of the fields of an invalid request."""
     job_id: str | None = None
-    """Of `sync-busy`: the sync that is running."""
+    """The sync that is running, for `sync-busy`."""
     merged: bool | None = None
-    """Of `sync-busy`: true if the request was added to that sync, which ends once it is done."""
+    """For `sync-busy`, true if the request was added to that sync, which ends once it is done."""
     error_id: str | None = None
-    """Of `internal`: the ID under which the error was logged."""
+    """The ID under which the error was logged, for `internal`."""
     error: str | None = None
     """On `/api/rag.search` only: Outline's name of the error."""
 
 
 class PushResponse(Model):
-    """What the push did. The document is searchable once its job has succeeded."""
+    """Result of the push. The document is searchable once its job has succeeded."""
 
     id: str
     """Your own id of the document."""
@@ -988,7 +988,7 @@ class SetEntry(Model):
     never: bool
     """True if its documents must not be found."""
     state: literals.QuestionState | str
-    """Whether it is used."""
+    """True if the question is used."""
     origin: literals.QuestionOrigin | str
     """Where it comes from."""
     added_at: datetime
@@ -1070,7 +1070,7 @@ class SearchResponse(Model):
 
 
 class ShareState(Model):
-    """Whether an answer is shared."""
+    """Sharing state of an answer."""
 
     answer_id: str
     """ID of the answer."""
@@ -1094,8 +1094,8 @@ class CheckedScope(Model):
 
 
 class FirstSync(Model):
-    """What a first sync would take. Figures other than `documents` and `size` are extrapolated; null if nothing was
-    synced yet.
+    """Estimate of a first sync. Figures other than `documents` and `size` are extrapolated; null if nothing was synced
+    yet.
     """
 
     documents: int
@@ -1115,7 +1115,7 @@ class FirstSync(Model):
 
 
 class SourceCheck(Model):
-    """What a source would read with the credentials."""
+    """Documents and places that a source would read with the credentials."""
 
     ok: bool
     """True if the credentials work and have all required scopes."""
@@ -1400,7 +1400,9 @@ class Stages(Model):
 
 
 class Trace(Model):
-    """Why a document is or is not found. `rank` counts from 1; null if the document is not among the first 50."""
+    """Explanation why a document is or is not found. `rank` counts from 1; null if the document is not among the first
+    50.
+    """
 
     found: bool
     """True if you may see the document."""
