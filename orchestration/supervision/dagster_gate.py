@@ -16,7 +16,7 @@ from graphql import GraphQLError, OperationDefinitionNode, OperationType, parse
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import Response
 
-from orchestration.supervision.dagster_standing import Standings
+from orchestration.supervision.dagster_roles import RoleCache
 from resources.core.errors import ServiceUnavailableError
 from resources.core.guard import App, Receive, Scope, Send
 from resources.core.json import is_object
@@ -44,14 +44,12 @@ _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Dagster</
 class Gate:
     """Passes requests of administrators and viewers on to `app`; all others get 401."""
 
-    def __init__(
-        self, app: App, own: DagsterSecrets, standings: Standings, sign_in: str, https_host: str | None
-    ) -> None:
+    def __init__(self, app: App, own: DagsterSecrets, roles: RoleCache, sign_in: str, https_host: str | None) -> None:
         """`sign_in` is where people who are signed in get a link. Under the name `https_host`, the cookie is for https only."""
         self._app = app
         self._secrets = own
         self._links = OneTimeLinks(own)
-        self._standings = standings
+        self._roles = roles
         self._sign_in = sign_in
         self._https_host = https_host
 
@@ -85,7 +83,7 @@ class Gate:
         grant = grant_of_session(self._secrets, cookie)
         if grant is None:
             return None
-        return grant.role if grant.person is None else await self._standings.role(cookie)
+        return grant.role if grant.person is None else await self._roles.role(cookie)
 
     async def _current_role(self, scope: Scope) -> Role | None:
         try:

@@ -17,7 +17,7 @@ from starlette.requests import HTTPConnection
 
 from orchestration.dagster_api import WorkspaceFileTarget, WorkspaceProcessContext, WorkspaceRequestContext
 from orchestration.supervision.dagster_gate import ROLE, Gate
-from orchestration.supervision.dagster_standing import Standings, asking
+from orchestration.supervision.dagster_roles import RoleCache, role_reader
 from orchestration.supervision.services import serving_address
 from resources import dagster_access
 from resources.core.errors import ConcordanceError
@@ -57,7 +57,7 @@ def application(settings: Settings, dagster: App) -> App:
     gate = Gate(
         dagster,
         dagster_access.secrets_of(settings),
-        Standings(asking(serving_address(settings))),
+        RoleCache(role_reader(serving_address(settings))),
         sign_in=f"{settings.base_url}/dagster",
         https_host=public.hostname if public.scheme == "https" else None,
     )

@@ -133,9 +133,7 @@ def record(
             origin_readers=list(origin.readers) if origin else [],
         )
         if row is None:
-            raise InvalidRequestError(
-                "file: an administrator has taken this document down; it cannot be handed in again."
-            )
+            raise InvalidRequestError("file: an administrator has taken this document down; it cannot be added again.")
         # a copy that is now shared with fewer users is hidden from the others at once, not at the next sync
         granted = readers_of(
             statements.Readership(

@@ -17,7 +17,7 @@ from starlette.responses import PlainTextResponse
 from websockets.sync.client import connect
 
 from orchestration.supervision.dagster_gate import COOKIE, Gate
-from orchestration.supervision.dagster_standing import CHECK_SECONDS, Standings, asking
+from orchestration.supervision.dagster_roles import CHECK_SECONDS, RoleCache, role_reader
 from resources.core.domain import Role
 from resources.dagster_access import secrets_of
 from resources.settings import Settings
@@ -235,8 +235,8 @@ def restore(site: Site) -> None:
 async def statuses(dagster: Dagster, running: Running, end: Callable[[], Any]) -> list[int]:
     """Return the statuses of an operator's mutation: at first, within the minute after the end, and then."""
     now = [0.0]
-    standings = Standings(asking(running.url), clock=lambda: now[0])
-    gate = Gate(PlainTextResponse("in"), secrets_of(dagster.settings), standings, f"{running.url}/dagster", None)
+    roles = RoleCache(role_reader(running.url), clock=lambda: now[0])
+    gate = Gate(PlainTextResponse("in"), secrets_of(dagster.settings), roles, f"{running.url}/dagster", None)
     transport = httpx.ASGITransport(gate)  # pyright: ignore[reportArgumentType]
     found: list[int] = []
     async with httpx.AsyncClient(transport=transport, base_url=dagster.url) as browser:

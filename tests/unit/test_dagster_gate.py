@@ -15,7 +15,7 @@ from starlette.routing import Route, WebSocketRoute
 
 from orchestration.dagster_api import VERSION
 from orchestration.supervision.dagster_gate import COOKIE, Gate
-from orchestration.supervision.dagster_standing import CHECK_SECONDS, GRACE_SECONDS, RETRY_SECONDS, Standings
+from orchestration.supervision.dagster_roles import CHECK_SECONDS, GRACE_SECONDS, RETRY_SECONDS, RoleCache
 from resources.core.errors import ServiceUnavailableError
 from resources.dagster_access import DagsterSecrets, Grant, Person, Role, link_of, session
 
@@ -33,10 +33,8 @@ class Service:
         self.down = False
         self.asked = 0
         self.now = 0.0
-        self.standings = Standings(self.ask, clock=lambda: self.now)
-        self.gate = Gate(
-            PlainTextResponse("in"), OWN, self.standings, "https://search.example/dagster", "dagster.example"
-        )
+        self.roles = RoleCache(self.ask, clock=lambda: self.now)
+        self.gate = Gate(PlainTextResponse("in"), OWN, self.roles, "https://search.example/dagster", "dagster.example")
 
     async def ask(self, cookie: str) -> Role | None:
         assert cookie == SESSION
@@ -99,7 +97,7 @@ def test_requests_at_once_ask_once() -> None:
 
 @pytest.mark.parametrize(("host", "secure"), [("dagster.example", True), ("127.0.0.1", False)])
 def test_the_cookie_is_for_https_only_under_the_public_name(host: str, secure: bool) -> None:
-    gate = Gate(PlainTextResponse("in"), OWN, Service().standings, "/dagster", "dagster.example")
+    gate = Gate(PlainTextResponse("in"), OWN, Service().roles, "/dagster", "dagster.example")
 
     async def cookie() -> str:
         transport = httpx.ASGITransport(gate)  # pyright: ignore[reportArgumentType]
@@ -126,7 +124,7 @@ def test_a_websocket_ends_with_the_session() -> None:
     async def receive() -> dict[str, Any]:
         return {"type": "websocket.connect"}
 
-    gate = Gate(app, OWN, service.standings, "https://search.example/dagster", None)
+    gate = Gate(app, OWN, service.roles, "https://search.example/dagster", None)
     scope = {"type": "websocket", "headers": [(b"cookie", f"{COOKIE}={SESSION}".encode())], "path": "/graphql"}
     asyncio.run(gate(scope, receive, keep))
     assert sent == ["websocket.accept", "1", "websocket.close"]

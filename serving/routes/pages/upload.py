@@ -1,4 +1,4 @@
-"""The upload page, `/upload`: hand in files, and the list of one's uploads."""
+"""The upload page, `/upload`: send files, and the list of one's uploads."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Current rights in Dagster of a person who opened it by signing in, read from the HTTP interface.
+"""Current roles in Dagster of people who opened it by signing in, read from the HTTP interface.
 
-It is asked again every minute, so that people who sign out, are off-boarded or lose a role lose Dagster within that time.
+A role is read again every minute, so that people who sign out, are off-boarded or lose a role lose Dagster within that time.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from resources.dagster_access import Role
 
 CHECK_SECONDS = 60.0
 GRACE_SECONDS = 300.0
-"""While the HTTP interface does not answer (it is being restarted, for example), its last answer counts for this long."""
+"""While the HTTP interface does not answer (it is being restarted, for example), its last answer holds for this long."""
 RETRY_SECONDS = 5.0
 TIMEOUT_SECONDS = 10.0
 
@@ -29,30 +29,30 @@ class _Answer(msgspec.Struct):
 
 
 @dataclass
-class _Standing:
-    """The latest answer about a session, when to ask again and until when it counts without another."""
+class _CachedRole:
+    """The latest known role of a session, when to read it again and until when it holds otherwise."""
 
     role: Role | None = None
     due: float = 0.0
     until: float = 0.0
-    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-class Standings:
-    """The sessions of people that this process has seen."""
+class RoleCache:
+    """Cached roles of the sessions that this process has seen."""
 
     def __init__(self, ask: Ask, clock: Callable[[], float] = time.monotonic) -> None:
         self._ask = ask
         self._clock = clock
-        self._known: dict[str, _Standing] = {}
+        self._known: dict[str, _CachedRole] = {}
 
     async def role(self, cookie: str) -> Role | None:
         """Return the role of a session; None if it is over. Raises `ServiceUnavailableError`."""
         if cookie not in self._known:
             now = self._clock()
-            self._known = {name: one for name, one in self._known.items() if one.until > now or one.asking.locked()}
-        known = self._known.setdefault(cookie, _Standing())
-        async with known.asking:
+            self._known = {name: one for name, one in self._known.items() if one.until > now or one.lock.locked()}
+        known = self._known.setdefault(cookie, _CachedRole())
+        async with known.lock:
             now = self._clock()
             if now >= known.due:
                 try:
@@ -66,8 +66,8 @@ class Standings:
             return known.role
 
 
-def asking(address: str) -> Ask:
-    """Return a function that asks the HTTP interface at this address."""
+def role_reader(address: str) -> Ask:
+    """Return a function that reads roles from the HTTP interface at this address."""
     client = httpx.AsyncClient(base_url=address, timeout=TIMEOUT_SECONDS, trust_env=False)
 
     async def ask(cookie: str) -> Role | None:
