@@ -3,7 +3,9 @@
 A process is identified by its pid and start time, because the pid alone may have been reused.
 """
 
+import contextlib
 import os
+import random
 import signal
 import socket
 import time
@@ -11,6 +13,8 @@ from pathlib import Path
 
 import msgspec
 import psutil
+
+from resources.core.errors import ServiceUnavailableError
 
 
 class ProcessIdentity(msgspec.Struct, frozen=True):
@@ -113,9 +117,12 @@ def port_is_free(port: int, host: str = "127.0.0.1") -> bool:
 
 
 def free_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a port that is free now, below those that kernels give to outgoing connections: one of these could take it meanwhile."""
+    for port in random.sample(range(20_000, 32_000), 100):
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise ServiceUnavailableError("None of 100 ports between 20000 and 31999 of 127.0.0.1 can be used.")
 
 
 def tail(log: Path, lines: int = 5) -> str:

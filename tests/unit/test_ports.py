@@ -10,6 +10,7 @@ import pytest
 
 from orchestration.supervision import ports
 from orchestration.supervision.environment import child_environment
+from resources.servers.processes import free_port
 from resources.settings import Settings, load
 from resources.settings.ports import PORTS
 
@@ -80,3 +81,8 @@ def test_a_new_home_is_not_made_by_choosing(home: Path) -> None:
 def test_two_defaults_are_not_given_the_same_port(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONCORDANCE_POSTGRES_PORT", "8080")
     assert ports.choose(load()).http_port != 8080
+
+
+def test_a_free_port_is_none_that_an_outgoing_connection_could_take() -> None:
+    # Kernels take these from 32768 on (Linux) or from 49152 on. Source: ip(7), RFC 6335
+    assert all(20_000 <= free_port() < 32_768 for _ in range(20))
