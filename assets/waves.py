@@ -19,7 +19,7 @@ from functools import partial
 from assets import steps
 from assets.backlog import Backlog
 from assets.embedded import embedded_hashes
-from assets.index.collection import ensure_collection
+from assets.index.collection import ensure_collection, is_measured
 from assets.index.targets import Target, active_target, pending
 from assets.parsed import parse_missing, parser_pool
 from assets.parsing.pool import ParserPool
@@ -147,11 +147,11 @@ class Waves:
         return self._active
 
     def _open(self) -> Target:
-        """Return the target with its collection in place; a new collection is measured by a sample of the pending documents."""
+        """Return the target with its collection in place; one that was never measured is measured by a sample of the documents."""
         job, active = self._job, active_target(self._job.stores)
         sample: list[Pending] = []
-        if job.stores.collections.collection(name=active.collection.name) is None:
-            sample = _sample(self._pending(active))
+        if not is_measured(job.stores.collections.collection(name=active.collection.name)):
+            sample = _sample(pending(job, active, everything=True, rejected=True))
             with parser_pool(job.stores.settings, max(1, len(sample))) as parsers:
                 self._pass(job, sample, {"parsed": partial(_parse, parsers), "chunked": partial(_chunk, active)})
             self._prepared.update(one.doc_id + one.content_key for one in sample)

@@ -20,7 +20,7 @@ from resources.embedding.prompts import NO_PROMPTS
 from resources.stores import qdrant
 from resources.stores.clients import Stores
 from resources.stores.postgres import Connection
-from sql.rows import Pending
+from sql.rows import CollectionRow, Pending
 from sql.sync import Collections
 
 SAMPLE_DOCUMENTS = 5000
@@ -36,7 +36,9 @@ def ensure_collection(stores: Stores, active: Target, pending: Sequence[Pending]
     """
     name = active.collection.name
     known = stores.collections.collection(name=name)
-    average = average_length(stores, active, pending) if known is None else known.bm25_avg_len
+    average = (
+        known.bm25_avg_len if known is not None and is_measured(known) else average_length(stores, active, pending)
+    )
     collection = msgspec.structs.replace(active.collection, bm25_avg_len=average)
     with qdrant.qdrant_errors("look for the collection"):
         exists = stores.qdrant.collection_exists(name)
@@ -52,6 +54,9 @@ def ensure_collection(stores: Stores, active: Target, pending: Sequence[Pending]
     found = msgspec.structs.replace(active, collection=collection)
     if known is None:
         record(stores, found)
+    elif average != known.bm25_avg_len:
+        stores.collections.measured(name=name, bm25_avg_len=average)
+        log.info("collection_measured", collection=name, bm25_avg_len=round(average, 2))
     if known is None or not known.active:
         qdrant.switch_alias(stores.qdrant, name)
         activate(stores.connection, name)
@@ -62,6 +67,11 @@ def ensure_collection(stores: Stores, active: Target, pending: Sequence[Pending]
     if active.choice[:2] != wanted[:2] or (active.choice.prompts or NO_PROMPTS) != (wanted.prompts or NO_PROMPTS):
         log.warning("settings_other_model", collection=name, model=collection.model, change_with="concordance reindex")
     return found
+
+
+def is_measured(known: CollectionRow | None) -> bool:
+    """Return True if the average length was measured. It was not if a source without documents was the first to be synced."""
+    return known is not None and known.bm25_avg_len > bm25.SHORTEST_MEAN
 
 
 def record(stores: Stores, made: Target) -> None:

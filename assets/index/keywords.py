@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from assets.index.points import VERSION, WRITE_POINTS, keywords_of
+from assets.index.points import WRITE_POINTS, derived_version, keywords_of
 from assets.index.targets import Target, secondary_collections
 from resources.core import bm25, sketch
 from resources.core.naming import keyword_text, name_words, names_of
@@ -33,12 +33,13 @@ def refresh_keyword_vectors(job: SyncJob, active: Target) -> int:
 
 def _refresh_collection(job: SyncJob, name: str, average: float, signatures: Mapping[str, str] | None) -> int:
     stores = job.stores
-    rows = stores.index.keywords_to_refresh(collection=name, signatures=signatures, version=VERSION)
+    version = derived_version(average)
+    rows = stores.index.keywords_to_refresh(collection=name, signatures=signatures, version=version)
     for group in _groups(rows):
         ids = [row["doc_id"] for row in group]
-        passages = stores.index.keyword_passages_to_refresh(collection=name, doc_ids=ids, version=VERSION)
+        passages = stores.index.keyword_passages_to_refresh(collection=name, doc_ids=ids, version=version)
         refreshed = _refresh(stores, name, average, group, passages)
-        done = [{"doc_id": row["doc_id"], "keywords": keywords_of(row)} for row in group]
+        done = [{"doc_id": row["doc_id"], "keywords": keywords_of(row, average)} for row in group]
         with job.writing, stores.connection.transaction():
             stores.index.name_passages(collection=name, **refreshed)
             stores.index.keywords_refreshed(collection=name, rows=done)

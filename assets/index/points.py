@@ -54,15 +54,17 @@ class _PointRow(msgspec.Struct, frozen=True, kw_only=True):
     """Words of the document's names that keyword search finds in addition to the text."""
 
 
-VERSION = f"{bm25.VERSION} {sketch.VERSION}"
-"""Version of the data derived from a passage besides its dense vector (keyword vector and sketch). Changing it makes the next sync
-rebuild that data.
-"""
+def derived_version(average: float) -> str:
+    """Return the version of what is derived from a passage besides its dense vector (keyword vector and sketch).
+
+    `average` is the collection's mean length in words. If the version changes, the next sync derives everything again.
+    """
+    return f"{bm25.VERSION} {sketch.VERSION} {average:.2f}"
 
 
-def keywords_of(row: Mapping[str, Any]) -> str:
+def keywords_of(row: Mapping[str, Any], average: float) -> str:
     """Return the inputs of a document's keyword vectors besides its text, as stored in the registry; see `keywords_to_refresh`."""
-    return "\n".join([VERSION, *names_of(row)])
+    return "\n".join([derived_version(average), *names_of(row)])
 
 
 class PointWriter:
@@ -121,7 +123,7 @@ class PointWriter:
                 "doc_id": entry.document.doc_id,
                 "content": f"{entry.document.content_key}|{entry.signature}",
                 "payload": facts[entry.document.doc_id]["payload_hash"],
-                "keywords": keywords_of(facts[entry.document.doc_id]),
+                "keywords": keywords_of(facts[entry.document.doc_id], self._collection.bm25_avg_len),
                 "chunk_count": len(entry.chunks),
             }
             for entry in group

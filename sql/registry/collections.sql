@@ -48,6 +48,10 @@ ON CONFLICT (name) DO UPDATE SET
     provider = excluded.provider, model_source = excluded.model_source, model_dimensions = excluded.model_dimensions,
     model_window = excluded.model_window, model_prompts = excluded.model_prompts;
 
+-- name: measured!
+-- Save the mean length of a collection's passages. Parameters: name, bm25_avg_len. Grain: collection.
+UPDATE index_collections SET bm25_avg_len = :bm25_avg_len WHERE name = :name;
+
 -- name: activate!
 -- Grain: collection.
 UPDATE index_collections SET active = TRUE, building = FALSE, replaced_at = NULL WHERE name = :name;

@@ -96,6 +96,38 @@ def test_what_an_earlier_version_indexed_is_renewed_by_the_next_sync(
     assert installation.rows("SELECT chunk_id, sketch FROM chunks ORDER BY chunk_id") == sketches
 
 
+def test_a_collection_that_an_empty_source_created_is_measured_by_the_first_documents(
+    installation: Installation,
+) -> None:
+    installation.sync()
+    assert installation.rows("SELECT bm25_avg_len FROM index_collections") == [{"bm25_avg_len": 1.0}]
+    installation.write("otter_dens.txt", LONG)
+    installation.sync()
+    (row,) = installation.rows("SELECT bm25_avg_len FROM index_collections")
+    assert row["bm25_avg_len"] > 10
+    check(installation, "otter dens")
+
+
+def test_a_filled_collection_that_was_never_measured_is_renewed_by_the_next_sync(installation: Installation) -> None:
+    installation.write("otter_dens.txt", LONG)
+    installation.sync()
+    measured = installation.rows("SELECT bm25_avg_len FROM index_collections")
+    right = vectors(installation)
+    client = qdrant.client(installation.settings)
+    qdrant.set_keywords(client, qdrant.ALIAS, dict.fromkeys(right, bm25.encode_documents(["plain"], 1.0)[0]))
+    client.close()
+    installation.rows("UPDATE index_collections SET bm25_avg_len = 1 RETURNING 1")
+    installation.rows(
+        r"UPDATE index_entries SET keywords = regexp_replace(keywords, '[0-9.]+\n', E'1.00\n') RETURNING 1"
+    )
+    run = installation.sync()
+    assert (run.counts.embedded, installation.last["indexed"]["keywords_refreshed"]) == (0, 1)
+    assert installation.rows("SELECT bm25_avg_len FROM index_collections") == measured
+    assert vectors(installation) == right
+    installation.sync()
+    assert installation.last["indexed"]["keywords_refreshed"] == 0
+
+
 def test_a_point_that_is_missing_keeps_no_rename_from_going_on(installation: Installation) -> None:
     installation.write("one.txt", HAY)
     installation.write("two.txt", f"{HAY} Again.")
