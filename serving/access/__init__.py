@@ -1,4 +1,4 @@
-"""Authentication and authorization of requests: tokens, API keys, roles, sharing and limits.
+"""Credentials and authorization of requests: tokens, API keys, roles, sharing and limits.
 
-No routes, and no reads of documents: these take the resulting `Access` as an argument.
+No routes, and no reads of documents: these take the resulting `Access` as an argument. `serving.authentication` puts it together.
 """
