@@ -94,12 +94,13 @@ class Sockets:
             self._waiting.clear()
 
     def disconnect(self, reason: str = "refresh_requested") -> None:
-        """Ask all clients to reconnect, and close their connections."""
+        """Ask all clients to reconnect, and close their connections unless it is a `warning`: then they have seconds to do so."""
         with self._lock:
             links = list(self._links)
+        message = {"type": "disconnect", "reason": reason, "debug_info": {"host": "simulator"}}
         for link in links:
-            message = {"type": "disconnect", "reason": reason, "debug_info": {"host": "simulator"}}
-            asyncio.run_coroutine_threadsafe(_say(link, message, close=True), link.loop).result(timeout=10)
+            sent = _say(link, message, close=reason != "warning")
+            asyncio.run_coroutine_threadsafe(sent, link.loop).result(timeout=10)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
