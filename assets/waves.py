@@ -152,7 +152,8 @@ class Waves:
         sample: list[Pending] = []
         if not is_measured(job.stores.collections.collection(name=active.collection.name)):
             sample = _sample(pending(job, active, everything=True, rejected=True))
-            with parser_pool(job.stores.settings, max(1, len(sample))) as parsers:
+        if sample:
+            with parser_pool(job.stores.settings, len(sample)) as parsers:
                 self._pass(job, sample, {"parsed": partial(_parse, parsers), "chunked": partial(_chunk, active)})
             self._prepared.update(one.doc_id + one.content_key for one in sample)
         self._known = embedded_hashes(job, active)

@@ -144,7 +144,7 @@ def create_app(
 
 
 def handlers_of(module: ModuleType) -> Iterator[BaseRouteHandler]:
-    """Yield the route handlers that a module defines, in order."""
+    """Yield the route handlers in a module's namespace, in order. Litestar refuses one that two modules have."""
     return (value for value in vars(module).values() if isinstance(value, BaseRouteHandler))
 
 

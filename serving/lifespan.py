@@ -1,4 +1,4 @@
-"""What runs from the app's start to its end: its services, and in the leader the assistant in Slack."""
+"""The lifetime of the app: it opens and closes the services, and in the leader the assistant in Slack."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager

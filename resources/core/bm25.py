@@ -188,7 +188,7 @@ def _stopped(word: str) -> frozenset[str]:
 
 
 def mean_length(texts: Sequence[str], languages: Sequence[str | None] | None = None) -> float:
-    """Return the mean number of words in a text (without stopwords, as in the vectors); `SHORTEST_MEAN` if there is no text."""
+    """Return the mean number of words in a text (without stopwords, as in the vectors), at least `SHORTEST_MEAN`."""
     if not texts:
         return SHORTEST_MEAN
     counts = (

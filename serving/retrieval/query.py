@@ -36,7 +36,7 @@ class Narrowing(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """Passages that the permission check left out so far. The engines leave it out too when the search looks deeper."""
+    """Documents that the permission check left out so far. The engines leave them out too when the search looks deeper."""
 
     archived: bool = False
     partitions: tuple[tuple[str, str], ...] = ()

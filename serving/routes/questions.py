@@ -66,7 +66,7 @@ class SetEntry(msgspec.Struct, frozen=True):
     never: bool
     """True if its documents must not be found."""
     state: QuestionState
-    """True if the question is used."""
+    """State of the question in the set."""
     origin: QuestionOrigin
     """Where it comes from."""
     added_at: Moment

@@ -27,7 +27,7 @@ from orchestration.supervision.supervisor import AlreadyRunningError, Supervisor
 from resources.core.errors import ConfigurationError, ServiceUnavailableError
 from resources.servers.processes import ProcessIdentity, alive, free_port, identify
 from resources.servers.sockets import socket_path
-from resources.settings import Settings
+from resources.settings import FileRoot, Settings
 
 TOY = """
 import http.server, pathlib, signal, subprocess, sys
@@ -194,6 +194,23 @@ def test_changed_settings_are_named_until_the_services_have_them(settings: Setti
     finally:
         supervisor.stop()
     assert changed_settings(now) == []
+
+
+def test_roots_that_the_sample_added_are_no_change(settings: Settings) -> None:
+    mine, added = (
+        FileRoot(name=name, url=f"file:///srv/{name}", tenant="acme", dataset=name, permissions=["public"])
+        for name in ("mine", "sample")
+    )
+    own = settings.model_copy(update={"file_roots": [mine]})
+    both = settings.model_copy(update={"file_roots": [mine, added]})
+    started = started_with(both, sample=True, added=[added])
+    supervisor = Supervisor(both, [[toy(settings, "one")]], started=started)
+    supervisor.start()
+    try:
+        assert changed_settings(own) == changed_settings(both) == []
+        assert changed_settings(settings) == ["CONCORDANCE_FILE_ROOTS"]
+    finally:
+        supervisor.stop()
 
 
 def test_a_taken_port_names_the_setting(settings: Settings, started: Supervisor, tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ class Sockets:
             self._waiting.clear()
 
     def disconnect(self, reason: str = "refresh_requested") -> None:
-        """Ask all clients to reconnect, and close their connections unless it is a `warning`: then they have seconds to do so."""
+        """Ask all clients to reconnect, and close their connections; after a `warning`, that is left to the clients."""
         with self._lock:
             links = list(self._links)
         message = {"type": "disconnect", "reason": reason, "debug_info": {"host": "simulator"}}

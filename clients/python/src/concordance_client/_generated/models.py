@@ -988,7 +988,7 @@ class SetEntry(Model):
     never: bool
     """True if its documents must not be found."""
     state: literals.QuestionState | str
-    """True if the question is used."""
+    """State of the question in the set."""
     origin: literals.QuestionOrigin | str
     """Where it comes from."""
     added_at: datetime
