@@ -34,7 +34,7 @@ down: $(STAMP) ## Stop what `make up` or `concordance up --detach` started
 	@$(BIN)/concordance down
 
 test: $(STAMP) ## Run all tests except the slow ones: unit, contract, integration, HTTP
-	@$(BIN)/python -m pytest -m "not slow" -q -n 4 --dist loadgroup $(ARGS)
+	@$(BIN)/python -m pytest -m "not slow" -q -n 3 --dist loadgroup $(ARGS)
 
 test-all: $(STAMP) $(CLIENTS)/.installed ## Run every test
 	@$(BIN)/python -m pytest -q -n 2 --dist loadgroup $(ARGS)
