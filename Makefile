@@ -36,8 +36,8 @@ down: $(STAMP) ## Stop what `make up` or `concordance up --detach` started
 test: $(STAMP) ## Run all tests except the slow ones: unit, contract, integration, HTTP
 	@$(BIN)/python -m pytest -m "not slow" -q -n 3 --dist loadgroup $(ARGS)
 
-test-all: $(STAMP) $(CLIENTS)/.installed ## Run every test
-	@$(BIN)/python -m pytest -q -n 2 --dist loadgroup $(ARGS)
+test-all: $(STAMP) $(CLIENTS)/.installed ## Run every test, with new examples for the property tests
+	@$(BIN)/python -m pytest -q -n 2 --dist loadgroup --hypothesis-profile=new $(ARGS)
 
 $(CLIENTS)/.installed: tests/clients/requirements.txt | $(STAMP)
 	@echo "Installing generators of clients and the frameworks of the Python client into $(CLIENTS) ..."

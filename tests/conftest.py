@@ -30,11 +30,14 @@ pytest_plugins = [
     "tests.fixtures.assistant",
     "tests.fixtures.step",
     "tests.fixtures.paired_sites",
+    "tests.fixtures.skipped",
 ]
 
 
-hypothesis.settings.register_profile("no deadline", deadline=None)  # no test depends on how fast this machine is
-hypothesis.settings.load_profile("no deadline")
+# No test depends on how fast this machine is, and two runs of the same code try the same examples.
+hypothesis.settings.register_profile("same", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("new", deadline=None, derandomize=False)
+hypothesis.settings.load_profile("same")
 use_memory()  # before pytest creates its first temporary folder
 
 
