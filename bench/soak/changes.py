@@ -1,4 +1,4 @@
-"""Make changes while people search (uploads, files with sidecars, Drive, Slack) and run the syncs that follow."""
+"""Make changes while people search (uploads, pushes, files with sidecars, Drive, Slack) and run the syncs that follow."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 
 from bench.soak.people import client, error_kind
+from bench.soak.pushes import Pushes
 from bench.soak.site import Site
 from bench.soak.truth import Fact, Truth
 
@@ -55,6 +56,10 @@ class Changes(threading.Thread):
         self._channels: dict[str, set[str]] = {}
         self._users: dict[str, str] = {}
         self._owners = {email: client(site, email, groups) for email, groups in PEOPLE.items()}
+        inside = {
+            who: audience for who, audience in AUDIENCES.items() if who != EVE
+        }  # a push cannot share beyond its domain
+        self._pushes = Pushes(site, truth, self._until_taken, inside)
 
     def prepare(self) -> None:
         """Create the people and channels of the Slack workspace."""
@@ -80,6 +85,7 @@ class Changes(threading.Thread):
             ("drive share", self._drive_share), ("drive unshare", self._drive_unshare), ("drive trash", self._drive_trash),
             ("message", self._post), ("message", self._post), ("edit message", self._edit_message),
             ("delete message", self._delete_message), ("channel member", self._member),
+            *self._pushes.steps,
         ]  # fmt: skip
         while not self._until.wait(PAUSE_SECONDS):
             name, step = self._random.choice(steps)
@@ -87,6 +93,7 @@ class Changes(threading.Thread):
             self.made[name] += 1
         for http in self._owners.values():
             http.close()
+        self._pushes.close()
 
     def _until_taken(self, attempt: Callable[[], httpx.Response], fine: tuple[int, ...]) -> httpx.Response | None:
         """Repeat a request until its status is one of `fine`; None if the soak test ended first."""
@@ -314,7 +321,7 @@ class Changes(threading.Thread):
 class Syncs(threading.Thread):
     """Syncs one source after the other and updates `Truth` after each success."""
 
-    SOURCES = ("files", "google_drive", "slack", "upload")
+    SOURCES = ("files", "google_drive", "slack", "upload", "push")
 
     def __init__(self, site: Site, truth: Truth, changes: Changes, until: threading.Event) -> None:
         super().__init__(name="syncs", daemon=True)

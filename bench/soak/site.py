@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 180
 STOP_SECONDS = 90
 LOOK_SECONDS = 0.1
+PUBLISHER, AUDITOR = "wiki-bot@soak.example", "auditor@soak.example"
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ class Site:
             "DRIVE_TOKEN": "drive-simulator",
             "SLACK_API_URL": f"{self.slack}/api",
             "SLACK_BOT_TOKEN": "xoxb-simulator",
+            "ROLES": json.dumps({"publisher": [PUBLISHER], "auditor": [AUDITOR]}),
             "SYNC_MINUTES": "60",  # the soak test requests every sync itself
             "SEARCH_RATE_LIMIT": "1000000",
         }
