@@ -2,8 +2,9 @@
 
 An event is first appended to this process's spool file below HOME, so that neither a kill nor an outage of Postgres loses it; a task
 then writes spool files to Postgres in batches and deletes them. While Postgres is down, the response waits until the event is synced to
-disk. Events have unique keys, so writing a file twice adds nothing. Files of killed processes are adopted by others. If an event
-can be stored neither on disk nor in Postgres, the request is rejected.
+disk. Events have unique keys, so writing a file twice adds nothing. Files of killed processes are adopted by others. Each process keeps
+a file whose space is allocated in advance, so that searches go on when the disk is full. If an event can be stored neither on disk nor
+in Postgres, the request is rejected.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ MAX_RETRY_SECONDS = 30.0
 ADOPT_SECONDS = 10.0
 """Between two searches for files of processes that ended."""
 SPOOL_BYTES = 4 * 1024 * 1024
-SUFFIX = ".jsonl"
+RESERVE_BYTES = 1024 * 1024
+"""Space that is allocated in advance, for about 2,500 events."""
+SUFFIX, RESERVED, UNLOCKED = ".jsonl", ".reserve", ".new"
 
 log = logger("serving")
 
@@ -70,43 +73,62 @@ _decoder = msgspec.json.Decoder(AuditEvent)
 class Spool:
     """A file of events, locked by the process that owns it."""
 
-    def __init__(self, path: Path, handle: int) -> None:
+    def __init__(self, path: Path, handle: int, *, reserved: bool = False) -> None:
+        """With `reserved`, its space is allocated and nothing is written yet."""
         self.path = path
+        self.bytes = 0 if reserved else os.fstat(handle).st_size
         self._handle = handle
-        self.bytes = os.fstat(handle).st_size
+        self._reserved = reserved
 
     @classmethod
     def new(cls, folder: Path) -> Spool:
         """Create a file. Raises `OSError`."""
+        return cls._made(folder, SUFFIX, 0)
+
+    @classmethod
+    def reserve(cls, folder: Path) -> Spool:
+        """Return an empty file whose space is allocated: one that a killed process left, or a new one. Raises `OSError`."""
+        for path in sorted(folder.glob(f"*{RESERVED}")):
+            if (handle := _locked(path)) is not None:
+                return cls(path, handle, reserved=True)
+        return cls._made(folder, RESERVED, RESERVE_BYTES)
+
+    @classmethod
+    def _made(cls, folder: Path, suffix: str, allocated: int) -> Spool:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = folder / f"{uuid.uuid4()}{SUFFIX}"
-        unlocked = path.with_suffix(".new")  # under its own name, another process could adopt it before it is locked
-        handle = os.open(unlocked, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        unlocked.rename(path)
-        return cls(path, handle)
+        path = folder / f"{uuid.uuid4()}{suffix}"
+        unlocked = path.with_suffix(UNLOCKED)  # under its own name, another process could adopt it before it is locked
+        handle = os.open(unlocked, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            if allocated:
+                os.posix_fallocate(handle, 0, allocated)
+            unlocked.rename(path)
+        except OSError:
+            unlocked.unlink(missing_ok=True)
+            os.close(handle)
+            raise
+        return cls(path, handle, reserved=bool(allocated))
 
     @classmethod
     def adopted(cls, path: Path) -> Spool | None:
         """Take over the file of a process that ended. Returns None if its owner is alive or the file is gone."""
-        try:
-            handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return None
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(handle)
-            return None
-        if not os.fstat(handle).st_nlink:  # its owner has written and removed it meanwhile
-            os.close(handle)
-            return None
-        return cls(path, handle)
+        handle = _locked(path)
+        return None if handle is None else cls(path, handle)
+
+    @property
+    def has_room(self) -> bool:
+        """True if more events fit into space that is allocated."""
+        return self._reserved and self.bytes < RESERVE_BYTES
+
+    def use(self) -> None:
+        """Give a reserved file the name under which others adopt it. Raises `OSError`."""
+        self.path = self.path.rename(self.path.with_suffix(SUFFIX))
 
     def append(self, event: AuditEvent) -> None:
         """Append an event, completely or not at all. Raises `OSError`."""
         line = _encoder.encode(event) + b"\n"
-        written = os.write(self._handle, line)
+        written = os.pwrite(self._handle, line, self.bytes)
         if written < len(line):
             os.ftruncate(self._handle, self.bytes)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -119,10 +141,12 @@ class Spool:
         """Yield the events. A line truncated by a crash belongs to a request that was never answered."""
         with self.path.open("rb") as file:
             for line in file:
+                if not (text := line.rstrip(b"\0")):
+                    continue  # allocated and not written
                 try:
-                    yield _decoder.decode(line)
+                    yield _decoder.decode(text)
                 except msgspec.MsgspecError:
-                    log.warning("audit_line_incomplete", file=self.path.name, bytes=len(line))
+                    log.warning("audit_line_incomplete", file=self.path.name, bytes=len(text))
 
     def remove(self) -> None:
         self.path.unlink(missing_ok=True)
@@ -131,6 +155,23 @@ class Spool:
     def close(self) -> None:
         """Release the file, which another process may then adopt."""
         os.close(self._handle)
+
+
+def _locked(path: Path) -> int | None:
+    """Open and lock a file. Returns None if another process has locked it or it is gone."""
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        return None
+    if not path.exists():  # its owner has written and removed it, or taken it into use
+        os.close(handle)
+        return None
+    return handle
 
 
 class Audit:
@@ -142,6 +183,7 @@ class Audit:
         self._waiting_gauge = metrics.audit_waiting
         self._progress = Progress(shared, "audit")
         self._open: Spool | None = None
+        self._reserve: Spool | None = None
         self._full: list[Spool] = []
         self._waiting = 0
         self._recorded = asyncio.Event()
@@ -159,11 +201,7 @@ class Audit:
         if self._waiting >= MAX_WAITING and not self._database.watch.down:
             await self._wait_for_room()
         try:
-            if self._open is None or self._open.bytes > SPOOL_BYTES:
-                self._rotate()
-                self._open = Spool.new(self._folder)
-            spool = self._open
-            spool.append(event)
+            spool = self._append(event)
             self._count(1)
             self._recorded.set()
             if self._database.watch.down:
@@ -173,6 +211,7 @@ class Audit:
             await self._write_directly(event, error)
 
     def start(self) -> None:
+        self._keep_reserve()
         self._recorded.set()
         self._task = asyncio.create_task(self._run(), name="audit-writes")
 
@@ -198,7 +237,9 @@ class Audit:
         await cancel(self._task)
         for spool in [*self._full, *([self._open] if self._open else [])]:
             spool.close()
-        self._full, self._open = [], None
+        if self._reserve is not None:
+            self._reserve.remove()
+        self._full, self._open, self._reserve = [], None, None
 
     async def _wait_for_room(self) -> None:
         try:
@@ -216,6 +257,37 @@ class Audit:
                 "The request was refused because it cannot be recorded in the audit log. Try again shortly.",
                 WAIT_SECONDS,
             ) from error
+
+    def _append(self, event: AuditEvent) -> Spool:
+        """Append an event to the open file, and on a full disk to the reserved one. Raises `OSError` once that is used up."""
+        try:
+            if self._open is None or self._open.bytes > SPOOL_BYTES:
+                self._rotate()
+                self._open = Spool.new(self._folder)
+            self._open.append(event)
+        except OSError as error:
+            if self._reserve is not None:
+                self._reserve.use()
+                self._rotate()
+                self._open, self._reserve = self._reserve, None
+                log.error("audit_reserve_used", error=str(error))
+            else:
+                set_aside = next((spool for spool in self._full if spool.has_room), None)  # by the writer
+                if set_aside is None:
+                    raise
+                self._rotate()
+                self._full.remove(set_aside)
+                self._open = set_aside
+            self._open.append(event)
+        return self._open
+
+    def _keep_reserve(self) -> None:
+        """Allocate space in advance, if the disk has room."""
+        if self._reserve is None:
+            try:
+                self._reserve = Spool.reserve(self._folder)
+            except OSError as error:
+                log.warning("audit_reserve_missing", error=str(error))
 
     def _count(self, change: int) -> None:
         self._waiting += change
@@ -258,6 +330,7 @@ class Audit:
         if time.monotonic() < self._next_adoption:
             return
         self._next_adoption = time.monotonic() + ADOPT_SECONDS
+        self._keep_reserve()
         known = {spool.path for spool in self._full}
         for path in sorted(self._folder.glob(f"*{SUFFIX}")):
             if path not in known and (spool := Spool.adopted(path)) is not None:
@@ -266,7 +339,7 @@ class Audit:
 
     async def _write(self, spool: Spool) -> int:
         """Write a file's events and delete the file. If Postgres rejects some, keep it for a retry and return their number."""
-        rejected: list[AuditEvent] = []
+        size, rejected = spool.bytes, list[AuditEvent]()
         events = list(spool.events())
         for start in range(0, len(events), BATCH_ROWS):
             batch = events[start : start + BATCH_ROWS]
@@ -276,7 +349,12 @@ class Audit:
                 rejected += await self._write_one_by_one(batch)
         if rejected:
             return len(rejected)
-        self._full.remove(spool)
+        if spool.bytes > size:
+            return 0  # events were appended on a full disk: all are written again, which adds only those
+        if spool is self._open:
+            self._open = None
+        else:
+            self._full.remove(spool)
         spool.remove()
         async with self._written:
             self._count(-len(events))

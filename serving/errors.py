@@ -33,6 +33,11 @@ NOTHING_SAVED = {
     "storage-read-only": "The disk of this installation is not writable, so nothing was saved.",
 }
 """The detail names no folder: that is for administrators, in the log, /readyz and `concordance status`."""
+NOT_READ = "The disk of this installation is full, and this cannot be read at the moment. Try again later."
+READING = frozenset(
+    {"search", "ragSearch", "searchFiles", "ask", "chat", "askBook", "askBookSelection", "askWidget", "formatCitations"}
+)
+"""Operations that only read although their method is POST."""
 DISK_PROBLEMS = {errno.ENOSPC: "storage-full", errno.EDQUOT: "storage-full", errno.EROFS: "storage-read-only"}
 
 
@@ -112,10 +117,11 @@ class Explained(NamedTuple):
     extra: dict[str, Any]
 
 
-def explain(error: Exception, disk_faults: Iterable[disk.DiskFault], **where: str) -> Explained:
+def explain(error: Exception, disk_faults: Iterable[disk.DiskFault], *, reads: bool, **where: str) -> Explained:
     """Return the explanation of an error for a caller; `disk_faults` are those that are known.
 
-    What only operators may know is logged instead, with `where` it happened.
+    `reads`: the request saves nothing, so a disk is not its concern. What only operators may know is logged instead, with
+    `where` it happened.
     """
     detail = str(error)
     match error:
@@ -133,13 +139,17 @@ def explain(error: Exception, disk_faults: Iterable[disk.DiskFault], **where: st
             return Explained("quota-exceeded", detail, {})
         case errors.TooManyWaitingError():
             return Explained("too-many-waiting", detail, _retry_after(error))
+        case errors.StorageFullError() | errors.StorageReadOnlyError() if reads:
+            return Explained("service-unavailable", NOT_READ, _retry_after(error))
         case errors.StorageFullError():
             return Explained("storage-full", detail, {})
         case errors.StorageReadOnlyError():
             return Explained("storage-read-only", detail, {})
-        case errors.ServiceUnavailableError() | errors.NotRunningError() if slug := _disk_problem(disk_faults):
+        case errors.ServiceUnavailableError() | errors.NotRunningError() if not reads and (
+            slug := _disk_problem(disk_faults)
+        ):
             return _nothing_saved(slug, detail, where)
-        case OSError() if error.errno in DISK_PROBLEMS:
+        case OSError() if not reads and error.errno in DISK_PROBLEMS:
             return _nothing_saved(DISK_PROBLEMS[error.errno], detail, where | {"file": str(error.filename or "")})
         case errors.OverloadedError():
             return Explained("overloaded", detail, _retry_after(error))
@@ -175,7 +185,8 @@ def handle(request: Request[Any, Any, Any], error: Exception) -> Response[dict[s
     """Map an exception of `resources.core.errors`, a full disk, or an unexpected error."""
     services: Any = request.app.state.get("services")
     disk_faults = () if services is None else services.monitor.disk_faults
-    explained = explain(error, disk_faults, path=request.url.path, method=request.method)
+    reads = request.method in {"GET", "HEAD"} or getattr(_handler(request), "operation_id", None) in READING
+    explained = explain(error, disk_faults, reads=reads, path=request.url.path, method=request.method)
     return problem(request, explained.slug, explained.detail, **explained.extra)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import uuid
 from collections.abc import Collection
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlencode
 
@@ -17,6 +17,7 @@ import msgspec
 
 from resources.core.domain import Access
 from resources.core.durations import duration
+from resources.core.errors import StorageFullError
 from resources.core.permissions import principals_of
 from serving.access.origins import MCP_PATH
 from serving.access.secret_hash import secret_hash
@@ -24,7 +25,7 @@ from serving.agents.clients import client_hash
 from serving.agents.events import agent_connected, agent_ended, agent_refused
 from serving.errors import UnauthorizedError
 from serving.sign_in.sessions import SAMPLE, SignedIn
-from sql.agents import AgentReads, AgentToken, EndedAgent, ListedAgent
+from sql.agents import AgentOwner, AgentReads, AgentToken, EndedAgent, ListedAgent
 
 if TYPE_CHECKING:
     from resources.settings import Settings
@@ -155,13 +156,20 @@ class Agents:
 
     async def access(self, token: str, now: datetime) -> AgentAccess:
         """Return the access of an access token. Raises `UnauthorizedError`, or `ServiceUnavailableError` when Postgres is down."""
-        row = await self._reads.agent_access(
-            token_hash=secret_hash(token),
-            providers=self._providers,
-            now=now,
-            seen_before=now - SEEN_EVERY,
-            fresh_since=now - self._max_age,
-        )
+
+        async def found(seen_before: datetime) -> AgentOwner | None:
+            return await self._reads.agent_access(
+                token_hash=secret_hash(token),
+                providers=self._providers,
+                now=now,
+                seen_before=seen_before,
+                fresh_since=now - self._max_age,
+            )
+
+        try:
+            row = await found(now - SEEN_EVERY)
+        except StorageFullError:
+            row = await found(datetime.min.replace(tzinfo=UTC))  # without noting that it is used
         if row is None:
             raise UnauthorizedError(
                 "token-expired", "This agent's token has expired or was ended. Connect the agent again."

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from resources.core.durations import duration
+from resources.core.errors import StorageFullError
 from resources.logging import logger
 from resources.settings import Settings
 from serving.access.rights import Rights
@@ -103,8 +104,8 @@ class Retriever:
             query = query._replace(threshold=None)
         try:
             ranking = await self._checked_by_registry(query, now)
-        except RegistryDownError as error:
-            # No connection for a while. A busy Postgres raises `OverloadedError`, which is answered with 503.
+        except (RegistryDownError, StorageFullError) as error:
+            # No connection for a while, or no disk space for what a statement sorts. A busy Postgres raises `OverloadedError`: 503.
             if self._rights is None:
                 raise
             log.warning("search_without_registry", error=str(error))

@@ -100,7 +100,7 @@ async def _called(services: Services, access: Access, params: CallToolRequestPar
     try:
         found = await tool.call(services, access, params.arguments or {})
     except Exception as error:  # noqa: BLE001 # the process's edge: an unexpected error is logged
-        explained = explain(error, services.monitor.disk_faults, tool=params.name)
+        explained = explain(error, services.monitor.disk_faults, reads=True, tool=params.name)
         return CallToolResult(content=[TextContent(text=explained.detail)], is_error=True)
     content = msgspec.json.encode(found)
     return CallToolResult(

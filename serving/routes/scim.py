@@ -6,12 +6,14 @@ The routes are not part of the OpenAPI document: SCIM's own endpoints describe t
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 from litestar import Request, Response, delete, get, patch, post, put
 from litestar.di import NamedDependency
 from litestar.params import FromPath
+from psycopg.errors import DiskFull
 from pydantic import ValidationError
 from scim2_models import Context, ListResponse, Resource, ResourceType, Schema, SCIMException
 
@@ -121,8 +123,7 @@ async def _run(request: ScimRequest, services: Services, kind: str, work: Work) 
     caller = Caller(request.user.email, services.settings.base_url)
 
     def store(connection: Connection) -> Response[Any]:
-        with connection.transaction():
-            Scim(connection).heard()
+        _hear(connection)
         with connection.transaction():
             return work(KINDS[kind](connection, caller))
 
@@ -144,17 +145,15 @@ def _refused(kind: str) -> Response[Any]:
     return respond(status, error_body(status, detail))
 
 
-async def _heard(services: Services) -> None:
-    def note(connection: Connection) -> None:
-        with connection.transaction():
-            Scim(connection).heard()
-
-    await services.database.in_thread(note)
+def _hear(connection: Connection) -> None:
+    """Note that the client keeps its users and groups up to date. On a full disk they age as if it had not called."""
+    with suppress(DiskFull), connection.transaction():
+        Scim(connection).heard()
 
 
 async def _discovered(request: ScimRequest, services: Services, kind: str, name: str | None = None) -> Response[Any]:
     """Return what this service supports. Filters are refused. Source: RFC 7644 4."""
-    await _heard(services)
+    await services.database.in_thread(_hear)
     if request.query_params.get("filter"):
         return respond(403, error_body(403, f"{kind} cannot be filtered."))
     base = services.settings.base_url + BASE

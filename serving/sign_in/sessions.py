@@ -18,7 +18,7 @@ from litestar.datastructures import Cookie
 
 from resources.core.domain import Access
 from resources.core.durations import duration
-from resources.core.errors import ServiceUnavailableError
+from resources.core.errors import ServiceUnavailableError, StorageFullError
 from resources.core.permissions import principals_of
 from resources.keys import fernet
 from resources.logging import logger
@@ -133,9 +133,17 @@ class Sessions:
 
         Raises `UnauthorizedError`, or `ServiceUnavailableError` when Postgres is down.
         """
-        row = await self._reads.session_by_secret(
-            secret_hash=secret_hash(cookie), now=now, seen_before=now - SEEN_EVERY, idle_since=now - self._idle
-        )
+        idle_since = now - self._idle
+
+        async def found(seen_before: datetime) -> BrowserSession | None:
+            return await self._reads.session_by_secret(
+                secret_hash=secret_hash(cookie), now=now, seen_before=seen_before, idle_since=idle_since
+            )
+
+        try:
+            row = await found(now - SEEN_EVERY)
+        except StorageFullError:
+            row = await found(idle_since)  # without noting that it is used
         return await self._access(row, now)
 
     async def access_by_id(self, session_id: str, now: datetime) -> SignedIn:
@@ -159,10 +167,16 @@ class Sessions:
         return SignedIn(access, row.session_id, row.provider == SAMPLE)
 
     async def _renewed(self, row: BrowserSession, now: datetime) -> list[str] | None:
-        """Return the groups that the provider reports now; None if it is down or another request renews. Raises `UnauthorizedError`."""
-        sealed = await self._reads.session_claim_refresh(
-            session_id=row.session_id, now=now, before=now - min(REFRESH_AFTER, self._max_age / 2)
-        )
+        """Return the groups that the provider reports now. Raises `UnauthorizedError`.
+
+        None if the provider is down, another request renews, or the disk is full; the groups then age.
+        """
+        try:
+            sealed = await self._reads.session_claim_refresh(
+                session_id=row.session_id, now=now, before=now - min(REFRESH_AFTER, self._max_age / 2)
+            )
+        except StorageFullError:
+            return None
         kept = self._decrypted(sealed)
         provider = self._providers.get(row.provider)
         if kept.refresh_token is None or provider is None:
