@@ -23,6 +23,10 @@ class SamplePerson(msgspec.Struct, frozen=True):
     role: str
     email: str
     groups: list[str]
+    sees: str = ""
+    """What this person finds and sees, in a sentence for the page that offers them."""
+    administrator: bool = False
+    """True if they have the role administrator when they sign in with a click."""
 
 
 def sample_people(settings: Settings) -> tuple[SamplePerson, ...]:

@@ -18,7 +18,6 @@ from serving.authentication import Authentication
 from serving.bodies import StrictRequest
 from serving.deps import Launcher, Services, provide_services
 from serving.embedding import EmbedsQueries
-from serving.errors import HANDLERS
 from serving.lifespan import lifespan
 from serving.middleware import LimitRequests, guarded
 from serving.opaque_ids import routed
@@ -71,6 +70,7 @@ from serving.routes.pages import me as me_pages
 from serving.routes.pages import search as search_pages
 from serving.routes.pages import sources as source_pages
 from serving.routes.pages import upload as upload_pages
+from serving.routes.pages.visitor import ERRORS, identify_visitor
 from serving.web import static
 
 MODULES = (
@@ -158,7 +158,8 @@ def route() -> Litestar:
             LimitRequests(),
         ],
         dependencies={"services": Provide(provide_services, sync_to_thread=False)},
-        exception_handlers=HANDLERS,
+        exception_handlers=ERRORS,
+        after_exception=[identify_visitor],
         before_send=[_secure, _cross_origin],
         lifespan=[lifespan],
         openapi_config=None,

@@ -53,7 +53,7 @@ from serving.retrieval.rerank import Reranker, ScoresPairs
 from serving.retrieval.retriever import Retriever
 from serving.sign_in.flow import Flow
 from serving.sign_in.provider import Provider
-from serving.sign_in.sessions import SAMPLE, Sessions
+from serving.sign_in.sessions import LINK, SAMPLE, Sessions
 from serving.slack_events import SlackEvents
 from serving.sync_requests import SyncRequests
 from serving.understanding.filters import Understanding
@@ -148,7 +148,7 @@ class Services:
         self.audit = Audit(settings.home / "audit", self.database, self.metrics, self.shared)
         self.providers = {one.slug: Provider(one) for one in settings.providers}
         self.sample_people = sample_people(settings)
-        known = [*self.providers, *([SAMPLE] if self.sample_people else [])]
+        known = [*self.providers, LINK, *([SAMPLE] if self.sample_people else [])]
         self.agents = Agents(settings, self.database, self.audit, known)
         self.sessions = Sessions(settings, self.database, self.audit, self.providers, self.agents.end_all, known)
         self.sign_in_flow = Flow(settings, self.key, self.database)

@@ -237,4 +237,4 @@ HANDLERS: dict[Any, Any] = {
     RecursionError: handle_depth,
     Exception: handle,
 }
-"""Passed to `Litestar(exception_handlers=…)`."""
+"""By the exception that they map."""

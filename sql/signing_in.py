@@ -20,6 +20,7 @@ class BrowserSession(msgspec.Struct, frozen=True):
     groups_at: datetime
     refreshed_at: datetime
     refreshable: bool
+    administrator: bool
 
 
 class ListedSession(msgspec.Struct, frozen=True):
@@ -28,6 +29,7 @@ class ListedSession(msgspec.Struct, frozen=True):
     session_id: str
     email: str
     provider: str
+    administrator: bool
     browser: str
     created_at: datetime
     seen_at: datetime
@@ -62,6 +64,7 @@ class SignInReads(AsyncFamily, path="sign_in"):
         browser: str,
         groups: list[str],
         secrets: bytes | None,
+        administrator: bool,
         now: datetime,
         expires_at: datetime,
     ) -> int: ...

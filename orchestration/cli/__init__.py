@@ -61,7 +61,7 @@ for name, group in list(GROUPS.items())[1:]:
 for module, commands in COMMANDS.items():
     for command, summary in commands.items():
         parent, _, name = command.rpartition(" ")
-        path = f"orchestration.cli.{module}:{command.replace(' ', '_')}"
+        path = f"orchestration.cli.{module}:{command.replace(' ', '_').replace('-', '_')}"
         own = {} if command in APPS else {"help_epilogue": epilogue(command)}
         GROUPS[parent].command(path, name=name, help=summary, group=None if parent else arranged(name), **own)
 

@@ -1,4 +1,4 @@
-"""The commands `token`, `token revoke` and `key`, which need the keys of the installation on this machine."""
+"""The commands `token`, `sign-in`, `session` and `key`, which need the keys of the installation on this machine."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
@@ -13,7 +13,7 @@ from orchestration.cli.output import note, say, say_json
 from orchestration.cli.people import warn_of_groups
 from resources.core import permissions
 from resources.core.durations import duration
-from resources.core.errors import InvalidRequestError
+from resources.core.errors import InvalidRequestError, NotRunningError
 from resources.settings import load
 from serving.sign_in.events import session_ended
 from sql.commands import Commands
@@ -61,6 +61,33 @@ def token_revoke(
         record(connection, found, by=operator())
 
 
+def sign_in(
+    email: Annotated[str, Parameter(help="The person, who finds what they may read.")],
+    /,
+    *,
+    administrator: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            help="The session also has the role administrator: pages of operators, syncs, keys. Documents stay limited to the person's.",
+        ),
+    ] = False,
+) -> None:
+    from orchestration.supervision.run_state import remedy
+    from orchestration.supervision.services import answers, serving_address
+    from serving.sign_in import links
+
+    settings = load()
+    address = permissions.email(email)
+    if not answers(f"{serving_address(settings)}/healthz"):
+        raise NotRunningError(f"{serving_address(settings)} is not responding. {remedy(settings)}")
+    with database(settings) as connection:
+        now = datetime.now(UTC)
+        link = links.make(settings, connection, address, administrator=administrator, by=operator(), now=now)
+    say(link)
+    note(f"Open it within ten minutes. It signs {address} in{' as administrator' if administrator else ''}, once.")
+
+
 def session_list(
     email: Annotated[str | None, Parameter(help="Only the sessions of this person.")] = None, /, *, json: Json = False
 ) -> None:
@@ -74,8 +101,9 @@ def session_list(
         say_json(rows)
         return
     for row in rows:
+        role = ", as administrator" if row.administrator else ""
         say(
-            f"{row.session_id}  {row.email}  {row.provider}  since {row.created_at:%Y-%m-%d %H:%M}  "
+            f"{row.session_id}  {row.email}  {row.provider}{role}  since {row.created_at:%Y-%m-%d %H:%M}  "
             f"last used {row.seen_at:%Y-%m-%d %H:%M} UTC"
         )
     if not rows:

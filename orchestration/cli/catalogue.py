@@ -69,6 +69,7 @@ COMMANDS = {
     },
     "access": {
         "token": "Print an access token for a person, and nothing else.",
+        "sign-in": "Print a link that signs a person in with a browser, once and within ten minutes.",
         "session list": "List the browsers in which people are signed in, of everyone or of one person.",
         "session end": "Sign one browser out, by the id that `session list` shows, or all browsers of a person.",
         "key create": "Create an API key and print it. It cannot be shown again.",
@@ -94,7 +95,7 @@ ARRANGED = {
     SEARCH: ("search", "why"),
     SOURCES: ("sync", "source", "connect", "simulate", "prune"),
     QUALITY: ("eval", "questions", "reindex", "cleanup"),
-    ACCESS: ("token", "session", "key", "whoami", "audit"),
+    ACCESS: ("sign-in", "token", "session", "key", "whoami", "audit"),
     UPKEEP: ("reconcile", "erase", "receipts", "backup", "restore"),
 }
 """Every command and group of commands of the overview."""
@@ -114,6 +115,7 @@ EXAMPLES = {
     "sync": ("concordance sync files --wait", "concordance sync google_drive --partition my_drive --full"),
     "source remove": ("concordance source remove handbook", "concordance source remove --sample --yes"),
     "prune approve": ("concordance prune approve files handbook",),
+    "sign-in": ("concordance sign-in ann@acme.com", "concordance sign-in ann@acme.com --administrator"),
     "token": ("concordance token ann@acme.com --group eng@acme.com --expires 12h",),
     "whoami": ("concordance whoami ann@acme.com",),
     "key create": ("concordance key create bot@acme.com",),

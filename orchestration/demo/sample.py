@@ -25,7 +25,7 @@ ROOTS_FILE = "sample-roots.json"
 VARIABLE = "CONCORDANCE_FILE_ROOTS"
 
 
-class SampleReader(SamplePerson, frozen=True):
+class SampleReader(SamplePerson, frozen=True, kw_only=True):
     """A member of the sample company, or an outsider. Patterns match source ids; `may_not_read` overrides `may_read`."""
 
     may_read: list[str]

@@ -15,6 +15,11 @@ from resources.settings.values import text_or_file
 from resources.withheld import Withheld
 
 _DOMAIN = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+")
+_OWN = {
+    "sample": "the sample company's people",
+    "link": "people who opened a link of `concordance sign-in`",
+}
+"""Providers of ours, which take these names."""
 OWN_PARAMETERS = frozenset({
     "client_id", "response_type", "redirect_uri", "scope", "state", "nonce", "code_challenge", "code_challenge_method",
     "response_mode", "request", "request_uri",
@@ -49,8 +54,8 @@ class OidcProvider(BaseModel):
     @field_validator("name")
     @classmethod
     def _not_taken(cls, name: str) -> str:
-        if name.lower() == "sample":
-            raise ValueError("must not be sample, which stands for the sample company's people")
+        if name.lower() in _OWN:
+            raise ValueError(f"must not be {name.lower()}, which stands for {_OWN[name.lower()]}")
         return name
 
     @field_validator("issuer")

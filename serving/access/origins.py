@@ -14,6 +14,7 @@ BODY_TYPES: dict[str, str | None] = {
     "/api/upload": None,
     "/api/drive/notifications": None,
     "/sign-in/sample": FORM,
+    "/sign-in/link": FORM,
     "/sign-out": FORM,
     "/oauth/consent": FORM,
     "/oauth/token": FORM,

@@ -34,6 +34,7 @@ _SESSION = {
     "session_id": "6c5d0c3a-1f0e-4f6d-9d0b-0f6a6b4b6f11",
     "email": "ann@acme.com",
     "provider": "google",
+    "administrator": False,
     "browser": "Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0",
     "created_at": "2025-11-10T09:00:00Z",
     "seen_at": "2025-11-10T11:30:00Z",
@@ -86,7 +87,9 @@ class SessionEntry(msgspec.Struct, frozen=True):
     email: str
     """Who is signed in."""
     provider: str
-    """The provider it was begun with."""
+    """The provider it was begun with; `sample` for the sample company, `link` for a link of `concordance sign-in`."""
+    administrator: bool
+    """True if the session itself has the role administrator."""
     browser: str
     """What the browser said of itself (`User-Agent`)."""
     created_at: Moment

@@ -32,7 +32,7 @@ class Session(msgspec.Struct, frozen=True):
     session_id: str
     """Its ID, which is not the cookie."""
     provider: str
-    """The provider it was begun with; `sample` for the sample company."""
+    """The provider it was begun with; `sample` for the sample company, `link` for a link of `concordance sign-in`."""
     browser: str
     """What the browser said of itself (`User-Agent`)."""
     created_at: Moment

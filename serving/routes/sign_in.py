@@ -15,12 +15,13 @@ from serving.authentication import check_same_origin, origin_of, session_access,
 from serving.deps import Services
 from serving.errors import ProblemError, UnauthorizedError
 from serving.pages import page
-from serving.sign_in import events, pages
+from serving.sign_in import events, links, pages
 from serving.sign_in.flow import browser_cookie_name, own_path
 from serving.sign_in.identity import ProviderIdentity
-from serving.sign_in.provider import Provider, Tokens
+from serving.sign_in.provider import Tokens
 from serving.sign_in.refusals import SignInRefusedError
-from serving.sign_in.sessions import SAMPLE, session_cookie
+from serving.sign_in.sessions import LINK, SAMPLE, session_cookie
+from serving.web.render import view
 
 DATABASE_DOWN = "The database does not answer at the moment. Please try again in a minute."
 
@@ -81,7 +82,7 @@ async def finish_sign_in(
         with services.sign_ins.attempt(address, answer.get("state", "")):
             finished = await services.sign_in_flow.finish(chosen, answer, browser, services.clock())
             await _require_active(services, finished.identity.email)
-            return await _begin(request, services, finished.identity, chosen, finished.tokens, finished.after)
+            return await _begin(request, services, finished.identity, provider, finished.tokens, finished.after)
     except SignInRefusedError as error:
         await services.audit.record(events.sign_in_refused(error.email, provider, error.reason, address))
         return pages.failure_page(str(error), "/", 403)
@@ -104,9 +105,37 @@ async def sample_sign_in(request: Request[Any, Any, Any], services: NamedDepende
         return _unknown()
     identity = ProviderIdentity(person.id, person.email, person.groups)
     try:
-        return await _begin(request, services, identity, None, Tokens(), after)
+        return await _begin(request, services, identity, SAMPLE, Tokens(), after, administrator=person.administrator)
     except TemporaryError as error:
         return pages.failure_page(_down(error), after, 503)
+
+
+@get(links.PATH, operation_id="linkPage", include_in_schema=False, exclude_from_auth=True, sync_to_thread=False)
+def link_page() -> Response[str]:
+    """Show whom a link signs in, and a button. The page's script reads the token, which is in the address's fragment."""
+    return view("sign_in_link.html", script="link.js")
+
+
+@post(links.PATH, operation_id="linkSignIn", include_in_schema=False, exclude_from_auth=True)
+async def link_sign_in(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[Any]:
+    """Sign in with the token of a link that `concordance sign-in` printed."""
+    check_same_origin(request)
+    fields = parse_qs((await request.body()).decode("utf-8", "replace"))
+    token = fields.get("token", [""])[0]
+    address = origin_of(services, request.client)
+    try:
+        with services.sign_ins.attempt(address, token):
+            grant = await links.use(services.database, services.key, token, services.clock())
+            await _require_active(services, grant.email)
+        identity = ProviderIdentity(grant.email, grant.email, [])
+        return await _begin(request, services, identity, LINK, Tokens(), "/", administrator=grant.administrator)
+    except SignInRefusedError as error:
+        await services.audit.record(events.sign_in_refused(error.email, LINK, error.reason, address))
+        return pages.failure_page(str(error), "/", 403)
+    except ProblemError as error:
+        return pages.failure_page(str(error), "/", 429 if error.slug == "rate-limited" else 403)
+    except TemporaryError as error:
+        return pages.failure_page(_down(error), "/", 503)
 
 
 async def _require_active(services: Services, email: str) -> None:
@@ -120,18 +149,25 @@ async def _begin(
     request: Request[Any, Any, Any],
     services: Services,
     identity: ProviderIdentity,
-    provider: Provider | None,
+    provider: str,
     tokens: Tokens,
     after: str,
+    *,
+    administrator: bool = False,
 ) -> Response[Any]:
     """Begin a session in place of the browser's former one, and redirect."""
-    slug = provider.setting.slug if provider is not None else SAMPLE
     await _end_current(request, services, "signed in again")
     session_id, cookie = await services.sessions.begin(
-        identity, slug, tokens, request.headers.get("user-agent", ""), services.clock()
+        identity,
+        provider,
+        tokens,
+        request.headers.get("user-agent", ""),
+        services.clock(),
+        administrator=administrator,
     )
     address = origin_of(services, request.client)
-    await services.audit.record(events.signed_in(identity.email, slug, session_id, address))
+    event = events.signed_in(identity.email, provider, session_id, address, administrator=administrator)
+    await services.audit.record(event)
     spent = Cookie(key=browser_cookie_name(services.settings), path="/", max_age=0)
     return Response(None, status_code=303, headers={"Location": after}, cookies=[cookie, spent])
 

@@ -1,12 +1,15 @@
 """Events of the audit log about sign-in. None contains a code, token or secret."""
 
 import json
+from typing import Any
 
 from serving.audit import AuditEvent
 
 
-def signed_in(email: str, provider: str, session_id: str, address: str) -> AuditEvent:
-    detail = {"provider": provider, "session_id": session_id, "address": address or "unknown"}
+def signed_in(email: str, provider: str, session_id: str, address: str, *, administrator: bool) -> AuditEvent:
+    detail: dict[str, Any] = {"provider": provider, "session_id": session_id, "address": address or "unknown"}
+    if administrator:
+        detail["administrator"] = True
     return AuditEvent(email=email, action="sign_in", detail=json.dumps(detail))
 
 
@@ -14,6 +17,12 @@ def sign_in_refused(email: str, provider: str, reason: str, address: str) -> Aud
     """Return the event of a refused sign-in; `email` is what the provider reported, empty if it did not come to that."""
     detail = {"provider": provider, "reason": reason, "address": address or "unknown"}
     return AuditEvent(email=email, action="sign_in_refused", detail=json.dumps(detail))
+
+
+def link_made(email: str, *, by: str, administrator: bool) -> AuditEvent:
+    """Return the event of a link that signs a person in, made by an account of this machine."""
+    detail = {"by": by, "administrator": administrator}
+    return AuditEvent(email=email, action="sign_in_link", detail=json.dumps(detail))
 
 
 def dagster_opened(email: str, session_id: str, rights: str) -> AuditEvent:

@@ -13,7 +13,8 @@ from serving.sign_in.provider import Provider
 NOBODY_YET = (
     "<p>Signing in is not set up here yet. The person who runs Concordance can connect your company's accounts: the guide is "
     "<code>docs/sign-in.md</code>, the setting <code>CONCORDANCE_OIDC_PROVIDERS</code>.</p>"
-    "<p>Until then, <code>concordance token you@company.com</code> makes a token for programs.</p>"
+    "<p>Until then, <code>concordance sign-in you@company.com</code> on the machine that runs Concordance prints a link that signs you in "
+    "once. With <code>--administrator</code>, you also see the pages of operators.</p>"
 )
 
 
@@ -38,7 +39,8 @@ def _people(people: Sequence[SamplePerson], after: str) -> str:
     if not people:
         return ""
     buttons = "".join(
-        f'<li><button name="person" value="{escape(one.id, quote=True)}"><b>{escape(one.name)}</b> {escape(one.role)}</button></li>'
+        f'<li><button name="person" value="{escape(one.id, quote=True)}"><b>{escape(one.name)}</b> {escape(one.role)}'
+        f'<span class="tiny soft">{escape(one.sees)}</span></button></li>'
         for one in people
     )
     return (

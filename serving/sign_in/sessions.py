@@ -16,7 +16,7 @@ import msgspec
 from cryptography.fernet import InvalidToken
 from litestar.datastructures import Cookie
 
-from resources.core.domain import Access
+from resources.core.domain import Access, Role
 from resources.core.durations import duration
 from resources.core.errors import ServiceUnavailableError, StorageFullError
 from resources.core.permissions import principals_of
@@ -43,6 +43,8 @@ SEEN_EVERY = timedelta(minutes=1)
 BROWSER_LENGTH = 200
 SAMPLE = "sample"
 """Provider of the sample company's people."""
+LINK = "link"
+"""Provider of people who opened a link that `concordance sign-in` printed."""
 
 log = logger("serving")
 
@@ -97,7 +99,7 @@ class Sessions:
     ) -> None:
         """`end_agents` ends the agents that a person, by email, has allowed with a provider, for a reason.
 
-        `known` are the providers whose sessions are valid: all of `providers`, and `SAMPLE` where its people may sign in.
+        `known` are the providers whose sessions are valid: all of `providers`, `LINK`, and `SAMPLE` where its people may sign in.
         """
         self._settings = settings
         self._reads = SignInReads(database)
@@ -110,9 +112,16 @@ class Sessions:
         self._max_age = duration(settings.acl_max_age)
 
     async def begin(
-        self, identity: ProviderIdentity, provider: str, tokens: Tokens, browser: str, now: datetime
+        self,
+        identity: ProviderIdentity,
+        provider: str,
+        tokens: Tokens,
+        browser: str,
+        now: datetime,
+        *,
+        administrator: bool = False,
     ) -> tuple[str, Cookie]:
-        """Store a session and return its id and cookie. Raises `ServiceUnavailableError`."""
+        """Store a session and return its id and cookie. With `administrator`, it has that role. Raises `ServiceUnavailableError`."""
         session_id, secret = str(uuid.uuid4()), secrets.token_urlsafe(32)
         await self._reads.session_insert(
             session_id=session_id,
@@ -123,6 +132,7 @@ class Sessions:
             browser="".join(filter(str.isprintable, browser))[:BROWSER_LENGTH],
             groups=identity.groups,
             secrets=self._encrypted(ProviderTokens(tokens.refresh_token, tokens.id_token)),
+            administrator=administrator,
             now=now,
             expires_at=now + self._lifetime,
         )
@@ -163,7 +173,8 @@ class Sessions:
             if renewed is not None:
                 groups, groups_at = renewed, now
         fresh = groups if groups_at >= now - self._max_age else []
-        access = Access(email=row.email, principals=principals_of(row.email, fresh))
+        roles = frozenset({Role.ADMINISTRATOR} if row.administrator else ())
+        access = Access(email=row.email, principals=principals_of(row.email, fresh), roles=roles)
         return SignedIn(access, row.session_id, row.provider == SAMPLE)
 
     async def _renewed(self, row: BrowserSession, now: datetime) -> list[str] | None:

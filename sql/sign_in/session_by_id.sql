@@ -8,7 +8,8 @@ SELECT
     s.groups,
     s.groups_at,
     s.refreshed_at,
-    s.secrets IS NOT NULL AS refreshable
+    s.secrets IS NOT NULL AS refreshable,
+    s.administrator
 FROM sessions AS s
 WHERE
     s.session_id = %(session_id)s::uuid

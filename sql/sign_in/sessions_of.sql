@@ -4,6 +4,7 @@ SELECT
     session_id::text AS session_id,
     email,
     provider,
+    administrator,
     browser,
     created_at,
     seen_at,

@@ -112,8 +112,9 @@ def test_the_sample_companys_people_sign_in_only_where_nobody_else_can(
     site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     file = tmp_path / "people.json"
-    person = {"id": "ann", "name": "Ann", "role": "engineer", "email": ANN, "groups": ["crew@acme.com"]}
-    file.write_text(json.dumps([person]), encoding="utf-8")
+    person = {"id": "ann", "name": "Ann", "role": "engineer", "email": ANN, "groups": ["crew@acme.com"], "sees": "Finds all."}
+    root = {"id": "bob", "name": "Bob", "role": "director", "email": BOB, "groups": [], "administrator": True}
+    file.write_text(json.dumps([person, root]), encoding="utf-8")
     monkeypatch.setenv(sample_people.VARIABLE, str(file))
     form = {"person": "ann", "next": "/documents/x"}
     with site.running() as running:  # with a provider and a public URL
@@ -125,13 +126,18 @@ def test_the_sample_companys_people_sign_in_only_where_nobody_else_can(
         ours = OURS | {"Origin": running.url}
         assert "Ann" in running.http.get("/sign-in").text
         assert running.http.post("/sign-in/sample", data=form).status_code == 403
-        assert running.http.post("/sign-in/sample", data={"person": "bob"}, headers=ours).status_code == 404
+        assert "Finds all." in running.http.get("/sign-in").text
+        assert running.http.post("/sign-in/sample", data={"person": "eve"}, headers=ours).status_code == 404
         signed = running.http.post("/sign-in/sample", data=form, headers=ours)
         assert (signed.status_code, signed.headers["location"]) == (303, "/documents/x")
         found = running.http.post("/api/rag/search", json=QUERY, headers=ours)  # the client keeps the cookie
         assert [one["title"] for one in found.json()["results"]] == ["Crew"]
         assert running.http.post("/sign-in/sample", data=form, headers=ours).status_code == 303
         assert site.sql("SELECT count(*) FROM sessions") == [(1,)]  # a new sign-in replaces the browser's session
+        assert running.http.get("/admin").status_code == 403
+        assert running.http.post("/sign-in/sample", data={"person": "bob"}, headers=ours).status_code == 303
+        assert running.http.get("/admin").status_code == 200
+        assert running.request("GET", "/admin", BOB).status_code == 403  # the session has the role, not the email
 
 
 def test_a_provider_that_does_not_answer_is_a_page(site: Site) -> None:

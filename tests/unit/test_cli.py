@@ -25,6 +25,7 @@ COMMANDS = [
     "doctor",
     "demo",
     "token",
+    "sign-in",
     "whoami",
     "sync",
     "search",

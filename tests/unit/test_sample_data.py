@@ -36,6 +36,12 @@ def roots() -> dict[str, FileRoot]:
     return {root.name: root for root in sample.roots()}
 
 
+def test_each_person_says_what_they_see_and_one_is_an_administrator() -> None:
+    people = sample.people().values()
+    assert [one.id for one in people if not one.sees.endswith(".")] == []
+    assert [one.id for one in people if one.administrator] == ["helen"]
+
+
 @cache
 def documents() -> dict[str, Path]:
     found: dict[str, Path] = {}

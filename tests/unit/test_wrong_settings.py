@@ -81,6 +81,10 @@ CASES: list[Case] = [
     ({"SECRET_KEY": "short"}, "CONCORDANCE_SECRET_KEY: must have at least 32 characters; make one with: python -c"),
     ({"OIDC_PROVIDERS": "{"}, "CONCORDANCE_OIDC_PROVIDERS: is not valid JSON: "),
     (
+        {"OIDC_PROVIDERS": '[{"name": "Link", "issuer": "https://id.acme.com", "client_id": "x"}]'},
+        "CONCORDANCE_OIDC_PROVIDERS: provider 1 (name): must not be link, which stands for people who opened a link",
+    ),
+    (
         {"OIDC_PROVIDERS": '[{"name": "Acme", "issuer": "http://id.acme.com", "client_id": "x"}]'},
         "CONCORDANCE_OIDC_PROVIDERS: provider 1 (issuer): must begin with https://, not 'http://id.acme.com'",
     ),

@@ -1,15 +1,19 @@
-"""Routes of pages, who looks at one, and what it says when it cannot be shown."""
+"""Routes of pages, who looks at one, and what browsers are shown instead of a problem: a page in the same frame."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from litestar import Request, Response, get
+from litestar.exceptions import HTTPException, NotFoundException
+from litestar.types import Scope
 
 from resources.core.domain import Access
+from resources.core.errors import ConcordanceError, InvalidRequestError
 from serving.authentication import access_from, credential_of, session_access, session_of
 from serving.deps import Services
-from serving.errors import HANDLERS, ProblemError, UnauthorizedError
+from serving.errors import HANDLERS, SCIM_PATHS, ProblemError, UnauthorizedError
 from serving.sign_in.pages import sign_in_page
 from serving.web.render import view
 
@@ -60,21 +64,54 @@ def _as_page(
     answer = handle(request, error)
     if isinstance(error, ProblemError) and error.slug == "host-unknown":
         return answer  # nothing is shown under a name that is not ours
+    if isinstance(error, NotFoundException):
+        answer.content["detail"] = "There is no page at this address, or you may not see it."
     status = answer.status_code or 500
     if PART in request.headers:
         page: Response[Any] = view("parts/problem.html", status=status, problem=answer.content)
     elif isinstance(error, UnauthorizedError):
         page = _sign_in(request, error)
     else:
-        page = view("problem.html", status=status, problem=answer.content)
+        page = view("problem.html", request.state.get(VISITOR), status=status, problem=answer.content)
     page.headers.update(answer.headers)
     return page
 
 
+def _is_navigation(request: Request[Any, Any, Any]) -> bool:
+    """Return True if a browser asks for a page. Programs and scripts accept anything, or name another type."""
+    reads = request.method in ("GET", "HEAD") and not request.url.path.startswith(SCIM_PATHS)
+    return reads and "text/html" in request.headers.get("accept", "")
+
+
+def _as_asked(
+    handle: Callable[[Request[Any, Any, Any], Any], Response[dict[str, Any]]],
+    request: Request[Any, Any, Any],
+    error: Exception,
+) -> Response[Any]:
+    return _as_page(handle, request, error) if _is_navigation(request) else handle(request, error)
+
+
+async def identify_visitor(error: Exception, scope: Scope) -> None:
+    """Look up who sees a refusal, for the navigation of its page. Nobody, if the refusal is about the sign-in or the load."""
+    about = error.slug if isinstance(error, ProblemError) else ""
+    refused = isinstance(error, (ProblemError, HTTPException, InvalidRequestError))
+    if scope["type"] != "http" or not refused or isinstance(error, UnauthorizedError) or about in _UNIDENTIFIED:
+        return
+    request: Request[Any, Any, Any] = Request(scope)
+    if _is_navigation(request):
+        with suppress(ConcordanceError):
+            request.state[VISITOR] = await visitor(request, request.app.state.services)
+
+
+VISITOR = "visitor"
+"""Name in a request's state of the access of the person who sees a refusal."""
+_UNIDENTIFIED = ("rate-limited", "host-unknown", "origin-foreign", "session-only")
 PART = "x-part"
 """Header of requests for a part of a page."""
 PAGE_ERRORS: dict[Any, Any] = {kind: partial(_as_page, handle) for kind, handle in HANDLERS.items()}
 """Passed to each page's route: what the interface answers with a problem, a page says in words."""
+ERRORS: dict[Any, Any] = {kind: partial(_as_asked, handle) for kind, handle in HANDLERS.items()}
+"""Passed to `Litestar(exception_handlers=…)`: a problem for programs, a page for a browser that opens the address."""
 
 
 def page_route(path: str, operation_id: str) -> get:

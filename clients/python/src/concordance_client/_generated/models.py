@@ -53,7 +53,9 @@ class SessionEntry(Model):
     email: str
     """Who is signed in."""
     provider: str
-    """The provider it was begun with."""
+    """The provider it was begun with; `sample` for the sample company, `link` for a link of `concordance sign-in`."""
+    administrator: bool
+    """True if the session itself has the role administrator."""
     browser: str
     """What the browser said of itself (`User-Agent`)."""
     created_at: datetime
