@@ -16,14 +16,16 @@ from resources.launch import JOB_TAG, SOURCE_TAG, run_tags
 from resources.settings import load
 from resources.sources import configured, label, spec_of
 from resources.sources.spec import WaitingWork
-from resources.stores.postgres import session
+from resources.stores.postgres import Connection, session
 from resources.stores.waiting import REQUESTED_BY, mark_requested, waiting
 from sql.rows import SourceState
-from sql.sync import Partitions
+from sql.sync import Jobs, Partitions
 
 FAILURE_SECONDS = 5
 PAUSE = timedelta(hours=1)
 """How long a schedule skips a source that refused our credentials."""
+LONGEST_PAUSE_SECONDS = 600
+"""Longest pause of a sensor whose syncs fail. Schedules and people start syncs meanwhile."""
 SENSOR_SECONDS = 10
 """Interval of the sensors, a fallback for the runs that the HTTP service starts itself."""
 
@@ -74,6 +76,16 @@ def _request(
         return dg.SkipReason(f"{error} Job {error.job_id}.")
     accepted()
     return dg.RunRequest(run_key=None, tags=run_tags(source, job.job_id))
+
+
+def _backing_off(connection: Connection, source: SourceName) -> dg.SkipReason | None:
+    """Return why a sensor does not start a sync yet: the last ones failed, and each failure doubles the pause."""
+    seconds = Jobs(connection).retry_after(source=source.value, longest=LONGEST_PAUSE_SECONDS)
+    if seconds is None or seconds <= 0:
+        return None
+    return dg.SkipReason(
+        f"The last syncs of {label(source)} failed. What is waiting is tried again in {seconds:.0f} s."
+    )
 
 
 def _retry_due(state: SourceState, credentials: str) -> bool:
@@ -130,6 +142,8 @@ def waiting_sensor(
         with session(load().postgres_dsn) as connection:
             if not work.pending(connection):
                 return dg.SkipReason("Nothing is waiting.")
+            if (pause := _backing_off(connection, source)) is not None:
+                return pause
         return _request(source, "sensor")
 
     return look
@@ -150,8 +164,11 @@ def event_sensor(source: SourceName, job: UnresolvedAssetJobDefinition, *, set_u
     def look() -> dg.RunRequest | dg.SkipReason:
         with session(load().postgres_dsn) as connection:
             found = waiting(connection, source)
+            pause = _backing_off(connection, source)
         if found is None:
             return dg.SkipReason("No events are waiting.")
+        if pause is not None:
+            return pause
 
         def accepted() -> None:
             with session(load().postgres_dsn) as connection:

@@ -3,7 +3,7 @@
 import re
 import uuid
 from collections.abc import Callable, Iterable
-from datetime import UTC, date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from resources.core.errors import InvalidRequestError
 from resources.core.json import is_list
+from resources.core.moments import checked
 from resources.sources import parse
 from serving.retrieval.query import Narrowing
 from serving.schemas import MAX_TAGS, Name
@@ -63,7 +64,7 @@ class DateRange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """From `start` to `end`, both included; dates (2025-12-31) or times (RFC 3339)."""
 
     start: Annotated[str, Meta(max_length=64)] | None = None
-    """The first day (`2026-01-01`) or moment (RFC 3339). Null: from the beginning."""
+    """The first day (`2026-01-01`) or moment (RFC 3339), from 1970 on. Null: from the beginning."""
     end: Annotated[str, Meta(max_length=64)] | None = None
     """The last day, included, or the last moment. Null: until now."""
     field: DateField = "modified_at"
@@ -101,15 +102,13 @@ def in_filters(field: str) -> str:
 
 def _moment(text: str, field: str, *, end: bool) -> datetime:
     try:
-        if len(text) == 10:
-            day = datetime.combine(date.fromisoformat(text), datetime.min.time(), UTC)
-            return day + timedelta(days=1) if end else day
         moment = datetime.fromisoformat(text)
-    except (ValueError, OverflowError):
+    except ValueError:
         detail = f"{field}: {text!r} is not a valid date; write 2025-12-31 or 2025-12-31T18:00:00Z."
         raise InvalidRequestError(detail) from None
-    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    return moment + timedelta(microseconds=1) if end else moment
+    moment = checked(moment, field)
+    after = timedelta(days=1) if len(text) == 10 else timedelta(microseconds=1)
+    return moment + after if end else moment
 
 
 def _range(wanted: DateRange | None, naming: Naming) -> tuple[str, datetime | None, datetime | None]:

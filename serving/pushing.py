@@ -12,6 +12,7 @@ from msgspec import Meta
 from resources.core import filetypes
 from resources.core.domain import Access
 from resources.core.errors import InvalidRequestError
+from resources.core.moments import checked
 from resources.sources import find
 from resources.sources.push import Outcome, PushedDocument, compare, push
 from resources.stores.blobs import BlobWriter
@@ -162,7 +163,8 @@ def _document(services: Services, access: Access, content: PushContent, writer: 
     metadata = content.metadata
     check_share(services.settings, access, metadata.share)
     check_provenance(access, metadata.tags)
-    if metadata.modified_at is not None and metadata.modified_at > services.clock() + CLOCK_SKEW:
+    modified_at = None if metadata.modified_at is None else checked(metadata.modified_at, "modified_at")
+    if modified_at is not None and modified_at > services.clock() + CLOCK_SKEW:
         raise InvalidRequestError("modified_at: lies in the future.")
     return PushedDocument(
         owner=access.email,
@@ -177,5 +179,5 @@ def _document(services: Services, access: Access, content: PushContent, writer: 
         link=metadata.link,
         permissions=tuple(metadata.share),
         tags=metadata.tags,
-        modified_at=metadata.modified_at,
+        modified_at=modified_at,
     )

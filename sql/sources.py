@@ -92,6 +92,15 @@ class Upload(Readership, frozen=True, kw_only=True):
     change: int
 
 
+class UploadName(msgspec.Struct, frozen=True):
+    """An upload whose other columns may be unreadable."""
+
+    source_id: str
+    owner: str
+    file_name: str
+    change: int
+
+
 class PushedState(msgspec.Struct, frozen=True, kw_only=True):
     """A pushed document as it is recorded."""
 
@@ -247,6 +256,7 @@ class UploadChanges(Family, path="uploads/uploads.sql"):
     def narrow_document(self, *, doc_id: str, permissions: list[str]) -> int: ...
     def partitions(self, *, source: str) -> list[str]: ...
     def changes(self, *, source: str, partition: str, after: int, most: int) -> list[Upload]: ...
+    def change_after(self, *, source: str, partition: str, after: int) -> UploadName | None: ...
     def any_pending(self, *, source: str) -> bool: ...
     def usage(self, *, owner: str, source_id: str) -> Usage: ...
 

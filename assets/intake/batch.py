@@ -6,12 +6,15 @@ This order makes a crash safe at any line: an interrupted batch is repeated, and
 from collections.abc import Collection, Mapping
 from datetime import datetime
 
+import msgspec
+
 from assets.intake.deletion_hold import DeletionHold
 from assets.intake.fetching import fetch_all
 from assets.intake.rows import append, fetched_row, item_of, refusal_row, rewritten_row
 from assets.stages.diff import has_content
 from assets.stages.plan import BatchPlan, plan_batch, shown, vanished
 from resources.core.domain import Batch, Item
+from resources.core.moments import bounded
 from resources.core.ports import Source
 from resources.sources import capabilities
 from resources.stores.clients import Stores
@@ -30,6 +33,7 @@ class PartitionSync:
 
     def take(self, batch: Batch) -> None:
         """Decide what a batch changes and make that durable."""
+        batch = _with_bounded_times(batch)
         absent = self._listing.take(batch)
         known, others = self._read(batch, absent)
         policy = self._hold.policy(vanished(batch, known, absent))
@@ -101,6 +105,20 @@ class PartitionSync:
             refused=len(batch.refused),
         )
         count_deleted(job, result, gone)
+
+
+def _with_bounded_times(batch: Batch) -> Batch:
+    """Return the batch without times that cannot be stored, whichever source it comes from."""
+    seen = [
+        msgspec.structs.replace(
+            item,
+            created_at=item.created_at and bounded(item.created_at),
+            modified_at=item.modified_at and bounded(item.modified_at),
+        )
+        for item in batch.seen
+    ]
+    deleted_at = {key: found for key, at in batch.deleted_at.items() if (found := bounded(at)) is not None}
+    return msgspec.structs.replace(batch, seen=seen, deleted_at=deleted_at)
 
 
 class Listing:

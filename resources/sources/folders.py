@@ -10,11 +10,11 @@ import stat
 import unicodedata
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 
 from resources.core.errors import AbortSyncError, FailedDocumentError, RetryLaterError, SkipDocumentError
 from resources.core.filetypes import declared
+from resources.core.moments import of_seconds
 from resources.sources.sidecars import MAX_BYTES, SUFFIX
 from resources.sources.tree import EMPTY, PIECE, FileEntry, UnreadablePath, left_out, parts_of, too_large
 
@@ -141,9 +141,9 @@ class LocalFolder:
             return UnreadablePath(
                 path, f"It cannot be accessed ({error.strerror}); the next sync tries again.", hides=True
             )
-        modified = _moment(info.st_mtime)
+        modified = of_seconds(info.st_mtime)
         # Linux does not report when a file was created, but it was not later than either of these times
-        created = _moment(min(info.st_mtime, info.st_ctime))
+        created = of_seconds(min(info.st_mtime, info.st_ctime))
         return FileEntry(path, info.st_size, _version(info), created, modified, sidecar)
 
     def _fault(self, handle: int, name: str, info: os.stat_result) -> str | None:
@@ -253,13 +253,6 @@ def _version(info: os.stat_result) -> str:
 
 def _identity_of(info: os.stat_result) -> tuple[int, int]:
     return info.st_dev, info.st_ino
-
-
-def _moment(seconds: float) -> datetime | None:
-    try:
-        return datetime.fromtimestamp(seconds, UTC)
-    except (ValueError, OverflowError, OSError):
-        return None  # the clock was wrong when the file was written
 
 
 def _is_utf8(name: str) -> bool:

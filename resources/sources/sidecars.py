@@ -15,12 +15,12 @@ second the dataset; with one, the first folder is that one. A value given in the
 import difflib
 import math
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, cast
 
 import msgspec
 
-from resources.core import permissions
+from resources.core import moments, permissions
 from resources.core.errors import InvalidRequestError, SkipDocumentError
 from resources.settings import FileRoot
 
@@ -138,11 +138,12 @@ def _time(fields: Mapping[str, Any], name: str) -> datetime | None:
     text = _text(fields, name)
     if text is None:
         return None
-    try:
-        moment = datetime.fromisoformat(text)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError) as error:
-        raise InvalidRequestError(f"{name} must be a date and time such as 2025-11-10T09:30:00Z") from error
+    moment = moments.parsed(text)
+    if moment is None:
+        raise InvalidRequestError(
+            f"{name} must be a date and time such as 2025-11-10T09:30:00Z, from 1970 to 9999-12-30"
+        )
+    return moment
 
 
 def _tags(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,11 +7,13 @@ the same user are the same document, from another user a different one with perm
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from resources.core.domain import Batch, Item, SourceName
+import psycopg
+
+from resources.core.domain import Batch, Item, Refusal, SourceName
 from resources.core.errors import FailedDocumentError
 from resources.core.ports import Source
 from resources.settings import Settings
@@ -73,14 +75,14 @@ class Uploads(Source):
         after = int(cursor or 0)
         with self._connect() as conn:
             while True:
-                rows = statements.UploadChanges(conn).changes(
-                    source=self._name, partition=partition, after=after, most=PAGE
-                )
+                rows = self._page(conn, partition, after)
                 after = rows[-1].change if rows else after
+                kept = [row for row in rows if isinstance(row, statements.Upload)]
                 yield Batch(
                     partition=partition,
-                    seen=[self._item(row) for row in rows if row.deleted_at is None],
-                    deleted=[row.source_id for row in rows if row.deleted_at is not None],
+                    seen=[self._item(row) for row in kept if row.deleted_at is None],
+                    refused=[self._refusal(row, partition) for row in rows if isinstance(row, statements.UploadName)],
+                    deleted=[row.source_id for row in kept if row.deleted_at is not None],
                     cursor=str(after),
                     listing="delta",
                 )
@@ -99,6 +101,39 @@ class Uploads(Source):
                     yield piece
         except FileNotFoundError as error:
             raise FailedDocumentError("Its bytes are not in the blob store; upload the file again.") from error
+
+    def _page(
+        self, conn: Connection, partition: str, after: int
+    ) -> Sequence[statements.Upload | statements.UploadName]:
+        """Return the next changes. One that cannot be read, such as a time outside of Python's range, costs only itself."""
+        uploads = statements.UploadChanges(conn)
+        try:
+            return uploads.changes(source=self._name, partition=partition, after=after, most=PAGE)
+        except psycopg.DataError:
+            pass
+        rows: list[statements.Upload | statements.UploadName] = []
+        while len(rows) < PAGE:
+            named = uploads.change_after(source=self._name, partition=partition, after=after)
+            if named is None:
+                break
+            try:
+                rows += uploads.changes(source=self._name, partition=partition, after=after, most=1)
+            except psycopg.DataError:
+                rows.append(named)
+            after = rows[-1].change
+        return rows
+
+    def _refusal(self, row: statements.UploadName, partition: str) -> Refusal:
+        return Refusal(
+            source_id=row.source_id,
+            partition=partition,
+            title=row.file_name,
+            path=row.file_name,
+            reason="Its record in the database cannot be read. Its owner can send it again.",
+            version=f"unreadable {row.change}",
+            owner=row.owner,
+            collection_ids=(partition,),
+        )
 
     def _item(self, row: statements.Upload) -> Item:
         return Item(

@@ -10,6 +10,7 @@ from litestar.params import QueryParameter
 
 from resources.core.domain import Access, Role
 from resources.core.errors import InvalidRequestError
+from resources.core.moments import checked
 from serving import cursors
 from serving.access.roles import require
 from serving.audit import AuditEvent
@@ -133,6 +134,7 @@ async def audit_page(services: Services, access: Access, wanted: AuditQuery) -> 
 def _moment(name: str, text: str | None) -> datetime | None:
     """Return a moment. Raises `InvalidRequestError` naming the parameter."""
     try:
-        return None if text is None else msgspec.convert(text, Moment)
+        moment = None if text is None else msgspec.convert(text, Moment)
     except msgspec.ValidationError:
         raise InvalidRequestError(f"{name}: must be a moment with an offset, such as 2026-11-22T00:10:00Z.") from None
+    return None if moment is None else checked(moment, name)

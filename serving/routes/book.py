@@ -1,7 +1,7 @@
 """`POST /ask`, `/ask-local` and `/track`: the book assistant's interface."""
 
 import uuid
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from resources.core.domain import Access
 from resources.core.errors import InvalidRequestError
+from resources.core.moments import checked
 from serving.answers.prompt import NO_DATA
 from serving.answers.schemas import AnswerResponse, AskRequest, Selection
 from serving.answers.styles import STYLES
@@ -235,7 +236,7 @@ async def track(
     request: Request[Access, Any, Any], data: JSONBody[TrackRequest], services: NamedDependency[Services]
 ) -> TrackResponse:
     """Store a reader's question and answer. It is written in the background, whether or not the database answers."""
-    asked_at = data.timestamp if data.timestamp.tzinfo else data.timestamp.replace(tzinfo=UTC)
+    asked_at = checked(data.timestamp, "timestamp")
     sources = msgspec.json.encode(data.sources).decode()
     if "\x00" in data.query + data.answer or "\\u0000" in sources:
         raise InvalidRequestError("query, answer and sources must not contain a NUL character.")

@@ -106,6 +106,20 @@ WHERE
         (SELECT max(g.started_at) FROM sync_jobs AS g WHERE g.source = :source AND g.status = 'success'), '-infinity'
     );
 
+-- name: retry_after
+-- Seconds until work that waits may start a sync again, after consecutive failures of a source: 20 s after the first, then twice as long
+-- after each, at most :longest. Null: the last sync succeeded. One row.
+SELECT (
+    least(:longest::integer, 20 * 2 ^ least(count(*) - 1, 20))
+    - extract(EPOCH FROM now() - max(j.completed_at))
+)::double precision AS seconds
+FROM sync_jobs AS j
+WHERE
+    j.source = :source AND j.status = 'failed'
+    AND j.started_at > coalesce(
+        (SELECT max(g.started_at) FROM sync_jobs AS g WHERE g.source = :source AND g.status = 'success'), '-infinity'
+    );
+
 -- name: synced_sources
 -- Sources that were ever synced, whether or not the package that adds them is still installed; not those of people only. Grain: source.
 SELECT source FROM source_states WHERE credentials <> '' ORDER BY source;

@@ -189,6 +189,14 @@ WHERE source = :source AND partition = :partition AND change > :after
 ORDER BY change
 LIMIT :most;
 
+-- name: change_after(source, partition, after)^
+-- Purpose: what names the next change of a partition, without the columns that may be unreadable. Index: uploads_partition_change.
+SELECT source_id, owner, file_name, change
+FROM uploads
+WHERE source = :source AND partition = :partition AND change > :after
+ORDER BY change
+LIMIT 1;
+
 -- name: any_pending(source)^
 -- Purpose: check whether a partition has a change newer than its saved cursor. Indexes: uploads_partition_change, partitions' key.
 SELECT EXISTS (

@@ -9,10 +9,11 @@ import hashlib
 import secrets
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from resources.core.domain import SourceName
 from resources.core.errors import AuthorizationError, ConcordanceError, ServiceUnavailableError
+from resources.core.moments import of_seconds
 from resources.logging import logger
 from resources.settings import Settings
 from resources.sources.drive.auth import GOOGLE
@@ -123,7 +124,7 @@ class DriveChannels:
             log.warning("drive_not_watched", feed=feed or "account", reason=str(error))
             registry.made_channel(channel_id=channel_id, resource_id=None, expires_at=None, error=str(error))
             return None
-        until = datetime.fromtimestamp(int(made.get("expiration") or expires.timestamp() * 1000) / 1000, UTC)
+        until = of_seconds(int(made.get("expiration") or expires.timestamp() * 1000) / 1000) or expires
         resource = str(made["resourceId"])
         registry.made_channel(channel_id=channel_id, resource_id=resource, expires_at=until, error=None)
         log.info("drive_watched", feed=feed or "account", until=until.isoformat())

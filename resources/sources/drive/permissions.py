@@ -7,9 +7,10 @@ Source: https://developers.google.com/workspace/drive/api/reference/rest/v3/perm
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, NamedTuple
 
+from resources.core import moments
 from resources.core import permissions as principals
 from resources.core.errors import InvalidRequestError
 from resources.core.json import is_object
@@ -159,7 +160,4 @@ def _status(permission: Mapping[str, Any]) -> str:
 
 
 def _time(text: Any) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text).astimezone(UTC) if isinstance(text, str) else None
-    except (ValueError, OverflowError):
-        return None
+    return moments.parsed(text) if isinstance(text, str) else None

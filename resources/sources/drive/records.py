@@ -1,8 +1,9 @@
 """Convert Drive's file metadata to an `Item` or a `Refusal`. Pure."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
+from resources.core import moments
 from resources.core.domain import Folder, Item, Refusal
 from resources.core.errors import SkipDocumentError
 from resources.settings import Settings
@@ -80,8 +81,8 @@ def version_of(file: JSON) -> str:
 
 
 def moment(text: Any) -> datetime | None:
-    """Parse a time of Drive's (RFC 3339) to UTC."""
-    return datetime.fromisoformat(text).astimezone(UTC) if isinstance(text, str) and text else None
+    """Return a time of Drive's (RFC 3339) in UTC, None if it cannot be stored."""
+    return moments.parsed(text) if isinstance(text, str) else None
 
 
 def _author(file: JSON) -> str | None:

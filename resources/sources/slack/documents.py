@@ -6,12 +6,13 @@ not contain the channel's name or readers: renaming a channel changes no content
 
 import hashlib
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from resources.core.domain import Item
+from resources.core.moments import of_seconds
 from resources.sources.slack.messages import IndexedMessage
 from resources.sources.slack.windows import SECOND, stamp
 
@@ -106,9 +107,10 @@ def file_name(file: dict[str, Any]) -> str:
     return " ".join(str(file.get("title") or file.get("name") or file["id"]).split())
 
 
-def moment(at: int) -> datetime:
+def moment(at: int) -> datetime | None:
     seconds, rest = divmod(at, SECOND)
-    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest)
+    found = of_seconds(seconds)
+    return found and found.replace(microsecond=rest)
 
 
 def _shown(channel: ChannelInfo, message: IndexedMessage) -> dict[str, Any]:

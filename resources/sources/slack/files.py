@@ -4,7 +4,7 @@ Bytes are only fetched from Slack's own hosts, whatever URL a message contains: 
 """
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -19,6 +19,7 @@ from resources.core.errors import (
     SkipDocumentError,
 )
 from resources.core.filetypes import MIME_TYPES, declared, mime_type, supported
+from resources.core.moments import of_seconds
 from resources.core.retrying import Tally
 from resources.sources.slack.client import is_slack
 from resources.sources.slack.documents import ChannelInfo, file_name
@@ -202,4 +203,4 @@ def _checked_name(item: Item) -> str:
 
 
 def _moment(seconds: int) -> datetime | None:
-    return datetime.fromtimestamp(seconds, UTC) if seconds > 0 else None
+    return of_seconds(seconds) if seconds > 0 else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
@@ -10,7 +10,7 @@ from litestar import Request, Response
 from litestar.di import NamedDependency
 
 from resources.core.domain import Access, Role
-from resources.core.errors import InvalidRequestError
+from resources.core.moments import day
 from resources.settings.limits import RetentionSettings
 from serving.access.roles import require
 from serving.deps import Services
@@ -159,8 +159,4 @@ async def _administrator(request: Request[Any, Any, Any], services: Services) ->
 
 def _day(name: str, text: str | None) -> datetime | None:
     """Return the beginning of a day in UTC. Raises `InvalidRequestError`."""
-    try:
-        day = None if text is None else date.fromisoformat(text)
-    except ValueError:
-        raise InvalidRequestError(f"{name}: must be a day such as 2026-11-22.") from None
-    return None if day is None else datetime(day.year, day.month, day.day, tzinfo=UTC)
+    return None if text is None else day(text, name)
