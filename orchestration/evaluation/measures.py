@@ -1,9 +1,10 @@
 """Compute nDCG, recall and reciprocal rank with confidence intervals, and compare two configurations.
 
-The measures come from trec_eval (through ir-measures) and the statistics from SciPy; no formula is implemented here. A ranking is
-a list of document ids, best first; judgements map query id → document id → grade (above 0 is relevant).
+The measures are those of trec_eval (`ndcg_cut`, `recall`, `recip_rank`), and the statistics come from SciPy. A ranking is a list of
+document ids, best first; judgements map query id → document id → grade (above 0 is relevant, not judged is not relevant).
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -58,23 +59,31 @@ class Comparison(msgspec.Struct, frozen=True):
 
 def score(judgements: Judgements, rankings: Rankings) -> dict[str, QueryScores]:
     """Return each judged query's scores, in the order of the judgements; a query without a ranking scores 0."""
-    import ir_measures
-    from ir_measures import RR, R, nDCG
+    return {query: _scores(grades, list(dict.fromkeys(rankings.get(query, ())))) for query, grades in judgements.items()}
 
-    library: Any = ir_measures  # its types are incomplete
 
-    measures = {
-        nDCG @ 10: "ndcg_10", R @ 5: "recall_5", R @ 10: "recall_10", R @ 50: "recall_50", RR: "reciprocal_rank"
-    }  # fmt: skip
-    # trec_eval sorts by score and breaks ties by name: descending numbers preserve the ranking
-    run = {
-        query: {doc: -float(rank) for rank, doc in enumerate(dict.fromkeys(docs))} for query, docs in rankings.items()
-    }
-    qrels = {query: dict(grades) for query, grades in judgements.items()}
-    values = {query: dict.fromkeys(QueryScores.__struct_fields__, 0.0) for query in judgements}
-    for metric in library.iter_calc(list(measures), qrels, {query: docs for query, docs in run.items() if docs}):
-        values[metric.query_id][measures[metric.measure]] = float(metric.value)
-    return {query: QueryScores(**found) for query, found in values.items()}
+def _scores(grades: Mapping[str, int], ranking: Sequence[str]) -> QueryScores:
+    gains = [max(0, grades.get(doc, 0)) for doc in ranking]
+    ideal = sorted((grade for grade in grades.values() if grade > 0), reverse=True)
+    if not ideal:
+        return QueryScores(0.0, 0.0, 0.0, 0.0, 0.0)
+    found = [position for position, gain in enumerate(gains, start=1) if gain]
+    return QueryScores(
+        ndcg_10=_discounted(gains[:10]) / _discounted(ideal[:10]),
+        recall_5=sum(position <= 5 for position in found) / len(ideal),
+        recall_10=sum(position <= 10 for position in found) / len(ideal),
+        recall_50=sum(position <= 50 for position in found) / len(ideal),
+        reciprocal_rank=1 / found[0] if found else 0.0,
+    )
+
+
+def _discounted(gains: Sequence[int]) -> float:
+    """Return the discounted cumulative gain.
+
+    Source: Järvelin & Kekäläinen, "Cumulated Gain-Based Evaluation of IR Techniques" (2002), with the discount of trec_eval's
+    m_ndcg_cut.c: the logarithm to base 2 of the rank + 1.
+    """
+    return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, start=1))
 
 
 def summarise(scores: Mapping[str, QueryScores]) -> Measures:

@@ -37,6 +37,7 @@ RUN_PREFIXES = (
     "OMP_",
     "OPENBLAS_",
     "MKL_",
+    "CT2_",
     "POLARS_",
     "RAYON_",
     "GRPC_",

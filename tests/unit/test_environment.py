@@ -111,6 +111,13 @@ def test_a_secret_that_is_not_set_stays_so(tmp_path: Path, monkeypatch: pytest.M
     assert not configured(theirs, SourceName.SLACK)
 
 
+@pytest.mark.parametrize("name", ["CT2_FORCE_CPU_ISA", "OMP_NUM_THREADS", "TZ"])
+def test_every_service_computes_alike(name: str, full: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "as it is here")
+    made = [service_environment(full, service) for service in NEEDS] + [bare_environment(full)]
+    assert {environment.get(name) for environment in made} == {"as it is here"}
+
+
 def test_our_own_environment_stays_ours(full: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     ours = {"SOME_TOKEN": "1", "AWS_SECRET_ACCESS_KEY": "2", "HTTPS_PROXY": "3", "PGPASSWORD": "4", "LC_ALL": "C"}
     for name, value in ours.items():

@@ -37,6 +37,32 @@ def test_a_ranking_is_worth_what_one_counts_by_hand() -> None:
     assert scores["q2"].ndcg_10 == scores["q2"].reciprocal_rank == 1
 
 
+@pytest.mark.parametrize(
+    ("grades", "ranking", "ndcg_10", "recall_5", "recall_10", "recall_50", "reciprocal_rank"),
+    [
+        pytest.param({"a": 3, "b": 2, "c": 1, "d": 0}, "cxabd", 0.7058908628246313, 1, 1, 1, 1, id="graded"),
+        pytest.param({"a": 1, "b": 1}, "xya", 0.3065735963827292, 0.5, 0.5, 0.5, 1 / 3, id="not judged"),
+        pytest.param({"a": 2, "b": -1, "c": 1}, "bca", 0.6199062332840657, 1, 1, 1, 0.5, id="below 0"),
+        pytest.param({"a": 0}, "ab", 0, 0, 0, 0, 0, id="no relevant document"),
+        pytest.param({"a": 1, "b": 1}, "xaab", 0.6934264036172708, 1, 1, 1, 0.5, id="a document twice"),
+        pytest.param({"a": 1}, "", 0, 0, 0, 0, 0, id="no results"),
+        pytest.param(
+            {f"d{number}": 1 + number % 2 for number in range(0, 60, 4)},
+            [f"d{number}" for number in reversed(range(60))],
+            0.16421958630632802, 1 / 15, 2 / 15, 0.8, 0.25,
+            id="more relevant documents than ranks",
+        ),
+    ],
+)  # fmt: skip
+def test_the_measures_are_those_of_trec_eval(
+    grades: dict[str, int], ranking: list[str], ndcg_10: float, recall_5: float, recall_10: float, recall_50: float,
+    reciprocal_rank: float,
+) -> None:  # fmt: skip
+    """The values are what pytrec-eval 0.5.11 computed for these cases."""
+    expected = msgspec.structs.asdict(QueryScores(ndcg_10, recall_5, recall_10, recall_50, reciprocal_rank))
+    assert msgspec.structs.asdict(score({"q": grades}, {"q": ranking})["q"]) == pytest.approx(expected, abs=1e-12)
+
+
 def test_the_order_counts_and_not_the_names() -> None:
     assert score(JUDGEMENTS, {"q2": ["z", "d"]})["q2"].reciprocal_rank == 0.5
     assert score({"q": {"z": 1}}, {"q": ["a", "z"]})["q"].reciprocal_rank == 0.5
