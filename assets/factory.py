@@ -4,9 +4,9 @@ A run over the whole source records an event of the asset itself, and one for ea
 A backfill names its partitions and processes everything in them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -16,6 +16,9 @@ from resources.bindings import Syncs, chosen_partitions
 from resources.core.domain import STAGES, SourceName
 from resources.launch import BACKFILL_TAG
 from resources.sources.spec import SourceSpec
+
+if TYPE_CHECKING:
+    from resources.syncing import StageResult, SyncJob
 
 DESCRIPTIONS = {
     "raw": "Change rows of the source in the lake and bytes in the blob store; one row per change.",
@@ -72,7 +75,7 @@ def _stage_asset(spec: SourceSpec, number: int, minutes: int, *, set_up: bool) -
         chosen = chosen_partitions(context)
         result = StageResult()
         if stage in job.planned:
-            result = job.run(stage, partial(pipeline.WORK[stage], job, everything=chosen is not None))
+            result = _run(job, stage, partial(pipeline.WORK[stage], job, everything=chosen is not None))
         report = Report(job, stage, result)
         align(context.instance, source, list(report.states))
         if chosen is None:
@@ -93,6 +96,15 @@ def _stage_asset(spec: SourceSpec, number: int, minutes: int, *, set_up: bool) -
                 )  # last, because Dagster shows the latest event as the state of the asset
 
     return body
+
+
+def _run(job: "SyncJob", stage: str, work: "Callable[[], StageResult]") -> "StageResult":
+    """Run a stage. Raises `dg.Failure` with the sentence of the job row instead of its error, whose text and causes may quote documents."""
+    try:
+        return job.run(stage, work)
+    except Exception as error:  # noqa: BLE001 # at the edge to Dagster, which stores it; the log has all of it
+        sentence = job.error or type(error).__name__
+    raise dg.Failure(sentence, allow_retries=False)
 
 
 def _record(context: dg.AssetExecutionContext, metadata: dict[str, Any], key: str | None = None) -> None:

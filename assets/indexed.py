@@ -177,11 +177,11 @@ def _check_complete(
     parsed = job.results.get("parsed")
     if parsed is not None or stores.lake.open(PARSED) is None:
         deferred = parsed.deferred if parsed is not None else ()
-        lost = [document.source_id for document in waiting if document.content_key not in deferred]
+        lost = [document.doc_id for document in waiting if document.content_key not in deferred]
         if lost:
             raise rows_lost(stores.lake, PARSED, stores.source.value, lost)
     lost = [
-        document.source_id
+        document.doc_id
         for document in documents
         if document.content_key in facts and _key(document, profiles) not in chunks
     ]

@@ -204,7 +204,7 @@ def _write_outcomes(
     for document in pending:
         verdict = verdicts.get(document.content_key)
         if verdict is None:
-            raise FailedDocumentError(f"{document.source_id}: parsing produced no outcome. Run the sync again.")
+            raise FailedDocumentError(f"Parsing produced no outcome for {document.doc_id}. Run the sync again.")
         state = states[verdict["status"]]
         attempts = verdict["attempts"] if state == State.FAILED else 0
         if state != document.state or attempts != document.attempts:

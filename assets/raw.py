@@ -88,13 +88,13 @@ def _collect_all(
         try:
             _collect_partition(job, source, partition, result, stored, relist=relist)
         except LostPartitionError as error:
-            job.fault(partition, "raw", str(error), skipped=True)
+            job.partition_fault(partition, str(error), skipped=True)
             _hide_partition(job, partition, result)
         except AuthorizationError:
             raise
         except (AbortSyncError, RetryLaterError, ConfigurationError) as error:
             faults.append(str(error))
-            job.fault(partition, "raw", str(error), skipped=False)
+            job.partition_fault(partition, str(error), skipped=False)
     stores.partitions.pause(reason=None)
     if faults and len(faults) >= len(set(job.partitions or available)):
         raise AbortSyncError(" ".join(faults))
@@ -127,7 +127,7 @@ def _unknown_partitions(job: SyncJob, available: list[str], known: list[str]) ->
     for partition in sorted(set(job.partitions or ()).difference(available, known)):
         there = ", ".join(available[:20]) or "none"
         faults.append(f"The source {job.stores.source.value} has no partition {partition!r}. It has: {there}.")
-        job.fault(partition, "raw", faults[-1], skipped=False)
+        job.partition_fault(partition, faults[-1], skipped=False)
     return faults
 
 
@@ -147,7 +147,7 @@ def _collect_partition(
     for batch in source.changes(partition, cursor):
         batches.take(batch)
         if batch.notice is not None:
-            job.fault(partition, "raw", batch.notice, skipped=True)
+            job.partition_fault(partition, batch.notice, skipped=True)
         job.progress("raw")
         if stored is not None:
             stored(result)
@@ -178,7 +178,7 @@ def _retire(job: SyncJob, partition: str, result: StageResult) -> None:
     notice = hold_retired(stores, partition, left)
     if notice is not None:
         result.counts["held"] += len(left)
-        job.fault(partition, "raw", notice, skipped=True)
+        job.partition_fault(partition, notice, skipped=True)
 
 
 def remove_partition(job: SyncJob, partition: str, result: StageResult) -> None:

@@ -16,6 +16,7 @@ from assets.index.targets import active_target
 from assets.raw import raw_table
 from assets.sample import sample_of
 from resources.core.domain import document_id
+from resources.core.reasons import kind_of
 from resources.core.tables import embedded_table
 from resources.settings.urls import without_password
 from resources.stores.clients import Stores
@@ -139,15 +140,14 @@ class Report:
         ]
 
     def _faults(self) -> list[dict[str, Any]]:
-        """Return what the stage skipped and failed on. The reasons of documents are left out: some quote the document or its name."""
+        """Return what the stage skipped and failed on, with the kinds of the reasons, which themselves may quote a document."""
         rows: list[dict[str, Any]] = []
         for fault in [fault for fault in self._job.faults() if fault.stage == self._stage][:SHOWN_FAULTS]:
             if fault.source_id in self.states:
-                place, reason = {"partition": fault.source_id, "document": ""}, fault.reason
+                place = {"partition": fault.source_id, "document": ""}
             else:
-                doc_id = document_id(self._job.stores.source, fault.source_id)
-                place, reason = {"partition": "", "document": doc_id}, f"see: concordance why {doc_id} --as EMAIL"
-            rows.append({**place, "outcome": fault.outcome, "reason": reason})
+                place = {"partition": "", "document": document_id(self._job.stores.source, fault.source_id)}
+            rows.append({**place, "outcome": fault.outcome, "kind": kind_of(fault.reason)})
         return rows
 
 

@@ -81,8 +81,11 @@ def _each(sources: Iterable[SourceName], work: Callable[[SourceName], Any]) -> d
 
 
 def _show(context: dg.OpExecutionContext, reports: dict[str, Any]) -> None:
-    """Attach the reports as metadata by source. Raises `dg.Failure` if one has an error."""
-    metadata = {source: dg.MetadataValue.json(report) for source, report in reports.items()}
+    """Attach the reports as metadata by source, without examples, which name documents. Raises `dg.Failure` if one has an error."""
+    metadata = {
+        source: dg.MetadataValue.json({name: value for name, value in report.items() if name != "examples"})
+        for source, report in reports.items()
+    }
     errors = [f"{source}: {report['error']}" for source, report in reports.items() if report.get("error")]
     if errors:
         raise dg.Failure(" ".join(errors), metadata=metadata, allow_retries=False)

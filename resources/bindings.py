@@ -90,11 +90,15 @@ class Syncs(dg.ConfigurableResource["Syncs"]):
         return self._open[source]
 
     def _chosen_documents(self, job: SyncJob) -> list[str]:
-        """Return the ids of the chosen documents. Raises `dg.Failure` naming those that the source does not have."""
+        """Return the ids of the chosen documents. Raises `dg.Failure` if the source does not have one of them."""
         found = job.stores.documents.chosen(ids=self.documents)
         known = {name for row in found for name in (row.doc_id, row.source_id)}
-        if unknown := [one for one in self.documents if one not in known]:
-            job.error = f"{label(job.stores.source)} has no document {', '.join(unknown)}."
+        if unknown := [str(number) for number, one in enumerate(self.documents, start=1) if one not in known]:
+            where = "entry" if len(unknown) == 1 else "entries"
+            job.error = (
+                f"{label(job.stores.source)} does not have the documents in {where} {', '.join(unknown)} of `documents` in the run's "
+                "configuration."
+            )
             raise dg.Failure(job.error, allow_retries=False)
         return [row.doc_id for row in found]
 

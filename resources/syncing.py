@@ -16,8 +16,9 @@ import psycopg
 import structlog
 
 from resources.alerts import alert_if_unhealthy
-from resources.core.domain import STAGES, SourceName
+from resources.core.domain import STAGES, SourceName, document_id
 from resources.core.errors import AbortSyncError, BusyError, ServiceUnavailableError
+from resources.core.reasons import kind_of
 from resources.core.retrying import Tally
 from resources.jobs import WAIT_SECONDS, close_lost, create_job, end_job, lock, unlock
 from resources.settings import Settings
@@ -162,13 +163,26 @@ class SyncJob:
             self.stores.jobs.progress(job_id=self.job_id, stage=stage, **asdict(self.counts))
 
     def fault(self, source_id: str, stage: str, reason: str, *, skipped: bool) -> None:
-        """Record that one document was skipped or failed; the sync continues."""
+        """Record that one document was skipped or failed; the sync continues.
+
+        Its name and the reason, which may quote it, are recorded in Postgres only; the log has its ID and the kind of the reason.
+        """
+        outcome = self._record(source_id, stage, reason, skipped=skipped)
+        doc_id = document_id(self.stores.source, source_id)
+        log.info("document_" + outcome, job_id=self.job_id, doc_id=doc_id, stage=stage, kind=kind_of(reason))
+
+    def partition_fault(self, partition: str, reason: str, *, skipped: bool) -> None:
+        """Record that a partition, or a part of it, could not be listed; the sync continues with the others."""
+        outcome = self._record(partition, STAGES[0], reason, skipped=skipped)
+        log.info("partition_" + outcome, job_id=self.job_id, partition=partition, kind=kind_of(reason))
+
+    def _record(self, source_id: str, stage: str, reason: str, *, skipped: bool) -> str:
         outcome = "skipped" if skipped else "failed"
         self.count(**{outcome: 1})
         self.stores.jobs.record_error(
             job_id=self.job_id, source_id=source_id, stage=stage, reason=reason, outcome=outcome
         )
-        log.info("document_" + outcome, job_id=self.job_id, source_id=source_id, stage=stage, reason=reason)
+        return outcome
 
     def faults(self) -> list[JobError]:
         """Return the documents that this sync skipped or failed on."""

@@ -4,7 +4,7 @@ Names of private channels and drives, reasons that name a file, and the amount o
 only see, for each source, how many documents they may read. Administrators have every role.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from resources.core.domain import SourceName
+from resources.core.reasons import OTHER, kind_of
 from resources.sources import label
 from serving.schemas import Moment
 from sql.source_rows import PartitionTotals, Skips, SourceRow, SourceTotals, SyncJobRow
@@ -23,10 +24,13 @@ OTHER_REASONS = "other reasons"
 
 
 class SkippedReason(msgspec.Struct, frozen=True):
-    """A reason for which documents were skipped, and their number."""
+    """A reason for which documents were skipped, and their number. Reasons may quote a name, so auditors see their kinds only."""
 
-    reason: str
-    """Why documents were skipped."""
+    kind: str
+    """The kind of the reason: `permissions`, `unsupported`, `encrypted`, `too_large`, `too_slow`, `empty`, `damaged`, `no_access`,
+    `elsewhere`, `changed`, `unavailable`, `waiting` or `other`."""
+    reason: str | None
+    """Why documents were skipped; null unless you are an operator."""
     count: int
     """Number of documents."""
 
@@ -61,7 +65,7 @@ class Partition(Totals, frozen=True, kw_only=True):
     counted_at: Moment | None
     """When the source counted; null if it has not."""
     skipped_reasons: list[SkippedReason]
-    """Why documents were skipped, the most frequent reason first."""
+    """Why documents were skipped, the most frequent first: a reason each for operators, a kind each for auditors."""
     lost_at: Moment | None
     """When the partition could no longer be read; null if it can be read."""
     last_sync_at: Moment | None
@@ -154,14 +158,19 @@ def full_report(
     partitions: Iterable[PartitionTotals],
     skips: Iterable[Skips],
     configured: Collection[SourceName],
+    *,
+    texts: bool,
 ) -> list[SourceReport]:
-    """Return a report for each of `sources`, in order, with partitions and reasons, as operators and auditors see it."""
+    """Return a report for each of `sources`, in order, with partitions, as operators and auditors see it.
+
+    Reasons are given with their `texts`, or by their kinds.
+    """
     by_source: dict[str, list[PartitionTotals]] = defaultdict(list)
     for one in partitions:
         by_source[one.source].append(one)
-    reasons: dict[tuple[str, str], list[SkippedReason]] = defaultdict(list)
+    reasons: dict[tuple[str, str], Counter[tuple[str, str | None]]] = defaultdict(Counter)
     for skip in skips:
-        reasons[skip.source, skip.partition].append(SkippedReason(skip.reason, skip.count))
+        reasons[skip.source, skip.partition][kind_of(skip.reason), skip.reason if texts else None] += skip.count
     return [
         msgspec.structs.replace(
             _report(row, by_source[row.source], configured, full=True),
@@ -216,7 +225,7 @@ def _minute(moment: datetime | None) -> datetime | None:
     return None if moment is None else moment.replace(second=0, microsecond=0)
 
 
-def _partition(row: PartitionTotals, reasons: Sequence[SkippedReason]) -> Partition:
+def _partition(row: PartitionTotals, reasons: Counter[tuple[str, str | None]]) -> Partition:
     complete = None
     if row.source_count is not None and row.lost_at is None:
         complete = row.source_count == row.live + row.skipped + row.failed - row.held_deletions
@@ -225,6 +234,7 @@ def _partition(row: PartitionTotals, reasons: Sequence[SkippedReason]) -> Partit
     return Partition(**facts, skipped_reasons=_shortened(reasons), complete=complete)
 
 
-def _shortened(reasons: Sequence[SkippedReason]) -> list[SkippedReason]:
-    rest = sum(reason.count for reason in reasons[MAX_REASONS:])
-    return [*reasons[:MAX_REASONS], *([SkippedReason(OTHER_REASONS, rest)] if rest else [])]
+def _shortened(reasons: Counter[tuple[str, str | None]]) -> list[SkippedReason]:
+    shown = [SkippedReason(kind, reason, count) for (kind, reason), count in reasons.most_common(MAX_REASONS)]
+    rest = reasons.total() - sum(one.count for one in shown)
+    return [*shown, *([SkippedReason(OTHER, OTHER_REASONS, rest)] if rest else [])]

@@ -94,8 +94,8 @@ def audit(settings: Settings, source: SourceName, *, port: Source | None = None)
     if excess:
         alert(
             settings,
-            f"The permission audit of {label(source)} found {excess} grants that the source does not give, on documents "
-            f"such as {report.examples[0]}. They were revoked. See: concordance audit grants --since 1d",
+            f"The permission audit of {label(source)} found {excess} grants that the source does not give. They were revoked. "
+            "See: concordance audit grants --since 1d",
         )
     return report
 

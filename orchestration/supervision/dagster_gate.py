@@ -1,22 +1,25 @@
 """ASGI middleware that adds sign-in to Dagster's webserver, which has none.
 
 A request must carry the secret (`Authorization: Bearer`), the cookie of a browser that opened a link, or such a link: one printed by
-`concordance`, or one that the HTTP interface gives people who are signed in. The role is passed on in `scope[ROLE]`. Viewers can only
-read, and GET requests never change anything.
+`concordance`, or one that the HTTP interface gives people who are signed in. Administrators reach all of Dagster, viewers an application
+of their own (`orchestration/supervision/viewers.py`). GET requests never change anything, and GraphQL documents have limits
+(`orchestration/supervision/graphql_documents.py`).
 """
 
 import json
 from collections.abc import Mapping, MutableMapping
-from functools import lru_cache
 from html import escape
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from graphql import GraphQLError, OperationDefinitionNode, OperationType, parse
+from graphql import OperationType
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import Response
 
 from orchestration.supervision.dagster_roles import RoleCache
+from orchestration.supervision.graphql_documents import DocumentRefusedError, operations
 from resources.core.errors import ServiceUnavailableError
 from resources.core.guard import App, Receive, Scope, Send
 from resources.core.json import is_object
@@ -30,23 +33,26 @@ from resources.dagster_access import (
     session,
 )
 
-ROLE = "concordance.role"
 COOKIE = "concordance_dagster"
 ALIVE = "/livez"
 """Path of the liveness probe, which needs no secret."""
-MAX_BODY_BYTES = 10 * 1024 * 1024
+MAX_BODY_BYTES = 1024 * 1024
 _READS = ("GET", "HEAD", "OPTIONS")
+_READ_ONLY = "This sign-in is read-only. Only operators and administrators can make changes."
+_PROBLEMS = {400: "invalid-request", 403: "role-required", 413: "too-large", 503: "unavailable"}
 _CLOSE: dict[str, Any] = {"type": "websocket.close", "code": 1008}
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Dagster</title>
 <style>body{font:1rem/1.5 system-ui,sans-serif;max-width:38rem;margin:4rem auto;padding:0 1rem}</style><h1>%s</h1>%s</html>"""
 
 
 class Gate:
-    """Passes requests of administrators and viewers on to `app`; all others get 401."""
+    """Passes requests on to the application of the caller's role; callers without one get 401."""
 
-    def __init__(self, app: App, own: DagsterSecrets, roles: RoleCache, sign_in: str, https_host: str | None) -> None:
+    def __init__(
+        self, apps: Mapping[Role, App], own: DagsterSecrets, roles: RoleCache, sign_in: str, https_host: str | None
+    ) -> None:
         """`sign_in` is where people who are signed in get a link. Under the name `https_host`, the cookie is for https only."""
-        self._app = app
+        self._apps = apps
         self._secrets = own
         self._links = OneTimeLinks(own)
         self._roles = roles
@@ -55,24 +61,34 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            request = Request(scope, receive)
-            try:
-                answer = await self._answer(request)
-            except ServiceUnavailableError:
-                answer = _refusal(503, "Concordance does not say what you may do. Try again in a minute.")
-            if isinstance(answer, Response):
-                await answer(scope, receive, send)
-                return
-            receive = answer or receive
+            await self._http(Request(scope, receive), send)
         elif scope["type"] == "websocket":
-            # Dagster accepts only subscriptions over a websocket, so mutations need no check here.
-            scope[ROLE] = await self._current_role(scope)
-            if scope[ROLE] is None:
-                await receive()
-                await send(_CLOSE)
+            await self._websocket(scope, receive, send)
+        else:
+            await self._apps["admin"](scope, receive, send)
+
+    async def _http(self, request: Request, send: Send) -> None:
+        try:
+            answer = await self._own_answer(request)
+            if answer is None and (role := await self._role(request)) is not None:
+                receive = await self._checked_body(request, role)
+                await self._apps[role](request.scope, receive, send)
                 return
-            send = self._while_it_lasts(scope, send)
-        await self._app(scope, receive, send)
+            answer = answer or self._ask_to_sign_in(request)
+        except ServiceUnavailableError:
+            answer = refusal(503, "Concordance does not say what you may do. Try again in a minute.")
+        except _RefusedError as error:
+            answer = refusal(error.status, str(error))
+        await answer(request.scope, request.receive, send)
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a websocket of an administrator on. Dagster accepts only subscriptions over it, which show the logs of runs."""
+        if await self._current_role(scope) != "admin":
+            await receive()
+            await send(_CLOSE)
+            return
+        send = self._while_it_lasts(scope, send)
+        await self._apps["admin"](scope, _checked_messages(receive, send), send)
 
     async def _role(self, connection: HTTPConnection) -> Role | None:
         """Return the caller's role. Raises `ServiceUnavailableError`."""
@@ -99,34 +115,37 @@ class Gate:
             nonlocal closed
             if closed:
                 return
-            closed = message["type"] == "websocket.send" and await self._current_role(scope) is None
+            closed = message["type"] == "websocket.send" and await self._current_role(scope) != "admin"
             await send(_CLOSE if closed else message)
 
         return checked
 
-    async def _answer(self, request: Request) -> Response | Receive | None:
-        """Return our own response; otherwise what the application reads the body from, None if it has not been read."""
-        path, query = request.scope["path"], request.query_params
-        if path == ALIVE:
+    async def _own_answer(self, request: Request) -> Response | None:
+        """Return the response to the liveness probe or a link; None for other requests."""
+        if request.scope["path"] == ALIVE:
             return _response("alive", kind="text/plain")
-        if request.method == "GET" and "token" in query:
-            grant = self._links.use(query["token"])
+        if request.method == "GET" and "token" in request.query_params:
+            grant = self._links.use(request.query_params["token"])
             if grant is None and await self._role(request) is None:
                 return self._no_link(request)
             return self._open(request, grant)
-        role = await self._role(request)
-        if role is None:
-            return self._ask_to_sign_in(request)
-        request.scope[ROLE] = role
-        is_graphql = path.rstrip("/") == "/graphql"
-        if is_graphql and any(changes(text) for text in query.getlist("query")):
-            return _refusal(405, "Send mutations in the body of a POST.")
-        if request.method not in _READS and role == "viewer":
-            body = await _body(request) if is_graphql else None
-            if body is None or not _only_reads(body):
-                return _refusal(403, "This sign-in is read-only. Only operators and administrators can make changes.")
-            return _replay(body)
         return None
+
+    async def _checked_body(self, request: Request, role: Role) -> Receive:
+        """Return what the application reads the body from. Raises `_RefusedError`."""
+        if request.scope["path"].rstrip("/") != "/graphql":
+            if request.method not in _READS and role == "viewer":
+                raise _RefusedError(403, _READ_ONLY)
+            return request.receive
+        for text in request.query_params.getlist("query"):
+            if OperationType.MUTATION in await _operations(text):
+                raise _RefusedError(405, "Send mutations in the body of a POST.")
+        if request.method in _READS:
+            return request.receive
+        body = await _body(request)
+        if OperationType.MUTATION in await _operations(_document(body)) and role == "viewer":
+            raise _RefusedError(403, _READ_ONLY)
+        return _replay(body)
 
     def _open(self, request: Request, grant: Grant | None) -> Response:
         """Begin the session that a link gives, and redirect to the same page without the token."""
@@ -157,7 +176,7 @@ class Gate:
                 "site.</p>"
             )
             return _response(_PAGE % ("Sign in to Dagster", text), 401, challenge)
-        return _refusal(
+        return refusal(
             401,
             f"Open {self._sign_in} in a browser, or send `Authorization: Bearer SECRET`; `concordance status --urls` prints the secret.",
             challenge,
@@ -168,36 +187,68 @@ class Gate:
         return f'<a href="{escape(address, quote=True)}">Sign in with your account</a>'
 
 
-@lru_cache(maxsize=256)
-def changes(document: str) -> bool:
-    """Return True unless every operation of a GraphQL document only reads."""
+class _RefusedError(Exception):
+    """A request is refused with a status; the message says why."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+async def _operations(text: str) -> frozenset[OperationType]:
+    """Return the kinds of operations in a document. Parsing takes a while, so it is done in a thread. Raises `_RefusedError`."""
     try:
-        definitions = parse(document, no_location=True).definitions
-    except (GraphQLError, RecursionError):
-        return True
-    operations = [one for one in definitions if isinstance(one, OperationDefinitionNode)]
-    return any(one.operation is OperationType.MUTATION for one in operations)
+        return await run_in_threadpool(operations, text)
+    except DocumentRefusedError as error:
+        raise _RefusedError(400, str(error)) from None
 
 
-def _only_reads(body: bytes) -> bool:
+def _document(body: bytes) -> str:
+    """Return the GraphQL document in the body of a request. Raises `_RefusedError`."""
     try:
         request: Any = json.loads(body)  # as Dagster does, so that repeated keys are read alike
     except (ValueError, RecursionError):
-        return False
-    return is_object(request) and isinstance(request.get("query"), str) and not changes(request["query"])
+        request = None
+    if not is_object(request) or not isinstance(request.get("query"), str):
+        raise _RefusedError(400, 'Send one JSON object with the GraphQL document in "query".')
+    return request["query"]
 
 
-async def _body(request: Request) -> bytes | None:
-    """Return the body; None if it is too large or the client has disconnected."""
-    body = b""
+async def _body(request: Request) -> bytes:
+    """Return the body. Raises `_RefusedError` if it is too large or the client has disconnected."""
+    body = bytearray()
     try:
         async for piece in request.stream():
             body += piece
             if len(body) > MAX_BODY_BYTES:
-                return None
+                raise _RefusedError(413, f"The body has more than {MAX_BODY_BYTES:,} bytes.")
     except ClientDisconnect:
-        return None
-    return body
+        raise _RefusedError(400, "The body of the request ended early.") from None
+    return bytes(body)
+
+
+def _checked_messages(receive: Receive, send: Send) -> Receive:
+    """Return a `receive` that closes a websocket instead of passing on a message with a document that is refused."""
+
+    async def checked() -> MutableMapping[str, Any]:
+        message = await receive()
+        if message["type"] == "websocket.receive" and not await _may_start(message.get("text") or ""):
+            await send(_CLOSE)
+            return {"type": "websocket.disconnect", "code": _CLOSE["code"]}
+        return message
+
+    return checked
+
+
+async def _may_start(text: str) -> bool:
+    """Return False for a message of a websocket whose document is refused."""
+    try:
+        message: Any = json.loads(text)
+        if is_object(message) and is_object(payload := message.get("payload")) and "query" in payload:
+            await _operations(str(payload["query"]))
+    except (ValueError, RecursionError, _RefusedError):
+        return False
+    return True
 
 
 def _replay(body: bytes) -> Receive:
@@ -216,10 +267,17 @@ def _path(request: Request) -> str:
     return "/" + quote(request.scope["path"].lstrip("/")) + (f"?{urlencode(rest)}" if rest else "")
 
 
-def _refusal(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
-    """Return an error in the form that Dagster's pages display."""
-    body = json.dumps({"data": None, "errors": [{"message": message}]})
-    return _response(body, status, headers, "application/json")
+def refusal(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    """Return a problem as the HTTP interface does, with the message also where Dagster's pages look for it."""
+    problem = {
+        "type": f"/problems/{_PROBLEMS[status]}" if status in _PROBLEMS else "about:blank",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": message,
+        "data": None,
+        "errors": [{"message": message}],
+    }
+    return _response(json.dumps(problem), status, headers, "application/problem+json")
 
 
 def _response(

@@ -191,6 +191,8 @@ def _dagster(settings: Settings) -> dict[str, str]:
     return {
         "DAGSTER_HOME": str(settings.home / "dagster"),
         "DAGSTER_DISABLE_TELEMETRY": "1",
+        # Dagster stores an ID instead of the texts of unexpected errors, which may quote documents; the log has them under that ID.
+        "DAGSTER_REDACT_USER_CODE_ERRORS": "1",
         "CONCORDANCE_DAGSTER_POSTGRES_URL": dagster_storage_url(settings.postgres_dsn),
     }
 

@@ -148,6 +148,8 @@ def _code_server(settings: Settings, definitions: str) -> Service:
 
     def prepare() -> None:
         folder.mkdir(exist_ok=True)
+        for captured in (folder / "storage").glob("**/compute_logs"):  # of earlier versions; they name documents
+            shutil.rmtree(captured)
         shutil.copyfile(instance_file(), folder / "dagster.yaml")
         (folder / "workspace.yaml").write_text(
             f"load_from:\n  - grpc_server:\n      socket: {json.dumps(str(place))}\n      location_name: {LOCATION}\n"

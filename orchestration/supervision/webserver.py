@@ -1,11 +1,12 @@
 """Dagster's webserver behind our own sign-in, on loopback: `python -m orchestration.supervision.webserver`.
 
 Dagster's webserver has no sign-in of its own. Here its requests first pass `resources/core/guard.py` (host names, origins, JSON) and
-`orchestration/supervision/dagster_gate.py` (secret, roles).
+`orchestration/supervision/dagster_gate.py` (secret, roles). Viewers have an application of their own, with fewer routes and fields.
 """
 
 import signal
 import sys
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -13,12 +14,17 @@ import uvicorn
 from dagster import DagsterInstance
 from dagster_webserver.version import __version__
 from dagster_webserver.webserver import DagsterWebserver
-from starlette.requests import HTTPConnection
+from graphene import Schema
+from graphql import GraphQLError
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import Response
+from starlette.routing import Route, WebSocketRoute
 
 from orchestration.dagster_api import WorkspaceFileTarget, WorkspaceProcessContext, WorkspaceRequestContext
-from orchestration.supervision.dagster_gate import ROLE, Gate
+from orchestration.supervision.dagster_gate import MAX_BODY_BYTES, Gate, refusal
 from orchestration.supervision.dagster_roles import RoleCache, role_reader
 from orchestration.supervision.services import serving_address
+from orchestration.supervision.viewer_schema import NOT_SHOWN, viewer_schema
 from resources import dagster_access
 from resources.core.errors import ConcordanceError
 from resources.core.guard import App, Guard, rules_for
@@ -32,10 +38,14 @@ POOL_RECYCLE_SECONDS = 3600
 POOL_OVERFLOW = 20
 LIVE_DATA_MILLISECONDS = 2000
 """Source of these four: the defaults of `dagster-webserver`."""
+VIEWER_PATHS = ("/server_info", "/graphql", "/{path:path}", "/")
+"""Besides the files of Dagster's pages. The last two are the pages."""
 
 
 class Webserver(DagsterWebserver[WorkspaceProcessContext, WorkspaceRequestContext]):
-    """Dagster's webserver, with read-only pages for viewers."""
+    """Dagster's webserver."""
+
+    read_only = False
 
     def _make_request_context(self, conn: HTTPConnection) -> WorkspaceRequestContext:
         process = self._process_context
@@ -45,17 +55,43 @@ class Webserver(DagsterWebserver[WorkspaceProcessContext, WorkspaceRequestContex
             process_context=process,
             version=process.version,
             source=conn,
-            read_only=conn.scope[ROLE] != "admin",
+            read_only=self.read_only,
         )
 
 
-def application(settings: Settings, dagster: App) -> App:
-    """Return Dagster's application wrapped in the checks."""
+class ViewerWebserver(Webserver):
+    """Dagster's webserver for viewers: neither changes nor logs, and of GraphQL's fields those that are allowed."""
+
+    read_only = True
+
+    def build_graphql_schema(self) -> Schema:
+        return viewer_schema(super().build_graphql_schema())
+
+    def handle_graphql_errors(self, errors: Sequence[GraphQLError]) -> list[dict[str, Any]]:
+        """Return errors without stack traces, and those of Dagster's own code without their texts."""
+        return [
+            {"message": NOT_SHOWN if error.original_error else error.message, "path": error.path} for error in errors
+        ]
+
+    def build_routes(self) -> Any:
+        """Return the routes that viewers may use. Websockets show logs, and other routes download them or change something."""
+        static, routes = cast("list[Any]", self.build_static_routes()), cast("list[Any]", super().build_routes())
+        open_paths = {*VIEWER_PATHS, *(one.path for one in static)}
+        kept = [one for one in routes if one.path in open_paths and not isinstance(one, WebSocketRoute)]
+        return [*(Route(one.path, _not_for_viewers) for one in routes if one.path not in open_paths), *kept]
+
+
+async def _not_for_viewers(_request: Request) -> Response:
+    return refusal(403, NOT_SHOWN)
+
+
+def application(settings: Settings, apps: Mapping[dagster_access.Role, App]) -> App:
+    """Return Dagster's applications, by role, wrapped in the checks."""
     public = urlsplit(settings.dagster_public_url or "")
     names = [name.lower() for name in (*settings.allowed_hosts, public.hostname or "") if name]
     rules = rules_for(HOST, hosts=names, origins=[f"https://{name}" for name in names])
     gate = Gate(
-        dagster,
+        apps,
         dagster_access.secrets_of(settings),
         RoleCache(role_reader(serving_address(settings))),
         sign_in=f"{settings.base_url}/dagster",
@@ -79,12 +115,17 @@ def main() -> int:
     with DagsterInstance.get() as instance:
         instance.optimize_for_webserver(STATEMENT_MILLISECONDS, POOL_RECYCLE_SECONDS, POOL_OVERFLOW)
         with WorkspaceProcessContext(instance, workspace, version=__version__) as process:
-            server = Webserver(process, live_data_poll_rate=LIVE_DATA_MILLISECONDS)
+            kinds: Mapping[dagster_access.Role, type[Webserver]] = {"admin": Webserver, "viewer": ViewerWebserver}
+            apps: Mapping[dagster_access.Role, App] = {
+                role: cast("Any", kind(process, live_data_poll_rate=LIVE_DATA_MILLISECONDS)).create_asgi_app()
+                for role, kind in kinds.items()
+            }
             uvicorn.run(
-                application(settings, cast("Any", server).create_asgi_app()),  # its type is unknown
+                application(settings, apps),
                 host=HOST,
                 port=settings.dagster_port,
                 log_level="warning",
+                ws_max_size=MAX_BODY_BYTES,
                 access_log=False,  # it would contain the tokens of links
                 server_header=False,
                 timeout_graceful_shutdown=STOP_SECONDS,

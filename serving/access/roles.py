@@ -26,7 +26,12 @@ def dagster_rights(access: Access) -> dagster_access.Role | None:
     """Return the rights in Dagster's webserver that the caller's roles give: full, to read, or none."""
     if access.has(Role.OPERATOR):
         return "admin"
-    return "viewer" if access.has(Role.AUDITOR, Role.CURATOR) else None
+    return "viewer" if access.has(Role.AUDITOR) else None
+
+
+def sees_reasons(access: Access) -> bool:
+    """Return True if the caller may read why documents of others are not indexed: such reasons may quote names and texts."""
+    return access.has(Role.OPERATOR)
 
 
 async def require(audit: Audit, access: Access, *roles: Role) -> None:

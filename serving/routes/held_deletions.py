@@ -14,7 +14,7 @@ from resources.core.domain import Access, Role, SourceName
 from resources.core.errors import BusyError, InvalidRequestError, NotRunningError, TemporaryError
 from resources.sources import parse
 from resources.stores.postgres import Connection
-from serving.access.roles import require
+from serving.access.roles import require, sees_reasons
 from serving.audit import AuditEvent
 from serving.deps import Services
 from serving.errors import ProblemError
@@ -126,7 +126,7 @@ async def held(services: Services, access: Access) -> list[HeldDeletions]:
     """Return the deletions that wait, as an operator or auditor may see them."""
     rows = await services.database.in_thread(lambda connection: Prune(connection).held())
     shown = [HeldDeletions(**msgspec.structs.asdict(row)) for row in rows]
-    return shown if access.has(Role.OPERATOR) else [msgspec.structs.replace(one, examples=[]) for one in shown]
+    return shown if sees_reasons(access) else [msgspec.structs.replace(one, examples=[]) for one in shown]
 
 
 @post(

@@ -7,6 +7,7 @@ from litestar.di import NamedDependency
 
 from resources.core.domain import Access, Role
 from resources.sources import configured, names
+from serving.access.roles import sees_reasons
 from serving.deps import Services
 from serving.ledger import SourceReport, SourcesResponse, full_report, report
 from serving.openapi.describe import described
@@ -48,4 +49,4 @@ async def reports(services: Services, access: Access) -> list[SourceReport]:
         totals = await statements.readable_totals(**services.readable_by(access))
         return report(sources, totals, ready)
     partitions, skips = await statements.source_partitions(), await statements.source_skips()
-    return full_report(sources, partitions, skips, ready)
+    return full_report(sources, partitions, skips, ready, texts=sees_reasons(access))

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from resources.core.domain import Access, Role
 from resources.sources import configured, parse, spec_of
-from serving.access.roles import require
+from serving.access.roles import require, sees_reasons
 from serving.deps import Services
 from serving.errors import ProblemError
 from serving.ledger import LastJob, job_facts
@@ -155,7 +155,7 @@ async def sync_status(
     missing = ProblemError("not-found", "There is no such sync.")
     job = parse_id(job_id, missing)
     statements, access = WebReads(services.database), request.user
-    counts, details = access.has(Role.OPERATOR, Role.AUDITOR), access.has(Role.OPERATOR)
+    counts, details = access.has(Role.OPERATOR, Role.AUDITOR), sees_reasons(access)
     row = await statements.sync_job(job_id=job)
     if row is None:
         raise missing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -12,49 +12,27 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import jwt
 import pytest
-from pydantic import SecretStr
 from starlette.responses import PlainTextResponse
+from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from orchestration.supervision.dagster_gate import COOKIE, Gate
 from orchestration.supervision.dagster_roles import CHECK_SECONDS, RoleCache, role_reader
 from resources.core.domain import Role
 from resources.dagster_access import secrets_of
-from resources.settings import Settings
 from tests.fixtures.browser import running_browser
-from tests.fixtures.dagster import MUTATION, RUNS, Dagster
+from tests.fixtures.dagster import MUTATION, PEOPLE, RUNS, Dagster, link_of
 from tests.fixtures.serving import Running, Site
 
 pytestmark = pytest.mark.xdist_group("dagster")
 
-PEOPLE = {role.value: f"{role.value}@acme.com" for role in Role} | {"user": "user@acme.com"}
-FULL, READ_ONLY = {"administrator", "operator"}, {"auditor", "curator"}
+FULL, READ_ONLY = {"administrator", "operator"}, {"auditor"}
 
 
 @pytest.fixture
-def running(site: Site, dagster: Dagster) -> Iterator[Running]:
-    """The HTTP service that the webserver asks, with one holder of each role: all by email, but the operator by a group."""
-    holders = {role.value: [PEOPLE[role.value]] for role in Role} | {"operator": ["group:ops@acme.com"]}
-    holders["auditor"].append("group:readers@acme.com")
-    changes: dict[str, Any] = {
-        "roles": Settings(_env_file=None, roles=json.dumps(holders)).roles,  # pyright: ignore[reportCallIssue, reportArgumentType]
-        "public_url": None,
-        "http_port": dagster.settings.http_port,
-        "dagster_port": dagster.settings.dagster_port,
-        "dagster_secret": SecretStr(secrets_of(dagster.settings).admin),
-    }
-    site.settings = site.settings.model_copy(update=changes)
-    site.sql("INSERT INTO source_states (source, directory_at) VALUES ('scim', now())")
-    site.sql("INSERT INTO directory VALUES ('scim', %s, 'group:ops@acme.com')", PEOPLE["operator"])
-    with site.running(port=dagster.settings.http_port) as running:
-        yield running
-
-
-def link_of(running: Running, who: str, path: str = "/") -> str:
-    """Return the link that a new browser session gets."""
-    answer = running.http.get("/dagster", params={"next": path}, headers=running.site.session(PEOPLE[who]))
-    assert answer.status_code == 302, answer.text
-    return answer.headers["location"]
+def running(dagster_people: Running) -> Running:
+    """The HTTP service that the webserver asks."""
+    return dagster_people
 
 
 def may(dagster: Dagster, browser: httpx.Client) -> dict[str, bool]:
@@ -92,8 +70,11 @@ def may(dagster: Dagster, browser: httpx.Client) -> dict[str, bool]:
     browser.post(graphql, files={"operations": MUTATION.encode()}, headers=page)
     browser.put(graphql, json={"query": MUTATION}, headers=page)
     found["mutation in the address or a form"] = changed()
-    if found["open the pages"]:
+    if found["launch a run"]:
         over_websocket()
+    else:
+        with pytest.raises(InvalidStatus):
+            over_websocket()
     found["mutation over a websocket"] = changed()
     report = browser.post(f"{dagster.url}/report_asset_materialization/x", json={}, headers=page)
     found["report an asset's event"] = report.status_code == 200
@@ -135,7 +116,7 @@ def test_who_opens_dagster_is_audited(running: Running, site: Site) -> None:
     tokens = [parse_qs(urlsplit(link_of(running, who)).query)["token"][0] for who in ("operator", "auditor")]
     refused = running.http.get("/dagster", headers=site.session(PEOPLE["user"]))
     assert refused.status_code == 403
-    assert "This needs the role operator or auditor or curator or administrator" in refused.text
+    assert "This needs the role operator or auditor or administrator" in refused.text
     running.settle()
     rows = site.sql("SELECT email, action, detail FROM audit_log WHERE action LIKE '%%dagster%%' ORDER BY event_id")
     assert [(email, detail["rights"]) for email, _, detail in rows] == [
@@ -236,7 +217,8 @@ async def statuses(dagster: Dagster, running: Running, end: Callable[[], Any]) -
     """Return the statuses of an operator's mutation: at first, within the minute after the end, and then."""
     now = [0.0]
     roles = RoleCache(role_reader(running.url), clock=lambda: now[0])
-    gate = Gate(PlainTextResponse("in"), secrets_of(dagster.settings), roles, f"{running.url}/dagster", None)
+    app = PlainTextResponse("in")
+    gate = Gate({"admin": app, "viewer": app}, secrets_of(dagster.settings), roles, f"{running.url}/dagster", None)
     transport = httpx.ASGITransport(gate)  # pyright: ignore[reportArgumentType]
     found: list[int] = []
     async with httpx.AsyncClient(transport=transport, base_url=dagster.url) as browser:

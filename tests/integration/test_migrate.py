@@ -97,3 +97,33 @@ def test_a_file_that_fails_changes_nothing(empty: str, folder: Path) -> None:
 def test_a_missing_database_is_reported(empty: str) -> None:
     with pytest.raises(ServiceUnavailableError, match="Postgres does not answer"):
         migrate(with_database(empty, "x").replace("/x?", "/nowhere?").replace("127.0.0.1:", "127.0.0.1:1"))
+
+
+def test_texts_of_earlier_versions_leave_dagster(empty: str, tmp_path: Path) -> None:
+    last = "0040_old_dagster_texts.sql"
+    for migration in migrations():
+        if migration.name != last:
+            (tmp_path / migration.name).write_text(migration.text)
+    migrate(empty, tmp_path)
+    kinds = [
+        None,
+        "STEP_FAILURE",
+        "PIPELINE_FAILURE",
+        "LOGS_CAPTURED",
+        "STEP_OUTPUT",
+        "ASSET_MATERIALIZATION",
+        "STEP_START",
+    ]
+    with psycopg.connect(empty) as conn:
+        conn.execute("CREATE TABLE dagster.event_logs (id bigserial, event text, dagster_event_type text)")
+        conn.execute("CREATE TABLE dagster.job_ticks (id bigserial, status text)")
+        for kind in kinds:
+            conn.execute(
+                "INSERT INTO dagster.event_logs (event, dagster_event_type) VALUES ('secret.pdf', %s)", (kind,)
+            )
+        conn.execute("INSERT INTO dagster.job_ticks (status) VALUES ('FAILURE'), ('SUCCESS')")
+    assert migrate(empty)[0] == last
+    with psycopg.connect(empty) as conn:
+        left = [row[0] for row in conn.execute("SELECT dagster_event_type FROM dagster.event_logs ORDER BY id")]
+        ticks = [row[0] for row in conn.execute("SELECT status FROM dagster.job_ticks")]
+    assert (left, ticks) == (["ASSET_MATERIALIZATION", "STEP_START"], ["SUCCESS"])

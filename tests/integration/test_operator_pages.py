@@ -171,17 +171,22 @@ def test_a_source_that_is_set_up_is_browsed_with_its_own_credentials(site: Site)
 
 
 def test_syncs_lead_to_their_runs_in_dagster_if_browsers_reach_it(site: Site) -> None:
-    roles = Settings(_env_file=None, roles=json.dumps({"auditor": [PEOPLE["auditor"]]})).roles  # pyright: ignore[reportCallIssue, reportArgumentType]
+    roles = Settings(_env_file=None, roles=json.dumps({one: [PEOPLE[one]] for one in ("operator", "auditor")})).roles  # pyright: ignore[reportCallIssue, reportArgumentType]
     changes = {"roles": roles, "slack_bot_token": SecretStr("xoxb-test")}
     site.sql("INSERT INTO sync_jobs (source, status, completed_at, run_id) VALUES ('slack', 'success', now(), 'r1')")
     for address, links in (("https://dagster.example", ["/dagster?next=%2Fruns%2Fr1"]), (None, [])):
         more = {"dagster_public_url": address, "dagster_url": "http://dagster.internal"}
         site.settings = site.settings.model_copy(update=changes | more)
         with site.running() as running:
-            page = shown(running, "/sources/slack", "auditor")
-            assert [one.attributes["href"] for one in page.css("a[href^='/dagster?']")] == links
+            found = {
+                who: [
+                    one.attributes["href"] for one in shown(running, "/sources/slack", who).css("a[href^='/dagster?']")
+                ]
+                for who in ("operator", "auditor")
+            }
+            assert found == {"operator": links, "auditor": []}, "runs show auditors nothing"
             if links:
-                opened = fetched(running, links[0], "auditor").headers["location"]
+                opened = fetched(running, links[0], "operator").headers["location"]
                 assert opened.startswith("https://dagster.example/runs/r1?")
 
 

@@ -64,10 +64,11 @@ def test_a_chosen_document_that_could_not_be_read_is_tried_again(synced: Dagster
     assert synced.installation.rows("SELECT DISTINCT state FROM documents") == [{"state": "live"}]
 
 
-def test_an_unknown_document_is_named(synced: DagsterRuns) -> None:
-    assert configured(synced, succeeds=False, documents=["docs/none.txt"]) == {}
+def test_an_unknown_document_is_named_by_its_place(synced: DagsterRuns) -> None:
+    assert configured(synced, succeeds=False, documents=["docs/grey.txt", "docs/none.txt"]) == {}
+    said = "Files does not have the documents in entry 2 of `documents` in the run's configuration."
     (job,) = synced.installation.rows("SELECT status, error_message FROM sync_jobs ORDER BY started_at DESC LIMIT 1")
-    assert job == {"status": "failed", "error_message": "Files has no document docs/none.txt."}
+    assert job == {"status": "failed", "error_message": said}
 
 
 def test_chosen_stages(synced: DagsterRuns) -> None:

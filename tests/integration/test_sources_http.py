@@ -6,7 +6,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
+from resources.core.domain import Role
 from resources.sources import names
 from tests.fixtures.serving import Running, Site
 
@@ -76,12 +78,35 @@ def test_administrators_see_the_ledger_of_every_partition(ledger: Site, running:
         "source_count": 9, "live": 3, "skipped": 3, "failed": 1, "held_deletions": 1, "complete": False,
     }  # fmt: skip
     assert second["skipped_reasons"] == [
-        {"reason": "too large", "count": 2},
-        {"reason": f"{SECRET_FILE} cannot be read", "count": 1},
+        {"kind": "too_large", "reason": "too large", "count": 2},
+        {"kind": "unavailable", "reason": f"{SECRET_FILE} cannot be read", "count": 1},
     ]
     assert (lost["lost_access"], lost["complete"], new["complete"]) == (1, None, None)
     assert lost["lost_at"] is not None
     assert {"counted_at", "last_sync_at", "acl_checked_at"} <= set(second)
+
+
+def test_auditors_see_kinds_of_reasons_and_no_texts(ledger: Site) -> None:
+    document(ledger, 13, "skipped", reason="another is too large")
+    ledger.settings = ledger.settings.model_copy(
+        update={
+            "roles": {Role.AUDITOR: (BOB,), Role.OPERATOR: ("olive@acme.com",)},
+            "slack_bot_token": SecretStr("xoxb-1"),
+        }
+    )
+    with ledger.running() as running:
+        seen = running.request("GET", "/api/sources", BOB)
+        page = running.http.get("/sources", headers=ledger.session(BOB))
+        operator = running.http.get("/sources", headers=ledger.session("olive@acme.com"))
+    (slack,) = (one for one in seen.json()["sources"] if one["source"] == "slack")
+    assert slack["partitions"][1]["skipped_reasons"] == [
+        {"kind": "too_large", "reason": None, "count": 3},
+        {"kind": "unavailable", "reason": None, "count": 1},
+    ]
+    assert SECRET_FILE not in seen.text
+    assert SECRET_FILE not in page.text
+    assert "3 × too large" in page.text
+    assert f"1 × {SECRET_FILE} cannot be read" in operator.text
 
 
 def test_completeness_subtracts_held_deletions(ledger: Site, running: Running) -> None:
@@ -122,7 +147,7 @@ def test_further_reasons_are_summed_up(site: Site, running: Running) -> None:
         document(site, number, "skipped", reason=f"reason {number:02}")
     reasons = told(running)["slack"]["partitions"][0]["skipped_reasons"]
     assert len(reasons) == 21
-    assert reasons[-1] == {"reason": "other reasons", "count": 5}
+    assert reasons[-1] == {"kind": "other", "reason": "other reasons", "count": 5}
     assert sum(one["count"] for one in reasons) == 25
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
@@ -10,19 +11,27 @@ import httpx
 import pytest
 from dagster_webserver.version import __version__
 from dagster_webserver.webserver import DagsterWebserver
+from graphql import OperationType
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route, WebSocketRoute
 
 from orchestration.dagster_api import VERSION
 from orchestration.supervision.dagster_gate import COOKIE, Gate
 from orchestration.supervision.dagster_roles import CHECK_SECONDS, GRACE_SECONDS, RETRY_SECONDS, RoleCache
+from orchestration.supervision.graphql_documents import operations
 from resources.core.errors import ServiceUnavailableError
+from resources.core.guard import App
 from resources.dagster_access import DagsterSecrets, Grant, Person, Role, link_of, session
 
 OWN = DagsterSecrets("the secret of administrators, long enough", "the secret of viewers")
 PERSON = Person("ann@acme.com", "6c5d0c3a-1f0e-4f6d-9d0b-0f6a6b4b6f11")
 SESSION = session(OWN, Grant("admin", PERSON))
 PRINTED = session(OWN, Grant("admin"))
+
+
+def both(app: App) -> dict[Role, App]:
+    """The same application for both roles."""
+    return {"admin": app, "viewer": app}
 
 
 class Service:
@@ -34,7 +43,9 @@ class Service:
         self.asked = 0
         self.now = 0.0
         self.roles = RoleCache(self.ask, clock=lambda: self.now)
-        self.gate = Gate(PlainTextResponse("in"), OWN, self.roles, "https://search.example/dagster", "dagster.example")
+        self.gate = Gate(
+            both(PlainTextResponse("in")), OWN, self.roles, "https://search.example/dagster", "dagster.example"
+        )
 
     async def ask(self, cookie: str) -> Role | None:
         assert cookie == SESSION
@@ -97,7 +108,7 @@ def test_requests_at_once_ask_once() -> None:
 
 @pytest.mark.parametrize(("host", "secure"), [("dagster.example", True), ("127.0.0.1", False)])
 def test_the_cookie_is_for_https_only_under_the_public_name(host: str, secure: bool) -> None:
-    gate = Gate(PlainTextResponse("in"), OWN, Service().roles, "/dagster", "dagster.example")
+    gate = Gate(both(PlainTextResponse("in")), OWN, Service().roles, "/dagster", "dagster.example")
 
     async def cookie() -> str:
         transport = httpx.ASGITransport(gate)  # pyright: ignore[reportArgumentType]
@@ -124,10 +135,47 @@ def test_a_websocket_ends_with_the_session() -> None:
     async def receive() -> dict[str, Any]:
         return {"type": "websocket.connect"}
 
-    gate = Gate(app, OWN, service.roles, "https://search.example/dagster", None)
+    gate = Gate(both(app), OWN, service.roles, "https://search.example/dagster", None)
     scope = {"type": "websocket", "headers": [(b"cookie", f"{COOKIE}={SESSION}".encode())], "path": "/graphql"}
     asyncio.run(gate(scope, receive, keep))
     assert sent == ["websocket.accept", "1", "websocket.close"]
+
+
+def test_viewers_have_no_websocket() -> None:
+    service = Service("viewer")
+    sent: list[str] = []
+
+    async def keep(message: Any) -> None:
+        sent.append(message["type"])
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "websocket.connect"}
+
+    scope = {"type": "websocket", "headers": [(b"cookie", f"{COOKIE}={SESSION}".encode())], "path": "/graphql"}
+    asyncio.run(service.gate(scope, receive, keep))
+    assert sent == ["websocket.close"]
+
+
+def test_requests_are_answered_while_a_document_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def parse(text: str) -> frozenset[OperationType]:
+        begun.set()
+        assert go_on.wait(60)
+        return operations(text)
+
+    monkeypatch.setattr("orchestration.supervision.dagster_gate.operations", parse)
+
+    async def at_once() -> list[int]:
+        async with Service("viewer").browser(SESSION) as browser:
+            document = asyncio.create_task(browser.post("/graphql", json={"query": "{ version }"}))
+            assert await asyncio.to_thread(begun.wait, 60)
+            alive = await browser.get("/livez")
+            assert not document.done()
+            go_on.set()
+            return [alive.status_code, (await document).status_code]
+
+    assert asyncio.run(at_once()) == [200, 200]
 
 
 def test_the_webserver_has_no_other_ways_in() -> None:

@@ -59,7 +59,9 @@ class Accounts:
         try:
             yield from self._accounts[email].fetch(item)
         except AuthorizationError as error:
-            raise AbortSyncError(f"{item.title} cannot be read with the account {email}: {error}") from None
+            raise AbortSyncError(
+                f"A file of {item.partition} cannot be read with the account {email}: {error}"
+            ) from None
 
     def reads(self, file: JSON) -> bool:
         """Return True if a file or folder is in the My Drive of an account, or in a shared drive that one reads."""

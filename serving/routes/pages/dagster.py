@@ -21,7 +21,7 @@ from serving.sign_in import events
 from serving.sign_in.flow import own_path
 from serving.sign_in.sessions import session_over
 
-MAY = (Role.OPERATOR, Role.AUDITOR, Role.CURATOR)
+MAY = (Role.OPERATOR, Role.AUDITOR)
 ELSEWHERE = (
     "<h1>Dagster cannot be opened from here</h1><p>Concordance does not know at which address your browser reaches it. The person who "
     "runs Concordance finds the guide in <code>docs/operations.md</code>, <i>Dagster for people who are signed in</i>.</p>"

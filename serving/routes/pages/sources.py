@@ -15,7 +15,7 @@ from resources.dagster_access import browser_address
 from resources.embedding.budget import Budget, month_key
 from resources.progress import progress
 from resources.sources import find, names
-from serving.access.roles import require
+from serving.access.roles import dagster_rights, require, sees_reasons
 from serving.deps import Services
 from serving.errors import ProblemError
 from serving.ledger import SourceReport
@@ -59,7 +59,7 @@ async def sources_page(request: Request[Any, Any, Any], services: NamedDependenc
         now=services.clock(),
         minutes=services.settings.sync_minutes,
         operates=access.has(Role.OPERATOR),
-        dagster=browser_address(services.settings) is not None,
+        dagster=_links_to_runs(services, access),
         guided=SET_UPS,
     )
 
@@ -82,7 +82,7 @@ async def source_card(
         now=services.clock(),
         minutes=services.settings.sync_minutes,
         operates=access.has(Role.OPERATOR),
-        dagster=browser_address(services.settings) is not None,
+        dagster=_links_to_runs(services, access),
         guided=SET_UPS,
     )
 
@@ -110,6 +110,11 @@ async def set_up_page(
     )
 
 
+def _links_to_runs(services: Services, access: Access) -> bool:
+    """Return True if the caller's browser reaches Dagster and may see there what a run has done."""
+    return dagster_rights(access) == "admin" and browser_address(services.settings) is not None
+
+
 async def _cards(services: Services, access: Access, found: Sequence[SourceReport]) -> list[Card]:
     """Return the cards of these sources; errors of documents are for operators."""
     wanted = [one.source for one in found]
@@ -127,7 +132,7 @@ async def _cards(services: Services, access: Access, found: Sequence[SourceRepor
             running.get(one.source),
             recent.get(one.source, []),
             by_day.get(one.source, []),
-            await _errors(services, one) if access.has(Role.OPERATOR) else [],
+            await _errors(services, one) if sees_reasons(access) else [],
             now,
             every,
         )

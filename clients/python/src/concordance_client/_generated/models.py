@@ -1208,10 +1208,16 @@ class LastJob(Model):
 
 
 class SkippedReason(Model):
-    """A reason for which documents were skipped, and their number."""
+    """A reason for which documents were skipped, and their number. Reasons may quote a name, so auditors see their
+    kinds only.
+    """
 
-    reason: str
-    """Why documents were skipped."""
+    kind: str
+    """The kind of the reason: `permissions`, `unsupported`, `encrypted`, `too_large`, `too_slow`, `empty`, `damaged`,
+    `no_access`, `elsewhere`, `changed`, `unavailable`, `waiting` or `other`.
+    """
+    reason: str | None
+    """Why documents were skipped; null unless you are an operator."""
     count: int
     """Number of documents."""
 
@@ -1241,7 +1247,7 @@ class Partition(Model):
     counted_at: datetime | None
     """When the source counted; null if it has not."""
     skipped_reasons: list[SkippedReason]
-    """Why documents were skipped, the most frequent reason first."""
+    """Why documents were skipped, the most frequent first: a reason each for operators, a kind each for auditors."""
     lost_at: datetime | None
     """When the partition could no longer be read; null if it can be read."""
     last_sync_at: datetime | None

@@ -1,0 +1,34 @@
+"""The kind of a reason for which a document is not indexed.
+
+Reasons are sentences for people who may see the document: some quote its name, its path or its text. Logs, Dagster and auditors get the
+kind instead. It is derived from the fixed part of the sentence, so that it also exists for reasons that were stored long ago.
+"""
+
+import re
+
+OTHER = "other"
+
+_PATTERNS = {
+    "permissions": r"sidecar|holds a private key|It has no ",
+    "unsupported": r"not supported|not a PDF|is not an email|is not a readable Outlook|not a conversation|but not a|does not match its"
+    r" extension|has no extension|Slack keeps it as|not a page",
+    "encrypted": r"encrypted|password|\(DRM\)",
+    "too_large": r"too large|larger than|more than [\d,]+|million pixels|longer than \d+ bytes|at most [\d,]+|times its size|"
+    r"MB of memory|nested too deeply",
+    "too_slow": r"took longer than",
+    "empty": r"is empty|holds no text|holds binary data|fewer than \d+ words|contain no text",
+    "damaged": r"damaged|could not be read as|parser (crashed|was killed)|missing from|has other contents|could not be read|no outcome",
+    "no_access": r"[Pp]ermission denied|not allow it|may not do this|does not share|the scope|hides it|not shared with|no longer lets us",
+    "elsewhere": r"is a link|stored outside|not stored at Slack|leads out of|provides no URL|not a file|redirects too|no longer in "
+    r"CONCORDANCE_FILE_ROOTS|UTF-8; rename|contains a NUL",
+    "changed": r"no longer|being written|not in the blob store|was removed|was deleted|changed while",
+    "unavailable": r"temporarily|slow down|does not answer|stopped answering|HTTP \d{3}|cannot be (listed|accessed|read)",
+    "waiting": r"were kept|listed from the beginning",
+}
+_KINDS = {kind: re.compile(pattern) for kind, pattern in _PATTERNS.items()}
+KINDS = (*_PATTERNS, OTHER)
+
+
+def kind_of(reason: str) -> str:
+    """Return one of `KINDS`. The first that matches counts."""
+    return next((kind for kind, pattern in _KINDS.items() if pattern.search(reason)), OTHER)
