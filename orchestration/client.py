@@ -9,6 +9,7 @@ import httpx
 
 from orchestration.supervision.run_state import remedy
 from orchestration.supervision.services import serving_address
+from resources import http_clients
 from resources.core.errors import ConcordanceError, InvalidRequestError, NotRunningError
 from resources.core.json import object_of
 from resources.settings import Settings
@@ -26,7 +27,7 @@ class Client:
         self.settings = settings
         token = mint(settings, email, groups, admin=admin, expires=LIFETIME)
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
-        self._http = httpx.Client(base_url=serving_address(settings), headers=headers, timeout=PATIENCE_SECONDS)
+        self._http = http_clients.own(serving_address(settings), headers=headers, timeout=PATIENCE_SECONDS)
 
     def __enter__(self) -> Self:
         return self

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from orchestration import reach
+from orchestration import network, reach
 from orchestration.fault import Fault
 from resources.core.errors import ConcordanceError, ConfigurationError
 from resources.settings import FileRoot, Settings
@@ -20,8 +20,9 @@ ROOTS = "CONCORDANCE_FILE_ROOTS"
 
 def examine(settings: Settings) -> list[Fault]:
     """Return all faults of the values, those of unreachable services included."""
-    found = [*_models(settings), *_profiles(settings), *_keys(settings), *roots(settings), *_groups(settings)]
-    return [*found, *reach.examine(settings)]
+    blocked = list(network.values())
+    found = [*blocked, *_models(settings), *_profiles(settings), *_keys(settings), *roots(settings), *_groups(settings)]
+    return found if blocked else [*found, *reach.examine(settings)]
 
 
 def check(settings: Settings) -> list[Fault]:

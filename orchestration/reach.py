@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+from orchestration import network
 from orchestration.fault import Fault
 from resources.core.errors import ConcordanceError
 from resources.settings import Settings
@@ -87,12 +88,17 @@ def _model(part: str, prefix: str, base: str, key: str | None) -> Iterator[Fault
     yield from _asked(part, f"CONCORDANCE_{prefix}_BASE_URL", f"CONCORDANCE_{prefix}_API_KEY", address, headers)
 
 
-def _asked(part: str, setting: str, key: str, address: str, headers: dict[str, str]) -> Iterator[Fault]:
+def _asked(
+    part: str, setting: str, key: str, address: str, headers: dict[str, str], *, own: bool = False
+) -> Iterator[Fault]:
     """Yield a fault unless something responds at the address and takes the key. Not every service serves this route: 404 is a response."""
     import httpx
 
+    from resources import http_clients
+
     try:
-        status = httpx.get(address, headers=headers, timeout=SECONDS).status_code
+        with http_clients.own(timeout=SECONDS) if own else http_clients.outward(timeout=SECONDS) as http:
+            status = http.get(address, headers=headers).status_code
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         host = httpx.URL(address).netloc.decode()
         yield Fault(
@@ -135,13 +141,17 @@ def _lake(settings: Settings) -> Iterator[Fault]:
         yield Fault("lake", setting, str(error).rstrip("."), remedy)
 
 
+def _proxies(_settings: Settings) -> Iterator[Fault]:
+    yield from network.reachable(SECONDS)
+
+
 def _dagster(settings: Settings) -> Iterator[Fault]:
     if settings.dagster_url is None:
         return
     secret = settings.dagster_secret
     headers = {"Authorization": f"Bearer {secret.get_secret_value()}"} if secret is not None else {}
     address = f"{settings.dagster_address}/server_info"
-    yield from _asked("dagster", "CONCORDANCE_DAGSTER_URL", "CONCORDANCE_DAGSTER_SECRET", address, headers)
+    yield from _asked("dagster", "CONCORDANCE_DAGSTER_URL", "CONCORDANCE_DAGSTER_SECRET", address, headers, own=True)
 
 
 CHECKS: tuple[Check, ...] = (
@@ -151,4 +161,5 @@ CHECKS: tuple[Check, ...] = (
     _embedder,
     _language_model,
     _dagster,
+    _proxies,
 )

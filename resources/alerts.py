@@ -3,7 +3,9 @@
 import httpx
 import structlog
 
+from resources import http_clients
 from resources.core.domain import SourceName
+from resources.core.errors import ConfigurationError
 from resources.settings import Settings
 from resources.sources import label
 from resources.stores.postgres import session
@@ -24,10 +26,9 @@ def alert(settings: Settings, text: str) -> None:
     if settings.alert_webhook_url is None:
         return
     try:
-        httpx.post(
-            settings.alert_webhook_url.get_secret_value(), json={"text": text}, timeout=TIMEOUT_SECONDS
-        ).raise_for_status()
-    except httpx.HTTPError as error:
+        with http_clients.outward(timeout=TIMEOUT_SECONDS) as http:
+            http.post(settings.alert_webhook_url.get_secret_value(), json={"text": text}).raise_for_status()
+    except (httpx.HTTPError, ConfigurationError) as error:
         log.error("alert_webhook_failed", reason=type(error).__name__)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import httpx
 
-from resources import dagster_access
+from resources import dagster_access, http_clients
 from resources.core.domain import SourceName
 from resources.core.errors import NotRunningError
 from resources.launch import LAUNCH_TIMEOUT_SECONDS, LOCATION, REPOSITORY
@@ -25,12 +25,12 @@ def delete_partitions(settings: Settings, source: SourceName, keys: Sequence[str
     selector = {"repositoryLocationName": LOCATION, "repositoryName": REPOSITORY}
     variables = {"selector": selector, "source": source.value, "keys": list(keys)}
     try:
-        response = httpx.post(
-            f"{settings.dagster_address}/graphql",
-            json={"query": _DELETE, "variables": variables},
-            headers=dagster_access.headers(settings),
-            timeout=LAUNCH_TIMEOUT_SECONDS,
-        )
+        with http_clients.own(settings.dagster_address, timeout=LAUNCH_TIMEOUT_SECONDS) as http:
+            response = http.post(
+                "/graphql",
+                json={"query": _DELETE, "variables": variables},
+                headers=dagster_access.headers(settings),
+            )
         result = response.raise_for_status().json()["data"]["deleteDynamicPartitions"]
     except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
         raise NotRunningError(f"Dagster does not answer at {settings.dagster_address} ({error}).") from error

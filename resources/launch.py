@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import structlog
 
-from resources import dagster_access
+from resources import dagster_access, http_clients
 from resources.core.domain import SourceName
 from resources.core.errors import InvalidRequestError, NotRunningError, ServiceUnavailableError
 from resources.core.json import object_of
@@ -95,12 +95,12 @@ def launch_run(settings: Settings, source: SourceName, job_id: str) -> str:
         },
     }
     try:
-        response = httpx.post(
-            f"{settings.dagster_address}/graphql",
-            json={"query": _LAUNCH, "variables": {"params": params}},
-            headers=dagster_access.headers(settings),
-            timeout=LAUNCH_TIMEOUT_SECONDS,
-        )
+        with http_clients.own(settings.dagster_address, timeout=LAUNCH_TIMEOUT_SECONDS) as http:
+            response = http.post(
+                "/graphql",
+                json={"query": _LAUNCH, "variables": {"params": params}},
+                headers=dagster_access.headers(settings),
+            )
     except httpx.HTTPError as error:
         raise NotRunningError(
             f"Dagster does not answer at {settings.dagster_address} ({error or type(error).__name__})."

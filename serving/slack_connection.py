@@ -18,15 +18,16 @@ from slack_sdk.socket_mode.async_client import AsyncBaseSocketModeClient
 from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
+from resources import http_clients
 from resources.core.errors import AbortSyncError
 from resources.core.json import object_of
+from resources.proxies import proxy_for
 from resources.sources.slack.client import is_slack
 
 PING_SECONDS = 5
 """Interval of pings; a connection without a response for four times as long counts as ended."""
 CALL_SECONDS = 15
 END_SECONDS = 2.0
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 _silent = logging.getLogger("concordance.slack_sdk")
 _silent.setLevel(logging.CRITICAL + 1)
@@ -48,8 +49,7 @@ class SlackConnection(SocketModeClient):
         self.app_id = ""
         web = AsyncWebClient(base_url=f"{api_url}/", timeout=CALL_SECONDS, logger=_silent, retry_handlers=[])
         super().__init__(token, logger=_silent, web_client=web, ping_interval=PING_SECONDS)
-        if self._host in LOOPBACK:
-            web.proxy = self.proxy = None  # slack_sdk uses the environment's proxy and ignores NO_PROXY
+        web.proxy, web.ssl = proxy_for(api_url), http_clients.tls()  # slack_sdk ignores NO_PROXY
         cast("Any", self).message_listeners.append(self._on_message)  # its type is incomplete
         self.socket_mode_request_listeners.append(self._on_request)
 
@@ -59,7 +59,7 @@ class SlackConnection(SocketModeClient):
         parts = urlsplit(url)
         if is_slack(self._host) and not (parts.scheme == "wss" and is_slack(parts.hostname or "")):
             raise AbortSyncError("Slack returned a Socket Mode URL that does not belong to Slack.")
-        self.wss_uri = url
+        self.wss_uri, self.proxy = url, proxy_for(url)
         await self.connect()
         await self._hello.wait()
 

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -29,7 +30,7 @@ from orchestration.supervision.run_state import AlreadyRunningError, running, st
 from orchestration.supervision.services import check_fresh
 from resources import dagster_access, sample_people
 from resources.core.domain import SourceName
-from resources.core.errors import BusyError, ConcordanceError, StorageFullError
+from resources.core.errors import BusyError, ConcordanceError, NotRunningError, StorageFullError
 from resources.keys import make_home
 from resources.servers.processes import tail
 from resources.settings import Settings, load
@@ -150,13 +151,22 @@ def _drop_root(settings: Settings, arguments: list[str]) -> None:
         write_as_owner(settings.home)
 
 
+def _open_sample(settings: Settings) -> None:
+    _question_set(settings)
+    _first_sync(settings)
+
+
 def _first_sync(settings: Settings) -> None:
     """Index the sample company now instead of at the next scheduled sync."""
     from resources.launch import start_sync
 
-    for source in (SourceName.FILES, *simulated(settings)):
-        with suppress(BusyError):  # a scheduled sync has already started
-            start_sync(settings, source, partitions=None, full=False, requested_by="up")
+    try:
+        for source in (SourceName.FILES, *simulated(settings)):
+            with suppress(BusyError):  # a scheduled sync has already started
+                start_sync(settings, source, partitions=None, full=False, requested_by="up")
+    except NotRunningError as error:
+        note(f"The sample company is indexed by its schedule, because a first sync could not be started: {error}")
+        return
     note("The sample company is being indexed; `concordance status` shows the progress.")
 
 
@@ -183,11 +193,9 @@ def _keep_running(settings: Settings, with_sample: bool) -> None:
     settings, more = with_simulators(settings) if with_sample else (settings, [])
     supervisor = Supervisor(settings, more=more, started=started)
     try:
-        supervisor.start()
+        supervisor.start(partial(_open_sample, settings) if with_sample else lambda: None)
         _say_addresses(settings)
         if with_sample:
-            _question_set(settings)
-            _first_sync(settings)
             _say_tries(settings)
         note("Stop it with Ctrl-C or `concordance down`.")
         threading.Event().wait()
@@ -282,6 +290,10 @@ def _started_by(settings: Settings, pid: int) -> bool:
 def _say_addresses(settings: Settings) -> None:
 
     say(f"Search page and HTTP interface  {settings.base_url}")
-    say(f"Dagster                         {dagster_access.link(settings)}")
+    shown = sys.stdout.isatty()  # a link signs in an administrator, so it is never written to a log
+    say(f"Dagster                         {dagster_access.link(settings) if shown else settings.dagster_address}")
     say(f"Logs                            {settings.home / 'logs'}")
-    note("The link to Dagster opens once, within 12 hours; `concordance status --urls` prints a new one.")
+    if shown:
+        note("The link to Dagster opens once, within 12 hours; `concordance status --urls` prints a new one.")
+    else:
+        note("`concordance status --urls` prints a link that opens Dagster.")

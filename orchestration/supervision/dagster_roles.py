@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import httpx
 import msgspec
 
+from resources import http_clients
 from resources.core.errors import ServiceUnavailableError
 from resources.dagster_access import Role
 
@@ -68,7 +69,7 @@ class RoleCache:
 
 def role_reader(address: str) -> Ask:
     """Return a function that reads roles from the HTTP interface at this address."""
-    client = httpx.AsyncClient(base_url=address, timeout=TIMEOUT_SECONDS, trust_env=False)
+    client = http_clients.own_async(address, timeout=TIMEOUT_SECONDS)
 
     async def ask(cookie: str) -> Role | None:
         try:

@@ -9,7 +9,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import IO
 
 from orchestration.supervision import heartbeat, logs
@@ -72,8 +72,11 @@ class Supervisor:
         self._complete = False
         self._adopted: dict[str, ServiceStatus] = {}
 
-    def start(self) -> None:
-        """Start all services. Raises `AlreadyRunningError`, or the error of a service after stopping the others."""
+    def start(self, then: Callable[[], None] = lambda: None) -> None:
+        """Start all services, check each once more, and call `then`; only after that they count as complete.
+
+        Raises `AlreadyRunningError`, or the error of a service or of `then` after stopping the others.
+        """
         _restore_sigint()
         if self._stages is None:
             check_fresh(self._settings)
@@ -96,6 +99,9 @@ class Supervisor:
                     service.check_port()
             for stage in stages:
                 self._start_stage(stage)
+            for child in self._children:  # one may have ended while others started
+                self._await_reply(child, time.monotonic())
+            then()
         except BaseException as error:
             self._shut_down(str(error) if isinstance(error, ConcordanceError) else type(error).__name__)
             raise
@@ -173,9 +179,17 @@ class Supervisor:
 
     def _wait_until_ready(self, child: Child) -> None:
         service = child.service
-        waited, last = 0.0, child.spawned_at
-        while not service.ready():
-            status = child.exited()
+        self._await_reply(child, child.spawned_at)
+        child.mark_ready()
+        self._write()
+        logger.info("%s is ready after %.1f s%s", service.name, time.monotonic() - child.spawned_at,
+                    f" at {service.url}" if service.url else "")  # fmt: skip
+
+    def _await_reply(self, child: Child, since: float) -> None:
+        """Wait until the service is ready. Raises `ServiceUnavailableError` if it ended, or is not ready long after `since`."""
+        service = child.service
+        waited, last = 0.0, since
+        while (status := child.exited()) is not None or not service.ready():
             now = time.monotonic()
             waited, last = waited + min(now - last, LONGEST_LOOK_SECONDS), now
             if status is not None or waited > service.start_seconds:
@@ -183,10 +197,6 @@ class Supervisor:
                 raise ServiceUnavailableError(f"{service.name} {what}. The end of {child.log}:\n{tail(child.log)}")
             if self._stopping.wait(0.05):
                 raise ServiceUnavailableError(f"Stopped while {service.name} was starting.")
-        child.mark_ready()
-        self._write()
-        logger.info("%s is ready after %.1f s%s", service.name, time.monotonic() - child.spawned_at,
-                    f" at {service.url}" if service.url else "")  # fmt: skip
 
     def _watch(self, child: Child) -> None:
         while not self._stopping.wait(LOOK_SECONDS):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from resources import http_clients
 from resources.core.errors import ConcordanceError, ConfigurationError, ServiceUnavailableError
 from resources.core.ports import Vectors
 from resources.embedding.prompts import NO_PROMPTS, suffix
@@ -54,7 +55,7 @@ class OpenAICompatible:
         query_timeout: float = 10.0,
         prompts: Prompts = NO_PROMPTS,
     ) -> None:
-        from openai import OpenAI
+        from openai import DefaultHttpxClient, OpenAI
 
         self._name = model or DEFAULT_MODEL
         self._prompts = prompts
@@ -67,7 +68,13 @@ class OpenAICompatible:
         self._batch = batch
         self._query_timeout = query_timeout
         self._url = base_url
-        self._client = OpenAI(base_url=base_url, api_key=api_key or "none", max_retries=RETRIES, timeout=timeout)
+        self._client = OpenAI(
+            base_url=base_url,
+            api_key=api_key or "none",
+            max_retries=RETRIES,
+            timeout=timeout,
+            http_client=DefaultHttpxClient(**http_clients.options(base_url)),
+        )
 
     @property
     def dimensions(self) -> int:

@@ -13,7 +13,7 @@ from resources.core import permissions
 from resources.core.domain import Role
 from resources.core.errors import InvalidRequestError
 from resources.core.json import is_list, is_object
-from resources.settings.urls import HttpUrl, WebOrigin, check_secret_http_url
+from resources.settings.urls import SiteUrl, WebOrigin, check_secret_http_url
 from resources.settings.values import Words, words
 from resources.withheld import Withheld
 
@@ -30,7 +30,7 @@ class ServiceSettings(BaseModel):
     http_port: Port = 8080
     serving_workers: Annotated[int, Field(ge=1, le=MOST_WORKERS)] = 1
     """Processes of the HTTP service."""
-    public_url: HttpUrl | None = None
+    public_url: SiteUrl | None = None
     """Address that people use; links in citations start with it."""
     secret_key: SecretStr | None = None
     """Comma list of keys: the first signs access tokens, the rest verify tokens signed before a rotation."""

@@ -21,6 +21,17 @@ def http_url(url: str) -> str:
     return url
 
 
+def site_url(url: str) -> str:
+    """Return the URL of a site that has its host name to itself. Raises `ValueError` if it has a path, a query or a user."""
+    parts = urlsplit(http_url(url))
+    if parts.path.strip("/") or parts.query or parts.fragment or parts.username is not None:
+        raise ValueError(
+            f"must be the root of a site, such as https://search.example.com, not {without_password(url)!r}: pages are not served "
+            "below a path"
+        )
+    return url
+
+
 def web_origin(origin: str) -> str:
     """Return the origin of web pages. Raises `ValueError` if it is not one as browsers send it."""
     if not _ORIGIN.fullmatch(origin):
@@ -76,6 +87,7 @@ def _parts(url: str) -> SplitResult | None:
 
 
 HttpUrl = Annotated[str, AfterValidator(http_url)]
+SiteUrl = Annotated[str, AfterValidator(site_url)]
 WebOrigin = Annotated[str, AfterValidator(web_origin)]
 StoreUrl = Annotated[str, AfterValidator(store_url)]
 

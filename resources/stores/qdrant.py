@@ -7,10 +7,8 @@ reads live in `serving/retrieval` and take the caller's access.
 from __future__ import annotations
 
 import re
-import ssl
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
@@ -21,7 +19,7 @@ from qdrant_client.async_qdrant_remote import AsyncQdrantRemote
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
 from qdrant_client.qdrant_remote import QdrantRemote
 
-from resources import keys
+from resources import http_clients, keys
 from resources.core.errors import AbortSyncError, ServiceUnavailableError
 from resources.core.guard import LOOPBACK
 from resources.settings import Settings
@@ -63,14 +61,8 @@ def _options(settings: Settings) -> dict[str, Any]:
         **({"metadata": {"api-key": key}} if key and local else {"api_key": key}),
         "timeout": TIMEOUT_SECONDS,
         "check_compatibility": False,
-        "verify": tls(),
+        **http_clients.options(settings.qdrant_address),
     }
-
-
-@cache
-def tls() -> ssl.SSLContext:
-    """Return httpx's default TLS context, cached per process: loading the certificate authorities takes 40 ms per client."""
-    return httpx.create_ssl_context()
 
 
 def client(settings: Settings) -> QdrantRemote:

@@ -10,14 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import msgspec
 from msgspec import UNSET, UnsetType
 from pydantic import BaseModel
 
+from resources import http_clients
 from resources.core.errors import AbortSyncError, NoCollectionError, ServiceUnavailableError
 from resources.keys import qdrant_api_key
 from resources.settings import Settings
@@ -117,7 +116,7 @@ class VectorSearch:
     def open(self) -> aiohttp.ClientSession:
         """Return the session; the first call starts to monitor the server."""
         if self._session is None:
-            self._session = aiohttp.ClientSession(headers=self._headers, proxy=_proxy(self._address))
+            self._session = http_clients.session(self._address, headers=self._headers)
             self.watch.start()
         return self._session
 
@@ -133,9 +132,3 @@ class VectorSearch:
         limit = aiohttp.ClientTimeout(total=seconds)
         async with self.open().post(url, data=body, timeout=limit, allow_redirects=False) as response:
             return response.status, await response.read()
-
-
-def _proxy(address: str) -> str | None:
-    """Return the environment's proxy for an address. aiohttp's own `trust_env` also reads ~/.netrc at every request."""
-    parts = urlsplit(address)
-    return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import httpx
 import psycopg
 
-from resources import keys
+from resources import http_clients, keys
 from resources.settings import Settings
 from resources.stores import qdrant
 from resources.stores.postgres import Connection
@@ -100,13 +99,12 @@ def _vectors(settings: Settings, client: QdrantRemote) -> Note:
         )
     for name in qdrant.collections(client):
         key = keys.qdrant_api_key(settings)
-        answer = httpx.post(
-            f"{settings.qdrant_address}/collections/{name}/compact",
-            params={"erase": "true"},
-            headers={"api-key": key} if key else {},
-            timeout=COMPACT_SECONDS,
-            verify=qdrant.tls(),
-        )
+        with http_clients.outward(timeout=COMPACT_SECONDS) as http:
+            answer = http.post(
+                f"{settings.qdrant_address}/collections/{name}/compact",
+                params={"erase": "true"},
+                headers={"api-key": key} if key else {},
+            )
         if not answer.is_success:
             return Note(done=False, detail=f"{name} could not be compacted: {answer.text[:200]}")
     return Note(done=True, detail="segments and write-ahead log were rewritten")
@@ -114,5 +112,6 @@ def _vectors(settings: Settings, client: QdrantRemote) -> Note:
 
 def _ours(settings: Settings) -> bool:
     """Return True for the embedded vector server, including one that was started by hand."""
-    answer = httpx.get(f"{settings.qdrant_address}/", timeout=qdrant.TIMEOUT_SECONDS, verify=qdrant.tls())
+    with http_clients.outward(timeout=qdrant.TIMEOUT_SECONDS) as http:
+        answer = http.get(f"{settings.qdrant_address}/")
     return "embedded vector server" in str(answer.json().get("title", ""))

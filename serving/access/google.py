@@ -18,6 +18,7 @@ from urllib.parse import urlencode
 import httpx
 import jwt
 
+from resources import http_clients
 from resources.core import permissions
 from resources.core.domain import SourceName
 from resources.core.errors import ConcordanceError, InvalidRequestError
@@ -177,7 +178,7 @@ class GoogleSignIn:
             "redirect_uri": self._settings.base_url + CALLBACK,
             "code_verifier": verifier,
         }
-        async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS) as client:
+        async with http_clients.outward_async(timeout=TIMEOUT_SECONDS) as client:
             tokens = _answer(await _send(client, "POST", token_url(self._settings), data=form))
             scopes = str(tokens.get("scope", DRIVE_SCOPE)).split()
             if DRIVE_SCOPE not in scopes:

@@ -33,8 +33,13 @@ RESERVED = (
 _FILE_ENDINGS = {name.lstrip(".") for name in filetypes.MIME_TYPES} | {"py", "sh", "rs", "pl", "cc", "so", "ps"}
 """Top-level domains that are far more often the ending of a file's name: `setup.py` stays, `setup.py/x` does not."""
 
+_IPV6 = r"\[(?=[^\]]*::|(?:[^\]:]*:){6})[0-9a-f:.]{2,45}(?:%[\w.~-]{1,20})?\]"
+IPV6_HOST = re.compile(_IPV6, re.IGNORECASE)
+"""A host in a URL that is an IPv6 address. Source: RFC 3986 3.2.2, RFC 6874."""
 _SCHEME = re.compile(
     r"(?:[a-z][a-z0-9+.-]{0,30}:[/\\]+[^\s/\\]"
+    rf"|[a-z][a-z0-9+.-]{{0,30}}:{_IPV6}"
+    rf"|[/\\]{{2}}{_IPV6}"
     r"|(?<![^\W_])(?:about|blob|callto|data|facetime|file|geo|im|intent|javascript|mailto|magnet|news|sip|sips|skype|sms|smsto|tel|urn|vbscript"
     r"|view-source|whatsapp|xmpp):(?=[^\s])"
     r"|(?<![^\W_])www\.\w"
@@ -43,11 +48,13 @@ _SCHEME = re.compile(
 )
 _DRIVE = re.compile(r"[a-z]:[/\\](?![/\\])", re.IGNORECASE)
 _NUMBERED = re.compile(
-    r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?::\d{1,5})?/\S*|\blocalhost(?::\d{1,5})?/\S*", re.IGNORECASE
+    r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?::\d{1,5})?/\S*|\blocalhost(?::\d{1,5})?/\S*"
+    rf"|{_IPV6}(?::\d{{1,5}})?[/\\?#]\S*",
+    re.IGNORECASE,
 )
 _WORTH_A_LOOK = re.compile(r"[.:/\\&]|www", re.IGNORECASE)
 _MARKUP = re.compile(r"[\\*_~`|]")
-_OPENING = "([{\"'“‘„"
+_OPENING = re.compile(rf"(?:(?!{_IPV6})[(\[{{\"'“‘„])*", re.IGNORECASE)
 _TRAILING = ".,;:!?\"'”’*_"
 _WORD = re.compile(r"\S+")
 _SLASHES = re.compile(r"(?<=\w)[/\\]{2,}")
@@ -80,7 +87,7 @@ def _cleaned(word: str) -> tuple[str, int]:
     plain = _folded(_decoded(word))
     if not (_is_address(word) or _is_address(plain) or _is_address(_MARKUP.sub("", plain))):
         return word, 0
-    inner = word.lstrip(_OPENING)
+    inner = _OPENING.sub("", word, count=1)
     end = inner.rstrip(_TRAILING if "(" in inner else _TRAILING + ")")
     return word[: len(word) - len(inner)] + LINK_REMOVED + inner[len(end) :], 1
 

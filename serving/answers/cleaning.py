@@ -7,12 +7,15 @@ by a document.
 
 import re
 
-from serving.answers.addresses import holds_address, without_addresses
+from serving.answers.addresses import IPV6_HOST, holds_address, without_addresses
 from serving.answers.leaks import Leaks
 from serving.quoting import INVISIBLE
 
 MAX_SPAN = 400
 """Longest label, tag or address that is waited for; what goes on longer is plain text."""
+
+MAX_HOST = 80
+"""Longest host in brackets."""
 
 _CITATION = re.compile(
     r"\s*(?:\^|sources?\s+|doc(?:ument)?\s+)?(\d{1,4}(?:\s*(?:,|;|and|&)\s*\d{1,4})*)\s*", re.IGNORECASE
@@ -115,6 +118,15 @@ class Cleaner:
         return length
 
     def _bracket(self, text: str, at: int, final: bool, shown: list[str]) -> int | None:
+        literal = _is_ipv6_host(text, at, final)
+        if literal is None:
+            return None
+        if literal:
+            after = text.index("]", at) + 1
+            if after == len(text) and not final:
+                return None
+            if text[after : after + 1] in tuple(":/\\?#"):
+                return self._until_space(text, at, after, final, shown)
         closing = "]" if text[at] == "[" else "】"
         limit = min(len(text), at + MAX_SPAN)
         end = at + 1
@@ -188,20 +200,37 @@ class Cleaner:
         if end == len(text) and not final and end - at < 4 * MAX_SPAN:
             return None
         word = text[at:end]
-        if end < len(text) and text[end] in _OPENERS and holds_address(word):
-            # an address goes on through brackets; take it to the next white space
-            space = _SPACES.search(text, end)
-            if space is None and not final and len(text) - at < 4 * MAX_SPAN:
-                return None
-            end = space.start() if space else len(text)
-            word = text[at:end]
+        literal = _is_ipv6_host(text, end, final) if word[-1] in "/\\:@" else False
+        if literal is None:
+            return None
+        if literal or (end < len(text) and text[end] in _OPENERS and holds_address(word)):
+            return self._until_space(text, at, end, final, shown)  # an address goes on through brackets
         self._emit(self._without_addresses(word), shown)
+        return end - at
+
+    def _until_space(self, text: str, at: int, known: int, final: bool, shown: list[str]) -> int | None:
+        """Take everything from `at` to the next white space as one word; up to `known` there is none."""
+        space = _SPACES.search(text, known)
+        if space is None and not final and len(text) - at < 4 * MAX_SPAN:
+            return None
+        end = space.start() if space else len(text)
+        self._emit(self._without_addresses(text[at:end]), shown)
         return end - at
 
     def _without_addresses(self, text: str) -> str:
         shown, removed = without_addresses(text)
         self.links += removed
         return shown
+
+
+def _is_ipv6_host(text: str, at: int, final: bool) -> bool | None:
+    """Return True if a host in brackets, such as `[2001:db8::1]`, is at `at`; None when more must be seen first."""
+    if text[at : at + 1] != "[":
+        return False
+    end = text.find("]", at, at + MAX_HOST)
+    if end < 0:
+        return None if not final and len(text) - at < MAX_HOST else False
+    return IPV6_HOST.fullmatch(text, at, end + 1) is not None
 
 
 def _is_target(inner: str) -> bool:

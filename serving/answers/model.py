@@ -17,6 +17,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
+from resources import http_clients
 from resources.core.breaker import Breaker
 from resources.core.errors import ConcordanceError, ConfigurationError, RetryLaterError, ServiceUnavailableError
 from resources.servers.shared import Shared
@@ -141,10 +142,14 @@ class ChatModel:
 
     def _client(self) -> AsyncOpenAI:
         if self._opened is None:
-            from openai import AsyncOpenAI
+            from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
             self._opened = AsyncOpenAI(
-                base_url=self._url, api_key=self._key or "none", max_retries=RETRIES, timeout=self._seconds
+                base_url=self._url,
+                api_key=self._key or "none",
+                max_retries=RETRIES,
+                timeout=self._seconds,
+                http_client=DefaultAsyncHttpxClient(**http_clients.options(self._url)),
             )
         return self._opened
 

@@ -16,6 +16,7 @@ import httpx
 import jwt
 import msgspec
 
+from resources import http_clients
 from resources.core.json import is_list, is_object
 from resources.logging import logger
 from resources.settings import OidcProvider
@@ -66,7 +67,7 @@ class Provider:
     def __init__(self, setting: OidcProvider, clock: Callable[[], float] = time.monotonic) -> None:
         self.setting = setting
         self._clock = clock
-        self._client = httpx.AsyncClient(timeout=CALL_SECONDS)
+        self._client = http_clients.outward_async(timeout=CALL_SECONDS)
         self._discovering = asyncio.Lock()
         self._reading_keys = asyncio.Lock()
         self._failed = -PAUSE_SECONDS

@@ -55,6 +55,23 @@ CASES = {
     "Open e.**com**/a": (f"Open {LINK_REMOVED}", 0, 1),
     "Open 10.0.0.7/admin, localhost:8080/x": (f"Open {LINK_REMOVED}, {LINK_REMOVED}", 0, 2),
     "slack://open?team=T1 vscode:/x": (f"{LINK_REMOVED} {LINK_REMOVED}", 0, 2),
+    "Open http://[2001:db8::1]/x, https://[::1]:8443 or HTTP:[::1]/.": (
+        f"Open {LINK_REMOVED}, {LINK_REMOVED} or {LINK_REMOVED}.",
+        0,
+        3,
+    ),
+    "Open //[::1]/x, [2001:db8::1]:8080/a, [fe80::1%25eth0]/b or http://me@[::ffff:10.0.0.1]?c": (
+        f"Open {LINK_REMOVED}, {LINK_REMOVED}, {LINK_REMOVED} or {LINK_REMOVED}",
+        0,
+        4,
+    ),
+    "[1]://[::1]/x, [click](//[::1]/x), <http://[::1]/>": (f"[1] {LINK_REMOVED}, click,", 0, 3),
+    "http[9]://[::1]/x and ［２００１：db8::1］/x": (f"http {LINK_REMOVED} and {LINK_REMOVED}", 1, 2),
+    "It listens on [::1], says the note:[2] see a/[1] and [b:c:d]/e": (
+        "It listens on [::1], says the note:[2] see a/[1] and [b:c:d]/e",
+        0,
+        0,
+    ),
     "Version 2.13.7.1, handbook.md, setup.py, 3.5/kg, and/or, Node.js/React, the plan.In 2026, hr@acme.example": (
         "Version 2.13.7.1, handbook.md, setup.py, 3.5/kg, and/or, Node.js/React, the plan.In 2026, hr@acme.example",
         0,
@@ -89,6 +106,9 @@ PIECES = st.lists(
                 "www.e.x",
                 "e.com/x",
                 "//e.com",
+                "[::1]",
+                "[2001:db8",
+                "::1]/x",
                 "https:/e.com",
                 "tel:1",
                 " ",

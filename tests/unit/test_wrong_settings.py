@@ -10,6 +10,7 @@ import pytest
 
 from orchestration import preflight
 from orchestration.cli import run
+from resources import http_clients
 from resources.core.errors import ConfigurationError
 from resources.settings import load
 
@@ -92,6 +93,14 @@ CASES: list[Case] = [
     (
         {"HTTP": "dagster_public_url=dagster.acme.com"},
         "dagster_public_url in CONCORDANCE_HTTP: 'dagster.acme.com' is not an origin; write https://HOST",
+    ),
+    (
+        {"PUBLIC_URL": "https://acme.com/search"},
+        "CONCORDANCE_PUBLIC_URL: must be the root of a site, such as https://search.example.com, not 'https://acme.com/search'",
+    ),
+    (
+        {"PUBLIC_URL": "https://ann:canary@acme.com/"},
+        "CONCORDANCE_PUBLIC_URL: must be the root of a site, such as https",
     ),
     ({"LIMITS": "prune_share=20"}, "prune_share in CONCORDANCE_LIMITS: must be a number from 0 to 1, not '20'"),
     (
@@ -233,6 +242,29 @@ def test_a_wrong_value_is_named_with_what_it_should_be(
     assert len(found) == 1
     assert "canary" not in found[0]
     print(f"\n{' '.join(f'{name}={value}' for name, value in given.items())}\n    {found[0]}")  # noqa: T201 # the table
+
+
+NETWORK = {
+    "HTTPS_PROXY=socks5://ann:canary@proxy:1080": "HTTPS_PROXY: must name an HTTP proxy, such as http://proxy.example.com:3128. SOCKS",
+    f"ALL_PROXY=ann:canary@{CLOSED}": f"ALL_PROXY: nothing accepts connections at {CLOSED} ",
+    "SSL_CERT_FILE=/nowhere.pem": "SSL_CERT_FILE: must name a file of certificates in PEM format: /nowhere.pem (",
+    f"SSL_CERT_FILE={__file__}": f"SSL_CERT_FILE: must name a file of certificates in PEM format: {__file__} (",
+}
+
+
+@pytest.mark.parametrize("given", NETWORK, ids=lambda given: given.split("=")[0])
+def test_a_proxy_and_authorities_that_cannot_be_used_are_named(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, _, value = given.partition("=")
+    monkeypatch.setenv(name, value)
+    http_clients.tls.cache_clear()
+    try:
+        found = said()
+    finally:
+        http_clients.tls.cache_clear()
+    assert [line for line in found if line.startswith(NETWORK[given])] == found
+    assert len(found) == 1
+    assert "canary" not in found[0]
+    print(f"\n{given}\n    {found[0]}")  # noqa: T201 # the table
 
 
 def test_right_values_are_not_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

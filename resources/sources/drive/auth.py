@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import google_auth_httplib2
-import httplib2
+import httpx
 from google.auth.exceptions import GoogleAuthError, RefreshError
 from google.oauth2.credentials import Credentials
 from google.oauth2.service_account import Credentials as ServiceAccount
 
 from resources.core.errors import AuthorizationError, ConfigurationError, InvalidRequestError, RetryLaterError
 from resources.settings import Settings
+from resources.sources.drive.transport import Transport
 from resources.stores import credentials as kept
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ class Authority:
         return made, credential.account
 
     def _refresh(self, found: Any) -> None:
-        http = httplib2.Http(timeout=self._timeout)
+        http: Any = Transport(self._timeout)
         try:
             self._tally.call("oauth2.token")
             found.refresh(google_auth_httplib2.Request(http))
@@ -183,7 +184,7 @@ class Authority:
             reason = _reason(error)
             refused = RefusedUserError if _is_about_user(reason) else AuthorizationError
             raise refused(f"Google issued no token ({reason}). {self.hint}") from None
-        except (GoogleAuthError, httplib2.HttpLib2Error, OSError):
+        except (GoogleAuthError, httpx.HTTPError):
             raise RetryLaterError("Google's token endpoint does not answer.") from None
         finally:
             http.close()

@@ -1,8 +1,7 @@
 """Client for Google APIs such as Drive v3: calls a method and returns JSON or bytes; every fault is raised as one of our errors.
 
-One client serves all threads of a sync. httplib2 is not thread-safe, so each thread has its own connections; the rate limit
-is shared: once Drive asks one thread to slow down, all wait. Every call is counted by method, including those inside a
-batch, since Google counts them too.
+One client serves all threads of a sync, which share the rate limit: once Drive asks one thread to slow down, all wait. Every call is
+counted by method, including those inside a batch, since Google counts them too.
 """
 
 from __future__ import annotations
@@ -13,10 +12,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from http.client import HTTPException
 from typing import Any, cast
 
-import httplib2
+import httpx
 from googleapiclient.discovery import build
 from googleapiclient.errors import BatchError, HttpError
 from googleapiclient.http import BatchHttpRequest
@@ -27,13 +25,14 @@ from resources.settings import Settings
 from resources.sources.drive import labels
 from resources.sources.drive.auth import SCOPES, Authority
 from resources.sources.drive.faults import ForbiddenError, NotFoundError, explain
+from resources.sources.drive.transport import Transport
 
 JSON = dict[str, Any]
 
 BATCH = 100
 """Calls in one batch. Source: https://developers.google.com/workspace/drive/api/guides/performance#batch-requests"""
 PIECE = 8 * 1024 * 1024
-"""Bytes requested at a time; httplib2 holds a whole response in memory."""
+"""Bytes requested at a time; a whole response is held in memory."""
 TIMEOUT_SECONDS = 60
 _FILES = ("changes.list", "files.get", "files.list")
 """Methods that return files, with those of their labels that are asked for."""
@@ -60,10 +59,11 @@ class Api:
 
     def build(self, root: str) -> dict[str, Any]:
         """Return the collections, made once: the library generates a collection's methods again at each access."""
+        transport: Any = Transport(TIMEOUT_SECONDS)
         service: Any = build(
             self.name,
             self.version,
-            http=httplib2.Http(timeout=TIMEOUT_SECONDS),
+            http=transport,
             static_discovery=True,
             cache_discovery=False,
             client_options={"api_endpoint": f"{root}/{self.path}"},
@@ -117,14 +117,13 @@ class DriveClient:
         root: str | None = None,
         timeout: int = TIMEOUT_SECONDS,
     ) -> None:
-        self._timeout = timeout
         self._authority = authority
         self._api = api
         self._tally = tally
         self._sleep = sleep
         self._waits = settings.retry_seconds
         self._backoff = Backoff(sleep)
-        self._local = threading.local()
+        self._transport = Transport(timeout)
         self._batch_url = f"{settings.drive_api_url}/batch/drive/v3"
         self._labels = labels.parameter(settings.drive_labels)
         self._collections = api.build(root or settings.drive_api_url)
@@ -241,9 +240,8 @@ class DriveClient:
         try:
             for attempt in (1, 2):
                 token = self._authority.token()
-                http = self._http(token)
                 try:
-                    answer = ask(http)
+                    answer = ask(_BearerHttp(self._transport, token))
                 except HttpError as error:
                     if error.status_code == 401 and attempt == 1 and self._authority.renew(token):
                         continue
@@ -252,9 +250,7 @@ class DriveClient:
                 return answer
         except HttpError as error:
             raise self._explain(method, error) from None
-        except (OSError, HTTPException, httplib2.HttpLib2Error, BatchError) as error:
-            if (http := getattr(self._local, "http", None)) is not None:
-                http.close()  # part of a response may be left on the connection
+        except (httpx.HTTPError, BatchError) as error:
             raise RetryLaterError(f"{self._api.label} did not answer ({method}: {type(error).__name__}).") from error
         raise AssertionError  # unreachable: the second attempt returns or raises
 
@@ -272,28 +268,17 @@ class DriveClient:
             return RateLimitedError(str(fault), self._backoff.start(fault.retry_after))
         return fault
 
-    def _http(self, token: str) -> _BearerHttp:
-        http: _BearerHttp | None = getattr(self._local, "http", None)
-        if http is None:
-            http = self._local.http = _BearerHttp(self._timeout)
-        http.token = token
-        return http
-
 
 class _BearerHttp:
-    """One thread's connections, each request with the bearer token."""
+    """The transport, each request with the bearer token."""
 
-    def __init__(self, timeout: int) -> None:
-        self._http: Any = httplib2.Http(timeout=timeout)
-        self.token = ""
+    def __init__(self, transport: Transport, token: str) -> None:
+        self._transport = transport
+        self._token = token
 
     def request(
         self, uri: str, method: str = "GET", body: Any = None, headers: dict[str, str] | None = None, **more: Any
     ) -> tuple[Any, bytes]:
         """Send a request with the signature of `httplib2.Http.request`."""
-        headers = {**(headers or {}), "authorization": f"Bearer {self.token}"}
-        return self._http.request(uri, method, body=body, headers=headers, **more)
-
-    def close(self) -> None:
-        """Close the connections; the next request opens new ones."""
-        self._http.close()
+        headers = {**(headers or {}), "authorization": f"Bearer {self._token}"}
+        return self._transport.request(uri, method, body, headers, **more)

@@ -11,6 +11,7 @@ from typing import NoReturn
 
 import httpx
 
+from resources import http_clients
 from resources.core import permissions
 from resources.core.errors import AuthorizationError, InvalidRequestError, RetryLaterError
 from resources.core.json import is_object
@@ -125,8 +126,8 @@ def _client(settings: Settings, client_id: str, secret: str) -> Reach:
         raise InvalidRequestError("Give both the client ID and the client secret, as Google shows them.")
     form = {"grant_type": "refresh_token", "refresh_token": "none", "client_id": client_id, "client_secret": secret}
     try:
-        answer = httpx.post(token_url(settings), data=form, timeout=SECONDS)
-        said = answer.json()
+        with http_clients.outward(timeout=SECONDS) as http:
+            said = http.post(token_url(settings), data=form).json()
     except (httpx.HTTPError, ValueError) as error:
         raise RetryLaterError(f"Google's token endpoint does not answer ({type(error).__name__}).") from None
     if not is_object(said) or said.get("error") != "invalid_grant":

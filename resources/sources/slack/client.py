@@ -1,19 +1,18 @@
 """Client for Slack's Web API: returns a method's response or raises one of our errors.
 
-This is the only module that knows slack_sdk and Slack's error codes. Temporary faults are retried here, within one rate limit.
+This is the only module that knows Slack's error codes. Temporary faults are retried here, within one rate limit. Requests are our own,
+because slack_sdk's client takes its proxy from the environment without regard to NO_PROXY.
 """
 
-import http.client
-import logging
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from slack_sdk import WebClient
-from slack_sdk.errors import SlackApiError
+import httpx
 
+from resources import http_clients
 from resources.core.errors import (
     AbortSyncError,
     AuthorizationError,
@@ -21,7 +20,7 @@ from resources.core.errors import (
     RateLimitedError,
     RetryLaterError,
 )
-from resources.core.json import is_list, is_object, object_of
+from resources.core.json import object_of
 from resources.core.retrying import WAITS, Tally, call_with_retry
 from resources.sources.slack.paces import PER_MINUTE, RateLimiter
 
@@ -60,9 +59,6 @@ PASSING = frozenset(
 )
 
 _CODE = re.compile(r"[a-z][a-z0-9_]{1,60}")
-_silent = logging.getLogger("concordance.slack_sdk")
-_silent.setLevel(logging.CRITICAL + 1)
-"""slack_sdk logs requests and parts of responses, which may contain private data."""
 
 
 class MissingScopeError(AuthorizationError):
@@ -88,14 +84,14 @@ class SlackClient:
         page: int = HISTORY_LIMIT,
         timeout: int = TIMEOUT_SECONDS,
     ) -> None:
-        self._web = WebClient(token=token, base_url=f"{api_url}/", timeout=timeout, logger=_silent, retry_handlers=[])
+        self._http = http_clients.outward(timeout=timeout)
+        self._api_url = api_url
+        self._headers = {"Authorization": f"Bearer {token}"}
         self.scopes: frozenset[str] | None = None
         """Scopes of the token, which Slack returns with each response. Source: https://docs.slack.dev/authentication/installing-with-oauth"""
-        host = urlsplit(api_url).hostname or ""
-        if host in {"127.0.0.1", "localhost", "::1"}:
-            self._web.proxy = None  # slack_sdk takes a proxy from the environment and ignores NO_PROXY
         self._sleep = sleep
-        self.limiter = RateLimiter(PER_MINUTE if is_slack(host) else None, timer=timer, sleep=sleep)
+        of_slack = is_slack(urlsplit(api_url).hostname or "")
+        self.limiter = RateLimiter(PER_MINUTE if of_slack else None, timer=timer, sleep=sleep)
         self.tally = tally
         self.page = page
         self._waits = waits
@@ -151,19 +147,17 @@ class SlackClient:
         self.limiter.wait(method)
         self.tally.call(method)
         try:
-            web: Any = self._web  # its types are incomplete
-            response = web.api_call(method, data=arguments)
-        except SlackApiError as error:
-            raise self._meaning(method, error) from None
-        except (OSError, http.client.HTTPException, ValueError) as error:
+            response = self._http.post(f"{self._api_url}/{method}", data=arguments, headers=self._headers)
+            data = _object(response)
+        except httpx.HTTPError as error:
             raise RetryLaterError(f"Slack could not be reached for {method}: {type(error).__name__}.") from error
+        if response.status_code != 200 or not data.get("ok"):
+            raise self._meaning(method, response, data)
         self.scopes = _scopes(response.headers) or self.scopes
-        return response.data
+        return data
 
-    def _meaning(self, method: str, error: SlackApiError) -> Exception:
-        response: Any = error.response
-        status = int(response.status_code)
-        data: dict[str, Any] = response.data if is_object(response.data) else {}
+    def _meaning(self, method: str, response: httpx.Response, data: dict[str, Any]) -> Exception:
+        status = response.status_code
         code = str(data.get("error") or "")
         if status == 429 or code in {"ratelimited", "rate_limited"}:
             seconds = _seconds(response.headers)
@@ -192,20 +186,21 @@ def is_slack(host: str) -> bool:
     return host == "slack.com" or host.endswith((".slack.com", ".slack-gov.com")) or host == "slack-gov.com"
 
 
-def _scopes(headers: Any) -> frozenset[str] | None:
-    for name, value in dict(headers).items():
-        if str(name).lower() == "x-oauth-scopes":
-            return frozenset(
-                one.strip() for one in str(value[0] if is_list(value) else value).split(",") if one.strip()
-            )
-    return None
+def _object(response: httpx.Response) -> dict[str, Any]:
+    """Return the JSON object of a response; an empty one for anything else, such as a proxy's page."""
+    try:
+        return object_of(response.json())
+    except ValueError:
+        return {}
 
 
-def _seconds(headers: Any) -> float:
-    for name, value in dict(headers).items():
-        if str(name).lower() == "retry-after":
-            try:
-                return max(0.0, float(value[0] if is_list(value) else value))
-            except (TypeError, ValueError):
-                break
-    return 1.0
+def _scopes(headers: httpx.Headers) -> frozenset[str] | None:
+    given = headers.get("x-oauth-scopes")
+    return None if given is None else frozenset(one.strip() for one in given.split(",") if one.strip())
+
+
+def _seconds(headers: httpx.Headers) -> float:
+    try:
+        return max(0.0, float(headers.get("retry-after", "1")))
+    except ValueError:
+        return 1.0

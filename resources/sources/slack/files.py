@@ -5,12 +5,12 @@ Bytes are only fetched from Slack's own hosts, whatever URL a message contains: 
 
 from collections.abc import Iterator
 from datetime import datetime
-from functools import cached_property
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import httpx
 
+from resources import http_clients
 from resources.core.domain import Item, Refusal
 from resources.core.errors import (
     FailedDocumentError,
@@ -81,11 +81,7 @@ class Downloads:
         self._tally = tally
         self._limiter = limiter
         self._limit = limit
-
-    @cached_property
-    def _http(self) -> httpx.Client:
-        # 0.1 s to load certificates, needed only by a sync with files; a simulator is never called through a proxy
-        return httpx.Client(timeout=TIMEOUT_SECONDS, follow_redirects=False, trust_env=is_slack(self._host))
+        self._http = http_clients.outward(timeout=TIMEOUT_SECONDS)
 
     @property
     def _host(self) -> str:

@@ -12,6 +12,7 @@ from email.utils import format_datetime
 import httpx
 import msgspec
 
+from resources import http_clients
 from resources.sources.drive.simulator.errors import ApiError
 
 LONGEST = timedelta(days=7)
@@ -90,7 +91,7 @@ class NotificationChannels:
         self._queue.put((channel, headers))
 
     def _run(self) -> None:
-        with httpx.Client(timeout=PATIENCE_SECONDS, trust_env=False) as client:
+        with http_clients.own(timeout=PATIENCE_SECONDS) as client:
             while True:
                 channel, headers = self._queue.get()
                 for wait in (0.0, *RETRIES):

@@ -13,6 +13,8 @@ import httpx
 import msgspec
 from slack_sdk.signature import SignatureVerifier
 
+from resources import http_clients
+
 RETRIES: Sequence[float] = (0.0, 60.0, 300.0)
 """Seconds before each retry."""
 PATIENCE_SECONDS = 3.0
@@ -68,6 +70,7 @@ class Requests:
         if again:
             headers |= {"X-Slack-Retry-Num": str(again), "X-Slack-Retry-Reason": "http_error"}
         try:
-            return httpx.post(url, content=body, headers=headers, timeout=PATIENCE_SECONDS)
+            with http_clients.own(timeout=PATIENCE_SECONDS) as http:
+                return http.post(url, content=body, headers=headers)
         except httpx.HTTPError:
             return None
