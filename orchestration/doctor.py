@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from orchestration import model_checks, preflight
+from orchestration import model_checks, network, preflight
 from orchestration.supervision import run_state
 from orchestration.supervision.changes import changed_settings
 from orchestration.supervision.services import answers, serving_address
 from orchestration.unknown_settings import unknown_settings
 from resources import dagster_access, sources
-from resources.core.errors import ConcordanceError
+from resources.core.errors import ConcordanceError, ServiceUnavailableError
 from resources.servers.processes import port_is_free
 from resources.settings import Settings, load
 from resources.sources.spec import SourceSpec
@@ -69,7 +69,8 @@ def examine() -> list[Finding]:
     checks: list[tuple[str, Callable[[Installation], Iterator[Finding]]]] = [
         ("home", _home), ("account", _account), ("disk", _disk), ("ports", _ports), ("postgres", _postgres), ("qdrant", _qdrant),
         ("embedder", _embedder), ("reranker", _reranker), ("language model", _language_model), ("budget", _budget), ("lake", _lake),
-        ("dagster", _dagster), ("serving", _serving), ("keys", _keys), ("file roots", _roots), ("sources", _sources),
+        ("dagster", _dagster), ("serving", _serving),
+        ("reverse proxy", _reverse_proxy), ("keys", _keys), ("file roots", _roots), ("sources", _sources),
         ("outsiders", _outsiders), ("parsers", lambda _: parsers()),
     ]  # fmt: skip
     faults = preflight.examine(settings)
@@ -250,6 +251,22 @@ def _serving(site: Installation) -> Iterator[Finding]:
         f"{address} is {'ready' if ok else 'not ready'}",
         "" if ok else f"See {site.settings.home / 'logs' / 'serving.log'}.",
     )
+
+
+def _reverse_proxy(site: Installation) -> Iterator[Finding]:
+    if not site.running or not network.is_behind_proxy(site.settings):
+        return
+    import httpx
+
+    try:
+        fault = network.spoofing(site.settings)
+    except (httpx.HTTPError, ServiceUnavailableError) as error:
+        yield Finding("reverse proxy", True, f"cannot be tested from here: {site.settings.base_url} ({error})")
+        return
+    if fault is not None:
+        yield Finding("reverse proxy", False, f"{fault.setting}: {fault.what}", fault.remedy)
+    else:
+        yield Finding("reverse proxy", True, f"{site.settings.base_url} names the clients itself")
 
 
 def _sources(site: Installation) -> Iterator[Finding]:

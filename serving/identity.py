@@ -40,6 +40,15 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     """What may read documents in this person's name, sorted."""
 
 
+class SignedInCaller(Identity, frozen=True, kw_only=True):
+    """The person who sends a request, and where it comes from."""
+
+    client: str | None
+    """Address of the client, or its IPv6 network, as limits count it; null for this machine, and for a proxy that names no client."""
+    forwarded: int
+    """Number of addresses in the header `X-Forwarded-For` of the request."""
+
+
 def identity(
     email: str,
     said: Iterable[DirectoryEntry],

@@ -2,14 +2,15 @@
 
 from typing import Any
 
+import msgspec
 from litestar import Request, get
 from litestar.di import NamedDependency
 
 from resources.core.domain import Access
 from serving.access import api_keys
-from serving.authentication import credential_of
+from serving.authentication import credential_of, origin_of
 from serving.deps import Services
-from serving.identity import Identity, identity
+from serving.identity import Identity, SignedInCaller, identity
 from serving.openapi.describe import described
 from sql.web import WebReads
 
@@ -35,12 +36,20 @@ from sql.web import WebReads
                     "counts": True,
                 },
             ],
+            "client": "203.0.113.7",
+            "forwarded": 1,
         }
     ),
 )
-async def me(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> Identity:
-    """Return the caller's own principals, and where each comes from."""
-    return await own_identity(services, request.user, credential_of(request))
+async def me(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> SignedInCaller:
+    """Return the caller's own principals, where each comes from, and the address that the request comes from."""
+    found = await own_identity(services, request.user, credential_of(request))
+    forwarded = ",".join(request.headers.getall("x-forwarded-for", [])).split(",")
+    return SignedInCaller(
+        **msgspec.structs.asdict(found),
+        client=origin_of(services, request.client) or None,
+        forwarded=sum(bool(one.strip()) for one in forwarded),
+    )
 
 
 async def own_identity(services: Services, access: Access, credential: str) -> Identity:

@@ -1082,6 +1082,29 @@ class ShareState(Model):
     """Since when it is shared; null if it is not."""
 
 
+class SignedInCaller(Model):
+    """The person who sends a request, and where it comes from."""
+
+    email: str
+    """The email, in normal form."""
+    active: bool
+    """False if a directory reports the account as inactive: it is refused everywhere."""
+    admin: bool
+    """True if the credential has the admin scope."""
+    groups_are_managed: bool
+    """True if groups come from a directory, a file or a provider; those in tokens and keys made here do not count
+    then.
+    """
+    principals: list[PrincipalOrigin]
+    """What may read documents in this person's name, sorted."""
+    client: str | None
+    """Address of the client, or its IPv6 network, as limits count it; null for this machine, and for a proxy that
+    names no client.
+    """
+    forwarded: int
+    """Number of addresses in the header `X-Forwarded-For` of the request."""
+
+
 class CheckedScope(Model):
     """A permission that the source needs."""
 

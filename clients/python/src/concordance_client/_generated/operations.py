@@ -355,12 +355,12 @@ class Operations(ABC):
         """
         return self.send(Call("GET", "/api/sources", models.SourcesResponse, repeatable=True))
 
-    def me(self) -> models.Identity:
+    def me(self) -> models.SignedInCaller:
         """Who am I.
 
-        Return the caller's own principals, and where each comes from.
+        Return the caller's own principals, where each comes from, and the address that the request comes from.
         """
-        return self.send(Call("GET", "/api/me", models.Identity, repeatable=True))
+        return self.send(Call("GET", "/api/me", models.SignedInCaller, repeatable=True))
 
     def propose_question(self, feedback_id: str, document: str) -> models.QuestionProposed:
         """Propose a question from feedback.
@@ -840,12 +840,12 @@ class AsyncOperations(ABC):
         """
         return await self.send(Call("GET", "/api/sources", models.SourcesResponse, repeatable=True))
 
-    async def me(self) -> models.Identity:
+    async def me(self) -> models.SignedInCaller:
         """Who am I.
 
-        Return the caller's own principals, and where each comes from.
+        Return the caller's own principals, where each comes from, and the address that the request comes from.
         """
-        return await self.send(Call("GET", "/api/me", models.Identity, repeatable=True))
+        return await self.send(Call("GET", "/api/me", models.SignedInCaller, repeatable=True))
 
     async def propose_question(self, feedback_id: str, document: str) -> models.QuestionProposed:
         """Propose a question from feedback.
