@@ -112,7 +112,14 @@ def test_the_sample_companys_people_sign_in_only_where_nobody_else_can(
     site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     file = tmp_path / "people.json"
-    person = {"id": "ann", "name": "Ann", "role": "engineer", "email": ANN, "groups": ["crew@acme.com"], "sees": "Finds all."}
+    person = {
+        "id": "ann",
+        "name": "Ann",
+        "role": "engineer",
+        "email": ANN,
+        "groups": ["crew@acme.com"],
+        "sees": "Finds all.",
+    }
     root = {"id": "bob", "name": "Bob", "role": "director", "email": BOB, "groups": [], "administrator": True}
     file.write_text(json.dumps([person, root]), encoding="utf-8")
     monkeypatch.setenv(sample_people.VARIABLE, str(file))
