@@ -59,5 +59,8 @@ class Client:
         message = f"{method} {path} returned status {response.status_code}: {reason}"
         raise InvalidRequestError(message) if response.status_code in (400, 422) else ConcordanceError(message)
 
+    def ask(self, question: str, **more: Any) -> dict[str, Any]:
+        return self.body("POST", "/api/ask", json={"query": question, **more})
+
     def search(self, query: str, top_k: int, **more: Any) -> dict[str, Any]:
         return self.body("POST", "/api/rag/search", json={"query": query, "top_k": top_k, **more})

@@ -52,6 +52,7 @@ COMMANDS = {
     },
     "querying": {
         "search": "Search as a person and print passages with their sources.",
+        "ask": "Ask a question as a person and print the answer with its sources.",
     },
     "why": {
         "why": "Explain why a person does not find a document: its state, stages, permission and rank.",
@@ -92,7 +93,7 @@ RUN, SEARCH, SOURCES, QUALITY, ACCESS, UPKEEP = (
 )
 ARRANGED = {
     RUN: ("up", "restart", "down", "status", "doctor", "demo"),
-    SEARCH: ("search", "why"),
+    SEARCH: ("search", "ask", "why"),
     SOURCES: ("sync", "source", "connect", "simulate", "prune"),
     QUALITY: ("eval", "questions", "reindex", "cleanup"),
     ACCESS: ("sign-in", "token", "session", "key", "whoami", "audit"),
@@ -110,6 +111,10 @@ EXAMPLES = {
     "search": (
         'concordance search "parental leave" --as ann@acme.com',
         'concordance search "error 1042" --as ann@acme.com --mode keyword --top-k 10',
+    ),
+    "ask": (
+        'concordance ask "How long is parental leave?" --as ann@acme.com',
+        'concordance ask "How long is parental leave?" --as ann@acme.com --show-prompt',
     ),
     "why": ('concordance why handbook/leave.md --as ann@acme.com --query "parental leave"',),
     "sync": ("concordance sync files --wait", "concordance sync google_drive --partition my_drive --full"),

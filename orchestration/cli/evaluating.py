@@ -29,10 +29,10 @@ def eval(  # noqa: A001 # the name of the command
     *more: Annotated[Path, Parameter(help="Further folders; comparisons then also cover the queries of all of them.")],
     fusion: Annotated[
         Literal["weighted", "rrf", "dbsf", "minmax"] | None,
-        Parameter(help="Fusion of the hybrid search; default: the setting FUSION."),
+        Parameter(help="Fusion of the hybrid search; without it, that of searches: weighted."),
     ] = None,
     depth: Annotated[
-        int | None, Parameter(help="Candidates taken from each engine; default: the setting SEARCH_DEPTH.")
+        int | None, Parameter(help="Candidates taken from each engine; without it, as many as searches take: 50.")
     ] = None,
     compare: Annotated[
         list[str] | None,

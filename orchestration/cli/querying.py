@@ -1,4 +1,4 @@
-"""The command `search`, which queries the running HTTP interface as a user, with a short-lived token."""
+"""The commands `search` and `ask`, which call the running HTTP interface as a user, with a short-lived token."""
 
 import shlex
 from typing import Annotated, Any, Literal, cast
@@ -48,6 +48,45 @@ def search(
         note(f"Nothing that {who} may read is about this.")
     elif all(_is_weak(result) for result in found["results"]):
         note(f"All results are weak: what {who} may read is hardly about this.")
+
+
+def ask(
+    question: Annotated[str, Parameter(help="The question.")],
+    /,
+    *,
+    as_: Annotated[
+        str | None,
+        Parameter(
+            name="--as", help="Email of the person to ask as; the answer comes from documents that they may read."
+        ),
+    ] = None,
+    group: Groups = None,
+    show_prompt: Annotated[
+        bool,
+        Parameter(negative="", help="Also print what the language model is sent, or would be sent if there is none."),
+    ] = False,
+    json: Json = False,
+) -> None:
+    who = person(as_, f"{program()} ask {shlex.quote(question)} --as ann@example.com")
+    settings = load()
+    note_changed(settings)
+    with Client(settings, who, group or []) as client:
+        answer = client.ask(question, show_prompt=show_prompt)
+    if json:
+        say_json(answer)
+        return
+    for message in answer.get("prompt", []):
+        say(f"--- {message['role']} ---\n{message['content']}")
+    if answer.get("prompt"):
+        say("--- answer ---")
+    for warning in answer["warnings"]:
+        note(f"Warning: {warning['message']}")
+    say(answer["answer"])
+    for number in answer["cited"]:
+        citation = answer["sources"][number - 1]["citation"]
+        say(f"{citation['text']}\n   {citation['link']}")
+    if settings.llm_model is None:
+        note("Quoted, since no language model is set (CONCORDANCE_LLM_MODEL).")
 
 
 def shown(result: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import ValidationError, model_validator
+from pydantic import SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -27,10 +27,15 @@ from resources.settings.service import HttpSettings
 from resources.settings.sign_in import OidcProvider, SignInSettings
 from resources.settings.sources import DriveSettings, FileRoot, SourceSettings
 from resources.settings.widgets import Widget, WidgetSettings
-from resources.withheld import withheld
+from resources.withheld import Withheld, withheld
 
 _ENTRIES = {"file_roots": "root", "widgets": "widget"}
 """What an entry of a list is called in messages."""
+_IN_HEADERS = (
+    "dagster_secret", "drive_token", "llm_api_key", "metrics_token", "openai_api_key", "qdrant_api_key", "slack_app_token",
+    "slack_bot_token",
+)  # fmt: skip
+"""Secrets that are sent in a header, which carries no character beyond ASCII."""
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -81,6 +86,16 @@ class Settings(  # pyright: ignore[reportIncompatibleVariableOverride] (the grou
             if isinstance(source, EnvSettingsSource):
                 source.env_vars = variables.fields(source.env_vars)
         return init_settings, env_settings, dotenv_settings
+
+    @field_validator(*_IN_HEADERS)
+    @classmethod
+    def _sendable(cls, secret: SecretStr | None) -> SecretStr | None:
+        if secret is None or isinstance(secret, Withheld):
+            return secret
+        text = secret.get_secret_value()
+        if not (text.isascii() and text.isprintable()):
+            raise ValueError("has a character that no key or token has, such as the … of an example: copy it again")
+        return secret
 
     @model_validator(mode="after")
     def _consistent(self) -> Settings:

@@ -16,10 +16,11 @@ from serving.answers.condense import standalone
 from serving.answers.context import ContextBudget, gather, share_out
 from serving.answers.gate import POOL, Judged, judge
 from serving.answers.model import LanguageModel, is_outside
-from serving.answers.prompt import SYSTEM, condensing
+from serving.answers.prompt import SYSTEM, condensing, messages
 from serving.answers.schemas import MAX_HISTORY, AskRequest, Message
 from serving.answers.styles import REWRITING
 from serving.filters import Filters, narrowing
+from serving.quoting import ChatMessage
 from serving.retrieval.highlight import terms
 from serving.retrieval.passage import Degradation, Passage, SearchOutcome
 from serving.retrieval.query import MAX_QUERY, SearchQuery, normalise, search_query
@@ -32,7 +33,8 @@ log = logger("serving")
 class PreparedQuestion(NamedTuple):
     """A question with its sources; without sources there is no answer. `searched`: the standalone form that was searched.
 
-    `shares` is what of the conversation and the selection the model is shown, and how long its answer may be.
+    `shares` is what of the conversation and the selection the model is shown, and how long its answer may be. `prompt` is what a
+    language model is sent, empty without sources.
     """
 
     question: str
@@ -43,6 +45,7 @@ class PreparedQuestion(NamedTuple):
     outcome: SearchOutcome
     model_ms: float
     understood: list[Understood]
+    prompt: list[ChatMessage]
 
 
 @dataclass
@@ -82,7 +85,19 @@ class QuestionPreparer:
             )
         if request.selection:  # found by the selected text, too, but shown with the words of the question
             sources = [msgspec.structs.replace(one, words=terms(searched)) for one in sources]
-        return PreparedQuestion(question, searched, shares, sources, judged, outcome, model_ms, reading.understood)
+        prompt: list[ChatMessage] = []
+        if sources:
+            prompt = messages(
+                question,
+                sources,
+                style=request.written,
+                searched=searched,
+                history=shares.history,
+                selection=shares.selection,
+            )
+        return PreparedQuestion(
+            question, searched, shares, sources, judged, outcome, model_ms, reading.understood, prompt
+        )
 
     def _without_local(self, outcome: SearchOutcome) -> SearchOutcome:
         """Leave out what an outside language model may not be shown.

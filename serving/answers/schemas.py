@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from serving.answers.styles import STYLES, Style, StyleName
 from serving.answers.support import Verdict
@@ -67,11 +67,22 @@ class AskRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The format of `citation.text`."""
     stream: bool = False
     """True for server-sent events, as with the header `Accept: text/event-stream`."""
+    show_prompt: bool = False
+    """Also return what the language model is sent, or would be sent if there were one."""
 
     @property
     def written(self) -> Style:
         """The style to write in."""
         return STYLES[self.style or ("chat" if self.conversation_history else "short")]
+
+
+class PromptMessage(msgspec.Struct, frozen=True):
+    """A message that the language model is sent."""
+
+    role: str
+    """`system`: the instructions. `user`: the sources and the question."""
+    content: str
+    """The text of the message."""
 
 
 class AnswerResponse(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,6 +127,8 @@ class AnswerResponse(msgspec.Struct, frozen=True, kw_only=True):
     """The language model's share of `latency_ms`, waiting for a turn included."""
     warnings: list[Warning_]
     """Reasons why the answer may be incomplete or uncertain."""
+    prompt: list[PromptMessage] | UnsetType = UNSET
+    """What the language model is sent, only with `show_prompt`; empty if no passage is about the question."""
 
 
 class AnswerEvent(msgspec.Struct, frozen=True):

@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
+from msgspec import UNSET, UnsetType
+
 from resources.core.domain import Access
 from resources.core.errors import ConcordanceError, ServiceUnavailableError, TemporaryError
 from resources.core.permissions import is_unshared
@@ -26,7 +28,7 @@ from serving.answers.metrics import AnswerMetrics
 from serving.answers.model import LanguageModel, language_model
 from serving.answers.prompt import NO_DATA
 from serving.answers.question import PreparedQuestion, QuestionPreparer
-from serving.answers.schemas import AnswerEvent, AnswerResponse, AskRequest
+from serving.answers.schemas import AnswerEvent, AnswerResponse, AskRequest, PromptMessage
 from serving.answers.words import content
 from serving.answers.writing import Writer, supported
 from serving.audit import Audit, AuditEvent
@@ -150,7 +152,8 @@ class Answers:
                 },
             )
         finally:
-            answer = self._answer(asked, draft, shown, answer_id, query_id, began)
+            prompt = [PromptMessage(**one) for one in asked.prompt] if request.show_prompt else UNSET
+            answer = self._answer(asked, draft, shown, prompt, answer_id, query_id, began)
             self._keep(answer, asked, access, completed=draft.completed, alone=not request.conversation_history)
         yield AnswerEvent("done", answer)
 
@@ -212,7 +215,14 @@ class Answers:
         ]
 
     def _answer(
-        self, asked: PreparedQuestion, draft: Draft, shown: list[Result], answer_id: str, query_id: str, began: float
+        self,
+        asked: PreparedQuestion,
+        draft: Draft,
+        shown: list[Result],
+        prompt: list[PromptMessage] | UnsetType,
+        answer_id: str,
+        query_id: str,
+        began: float,
     ) -> AnswerResponse:
         cited = sorted({number for sentence in draft.sentences for number in sentence.citations})
         return AnswerResponse(
@@ -234,6 +244,7 @@ class Answers:
             latency_ms=round((time.perf_counter() - began) * 1000, 2),
             model_ms=round(draft.model_ms, 2),
             warnings=list(draft.warnings),
+            prompt=prompt,
         )
 
     def _keep(

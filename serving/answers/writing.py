@@ -16,7 +16,7 @@ from serving.answers.draft import Draft
 from serving.answers.leaks import Leaks
 from serving.answers.model import LanguageModel
 from serving.answers.no_data import says_no_data
-from serving.answers.prompt import NO_DATA, messages, ours
+from serving.answers.prompt import NO_DATA, ours
 from serving.answers.question import PreparedQuestion
 from serving.answers.schemas import AnswerEvent, AskRequest
 from serving.answers.support import Verdict
@@ -71,17 +71,9 @@ class Writer:
         self, request: AskRequest, asked: PreparedQuestion, access: Access, draft: Draft, *, live: bool
     ) -> AsyncGenerator[str]:
         """Yield what may be shown of the model's answer, and count in the draft what was removed and how long it took."""
-        shares = asked.shares
-        style = request.written._replace(max_tokens=shares.answer)
+        style = request.written._replace(max_tokens=asked.shares.answer)
         cleaner = Cleaner(len(asked.sources), Leaks(_ours()))
-        prompt = messages(
-            asked.question,
-            asked.sources,
-            style=style,
-            searched=asked.searched,
-            history=shares.history,
-            selection=shares.selection,
-        )
+        prompt = asked.prompt
         began, spent = time.perf_counter(), asked.model_ms / 1000
         try:
             if live:

@@ -7,11 +7,14 @@ import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
+from orchestration.cli import run
 from resources.core.domain import SourceName
 from serving.answers.styles import STYLES, StyleName
 from tests.fixtures import llm
@@ -72,6 +75,50 @@ def events(running: Running, query: str, who: str = BOB, **body: Any) -> list[tu
             elif line.startswith("data: "):
                 found.append((name, json.loads(line.removeprefix("data: "))))
     return found
+
+
+def test_the_prompt_is_shown_as_it_is_sent(with_model: Running, model_server: ModelServer) -> None:
+    question = "How many vacation days do employees accrue?"
+    shown: list[dict[str, str]] = []
+    for style in ("short", "comprehensive"):
+        shown = ask(with_model, question, show_prompt=True, style=style)["prompt"]
+        assert shown == model_server.requests[-1]["messages"]
+    streamed = dict(events(with_model, question, style="chat", show_prompt=True))
+    assert streamed["done"]["prompt"] == model_server.requests[-1]["messages"]
+    text = json.dumps(shown)
+    assert ("twenty five vacation days" in text, "140,000" in text, "Salaries" in text) == (True, False, False)
+    assert "140,000" in json.dumps(ask(with_model, question, ANN, show_prompt=True)["prompt"])
+    assert ask(with_model, "Who won the chess olympiad of 1972?", show_prompt=True, threshold=1.0)["prompt"] == []
+
+
+def test_the_prompt_is_shown_without_a_model(without_model: Running) -> None:
+    answer = ask(without_model, "How many vacation days do employees accrue?", show_prompt=True)
+    assert ([one["role"] for one in answer["prompt"]], answer["mode"]) == (["system", "user"], "extractive")
+    assert "twenty five vacation days" in answer["prompt"][1]["content"]
+
+
+def test_the_command_asks_as_a_person(
+    company: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with company.running() as running:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("CONCORDANCE_HOME", str(company.settings.home))
+        monkeypatch.setenv("CONCORDANCE_HTTP_PORT", str(urlsplit(running.url).port))
+        question = "What is the salary band of the chief vacation officer?"
+        assert run(["ask", question, "--as", ANN]) == 0
+        printed = capsys.readouterr()
+        assert SALARY in printed.out
+        assert "Salaries" in printed.out.splitlines()[-2]
+        assert "no language model is set" in printed.err
+        assert run(["ask", question, "--as", BOB, "--show-prompt"]) == 0
+        printed = capsys.readouterr()
+        assert "--- system ---\n" in printed.out
+        assert ("--- answer ---" in printed.out, "140,000" in printed.out) == (True, False)
+        assert run(["ask", question, "--as", ANN, "--json"]) == 0
+        answer = json.loads(capsys.readouterr().out.splitlines()[-1])
+        assert (answer["found"], "prompt" in answer) == (True, False)
+    assert run(["ask", question, "--as", ANN]) == 3
+    assert run(["ask", question]) == 2
 
 
 def test_a_whole_answer_has_every_field(with_model: Running, model_server: ModelServer) -> None:

@@ -15,7 +15,12 @@ from tests.fixtures.serving import Running, Site
 
 ANN, BOB = "ann@acme.com", "bob@acme.com"
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
-PROGRAMS = ({}, {"Accept": "*/*"}, {"Accept": "application/json"}, {"Accept": "application/problem+json, */*"})
+PROGRAMS: tuple[dict[str, str], ...] = (
+    {},
+    {"Accept": "*/*"},
+    {"Accept": "application/json"},
+    {"Accept": "application/problem+json, */*"},
+)
 NOWHERE = str(uuid.UUID(int=7))
 PATHS = {
     "/serach": 404,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,7 +14,8 @@ from orchestration.model_checks import Check
 from resources.core.breaker import UnresponsiveError
 from resources.core.errors import ConfigurationError, ServiceUnavailableError
 from resources.embedding.budget import month_key
-from resources.settings import Settings
+from resources.settings import Settings, load
+from serving.answers.model import is_outside
 from tests.fixtures.llm import ModelServer
 from tests.fixtures.openai_server import OpenAIServer
 from tests.fixtures.serving import Site
@@ -42,6 +45,27 @@ def test_the_language_model_writes_a_word(described: Callable[..., Settings], mo
     _, ok, said, remedy = one(model_checks.language_model(settings))
     assert not ok
     assert "CONCORDANCE_LLM_API_KEY" in remedy
+
+
+def test_the_lines_of_the_readme_set_a_model_up(
+    model_server: ModelServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    local, hosted = re.findall(r"^    (printf '.*LLM_MODEL.*' >> \.env)$", readme, re.MULTILINE)
+    monkeypatch.chdir(tmp_path)
+    found: list[Settings] = []
+    for line in (local, hosted):
+        Path(".env").unlink(missing_ok=True)
+        subprocess.run(["sh", "-c", line], check=True)
+        found.append(load())
+    assert [(one.llm_model is not None, one.llm_api_key is not None, is_outside(one)) for one in found] == [
+        (True, False, False), (True, True, True),
+    ]  # fmt: skip
+    for settings in found:
+        _, ok, said, _ = one(
+            model_checks.language_model(settings.model_copy(update={"llm_base_url": model_server.url}))
+        )
+        assert (ok, f"{settings.llm_model} responds" in said) == (True, True)
 
 
 def test_a_language_model_that_hangs_is_given_up(

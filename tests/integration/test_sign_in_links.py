@@ -9,11 +9,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import psycopg
 import pytest
 
 from orchestration.cli import run
 from resources.servers.processes import free_port
+from resources.stores.postgres import session
 from serving.sign_in import links
 from tests.fixtures.axe import violations
 from tests.fixtures.browser import running_browser
@@ -34,7 +34,7 @@ def site(site: Site) -> Site:
 
 def made(site: Site, email: str = ANN, *, administrator: bool = False, ago: timedelta = timedelta(0)) -> str:
     """The token of a new link."""
-    with psycopg.connect(site.settings.postgres_dsn) as connection:
+    with session(site.settings.postgres_dsn) as connection:
         now = datetime.now(UTC) - ago
         link = links.make(site.settings, connection, email, administrator=administrator, by="root", now=now)
     return urlsplit(link).fragment
@@ -136,9 +136,8 @@ def test_the_command_prints_the_link_alone_and_stores_no_token(
         assert run(["session", "list"]) == 0
         assert f"{ANN}  link, as administrator  since" in capsys.readouterr().out
         running.settle()
-        stored = json.dumps(
-            [site.sql(f"SELECT {table}::text FROM {table}") for table in ("audit_log", "sessions", "sign_ins")]
-        )  # noqa: S608
+        tables = ("audit_log", "sessions", "sign_ins")
+        stored = json.dumps([site.sql(f"SELECT {table}::text FROM {table}") for table in tables])  # noqa: S608 # names of this file
     assert token.split(".")[2] not in stored
 
 

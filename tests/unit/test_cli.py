@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from datetime import timedelta
 from pathlib import Path
@@ -17,7 +18,11 @@ from orchestration.cli.querying import shown
 from orchestration.unknown_settings import unknown_settings
 from resources.servers.processes import free_port
 from resources.settings import Settings
+from resources.settings.variables import GROUPS
 
+CONFIGURATION = Path(__file__).parents[2] / "docs" / "configuration.md"
+NO_SETTINGS = {"HOME", "FUSION", "DENSE_WEIGHT", "AGREEMENT"}
+"""Words of help texts that are also names of settings: the folder HOME, and the parts of `eval --compare`."""
 COMMANDS = [
     "up",
     "down",
@@ -29,6 +34,7 @@ COMMANDS = [
     "whoami",
     "sync",
     "search",
+    "ask",
     "why",
     "key",
     "key create",
@@ -104,6 +110,25 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
         out = capsys.readouterr().out
         assert f"Usage: concordance {command}".strip() in out, command
         assert len(out.splitlines()) > 4, command
+
+
+def test_help_names_settings_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    """A setting is named by its variable, which is documented; parts of groups and former settings have none."""
+    documented = set(
+        re.findall(r"^\| `(CONCORDANCE_\w+)`", Path(CONFIGURATION).read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    assert "CONCORDANCE_RETENTION" in documented
+    bare = {name.upper() for name in (*Settings.model_fields, *GROUPS)} - NO_SETTINGS
+    wrong: set[tuple[str, str]] = set()
+    for command in ("", *COMMANDS):
+        run([*command.split(), "--help"])
+        out = " ".join(capsys.readouterr().out.replace("│", " ").split())
+        named = set(re.findall(r"\bsettings? ([A-Z][A-Z_]+)", out))
+        named |= {
+            word for word in re.findall(r"\b[A-Z][A-Z_]{3,}\b", out) if word in bare or word.startswith("CONCORDANCE_")
+        }
+        wrong |= {(command, name) for name in named - documented}
+    assert wrong == set()
 
 
 def test_the_overview_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:

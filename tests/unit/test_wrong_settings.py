@@ -79,6 +79,11 @@ CASES: list[Case] = [
         {"WIDGETS": json.dumps([{"name": "a", "origins": ["https://a.example"], "collection": "a"}] * 2)},
         "CONCORDANCE_WIDGETS: names a widget twice: give every widget a name of its own",
     ),
+    ({"LLM_API_KEY": "sk-…"}, "CONCORDANCE_LLM_API_KEY: has a character that no key or token has, such as the … of an"),
+    (
+        {"SLACK_BOT_TOKEN": "xoxb-…"},
+        "CONCORDANCE_SLACK_BOT_TOKEN: has a character that no key or token has, such as the …",
+    ),
     ({"SECRET_KEY": "short"}, "CONCORDANCE_SECRET_KEY: must have at least 32 characters; make one with: python -c"),
     ({"OIDC_PROVIDERS": "{"}, "CONCORDANCE_OIDC_PROVIDERS: is not valid JSON: "),
     (

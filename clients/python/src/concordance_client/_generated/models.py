@@ -73,6 +73,15 @@ class AllSessions(Model):
     """Sessions that are valid now."""
 
 
+class PromptMessage(Model):
+    """A message that the language model is sent."""
+
+    role: str
+    """`system`: the instructions. `user`: the sources and the question."""
+    content: str
+    """The text of the message."""
+
+
 class Citation(Model):
     """The source of a result, ready to display; `link` opens the exact location."""
 
@@ -303,6 +312,8 @@ class AnswerResponse(Model):
     """The language model's share of `latency_ms`, waiting for a turn included."""
     warnings: list[Warning]
     """Reasons why the answer may be incomplete or uncertain."""
+    prompt: list[PromptMessage] | None = None
+    """What the language model is sent, only with `show_prompt`; empty if no passage is about the question."""
 
 
 class Asked(Model):

@@ -42,7 +42,7 @@ class DateRange(TypedDict, total=False):
     """From `start` to `end`, both included; dates (2025-12-31) or times (RFC 3339)."""
 
     start: str | None
-    """The first day (`2026-01-01`) or moment (RFC 3339). Null: from the beginning."""
+    """The first day (`2026-01-01`) or moment (RFC 3339), from 1970 on. Null: from the beginning."""
     end: str | None
     """The last day, included, or the last moment. Null: until now."""
     field: literals.DateField
@@ -126,6 +126,8 @@ class AskOptions(TypedDict, total=False):
     """Text that the question is about; only its document is searched. Null: all documents."""
     citation_format: literals.CitationFormat
     """The format of `citation.text`. Default: `"inline"`."""
+    show_prompt: bool
+    """Also return what the language model is sent, or would be sent if there were one. Default: `false`."""
 
 
 class BrowseSourceOptions(TypedDict, total=False):
