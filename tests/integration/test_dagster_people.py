@@ -244,3 +244,5 @@ def test_a_reader_sees_dagster_with_nothing_to_launch(dagster: Dagster, running:
             assert browser.url == dagster.url + path
             tab = "document.getElementById('launchpad').getAttribute('aria-disabled')"
             assert browser.evaluate(tab) == str(disabled).lower()
+            browser.goto(f"{dagster.url}/health")
+            browser.wait(lambda one: "Daemon statuses" in one.text, "the page of the deployment")
