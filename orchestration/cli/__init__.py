@@ -12,7 +12,6 @@ from contextlib import suppress
 from cyclopts import App, CycloptsError
 
 from orchestration.cli.catalogue import APPS, COMMANDS, arranged, epilogue
-from resources.proxies import exempt_this_machine
 
 DONE, FAILED, USAGE, NOT_RUNNING = 0, 1, 2, 3
 INTERRUPTED = 130
@@ -69,7 +68,10 @@ for module, commands in COMMANDS.items():
 
 def main() -> None:
     """Run the command line and exit with its status."""
-    exempt_this_machine()
+    if any(name.lower().endswith("_proxy") for name in os.environ):
+        from resources.proxies import exempt_this_machine
+
+        exempt_this_machine()
     if (
         os.geteuid() == 0
         and sys.argv[1:]

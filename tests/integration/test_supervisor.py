@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import http.client
 import os
 import signal
@@ -145,6 +146,33 @@ def test_a_service_that_dies_at_start_is_named_with_its_log(settings: Settings) 
         Supervisor(settings, [[toy(settings, "one")], [broken]]).start()
     assert events(settings)[-1] == "stop one", "what had started is stopped"
     assert "broken ended with status 1" in (run_state.read(settings).error or "")
+
+
+def test_a_service_that_ends_while_others_start_is_named(settings: Settings) -> None:
+    def end_one() -> None:
+        pid = service_identity(settings, "one").pid
+        os.kill(pid, signal.SIGKILL)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+
+    other = dataclasses.replace(toy(settings, "two"), after=end_one)
+    with pytest.raises(ServiceUnavailableError, match=r"one ended with status -9"):
+        Supervisor(settings, [[toy(settings, "one")], [other]]).start()
+    assert events(settings)[-1] == "stop two"
+    assert "one ended with status -9" in (run_state.read(settings).error or "")
+
+
+def test_what_follows_the_start_belongs_to_it(settings: Settings) -> None:
+    ran: list[bool] = []
+
+    def fail() -> None:
+        ran.append(run_state.running(settings))
+        raise ServiceUnavailableError("The database does not answer.")
+
+    with pytest.raises(ServiceUnavailableError, match="The database"):
+        Supervisor(settings, [[toy(settings, "one")]]).start(fail)
+    assert ran == [False], "`up --detach` waits for it"
+    assert events(settings)[-1] == "stop one"
+    assert run_state.read(settings).error == "The database does not answer."
 
 
 def test_a_service_that_never_answers_is_named(settings: Settings) -> None:

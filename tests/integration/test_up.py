@@ -112,6 +112,8 @@ def test_a_second_up_says_that_it_runs_already(
     assert "is already running in" in done.stderr
     assert "already" in done.stderr
     assert settings.base_url in done.stdout
+    assert settings.dagster_address in done.stdout
+    assert "token=" not in done.stdout + done.stderr, "a link that signs in is printed to a terminal only"
 
 
 def test_two_at_once_do_not_both_report_success(settings: Settings) -> None:
