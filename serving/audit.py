@@ -33,6 +33,8 @@ from serving.metrics import Metrics
 
 MAX_WAITING = 2000
 """Events that may be unwritten while Postgres is up; beyond it, requests wait."""
+MAX_SPOOLED = 500_000
+"""Events that one process keeps on disk while Postgres is down, some hundreds of bytes each; beyond it, requests are refused."""
 WAIT_SECONDS = 5.0
 BATCH_ROWS = 200
 GATHER_SECONDS = 0.5
@@ -200,6 +202,10 @@ class Audit:
         """
         if self._waiting >= MAX_WAITING and not self._database.watch.down:
             await self._wait_for_room()
+        if self._waiting >= MAX_SPOOLED:
+            raise OverloadedError(
+                "The audit log has no room until Postgres answers again. Try again later.", WAIT_SECONDS
+            )
         try:
             spool = self._append(event)
             self._count(1)

@@ -130,9 +130,9 @@ class Services:
         self.rules = serving_rules(settings)
         self.cross_origin = cross_origin(settings)
         self.request_limits = RequestLimits(settings.search_rate_limit, self.origins, self.metrics, self.shared)
-        self.widgets = Widgets(settings.widgets, self.shared)
         self.sign_ins = SignIns(settings.sign_in_failures, self.metrics, self.shared)
         self.database = Database(settings.postgres_dsn)
+        self.widgets = Widgets(settings.widgets, self.database, self.key)
         self.qdrant = async_client(settings)
         self.metrics_token = metrics_token(settings)
         self.dagster_secrets = dagster_access.secrets_of(settings)
@@ -149,7 +149,7 @@ class Services:
         self.providers = {one.slug: Provider(one) for one in settings.providers}
         self.sample_people = sample_people(settings)
         known = [*self.providers, LINK, *([SAMPLE] if self.sample_people else [])]
-        self.agents = Agents(settings, self.database, self.audit, known)
+        self.agents = Agents(settings, self.keys, self.database, self.audit, known)
         self.sessions = Sessions(settings, self.database, self.audit, self.providers, self.agents.end_all, known)
         self.sign_in_flow = Flow(settings, self.key, self.database)
         self.sync_requests = SyncRequests(settings, self.database, self.launcher)

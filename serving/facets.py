@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from resources.core.domain import SourceName
 from resources.core.errors import InvalidRequestError
 from resources.core.json import is_list
 from serving.retrieval.passage import Passage
@@ -52,7 +53,8 @@ def facets(passages: Sequence[Passage], names: Sequence[str]) -> dict[str, list[
 
 def _values(passage: Passage, name: str) -> Iterator[str]:
     if name == "author":
-        yield from _texts(passage.tags.get("participants"))
+        if passage.source_type == SourceName.SLACK:
+            yield from _texts(passage.tags.get("participants"))
         yield from _texts(passage.author)
     else:
         yield from _texts(

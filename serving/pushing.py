@@ -13,6 +13,7 @@ from resources.core import filetypes
 from resources.core.domain import Access
 from resources.core.errors import InvalidRequestError
 from resources.core.moments import checked
+from resources.settings import Settings
 from resources.sources import find
 from resources.sources.push import Outcome, PushedDocument, compare, push
 from resources.stores.blobs import BlobWriter
@@ -34,6 +35,8 @@ CLOCK_SKEW = timedelta(days=1)
 """A later time of change would keep every version of the real present from being stored."""
 T = TypeVar("T")
 _COLLECTION = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+"""Uploads are collected by days."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -95,14 +98,23 @@ def decode(body: bytes | msgspec.Raw, kind: type[T]) -> T:
         raise InvalidRequestError(f"body: is not valid JSON: {error}.") from None
 
 
-def checked_collection(name: str) -> str:
-    """Return the name of a pushed source. Raises `InvalidRequestError` for one that is not valid or that a connector has."""
+def valid_collection(name: str) -> str:
+    """Return the name of a pushed source. Raises `InvalidRequestError` for one that no pushed source can have."""
     if not _COLLECTION.fullmatch(name):
         raise InvalidRequestError(
             "source: must have 1 to 63 characters a-z, 0-9, - and _, and begin with a letter or digit."
         )
+    return name
+
+
+def checked_collection(settings: Settings, name: str) -> str:
+    """Return the name of a pushed source. Raises `InvalidRequestError` for one that is not valid or that means something else here."""
+    valid_collection(name)
     if (spec := find(name)) is not None:
         raise InvalidRequestError(f"source: {name} is the name of the source {spec.label}. Choose another one.")
+    taken = {root.name for root in settings.file_roots} | {one.collection.partition("/")[0] for one in settings.widgets}
+    if name in {one.lower() for one in taken} or _DAY.fullmatch(name):
+        raise InvalidRequestError(f"source: {name} is the name of another collection here. Choose another one.")
     return name
 
 

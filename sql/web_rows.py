@@ -22,6 +22,14 @@ class ActiveModel(msgspec.Struct, frozen=True):
     languages: list[str]
 
 
+class CountedQuestion(msgspec.Struct, frozen=True):
+    """Whether a visitor of a widget may ask; if not, whether the day's questions are used up, and the seconds until they may."""
+
+    allowed: bool
+    used_up: bool
+    seconds: float
+
+
 class StoredAnswer(msgspec.Struct, frozen=True):
     """An answer as it was given; `sources` and `sentences` are decoded JSON."""
 

@@ -10,12 +10,17 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from resources.core.errors import InvalidRequestError
+from resources.core.json import is_list
 
 PUBLIC = "public"
 LANGUAGE_MODEL, LOCAL = "language_model", "local"
 """The tag, and its value, of a document that only a local language model may be shown."""
 ANSWER_SHARING, NOBODY = "answer_sharing", "nobody"
 """The tag, and its value, of a document whose answers are not shared."""
+LIFECYCLE, DRAFT = "lifecycle", "draft"
+"""The tag, and its value, of a document that only its owner may read."""
+PROTECTING = (LIFECYCLE, LANGUAGE_MODEL, ANSWER_SHARING)
+"""Tags that restrict who is shown a document: a value that is no text is refused, since it would not be understood."""
 FORMS = "an email, group:NAME@DOMAIN, domain:NAME, slack:TEAM or public"
 MAX_LENGTH = 320
 """Longest principal in characters. Source: RFC 5321 4.5.3.1 (64 for the local part, `@`, 255 for the domain)."""
@@ -84,19 +89,25 @@ def covers(readers: Collection[str], reader: str) -> bool:
 
 def granted(permissions: Iterable[str], owner: str | None, tags: Mapping[str, Any]) -> tuple[str, ...]:
     """Return who may read a document, in normal form: only its owner if it is a draft (`tags.lifecycle = draft`)."""
-    if str(tags.get("lifecycle", "")).strip().lower() == "draft":
+    if _says(tags, LIFECYCLE, DRAFT):
         return (owner,) if owner else ()
     return tuple(permissions)
 
 
 def is_local_only(tags: Mapping[str, Any]) -> bool:
     """Return True if no language model elsewhere may be shown a document (`tags.language_model = local`)."""
-    return str(tags.get(LANGUAGE_MODEL, "")).strip().lower() == LOCAL
+    return _says(tags, LANGUAGE_MODEL, LOCAL)
 
 
 def is_unshared(tags: Mapping[str, Any]) -> bool:
     """Return True if answers from a document are for the person who asked alone (`tags.answer_sharing = nobody`)."""
-    return str(tags.get(ANSWER_SHARING, "")).strip().lower() == NOBODY
+    return _says(tags, ANSWER_SHARING, NOBODY)
+
+
+def _says(tags: Mapping[str, Any], name: str, word: str) -> bool:
+    """Return True if a tag has this value. A list, which new documents may not have here, protects if it contains the value."""
+    value: Any = tags.get(name)
+    return any(str(one).strip().lower() == word for one in (value if is_list(value) else [value]))
 
 
 def _without(prefix: str, text: str) -> str:

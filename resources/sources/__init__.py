@@ -46,6 +46,11 @@ def names() -> Sequence[SourceName]:
     return [spec.name for spec in specs()]
 
 
+def managed() -> Sequence[SourceName]:
+    """Return the names of the sources whose collections users cannot name: all but uploads and pushed documents."""
+    return [spec.name for spec in specs() if not spec.capabilities.user_supplied]
+
+
 def faults() -> Sequence[SourceFault]:
     """Return the declarations of sources that cannot be used."""
     return _discovered().faults

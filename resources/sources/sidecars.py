@@ -138,12 +138,10 @@ def _time(fields: Mapping[str, Any], name: str) -> datetime | None:
     text = _text(fields, name)
     if text is None:
         return None
-    moment = moments.parsed(text)
-    if moment is None:
-        raise InvalidRequestError(
-            f"{name} must be a date and time such as 2025-11-10T09:30:00Z, from 1970 to 9999-12-30"
-        )
-    return moment
+    try:
+        return moments.bounded(datetime.fromisoformat(text))
+    except ValueError as error:
+        raise InvalidRequestError(f"{name} must be a date and time such as 2025-11-10T09:30:00Z") from error
 
 
 def _tags(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -176,7 +174,7 @@ def check_plain(tags: Mapping[str, Any]) -> None:
             raise InvalidRequestError(
                 f"the tag {name[:MAX_TAG_NAME]!r}… has a name of more than {MAX_TAG_NAME} characters"
             )
-        if name in {*REQUIRED, "lifecycle"} and not isinstance(value, str):
+        if name in {*REQUIRED, *permissions.PROTECTING} and not isinstance(value, str):
             raise InvalidRequestError(f"the tag {name!r} must be a text")
     size = len(msgspec.json.encode(dict(tags)))
     if size > MAX_TAG_BYTES:

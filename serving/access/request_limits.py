@@ -18,6 +18,7 @@ from serving.errors import ProblemError, rate_limited
 from serving.metrics import Metrics
 
 KB, MB = 1024, 1024 * 1024
+DAY_SECONDS = 24 * 60 * 60
 
 
 class RouteClass(NamedTuple):
@@ -29,18 +30,21 @@ class RouteClass(NamedTuple):
     """Concurrent requests of all callers."""
     body_bytes: int | None
     """Largest body. None: the route enforces its own limit, as uploads do."""
+    a_day: float | None = None
+    """Requests a day per caller, as a multiple of the search rate limit, for routes that add rows to the database. None: no limit."""
 
 
 CLASSES: Mapping[str, RouteClass] = {
     "search": RouteClass(None, per_caller=64, in_total=128, body_bytes=128 * KB),
-    "answer": RouteClass(None, per_caller=16, in_total=64, body_bytes=MB),
+    "answer": RouteClass(None, per_caller=16, in_total=64, body_bytes=MB, a_day=100),
     "read": RouteClass(10, per_caller=32, in_total=128, body_bytes=64 * KB),
     "widget": RouteClass(None, per_caller=4, in_total=32, body_bytes=64 * KB),
+    "track": RouteClass(0.3, per_caller=4, in_total=32, body_bytes=64 * KB, a_day=20),
     "write": RouteClass(3, per_caller=32, in_total=128, body_bytes=256 * KB),
-    "agent": RouteClass(10, per_caller=16, in_total=64, body_bytes=128 * KB),
-    "upload": RouteClass(3, per_caller=200, in_total=250, body_bytes=None),
+    "agent": RouteClass(10, per_caller=16, in_total=64, body_bytes=128 * KB, a_day=1000),
+    "upload": RouteClass(3, per_caller=200, in_total=250, body_bytes=None, a_day=1000),
     "scim": RouteClass(20, per_caller=16, in_total=32, body_bytes=MB),
-    "ingest": RouteClass(3, per_caller=8, in_total=16, body_bytes=8 * MB),
+    "ingest": RouteClass(3, per_caller=8, in_total=16, body_bytes=8 * MB, a_day=100),
     "check": RouteClass(0.2, per_caller=2, in_total=4, body_bytes=64 * KB),
     "browse": RouteClass(1, per_caller=2, in_total=4, body_bytes=64 * KB),
     "open": RouteClass(10, per_caller=64, in_total=128, body_bytes=16 * KB),
@@ -108,7 +112,6 @@ CLASS_OF: Mapping[str, str] = {
             "feedback",
             "shareAnswer",
             "unshareAnswer",
-            "trackConversation",
             "changeDocument",
             "deleteDocument",
             "deletePushed",
@@ -163,6 +166,7 @@ CLASS_OF: Mapping[str, str] = {
         "open",
     ),
     "mcp": "agent",
+    "trackConversation": "track",
     **dict.fromkeys(("slackEvents", "driveNotifications"), "event"),
     **dict.fromkeys(("scimList", "scimCreate", "scimGet", "scimReplace", "scimPatch", "scimDelete"), "scim"),
     **dict.fromkeys(("upload", "pushDocument"), "upload"),
@@ -182,6 +186,7 @@ class RequestLimits:
     """The limits by class and caller. Clients of unknown address share one rate and have no limit per caller."""
 
     def __init__(self, search_rate: int, origins: Origins, metrics: Metrics, shared: Shared) -> None:
+        self._search_rate = search_rate
         self._origins = origins
         self._metrics = metrics
         self._rates = {
@@ -193,6 +198,11 @@ class RequestLimits:
             name: RateLimit(max(1, int(search_rate * kind.share)) * UNKNOWN_FACTOR, shared, f"{name}, unknown")
             for name, kind in CLASSES.items()
             if kind.share is not None and name not in UNLIMITED_FROM_UNKNOWN
+        }
+        self._daily = {
+            name: RateLimit(int(search_rate * kind.a_day), shared, f"{name}, a day", seconds=DAY_SECONDS)
+            for name, kind in CLASSES.items()
+            if kind.a_day is not None
         }
         self._per_minute = {name: int(search_rate * (kind.share or 0)) for name, kind in CLASSES.items()}
         self._active = SharedTally(shared, "requests", sum(kind.in_total for kind in CLASSES.values()) + len(CLASSES))
@@ -223,6 +233,9 @@ class RequestLimits:
             if not caller:
                 most, where = most * UNKNOWN_FACTOR, " from this machine, or through a proxy that names no client"
             raise self._refusal(f"At most {most} requests of this kind ({name}) a minute{where}.", wait)
+        daily, share = self._daily.get(name), CLASSES[name].a_day
+        if daily is not None and share is not None and (wait := daily.take(caller)) > 0:
+            raise self._refusal(f"At most {int(self._search_rate * share)} requests of this kind ({name}) a day.", wait)
 
     def _caller(self, scope: Scope) -> str:
         """Return the caller's email, or on open routes the client's address, empty if it is unknown."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import secrets
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
+import jwt
 import msgspec
 
 from resources.core.domain import Access
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
 ACCESS_PREFIX = "ca_"
 REFRESH_PREFIX = "cr_"
 REQUEST_LIFETIME = timedelta(minutes=10)
+MAX_STATE = 500
+"""Characters of a client's `state`: with all else that it asks for, it must fit into an address."""
+_AUDIENCE = "concordance-agent-request"
+_ALGORITHM = "HS256"
 CODE_LIFETIME = timedelta(minutes=1)
 ACCESS_LIFETIME = timedelta(minutes=15)
 CONNECTION_DAYS = 30
@@ -69,8 +74,14 @@ class NewTokens(NamedTuple):
 
 
 class Agents:
-    def __init__(self, settings: Settings, database: Database, audit: Audit, providers: Collection[str]) -> None:
-        """`providers` are those with which people sign in now: agents allowed with another one are refused."""
+    def __init__(
+        self, settings: Settings, keys: Sequence[str], database: Database, audit: Audit, providers: Collection[str]
+    ) -> None:
+        """`providers` are those with which people sign in now: agents allowed with another one are refused.
+
+        Requests are signed with the first of `keys`.
+        """
+        self._keys = keys
         self._issuer = settings.base_url
         self._max_age = duration(settings.acl_max_age)
         self._reads = AgentReads(database)
@@ -79,24 +90,51 @@ class Agents:
         self.resource = settings.base_url + MCP_PATH
         """The address that tokens are for. Source: RFC 8707."""
 
-    async def ask(self, request: AgentRequest, now: datetime) -> str:
-        """Store a request and return the secret that its page is opened with."""
-        secret = secrets.token_urlsafe(32)
-        await self._reads.agent_request_insert(
-            request_hash=secret_hash(secret),
-            request=msgspec.json.encode(request).decode(),
-            now=now,
-            expires_at=now + REQUEST_LIFETIME,
-        )
-        return secret
+    def ask(self, request: AgentRequest, now: datetime) -> str:
+        """Return a request as its page receives it, signed: nothing is stored before a person decides."""
+        claims = {
+            "aud": _AUDIENCE,
+            "jti": secrets.token_urlsafe(8),
+            "exp": now + REQUEST_LIFETIME,
+            **msgspec.to_builtins(request),
+        }
+        return jwt.encode(claims, self._keys[0], algorithm=_ALGORITHM)
 
-    async def undecided(self, secret: str, now: datetime) -> AgentRequest | None:
+    def _asked(self, signed: str, now: datetime) -> AgentRequest | None:
+        for key in self._keys:
+            try:
+                claims: Any = jwt.decode(
+                    signed,
+                    key,
+                    algorithms=[_ALGORITHM],
+                    audience=_AUDIENCE,
+                    options={"require": ["aud", "exp"], "verify_exp": False},
+                )
+            except jwt.InvalidTokenError:
+                continue
+            return msgspec.convert(claims, AgentRequest) if claims["exp"] > now.timestamp() else None
+        return None
+
+    async def undecided(self, signed: str, now: datetime) -> AgentRequest | None:
         """Return an undecided request; None if there is none."""
-        return _request(await self._reads.agent_request(request_hash=secret_hash(secret), now=now))
+        request = self._asked(signed, now)
+        if request is None or await self._reads.agent_request_decided(request_hash=secret_hash(signed)):
+            return None
+        return request
 
-    async def allow(self, secret: str, person: SignedIn, now: datetime) -> str | None:
+    async def _take(self, signed: str, now: datetime) -> AgentRequest | None:
+        """Return an undecided request and record that it is decided on, once for all processes; None if there is none."""
+        request = self._asked(signed, now)
+        if request is None:
+            return None
+        decided = await self._reads.agent_request_decide(
+            request_hash=secret_hash(signed), now=now, expires_at=now + REQUEST_LIFETIME
+        )
+        return request if decided else None
+
+    async def allow(self, signed: str, person: SignedIn, now: datetime) -> str | None:
         """Connect the agent to a person, and return the address that hands it its code. None if it was decided on before."""
-        request = _request(await self._reads.agent_request_take(request_hash=secret_hash(secret), now=now))
+        request = await self._take(signed, now)
         code, agent_id, email = secrets.token_urlsafe(32), str(uuid.uuid4()), person.access.email
         if request is None or not await self._reads.agent_insert(
             agent_id=agent_id,
@@ -114,9 +152,9 @@ class Agents:
         await self._audit.record(agent_connected(email, agent_id, request.name, request.redirect_uri))
         return self._answer(request, {"code": code})
 
-    async def refuse(self, secret: str, person: SignedIn, now: datetime) -> str | None:
+    async def refuse(self, signed: str, person: SignedIn, now: datetime) -> str | None:
         """Record that a person refuses the agent, and return the address that tells it. None if it was decided on before."""
-        request = _request(await self._reads.agent_request_take(request_hash=secret_hash(secret), now=now))
+        request = await self._take(signed, now)
         if request is None:
             return None
         await self._audit.record(agent_refused(person.access.email, request.name, request.redirect_uri))
@@ -198,7 +236,3 @@ class Agents:
         """End what a person allowed with a provider that no longer vouches for them."""
         for ended in await self._reads.agents_end_of(email=email, provider=provider):
             await self._audit.record(agent_ended(ended, by="concordance", reason=reason))
-
-
-def _request(text: str | None) -> AgentRequest | None:
-    return None if text is None else msgspec.json.decode(text, type=AgentRequest)

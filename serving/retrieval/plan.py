@@ -11,7 +11,7 @@ import msgspec
 from qdrant_client import models
 
 from resources.core.bm25 import SparseVector
-from resources.core.domain import Access
+from resources.core.domain import Access, SourceName
 from resources.stores.qdrant import DENSE, KEYWORD, RESCORED
 from resources.stores.qdrant_search import PointQuery, raw
 from serving.retrieval.query import NOTHING, LeftOut, Narrowing, SearchQuery
@@ -36,8 +36,9 @@ def filter_for(access: Access, wanted: Narrowing, left_out: LeftOut = NOTHING) -
         "mime_type": wanted.mime_types,
     }
     must += [_any(key, values) for key, values in lists.items() if values]
-    if wanted.authors:  # of a Slack conversation, anyone who wrote in it
-        must.append(models.Filter(should=[_any("author", wanted.authors), _any("tags.participants", wanted.authors)]))
+    if wanted.authors:  # of a Slack conversation, anyone who wrote in it; elsewhere, people choose their own tags
+        slack = models.Filter(must=[_any("source_type", [SourceName.SLACK]), _any("tags.participants", wanted.authors)])
+        must.append(models.Filter(should=[_any("author", wanted.authors), slack]))
     for key, values in wanted.tags:
         texts = [value for value in values if isinstance(value, str)]
         match = models.MatchAny(any=texts) if texts else models.MatchValue(value=values[0])

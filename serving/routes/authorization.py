@@ -31,7 +31,7 @@ from starlette.responses import Response as StarletteResponse
 from starlette.types import Message, Scope
 
 from serving.agents.clients import AgentClient, client_hash, client_of, new_client_id, redirect_fault, shown_name
-from serving.agents.connections import ACCESS_LIFETIME, AgentRequest
+from serving.agents.connections import ACCESS_LIFETIME, MAX_STATE, AgentRequest
 from serving.agents.pages import wrong_page
 from serving.deps import Services
 
@@ -88,6 +88,8 @@ class AuthorizationServer(OAuthAuthorizationServerProvider[AuthorizationCode, Re
         """Return the page on which the person decides."""
         if not for_us(params.resource, self._agents.resource):
             raise AuthorizeError("invalid_target", f"Tokens are issued for {self._agents.resource} only.")
+        if len(params.state or "") > MAX_STATE:
+            raise AuthorizeError("invalid_request", f"state: may have {MAX_STATE} characters at most.")
         request = AgentRequest(
             client_hash=client_hash(client.client_id),
             name=client.client_name or "",
@@ -96,8 +98,8 @@ class AuthorizationServer(OAuthAuthorizationServerProvider[AuthorizationCode, Re
             state=params.state,
             code_challenge=params.code_challenge,
         )
-        secret = await self._agents.ask(request, self._services.clock())
-        return f"{self._services.settings.base_url}/oauth/consent?request={secret}"
+        signed = self._agents.ask(request, self._services.clock())
+        return f"{self._services.settings.base_url}/oauth/consent?request={signed}"
 
     async def load_authorization_code(
         self, client: OAuthClientInformationFull, authorization_code: str

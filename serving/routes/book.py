@@ -13,6 +13,7 @@ from msgspec import Meta
 from resources.core.domain import Access
 from resources.core.errors import InvalidRequestError
 from resources.core.moments import checked
+from resources.sources import managed
 from serving.answers.prompt import NO_DATA
 from serving.answers.schemas import AnswerResponse, AskRequest, Selection
 from serving.answers.styles import STYLES
@@ -119,13 +120,18 @@ async def document_on_page(services: Services, access: Access, page_name: str, c
     """Return the ID of the document that a page shows, by its path or address, if the caller may read it in this collection."""
     reference = page(page_name, services.settings.file_roots)
     return await WebReads(services.database).document_by_page(
-        **msgspec.structs.asdict(reference), collection_id=collection_id, **services.readable_by(access)
+        **msgspec.structs.asdict(reference),
+        collection_id=collection_id,
+        sources=list(managed()),
+        **services.readable_by(access),
     )
 
 
 def to_ask(query: str, collection_id: str | None, selection: Selection | None = None) -> AskRequest:
     """Return the question that is asked of the one service."""
-    filters = Filters(collection_ids=[collection_id]) if collection_id is not None else None
+    filters = (
+        Filters(collection_ids=[collection_id], source_types=list(managed())) if collection_id is not None else None
+    )
     return AskRequest(
         query=query,
         top_k=PASSAGES,

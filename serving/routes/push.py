@@ -11,7 +11,7 @@ from litestar.params import PathParameter
 from msgspec import Meta
 
 from resources.core.domain import Access, Role, SourceName, document_id
-from resources.core.errors import ConcordanceError
+from resources.core.errors import ConcordanceError, InvalidRequestError
 from resources.logging import logger
 from resources.sources.push import Outcome, source_id_of
 from serving.access.roles import require
@@ -28,11 +28,13 @@ from serving.pushing import (
     checked_id,
     decode,
     store,
+    valid_collection,
     write_inline,
 )
 from serving.routes.documents import DeleteResponse, delete_own
 from serving.routes.uploads import launch_upload_sync
 from serving.uploads import BUFFER_BYTES, UploadReceiver, too_large
+from sql.web import WebReads
 
 log = logger("serving")
 
@@ -102,7 +104,10 @@ PROBLEMS = ("role-required", "sharing-not-allowed", "unsupported-type")
 async def publisher_collection(services: Services, access: Access, source: str) -> str:
     """Return the name of the pushed source, if the caller may push. Raises `role-required` and `InvalidRequestError`."""
     await require(services.audit, access, Role.PUBLISHER)
-    return checked_collection(source)
+    collection = checked_collection(services.settings, source)
+    if await WebReads(services.database).partition_elsewhere(partition=collection):
+        raise InvalidRequestError(f"source: {collection} is the name of another collection here. Choose another one.")
+    return collection
 
 
 async def launch_push_sync(services: Services, access: Access, stored: Sequence[Stored]) -> None:
@@ -202,6 +207,6 @@ async def delete_pushed(
 
     Needs the role `publisher`. Pushed again, it is created again.
     """
-    collection = await publisher_collection(services, request.user, source)
-    source_id = source_id_of(request.user.email, collection, checked_id(opaque_id(id)))
+    await require(services.audit, request.user, Role.PUBLISHER)
+    source_id = source_id_of(request.user.email, valid_collection(source), checked_id(opaque_id(id)))
     return await delete_own(services, request.user, document_id(SourceName.PUSH, source_id), curator=False)

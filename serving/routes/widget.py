@@ -11,6 +11,7 @@ from litestar.response import ServerSentEvent
 from msgspec import Meta
 
 from resources.core.domain import Access
+from resources.sources import managed
 from serving.answers.schemas import AskRequest, ErrorEvent, Message, Selection, TokenEvent
 from serving.authentication import credential_of, origin_of
 from serving.deps import Services
@@ -131,7 +132,7 @@ async def ask_widget(
     if not token:
         raise UnauthorizedError("token-missing", f"Request a token first: POST /api/widget/{name}/token")
     visitor = check(token, services.keys, widget, origin)
-    services.widgets.count_question(widget, origin_of(services, request.client))
+    await services.widgets.count_question(widget, origin_of(services, request.client), services.clock())
     await services.directory.read_index_version(services.fresh_since())
     asked = await _to_ask(data, services, visitor, widget.collection)
     events = visitor_events(services.answers.stream(asked, visitor), services.settings.base_url)
@@ -150,7 +151,7 @@ async def _to_ask(data: WidgetQuestion, services: Services, visitor: Access, col
     return AskRequest(
         query=data.query,
         style="page" if selection is not None else "chat",
-        filters=Filters(collection_ids=[collection]),
+        filters=Filters(collection_ids=[collection], source_types=list(managed())),
         understand=False,  # what is understood of a question may name what is outside of the collection
         conversation_history=data.conversation_history,
         selection=selection,

@@ -1,7 +1,8 @@
 """The authorization code flow with PKCE: from the button to the session.
 
-The `state` is signed for this purpose only, valid for ten minutes, bound to the browser by a cookie, and consumed in Postgres by
-its first use. The nonce and the PKCE verifier are derived from it and our key, so they are stored nowhere.
+The `state` is signed for this purpose only, valid for ten minutes, bound to the browser by a cookie, and good for one sign-in, which
+Postgres records: nothing is stored before a provider vouches for someone. The nonce and the PKCE verifier are derived from it and our
+key, so they are stored nowhere.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from serving.sign_in.sessions import is_https
 from sql.web import WebReads
 
 LIFETIME = timedelta(minutes=10)
-MAX_PATH = 1000
+MAX_PATH = 3000
+"""The longest path to return to is that of the page on which an agent's request is allowed."""
 _ALGORITHM = "HS256"
 _AUDIENCE = "concordance-sign-in"
 
@@ -92,9 +94,6 @@ class Flow:
                 "code_challenge": base64.urlsafe_b64encode(challenge).rstrip(b"=").decode(),
             }
         )
-        await self._reads.sign_in_begin(
-            sign_in_id=attempt, requested_by=provider.setting.slug, now=now, expires_at=now + LIFETIME
-        )
         cookie = Cookie(
             key=browser_cookie_name(self._settings),
             value=browser,
@@ -110,8 +109,8 @@ class Flow:
         """Return who signed in, according to the provider's callback. Raises `SignInRefusedError` and `ServiceUnavailableError`."""
         state = self._checked_state(provider, answer.get("state", ""), browser)
         attempt = str(state["jti"])
-        if await self._reads.sign_in_finish(sign_in_id=attempt, now=now) != provider.setting.slug:
-            raise SignInRefusedError("replayed", "This sign-in was already completed. Please start again.")
+        if await self._reads.sign_in_used(sign_in_id=attempt):
+            raise _replayed()
         metadata = await provider.metadata()
         named = "iss" in answer or metadata.authorization_response_iss_parameter_supported
         if named and answer.get("iss") != metadata.issuer:
@@ -127,6 +126,10 @@ class Flow:
         verifier = self._derived("verifier", attempt)
         tokens = await provider.exchange(answer["code"], verifier, self.callback(provider))
         identity = await signed_in(provider, tokens, self._derived("nonce", attempt))
+        if not await self._reads.sign_in_use(
+            sign_in_id=attempt, provider=provider.setting.slug, now=now, expires_at=now + LIFETIME
+        ):
+            raise _replayed()
         return Finished(identity, tokens, own_path(str(state["after"])))
 
     def _checked_state(self, provider: Provider, text: str, browser: str) -> Mapping[str, object]:
@@ -155,6 +158,10 @@ class Flow:
         """Return 43 characters that cannot be computed without our key. Source of the length: RFC 7636 4.1."""
         digest = hmac.digest(self._key.encode(), f"sign-in {purpose} {attempt}".encode(), hashlib.sha256)
         return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
+def _replayed() -> SignInRefusedError:
+    return SignInRefusedError("replayed", "This sign-in was already completed. Please start again.")
 
 
 def _is_secret(text: str) -> bool:

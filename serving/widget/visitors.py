@@ -4,23 +4,24 @@ A program can send any `Origin`. A token therefore gives nothing but what is pub
 limits bound what questions cost.
 """
 
+import hashlib
+import hmac
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from resources.core.domain import Access
 from resources.core.permissions import PUBLIC
-from resources.servers.shared import Shared
 from resources.settings import Widget
-from serving.access.limits import RateLimit
 from serving.access.sign_ins import UNKNOWN_FACTOR
 from serving.access.tokens import ISSUER, claims_of, sign
+from serving.database import Database
 from serving.errors import ProblemError, UnauthorizedError, rate_limited
+from sql.web import WebReads
 
 AUDIENCE = "concordance-widget"
 LIFETIME = timedelta(minutes=10)
 VISITOR_QUESTIONS = 10
 """Questions a minute from one address."""
-_DAY_SECONDS = 24 * 60 * 60
 
 
 def visitor_of(widget: Widget) -> Access:
@@ -49,16 +50,12 @@ def check(token: str, keys: Sequence[str], widget: Widget, origin: str) -> Acces
 
 
 class Widgets:
-    """The declared widgets and the limits on their visitors' questions, for all processes of the service."""
+    """The declared widgets and the limits on their visitors' questions, which Postgres counts for all services of an installation."""
 
-    def __init__(self, widgets: Sequence[Widget], shared: Shared) -> None:
+    def __init__(self, widgets: Sequence[Widget], database: Database, key: str) -> None:
         self._widgets = {one.name: one for one in widgets}
-        self._visitors = RateLimit(VISITOR_QUESTIONS, shared, "widget visitors")
-        self._unknown = RateLimit(VISITOR_QUESTIONS * UNKNOWN_FACTOR, shared, "widget visitors, unknown")
-        self._daily = {
-            one.name: RateLimit(one.daily_questions, shared, f"widget {one.name}", seconds=_DAY_SECONDS)
-            for one in widgets
-        }
+        self._reads = WebReads(database)
+        self._key = key.encode()
 
     def for_page(self, name: str, origin: str) -> Widget:
         """Return the widget. Raises the problem `not-found`, or `origin-foreign` if pages of this origin may not show it."""
@@ -71,12 +68,19 @@ class Widgets:
             )
         return widget
 
-    def count_question(self, widget: Widget, address: str) -> None:
-        """Count a question from an address, empty if unknown. Raises the problem `rate-limited`."""
-        limit, most = (
-            (self._visitors, VISITOR_QUESTIONS) if address else (self._unknown, VISITOR_QUESTIONS * UNKNOWN_FACTOR)
+    async def count_question(self, widget: Widget, address: str, now: datetime) -> None:
+        """Count a question from an address, empty if unknown. Raises the problem `rate-limited`, and `ServiceUnavailableError`."""
+        most = VISITOR_QUESTIONS * (1 if address else UNKNOWN_FACTOR)
+        counted = await self._reads.widget_question(
+            widget=widget.name,
+            a_day=widget.daily_questions,
+            visitor=hmac.digest(self._key, f"widget visitor {address}".encode(), hashlib.sha256),
+            a_minute=most,
         )
-        if (wait := limit.take(address)) > 0:
-            raise rate_limited(f"At most {most} questions a minute.", wait)
-        if (wait := self._daily[widget.name].take("")) > 0:
+        if counted.allowed:
+            return
+        if counted.used_up:
+            tomorrow = (now + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
+            wait = (tomorrow - now).total_seconds()
             raise rate_limited(f"At most {widget.daily_questions} questions a day from all visitors.", wait)
+        raise rate_limited(f"At most {most} questions a minute.", counted.seconds)

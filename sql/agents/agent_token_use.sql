@@ -13,6 +13,23 @@ expired AS (
     WHERE t.agent_id = u.agent_id AND t.expires_at < %(now)s
 ),
 
+-- an agent that renews its tokens all the time keeps its latest hundred used and hundred access tokens
+superfluous AS (
+    DELETE FROM agent_tokens
+    WHERE token_hash IN (
+        SELECT r.token_hash
+        FROM (
+            SELECT
+                t.token_hash,
+                row_number() OVER (PARTITION BY t.kind = 'access' ORDER BY coalesce(t.used_at, t.expires_at) DESC) AS place
+            FROM agent_tokens AS t
+            INNER JOIN used AS u ON t.agent_id = u.agent_id
+            WHERE t.expires_at >= %(now)s AND (t.used_at IS NOT NULL OR t.kind = 'access') AND t.token_hash <> %(token_hash)s
+        ) AS r
+        WHERE r.place > 100
+    )
+),
+
 connected AS (
     UPDATE agents AS a SET seen_at = %(now)s, expires_at = a.created_at + make_interval(days => %(lifetime_days)s)
     FROM used AS u

@@ -51,7 +51,7 @@ SELECT
             SELECT
                 g.collection_id,
                 g.source AS source_type,
-                coalesce(n.name, d.tags ->> 'channel', g.collection_id) AS name,
+                coalesce(n.name, CASE WHEN d.source = 'slack' THEN d.tags ->> 'channel' END, g.collection_id) AS name,
                 coalesce(n.path, '') AS path,
                 g.documents
             FROM page AS g

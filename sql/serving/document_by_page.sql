@@ -1,6 +1,6 @@
 -- Purpose: the document shown on a reader's page, if this caller may read it; of several the best match, then the latest.
 -- Parameters: doc_ids, own_id (null: none was given), urls, paths (within any file root), collection_id (null: any; one that the caller may
--- know), principals, fresh_since. Callers who may not know all folders of a file's path find it by `own_id` only.
+-- know), sources (that the collection may belong to), principals, fresh_since. Callers who may not know all folders of a file's path find it by `own_id` only.
 -- Grain: at most one document. Index: primary keys of documents and partitions, documents_url, unique (source, source_id).
 WITH candidates AS (
     SELECT
@@ -33,7 +33,10 @@ WHERE
     d.state = 'live'
     AND d.permissions && %(principals)s::text [] AND NOT d.departed && %(principals)s::text []
     AND d.acl_checked_at >= %(fresh_since)s
-    AND (%(collection_id)s::text IS NULL OR %(collection_id)s::text = ANY(p.shown_collections))
+    AND (
+        %(collection_id)s::text IS NULL
+        OR (d.source = ANY(%(sources)s::text []) AND %(collection_id)s::text = ANY(p.shown_collections))
+    )
     AND (d.doc_id = %(own_id)s::uuid OR (n.preference = 1 AND d.source <> 'files') OR p.shown_url IS NOT NULL OR p.whole)
-ORDER BY n.preference ASC, (d.tags ->> 'kind' = 'book') DESC NULLS LAST, d.modified_at DESC NULLS LAST
+ORDER BY n.preference ASC, (d.source = 'files' AND d.tags ->> 'kind' = 'book') DESC NULLS LAST, d.modified_at DESC NULLS LAST
 LIMIT 1

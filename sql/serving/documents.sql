@@ -18,7 +18,7 @@ WITH matching AS MATERIALIZED (
         AND (
             %(authors)s::text [] IS NULL
             OR d.author = ANY(%(authors)s::text [])
-            OR d.tags -> 'participants' ?| %(authors)s::text []
+            OR (d.source = 'slack' AND d.tags -> 'participants' ?| %(authors)s::text [])
         )
         AND (%(title)s::text IS NULL OR strpos(lower(d.title), %(title)s::text) > 0)
         AND NOT EXISTS (

@@ -1,11 +1,12 @@
--- Purpose: store feedback on one of the user's own answers or searches. Returns no row for another user's,
--- or for feedback that is stored already.
+-- Purpose: store feedback on one of the user's own answers or searches, in place of what the user said of it before. Returns the ID of
+-- the feedback, no row for another user's answer or search.
 -- If it names a document (the expected one; with `good`, those that the answer cites) which this user may read now, the user's
 -- question becomes a proposed question for the question set. The result does not show this.
 -- Parameters: feedback_id, email, principals, answer_id, query_id, verdict, comment, expected_doc_id (null: not given).
 -- Grain: feedback. Index: primary keys of answers and documents, answers_query, audit_log_query.
 WITH rateable AS (
     SELECT
+        a.answer_id,
         coalesce(a.standalone, a.question) AS question,
         a.sources,
         0 AS choice
@@ -13,6 +14,7 @@ WITH rateable AS (
     WHERE a.answer_id = %(answer_id)s::uuid AND a.email = %(email)s
     UNION ALL
     SELECT
+        a.answer_id,
         coalesce(a.standalone, a.question) AS question,
         a.sources,
         1 AS choice
@@ -20,6 +22,7 @@ WITH rateable AS (
     WHERE a.query_id = %(query_id)s::uuid AND a.email = %(email)s
     UNION ALL
     SELECT
+        NULL AS answer_id,
         l.query AS question,
         '[]'::jsonb AS sources,
         2 AS choice
@@ -32,7 +35,8 @@ stored AS (
     SELECT
         %(feedback_id)s::uuid,
         %(email)s,
-        %(answer_id)s::uuid,
+        -- an answer that is named by its search is the same answer
+        coalesce(%(answer_id)s::uuid, (SELECT max(a.answer_id::text)::uuid FROM rateable AS a WHERE a.choice = 1)),
         %(query_id)s::uuid,
         %(verdict)s,
         %(comment)s,
@@ -40,7 +44,12 @@ stored AS (
     WHERE
         (%(answer_id)s::uuid IS NULL OR EXISTS (SELECT 1 FROM rateable AS a WHERE a.choice = 0))
         AND (%(query_id)s::uuid IS NULL OR EXISTS (SELECT 1 FROM rateable AS a WHERE a.choice > 0))
-    ON CONFLICT (feedback_id) DO NOTHING
+    ON CONFLICT (email, (coalesce(answer_id, query_id))) DO UPDATE SET
+        created_at = now(),
+        query_id = excluded.query_id,
+        verdict = excluded.verdict,
+        comment = excluded.comment,
+        expected_doc_id = excluded.expected_doc_id
     RETURNING feedback_id, email
 ),
 

@@ -25,7 +25,7 @@ allowed AS NOT MATERIALIZED (
         AND (
             %(authors)s::text [] IS NULL
             OR d.author = ANY(%(authors)s::text [])
-            OR d.tags -> 'participants' ?| %(authors)s::text []
+            OR (d.source = 'slack' AND d.tags -> 'participants' ?| %(authors)s::text [])
         )
         AND NOT EXISTS (
             SELECT 1

@@ -3,6 +3,17 @@
 WITH expired AS (
     DELETE FROM sessions
     WHERE expires_at < %(now)s
+),
+
+-- with this one, a person has the fifty sessions that were used last
+superfluous AS (
+    DELETE FROM sessions
+    WHERE session_id IN (
+        SELECT s.session_id FROM sessions AS s
+        WHERE s.email = %(email)s
+        ORDER BY s.seen_at DESC
+        OFFSET 49
+    )
 )
 
 INSERT INTO sessions (

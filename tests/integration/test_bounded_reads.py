@@ -81,6 +81,7 @@ READS: dict[str, dict[str, Any]] = {
         "urls": ["https://x"],
         "paths": ["a.md"],
         "collection_id": None,
+        "sources": [],
         "roots": [],
         **FRESH,
     },
@@ -102,6 +103,7 @@ READS: dict[str, dict[str, Any]] = {
     "source_partitions": {},
     "source_skips": {},
     "sources": {"sources": [name.value for name in names()]},
+    "partition_elsewhere": {"partition": "wiki"},
     "stale_partitions": FRESH,
     "sync_errors": {"job_id": NOBODY, "owner": None},
     "sync_job": {"job_id": NOBODY},
@@ -123,9 +125,10 @@ WRITES: dict[str, dict[str, Any]] = {
     },
     "feedback_insert": {**ANSWER, **FRESH, "feedback_id": NOBODY, "verdict": "good", "comment": None, "expected_doc_id": NOBODY},
     "sign_in_finish": {"sign_in_id": NOBODY, "now": NOW},
+    "widget_question": {"widget": "w", "a_day": 10, "visitor": b"", "a_minute": 10},
     "source_resume": {"source": "files"},
 }  # fmt: skip
-PLAIN = {"api_key_insert", "api_key_revoke", "conversation_insert", "sign_in_begin"}
+PLAIN = {"api_key_insert", "api_key_revoke", "conversation_insert", "sign_in_begin", "sign_in_use", "sign_in_used"}
 """Insert a row, or change one by its key; sign-ins that nobody finished are few, since each new one removes those that have expired."""
 
 LOADED = (

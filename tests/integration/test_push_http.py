@@ -13,7 +13,7 @@ import pytest
 
 from orchestration.cli import run
 from resources.core.domain import SourceName, document_id
-from resources.settings import Settings
+from resources.settings import FileRoot, Settings, Widget
 from resources.sources.push import PushedDocument, PushRecord, source_id_of
 from resources.sources.push import push as record
 from resources.stores.blobs import Blobs
@@ -426,3 +426,42 @@ def test_a_push_goes_through_the_pipeline(
         assert pushed(running, **body)["status"] == "created"
         installation.sync(SourceName.PUSH)
         assert running.titles("lighthouse keeper", ann) == ["Keeper"]
+
+
+def test_a_pushed_source_takes_no_name_that_means_something_else(site: Site) -> None:
+    widget = Widget(name="help", origins=("https://docs.acme.com",), collection="handbook/product")
+    root = FileRoot(name="Company", url="file:///srv/company", tenant="acme", dataset="company", permissions=())
+    site.settings = site.settings.model_copy(update={"file_roots": [root], "widgets": (widget,)})
+    site.add("Minutes", ["Text."], [ANN], partition="minutes", collection_ids=["minutes"])
+    with with_publishers(site).running() as running:
+        for name in ("company", "handbook", "minutes", "2026-01-15", "files", "slack"):
+            for response in (
+                push(running, source=name),
+                running.request("POST", f"/api/documents/{name}/batch", BOT, json={"documents": []}),
+            ):
+                assert response.status_code == 400, (name, response.text)
+                assert response.json()["detail"].startswith(f"source: {name} is the name of ")
+        assert pushed(running)["status"] == "created"
+        site.add(
+            "Root", ["Text."], [ANN], partition="wiki", collection_ids=["wiki"]
+        )  # a root that takes the name later
+        assert push(running, "more").status_code == 400
+        assert remove(running).status_code == 200
+
+
+def test_widgets_and_books_do_not_answer_from_pushed_documents_of_the_same_name(site: Site, running: Running) -> None:
+    site.add("Official", ["Ships are counted at dawn."], [ANN], partition="handbook", collection_ids=["handbook"])
+    for source in (SourceName.PUSH, SourceName.UPLOAD):
+        site.add(
+            "Planted", ["Ships are counted by Eve, by night."], [ANN], source=source, source_id=f"{EVE}:handbook/1", owner=EVE,
+            partition="handbook", collection_ids=["handbook"], url="https://wiki.example/ships",
+        )  # fmt: skip
+    asked = running.request("POST", "/ask", ANN, json={"query": "When are ships counted?", "collection_id": "handbook"})
+    assert {one["file"] for one in asked.json()["sources"]} == {"Official.md"}
+    about = {
+        "query": "When?",
+        "context": "by night",
+        "source_file": "https://wiki.example/ships",
+        "collection_id": "handbook",
+    }
+    assert running.request("POST", "/ask-local", ANN, json=about).status_code == 404

@@ -265,3 +265,19 @@ def test_stacked_marks_are_bounded_and_cleaning_stays_idempotent(text: str) -> N
 )
 def test_a_hyphen_that_the_text_uses_is_kept(text: str, joined: str) -> None:
     assert dehyphenate(text) == joined
+
+
+@pytest.mark.parametrize(
+    ("doctype", "body"),
+    [
+        ('<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]>', "<x>&e;</x>"),
+        ('<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]>', "<x><y>before &e; after</y></x>"),
+        ('<!DOCTYPE x [<!ENTITY e SYSTEM "http://127.0.0.1:9/x">]>', "<x><y/>&e;</x>"),
+        ('<!DOCTYPE x [<!ENTITY a "ha"><!ENTITY e "&a;&a;&a;&a;">]>', "<x>&e;</x>"),
+    ],
+)
+def test_xml_with_entities_is_skipped_with_a_reason(doctype: str, body: str) -> None:
+    with pytest.raises(SkipDocumentError, match="refers to the entity 'e', which is not loaded"):
+        parse(f"{doctype}{body}".encode(), "application/xml", title="x.xml")
+    parsed = parse(f"{doctype}<x><y>Nothing refers to it.</y></x>".encode(), "application/xml", title="x.xml")
+    assert "Nothing refers to it." in parsed.text

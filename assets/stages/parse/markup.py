@@ -6,22 +6,32 @@ from typing import Any
 from assets.stages.normalize import BlockDraft, clean, one_line
 from assets.stages.parse.decoding import decode
 from assets.stages.parse.result import Parsed
+from resources.core.errors import SkipDocumentError
 
 _MAX_INDENT = 8
 """Deeper levels are not indented further, to save tokens."""
 
 
 def tree(data: bytes) -> Any:
-    """Return the root element. Entities are not resolved and nothing else is loaded. Raises `ValueError` for invalid XML."""
+    """Return the root element; nothing else is loaded.
+
+    Raises `ValueError` for invalid XML, and `SkipDocumentError` for references to entities, which are not resolved: they may name files
+    and addresses, or expand without end.
+    """
     from lxml import etree
 
     parser = etree.XMLParser(
         resolve_entities=False, no_network=True, load_dtd=False, remove_comments=True, remove_pis=True
     )
     try:
-        return etree.fromstring(data, parser)
+        root = etree.fromstring(data, parser)
     except etree.XMLSyntaxError as error:
         raise ValueError(str(error)) from None
+    for entity in root.iter(etree.Entity):
+        raise SkipDocumentError(
+            f"The XML file refers to the entity {entity.name!r}, which is not loaded. Save it with its text in place."
+        )
+    return root
 
 
 def parse(data: bytes) -> Parsed:

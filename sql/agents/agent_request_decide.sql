@@ -1,0 +1,10 @@
+-- Purpose: record that a person decided on what an agent asks for, and drop decisions on requests that have expired. Stores nothing, and
+-- returns 0 rows, if it was decided on before. Parameters: request_hash, now, expires_at. Grain: decision. Index: primary key.
+WITH expired AS (
+    DELETE FROM agent_requests
+    WHERE expires_at < %(now)s
+)
+
+INSERT INTO agent_requests (request_hash, expires_at)
+VALUES (%(request_hash)s, %(expires_at)s)
+ON CONFLICT (request_hash) DO NOTHING
