@@ -30,6 +30,7 @@ class Backlog:
         """Sorted, the next one last."""
         self._taken: set[tuple[str, str]] = set()
         self._wave = FIRST_WAVE
+        self._taken_bytes = self._waiting_bytes = 0
         self._ended = False
 
     @property
@@ -47,11 +48,18 @@ class Backlog:
         with self._changed:
             return len(self._taken) - len(self.busy), len(self._taken) + len(self._waiting)
 
+    @property
+    def size(self) -> int:
+        """Bytes of all documents so far."""
+        with self._changed:
+            return self._taken_bytes + self._waiting_bytes
+
     def refill(self, pending: Sequence[Pending]) -> None:
         """Replace the waiting documents by those of `pending` that have not been taken before with the same content."""
         with self._changed:
             found = [one for one in pending if one.doc_id not in self.busy and _version(one) not in self._taken]
             self._waiting = sorted(found, key=_urgency, reverse=True)
+            self._waiting_bytes = sum(one.size for one in found)
             self._changed.notify_all()
 
     def admit(self, pending: Sequence[Pending]) -> list[Pending]:
@@ -105,6 +113,9 @@ class Backlog:
             if largest is not None and self._waiting[-1].size > largest:
                 break
             taken.append(self._waiting.pop())
+        size = sum(one.size for one in taken)
+        self._taken_bytes += size
+        self._waiting_bytes -= size
         self._taken.update(map(_version, taken))
         self.busy.update(one.doc_id for one in taken)
         return taken

@@ -15,19 +15,28 @@ from resources.alerts import alert
 from resources.core.errors import (
     AbortSyncError,
     AuthorizationError,
+    BusyError,
     ConfigurationError,
     LostPartitionError,
     RetryLaterError,
 )
 from resources.core.ports import Source
+from resources.people import to_sync
+from resources.people.sync import sync_people
 from resources.sources import capabilities, label, spec_of
 from resources.stores.clients import Stores
 from resources.stores.uploads import follow_origins
-from resources.syncing import StageResult, SyncJob
+from resources.syncing import StageResult, SyncJob, reason_of
+from sql.people import PeopleStates
 
 __all__ = ["collect", "raw_table"]
 
 COUNTED = ("seen", "fetched", "rewritten", "refused", "deleted", "failed", "held")
+
+GROUPS_UNREAD = (
+    "People and groups could not be read, so no one finds what is shared with a group until they are: `concordance sync directory`"
+    " says why."
+)
 
 T = TypeVar("T")
 
@@ -45,7 +54,7 @@ def collect(
     stores = job.stores
     result = StageResult(dict.fromkeys(COUNTED, 0))
     try:
-        _prepare(stores, source)
+        _prepare(job, source)
         _collect_all(job, source, result, stored, relist=relist or job.full)
     except AuthorizationError as error:
         _pause(stores, str(error))
@@ -62,12 +71,30 @@ def collect(
     return result
 
 
-def _prepare(stores: Stores, source: Source) -> None:
+def _prepare(job: SyncJob, source: Source) -> None:
     """Record the attempt and save the source's directory of people first, so that revocations take effect first."""
+    stores = job.stores
     stores.partitions.save_attempt(credentials=spec_of(stores.source).fingerprint(stores.settings))
+    _read_groups(job)
     people = _call(source.directory)
     if people is not None:
-        stores.partitions.save_directory(rows=people)
+        stores.partitions.save_directory(rows=people, keep_groups=source.groups_unread)
+
+
+def _read_groups(job: SyncJob) -> None:
+    """Read people and groups before the first documents of a source, which may be shared with groups that no one has read yet."""
+    stores = job.stores
+    wanted = set(to_sync(stores.settings))
+    if not wanted or stores.partitions.partition_names():
+        return
+    if wanted <= {one.source for one in PeopleStates(stores.connection).states() if one.directory_at is not None}:
+        return
+    try:
+        reports = sync_people(stores.settings)
+    except BusyError:  # another process is reading them
+        return
+    if any(one.error for one in reports.values()):
+        job.warn(GROUPS_UNREAD)
 
 
 def _collect_all(
@@ -76,7 +103,7 @@ def _collect_all(
     stores = job.stores
     known = sorted({*stores.partitions.partition_names(), *stores.partitions.current_names()})
     available = _call(source.partitions)
-    _call(source.subscribe)
+    _subscribe(job, source)
     _prune_approved(job, result)
     lost = source.lost(known)
     for partition in lost:
@@ -93,8 +120,8 @@ def _collect_all(
         except AuthorizationError:
             raise
         except (AbortSyncError, RetryLaterError, ConfigurationError) as error:
-            faults.append(str(error))
-            job.partition_fault(partition, str(error), skipped=False)
+            faults.append(reason_of(error))
+            job.partition_fault(partition, faults[-1], skipped=False)
     stores.partitions.pause(reason=None)
     if faults and len(faults) >= len(set(job.partitions or available)):
         raise AbortSyncError(" ".join(faults))
@@ -109,7 +136,17 @@ def _call(question: Callable[[], T]) -> T:
     try:
         return question()
     except RetryLaterError as error:
-        raise AbortSyncError(str(error)) from error
+        raise AbortSyncError(reason_of(error)) from error
+
+
+def _subscribe(job: SyncJob, source: Source) -> None:
+    """Have the source announce changes, and record what the sync does without. What it needs is read by other calls."""
+    warnings: list[str] = []
+    try:
+        source.subscribe()
+    except (AbortSyncError, RetryLaterError) as error:
+        warnings.append(f"Changes are not announced, so they are found by scheduled syncs only. {reason_of(error)}")
+    job.warn(*source.warnings, *warnings)
 
 
 def _pause(stores: Stores, reason: str) -> None:

@@ -143,7 +143,9 @@ class Report:
         """Return what the stage skipped and failed on, with the kinds of the reasons, which themselves may quote a document."""
         rows: list[dict[str, Any]] = []
         for fault in [fault for fault in self._job.faults() if fault.stage == self._stage][:SHOWN_FAULTS]:
-            if fault.source_id in self.states:
+            if not fault.source_id:
+                place = {"partition": "", "document": ""}
+            elif fault.source_id in self.states:
                 place = {"partition": fault.source_id, "document": ""}
             else:
                 place = {"partition": "", "document": document_id(self._job.stores.source, fault.source_id)}

@@ -26,7 +26,7 @@ from assets.parsing.pool import ParserPool
 from resources import priority
 from resources.core.domain import STAGES, State
 from resources.core.errors import ConcordanceError
-from resources.syncing import StageResult, SyncJob
+from resources.syncing import StageResult, SyncJob, reason_of
 from sql.rows import Pending
 
 EARLY_DOCUMENTS = 1000
@@ -64,6 +64,7 @@ class Waves:
         """Ids of documents that were parsed and chunked for the sample."""
         self._threads: list[threading.Thread] = []
         self._refilled = 0.0
+        self._chunks = self._chunked_bytes = 0
 
     def run(self) -> None:
         """Sync until nothing is pending and every request is done."""
@@ -125,7 +126,7 @@ class Waves:
         try:
             job.add("raw", self._collect(view, lambda _: None))
         except ConcordanceError as error:
-            view.error = str(error)
+            view.error = reason_of(error)
         job.error = view.error or job.error
         return True
 
@@ -154,7 +155,9 @@ class Waves:
             sample = _sample(pending(job, active, everything=True, rejected=True))
         if sample:
             with parser_pool(job.stores.settings, len(sample)) as parsers:
-                self._pass(job, sample, {"parsed": partial(_parse, parsers), "chunked": partial(_chunk, active)})
+                self._pass(
+                    job, sample, {"parsed": partial(_parse, parsers), "chunked": self._counted(partial(_chunk, active))}
+                )
             self._prepared.update(one.doc_id + one.content_key for one in sample)
         self._known = embedded_hashes(job, active)
         return ensure_collection(job.stores, active, sample)
@@ -248,14 +251,29 @@ class Waves:
             self._count()
 
     def _count(self) -> None:
-        """Report how many documents are done, and of how many."""
-        self._job.counts.done, self._job.counts.documents = self._backlog.progress
+        """Report how many documents are done, of how many, and how many passages these may have."""
+        counts = self._job.counts
+        counts.done, counts.documents = self._backlog.progress
+        if self._chunked_bytes:
+            counts.expected = round(self._chunks * self._backlog.size / self._chunked_bytes)
 
     def _preparing(self, parsers: ParserPool) -> dict[str, Step]:
         return {
             "parsed": self._unprepared(partial(_parse, parsers)),
-            "chunked": self._unprepared(partial(_chunk, self._target)),
+            "chunked": self._unprepared(self._counted(partial(_chunk, self._target))),
         }
+
+    def _counted(self, step: Step) -> Step:
+        """Return the step of chunking, whose passages tell how many the other documents may have."""
+
+        def work(job: SyncJob, documents: Sequence[Pending]) -> StageResult:
+            result = step(job, documents)
+            self._chunks += result.counts.get("chunks", 0)
+            self._chunked_bytes += sum(one.size for one in documents)
+            self._count()
+            return result
+
+        return work
 
     def _unprepared(self, step: Step) -> Step:
         """Return the step without the documents that the sample has taken through it."""
@@ -274,9 +292,7 @@ class Waves:
         keys = {one.doc_id: one.content_key for one in documents}
         rows = pending(job, self._target, doc_ids=list(keys), everything=job.full)
         todo = [row for row in rows if row.state == State.LIVE and row.content_key == keys[row.doc_id]]
-        result = steps.index(job, self._target, todo, list(keys))
-        job.count(passages=result.counts["points"])
-        return result
+        return steps.index(job, self._target, todo, list(keys))
 
 
 def _ids(documents: Sequence[Pending]) -> list[str]:

@@ -7,8 +7,9 @@ lake contains everything that the dump refers to; searches and uploads continue.
 
 import os
 import shutil
-from collections.abc import Generator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -19,7 +20,8 @@ from assets.upkeep.erase import alone
 from assets.upkeep.integrity import expected_tables, lost_contents
 from orchestration.supervision import run_state
 from resources import keys
-from resources.core.errors import ConfigurationError, InvalidRequestError, NotRunningError
+from resources.core.domain import SourceName
+from resources.core.errors import ConfigurationError, InvalidRequestError, NotRunningError, ServiceUnavailableError
 from resources.servers.postgres import EmbeddedPostgres
 from resources.servers.postgres.dump import dump, load_dump
 from resources.settings import Settings
@@ -35,6 +37,7 @@ SPOOLS = ("audit", "rights")
 """Folders of HOME with events that serving has not written to Postgres yet."""
 REBUILT = frozenset({"dagster", "eval", "logs", "models", "run"})
 """Folders of HOME without data of their own, which may exist before a restore."""
+LOOK_SECONDS = 0.4
 OWN_SERVERS = "See docs/operations.md, Back up and restore, for servers of your own."
 
 
@@ -45,9 +48,17 @@ class Manifest(msgspec.Struct, kw_only=True):
     """False if the lake is in an object store, which has backups of its own."""
 
 
-def back_up(settings: Settings, folder: Path, version: str) -> tuple[Manifest, list[str]]:
+def back_up(
+    settings: Settings,
+    folder: Path,
+    version: str,
+    *,
+    say: Callable[[str], None] = lambda _: None,
+    lasts: Callable[[], bool] = lambda: False,
+) -> tuple[Manifest, list[str]]:
     """Write a backup to `folder`, which must be empty or missing. Postgres is started for this if it is not running.
 
+    `say` is told what it waits for. `lasts` returns True while it makes sense to wait for a Postgres that is being restarted.
     Returns the manifest and the faults of the copied lake. Raises `ConcordanceError`, and then leaves no manifest.
     """
     faults: list[str] = []
@@ -56,7 +67,7 @@ def back_up(settings: Settings, folder: Path, version: str) -> tuple[Manifest, l
         raise NotRunningError(f"Concordance has never run in {settings.home}, so there is nothing to back up.")
     if folder.exists() and any(folder.iterdir()):
         raise InvalidRequestError(f"{folder} is not empty. Give a folder that is empty or does not exist.")
-    with _private(), _postgres(settings), alone(settings):
+    with _private(), _postgres(settings), undisturbed(settings, say, lasts):
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o700)
         for name in SPOOLS:  # before the dump, which then contains the events that leave a spool meanwhile
@@ -70,6 +81,26 @@ def back_up(settings: Settings, folder: Path, version: str) -> tuple[Manifest, l
         os.sync()
         (folder / MANIFEST).write_bytes(msgspec.json.encode(made) + b"\n")
     return made, faults
+
+
+@contextmanager
+def undisturbed(settings: Settings, say: Callable[[str], None], lasts: Callable[[], bool]) -> Generator[None]:
+    """Hold the locks of all syncs for the block. A restart of Postgres while it waits for them costs nothing but time."""
+
+    def waiting(source: SourceName) -> None:
+        say(f"Waiting for the sync of {source.value} to end; `concordance status` shows its progress.")
+
+    with ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(alone(settings, waiting))
+                break
+            except ServiceUnavailableError:
+                if not lasts():
+                    raise
+                time.sleep(LOOK_SECONDS)
+        say("Copying. New syncs wait until it is done.")
+        yield
 
 
 def restore(settings: Settings, folder: Path) -> Manifest:

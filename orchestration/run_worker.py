@@ -22,6 +22,8 @@ import psycopg
 from orchestration.supervision.workers import BEAT, DONE, EVERY_RUN
 from resources import priority
 from resources.core.errors import ServiceUnavailableError
+from resources.jobs import DIED as JOB_DIED
+from resources.jobs import UNKNOWN
 from resources.launch import JOB_TAG
 from resources.logging import configure, logger
 from resources.settings import Settings, load
@@ -102,7 +104,8 @@ def _fail(settings: Settings, instance: DagsterInstance, run: DagsterRun) -> Non
         Jobs(connection).fail_run_job(
             job_id=run.tags.get(JOB_TAG),
             run_id=run.run_id,
-            error_message="The process that ran this sync died.",
+            error_message=JOB_DIED,
+            unknown=UNKNOWN,
         )
     instance.report_run_failed(run, DIED)
     log.warning("run_failed", run_id=run.run_id, reason=DIED)

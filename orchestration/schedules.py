@@ -12,8 +12,8 @@ from resources.alerts import alert
 from resources.core.domain import SourceName
 from resources.core.errors import BusyError
 from resources.jobs import create_job, end_job
-from resources.launch import JOB_TAG, SOURCE_TAG, run_tags
-from resources.settings import load
+from resources.launch import JOB_TAG, SOURCE_TAG, launch_again, run_tags
+from resources.settings import Settings, load
 from resources.sources import configured, label, spec_of
 from resources.sources.spec import WaitingWork
 from resources.stores.postgres import Connection, session
@@ -22,6 +22,8 @@ from sql.rows import SourceState
 from sql.sync import Jobs, Partitions
 
 FAILURE_SECONDS = 5
+LATE = timedelta(minutes=1)
+"""A run that ends this long after its creation without having started was late. One whose process died ends sooner."""
 PAUSE = timedelta(hours=1)
 """How long a schedule skips a source that refused our credentials."""
 LONGEST_PAUSE_SECONDS = 600
@@ -190,8 +192,25 @@ def event_sensor(source: SourceName, job: UnresolvedAssetJobDefinition, *, set_u
 def failure_alert(context: dg.RunFailureSensorContext) -> None:
     """Send an alert for a failed run, and close its job if the run could not."""
     run = context.dagster_run
-    settings = load()
-    reason = f"Dagster run {run.run_id} of {run.job_name} failed: {context.failure_event.message}"
-    if JOB_TAG in run.tags:
-        end_job(settings.postgres_dsn, run.tags[JOB_TAG], reason)
+    record = context.instance.get_run_record_by_id(run.run_id)
+    late = (
+        record is not None
+        and record.start_time is None
+        and datetime.now(UTC) - record.create_timestamp.astimezone(UTC) > LATE
+    )
+    close_failed(load(), run, context.failure_event.message, late=late)
+
+
+def close_failed(settings: Settings, run: dg.DagsterRun, message: str | None, *, late: bool) -> None:
+    """Close the job of a failed run unless that is done, and send an alert. Of the message only the first line counts.
+
+    A sync whose run was so late to start that Dagster gave it up has not failed: it is started again.
+    """
+    job_id = run.tags.get(JOB_TAG)
+    if late and job_id is not None and launch_again(settings, SourceName(run.tags[SOURCE_TAG]), job_id):
+        return
+    said = (message or "").strip().partition("\n")[0] or "Its log says why."
+    reason = f"Dagster run {run.run_id} of {run.job_name} failed. {said}"
+    if job_id is not None:
+        end_job(settings.postgres_dsn, job_id, reason)
     alert(settings, reason)

@@ -5,7 +5,7 @@ lock of the source for as long as it lives: a job marked as running while its lo
 next sync replaces it.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 
 import psycopg
@@ -20,13 +20,15 @@ from resources.stores.postgres import Connection, connect, session
 from sql.rows import RunningJob, Started
 from sql.sync import Jobs
 
-LAUNCH_SECONDS = 120
-"""A job that no process has claimed for this long is considered lost; starting a Dagster run takes 3-10 s."""
 ORPHAN_SECONDS = 10
-"""The same if no process is launching the job and none has received a Dagster run of it: what created it has failed."""
+"""A job that no process has claimed for this long is lost if none is launching it and none has received a Dagster run of it."""
 WAIT_SECONDS = 3600
 CALL_SECONDS = 12.0
 """Longest wait for Postgres when creating or ending a job, because a caller is waiting."""
+
+DIED = "The process that ran this sync died. The next sync continues where it stopped."
+UNKNOWN = "The reason was not recorded. The log of its run in Dagster may say more."
+"""Reason of a failure that came without one."""
 
 log = structlog.get_logger("sync")
 
@@ -48,9 +50,7 @@ def _is_held(connection: Connection, key: str) -> bool:
 
 
 def _is_lost(connection: Connection, running: RunningJob) -> bool:
-    """Return True if no process will claim a job that is still unclaimed."""
-    if running.age > LAUNCH_SECONDS:
-        return True
+    """Return True if no process will claim a job that is still unclaimed. A run that is late to start is not lost."""
     if running.age < ORPHAN_SECONDS or _is_held(connection, _launch_key(running.job_id)):
         return False
     try:
@@ -59,15 +59,22 @@ def _is_lost(connection: Connection, running: RunningJob) -> bool:
         return True
 
 
-def close_lost(connection: Connection, running: RunningJob) -> bool:
-    """Close a running job that no process works on, and return True if it was one. Call it while the source's lock is free or ours."""
-    died = running.claimed_at is not None
-    if not died and not _is_lost(connection, running):
-        return False
-    why = "The process that ran this sync died." if died else "No process started this sync."
-    Jobs(connection).finish_job(job_id=running.job_id, status="failed", error_message=why)
-    log.warning("sync_reclaimed", job_id=running.job_id, reason=why)
-    return True
+def recover(
+    connection: Connection, running: RunningJob, *, partitions: Sequence[str] | None, full: bool
+) -> Started | None:
+    """Close a running job whose process died, or take over one that no process will begin, with a request added to it.
+
+    Returns the job that was taken over: it was delayed, and has not failed. Call it while the source's lock is free or ours.
+    """
+    jobs = Jobs(connection)
+    if running.claimed_at is not None:
+        jobs.finish_job(job_id=running.job_id, error_message=DIED, unknown=UNKNOWN)
+        log.warning("sync_reclaimed", job_id=running.job_id, reason=DIED)
+        return None
+    if not _is_lost(connection, running):
+        return None
+    log.warning("sync_delayed", job_id=running.job_id, reason="No process began it.")
+    return jobs.adopt_job(job_id=running.job_id, partitions=list(partitions) if partitions else None, full_sync=full)
 
 
 def create_job(
@@ -81,7 +88,8 @@ def create_job(
 ) -> Started:
     """Insert a running job. Raises `BusyError` with the running job's id unless the process that ran it has died.
 
-    With `merge`, the request is added to the running sync if that accepts it, and later requests may be added to this one.
+    A job that no process will begin is returned instead, with this request added: it was delayed, and has not failed. With
+    `merge`, the request is added to the running sync if that accepts it, and later requests may be added to this one.
     """
     wanted = list(partitions) if partitions else None
     with session(dsn, autocommit=True, seconds=CALL_SECONDS) as connection:
@@ -100,15 +108,20 @@ def create_job(
             if running is None:
                 continue
             # a job whose process is waiting for the lock is not lost, however long that takes
-            if _is_held(connection, _lock_key(source)) or not close_lost(connection, running):
-                added = jobs.add_request(source=source.value, partitions=wanted, full_sync=full) if merge else None
-                if added is not None:
-                    raise BusyError(
-                        f"A sync of {source.value} is already running; this request was added to it.",
-                        added.job_id,
-                        merged=True,
-                    )
-                raise BusyError(f"A sync of {source.value} is already running.", running.job_id)
+            if not _is_held(connection, _lock_key(source)):
+                adopted = recover(connection, running, partitions=partitions, full=full)
+                if adopted is not None:
+                    return adopted
+                if running.claimed_at is not None:
+                    continue
+            added = jobs.add_request(source=source.value, partitions=wanted, full_sync=full) if merge else None
+            if added is not None:
+                raise BusyError(
+                    f"A sync of {source.value} is already running; this request was added to it.",
+                    added.job_id,
+                    merged=True,
+                )
+            raise BusyError(f"A sync of {source.value} is already running.", running.job_id)
     raise ServiceUnavailableError(f"The state of the sync of {source.value} keeps changing; try again.")
 
 
@@ -129,14 +142,17 @@ def launching(dsn: str, job_id: str) -> Generator[None]:
 
 
 def end_job(dsn: str, job_id: str, error: str | None) -> None:
-    """Close a job that never reached a process, or whose process failed outside its stages."""
+    """Close a job that never reached a process, or whose process failed outside its stages. `error` None: it succeeded."""
     with session(dsn, autocommit=True, seconds=CALL_SECONDS) as connection:
-        status = "failed" if error else "success"
-        Jobs(connection).finish_job(job_id=job_id, status=status, error_message=error)
+        Jobs(connection).finish_job(job_id=job_id, error_message=error, unknown=UNKNOWN)
 
 
-def lock(connection: Connection, source: SourceName) -> None:
-    """Wait for the lock of a source. Raises `BusyError` after an hour."""
+def lock(connection: Connection, source: SourceName, waiting: Callable[[SourceName], None] = lambda _: None) -> None:
+    """Wait for the lock of a source; `waiting` is called if another process holds it. Raises `BusyError` after an hour."""
+    row = connection.execute("SELECT pg_try_advisory_lock(hashtext(%s)) AS locked", (_lock_key(source),)).fetchone()
+    if row is not None and row["locked"]:
+        return
+    waiting(source)
     connection.execute("SELECT set_config('lock_timeout', %s, FALSE)", (f"{WAIT_SECONDS}s",))
     try:
         connection.execute("SELECT pg_advisory_lock(hashtext(%s))", (_lock_key(source),))
@@ -150,11 +166,13 @@ def unlock(connection: Connection, source: SourceName) -> None:
 
 
 @contextmanager
-def hold(settings: Settings, source: SourceName) -> Generator[Stores]:
-    """Hold a source's lock for the block, without a job: for work that no sync may disturb. Raises `BusyError` after an hour."""
+def hold(
+    settings: Settings, source: SourceName, waiting: Callable[[SourceName], None] = lambda _: None
+) -> Generator[Stores]:
+    """Hold a source's lock for the block, without a job: for work that no sync may disturb. See `lock`."""
     connection = connect(settings.postgres_dsn, autocommit=True)
     try:
-        lock(connection, source)
+        lock(connection, source, waiting)
         yield Stores(settings, source, connection)
     except psycopg.OperationalError as error:
         raise ServiceUnavailableError(f"Postgres stopped answering: {str(error).strip()}") from error
@@ -168,9 +186,9 @@ def stored_sources(connection: Connection) -> list[SourceName]:
 
 
 @contextmanager
-def hold_all(settings: Settings) -> Generator[list[Stores]]:
+def hold_all(settings: Settings, waiting: Callable[[SourceName], None] = lambda _: None) -> Generator[list[Stores]]:
     """Hold the locks of all sources, as `hold` does for one."""
     with session(settings.postgres_dsn) as connection:
         sources = stored_sources(connection)
     with ExitStack() as stack:
-        yield [stack.enter_context(hold(settings, source)) for source in sources]
+        yield [stack.enter_context(hold(settings, source, waiting)) for source in sources]

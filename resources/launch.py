@@ -3,7 +3,7 @@
 Used by the HTTP interface and the command line, so it does not import Dagster.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -11,13 +11,15 @@ import structlog
 
 from resources import dagster_access, http_clients
 from resources.core.domain import SourceName
-from resources.core.errors import InvalidRequestError, NotRunningError, ServiceUnavailableError
+from resources.core.errors import InvalidRequestError, NoAnswerError, NotRunningError, ServiceUnavailableError
 from resources.core.json import object_of
 from resources.jobs import create_job, end_job, launching
 from resources.settings import Settings
 from resources.sources import configured, spec_of
 from resources.stores import disk
+from resources.stores.postgres import session
 from sql.rows import Started
+from sql.sync import Jobs
 
 LOCATION = "concordance"
 REPOSITORY = "__repository__"
@@ -73,6 +75,8 @@ def start_sync(
     try:
         with launching(settings.postgres_dsn, job.job_id):
             launch_run(settings, source, job.job_id)
+    except NoAnswerError as error:  # its run may start late; if not, the next request takes the job over
+        log.warning("sync_delayed", job_id=job.job_id, reason=str(error))
     except NotRunningError as error:
         reason = disk.cause(settings) or error
         try:
@@ -83,16 +87,32 @@ def start_sync(
     return job
 
 
+def launch_again(settings: Settings, source: SourceName, job_id: str) -> bool:
+    """Launch another run of a job that no process has begun, because its run was late. Return False if one has.
+
+    If Dagster does not start it either, the next request for the source takes the job over.
+    """
+    with session(settings.postgres_dsn, autocommit=True) as connection:
+        if not Jobs(connection).delay_job(job_id=job_id):
+            return False
+    try:
+        with launching(settings.postgres_dsn, job_id):
+            launch_run(settings, source, job_id)
+    except NotRunningError as error:
+        log.warning("sync_delayed", job_id=job_id, reason=str(error))
+    return True
+
+
 def launch_run(settings: Settings, source: SourceName, job_id: str) -> str:
+    """Launch the run of a job, and return its id. Raises `NotRunningError`."""
+    return launch(settings, f"sync_{source.value}", run_tags(source, job_id))
+
+
+def launch(settings: Settings, job: str, tags: Mapping[str, str]) -> str:
+    """Launch a run of one of Dagster's jobs, and return its id. Raises `NotRunningError`."""
     params = {
-        "selector": {
-            "repositoryLocationName": LOCATION,
-            "repositoryName": REPOSITORY,
-            "jobName": f"sync_{source.value}",
-        },
-        "executionMetadata": {
-            "tags": [{"key": key, "value": value} for key, value in run_tags(source, job_id).items()],
-        },
+        "selector": {"repositoryLocationName": LOCATION, "repositoryName": REPOSITORY, "jobName": job},
+        "executionMetadata": {"tags": [{"key": key, "value": value} for key, value in tags.items()]},
     }
     try:
         with http_clients.own(settings.dagster_address, timeout=LAUNCH_TIMEOUT_SECONDS) as http:
@@ -101,6 +121,10 @@ def launch_run(settings: Settings, source: SourceName, job_id: str) -> str:
                 json={"query": _LAUNCH, "variables": {"params": params}},
                 headers=dagster_access.headers(settings),
             )
+    except (httpx.ReadTimeout, httpx.WriteTimeout) as error:
+        raise NoAnswerError(
+            f"Dagster did not answer the request to start {job} within {LAUNCH_TIMEOUT_SECONDS} s."
+        ) from error
     except httpx.HTTPError as error:
         raise NotRunningError(
             f"Dagster does not answer at {settings.dagster_address} ({error or type(error).__name__})."
@@ -110,15 +134,13 @@ def launch_run(settings: Settings, source: SourceName, job_id: str) -> str:
         body: Any = response.raise_for_status().json()
     except (httpx.HTTPStatusError, ValueError) as error:
         raise NotRunningError(
-            f"Dagster runs at {settings.dagster_address} but answered the request to start sync_{source.value} with status"
+            f"Dagster runs at {settings.dagster_address} but answered the request to start {job} with status"
             f" {response.status_code}. Its log says why: {settings.home / 'logs' / 'dagster-webserver.log'}"
         ) from error
     result = object_of(object_of(body.get("data")).get("launchRun"))
     if result.get("__typename") != "LaunchRunSuccess":
         fault = result.get("message") or result.get("errors") or body.get("errors") or result.get("__typename")
-        raise NotRunningError(
-            f"Dagster did not start sync_{source.value}: {fault}. Run `concordance status` for its state."
-        )
+        raise NotRunningError(f"Dagster did not start {job}: {fault}. Run `concordance status` for its state.")
     return str(result["run"]["runId"])
 
 

@@ -17,10 +17,10 @@ import structlog
 
 from resources.alerts import alert_if_unhealthy
 from resources.core.domain import STAGES, SourceName, document_id
-from resources.core.errors import AbortSyncError, BusyError, ServiceUnavailableError
+from resources.core.errors import AbortSyncError, BusyError, ConcordanceError, ServiceUnavailableError
 from resources.core.reasons import kind_of
 from resources.core.retrying import Tally
-from resources.jobs import WAIT_SECONDS, close_lost, create_job, end_job, lock, unlock
+from resources.jobs import UNKNOWN, WAIT_SECONDS, create_job, end_job, lock, recover, unlock
 from resources.settings import Settings
 from resources.stores.clients import Stores
 from resources.stores.damage import explained
@@ -47,7 +47,9 @@ class SyncCounts:
     """Documents found to process so far; overlapping stages only, like the next two."""
     done: int = 0
     passages: int = 0
-    """Passages indexed."""
+    """Passages that have a vector."""
+    expected: int = 0
+    """Passages of all documents found to process so far, an estimate; 0: unknown."""
 
 
 @dataclass
@@ -80,6 +82,16 @@ def _sums(counts: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: count + counts.get(name, 0) if isinstance(count, int | float) else count for name, count in more.items()
     }
+
+
+def reason_of(error: BaseException, stage: str | None = None) -> str:
+    """Return the reason why a sync ended, as a sentence. Of errors that are not ours it quotes nothing: they may name documents."""
+    if isinstance(error, ConcordanceError) and str(error).strip():
+        return str(error)
+    where = f"The stage {stage}" if stage else "The sync"
+    if isinstance(error, Exception):
+        return f"{where} ended with an unexpected error ({type(error).__name__}). The log of its run in Dagster says where."
+    return f"{where} was stopped before its end: its run was terminated, or Concordance was stopped. The next sync continues there."
 
 
 @dataclass
@@ -115,6 +127,9 @@ class SyncJob:
     writing: threading.RLock = field(default_factory=threading.RLock)
     """Held while rows of several documents are written: two threads that lock the same rows in different orders deadlock."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _warnings: list[str] = field(default_factory=list[str])
+    _ended: bool = False
+    """An error has ended the sync, and `error` says which."""
     _reported_at: float = 0.0
     _reported: set[str] = field(default_factory=set[str])
     """Stages that have been written to the job row."""
@@ -184,6 +199,15 @@ class SyncJob:
         )
         return outcome
 
+    def warn(self, *texts: str) -> None:
+        """Record what the sync does without. The texts name no document."""
+        if not texts or not self.job_id:
+            return
+        self._warnings += texts
+        reason = " ".join(self._warnings)
+        self.stores.jobs.record_error(job_id=self.job_id, source_id="", stage="raw", reason=reason, outcome="warning")
+        log.warning("sync_warning", job_id=self.job_id, source=self.stores.source.value, reason=reason)
+
     def faults(self) -> list[JobError]:
         """Return the documents that this sync skipped or failed on."""
         return self.stores.jobs.errors(job_id=self.job_id)
@@ -207,14 +231,15 @@ class SyncJob:
 
     @contextmanager
     def explaining(self, stage: str | None = None) -> Generator[None]:
-        """Keep the first error of the block for the job row, and raise the one that names the damaged store instead, if any."""
+        """Add an error of the block to those of the job row, and raise the one that names the damaged store instead, if any."""
         try:
             yield
         except BaseException as error:
             found = explained(error, self.stores.settings)
-            if self.error is None:
-                where = f" in stage {stage}" if stage else ""
-                self.error = str(found) if found is not None else f"{type(error).__name__}{where}"
+            if not self._ended:
+                self._ended = True
+                reason = reason_of(error if found is None else found, stage)
+                self.error = reason if self.error is None or self.error in reason else f"{self.error} {reason}"
             if stage:
                 log.exception("stage_failed", job_id=self.job_id, stage=stage)
             if found is not None and found is not error:
@@ -258,16 +283,21 @@ def open_sync(
 
 
 def _claim(stores: Stores, job_id: str | None, partitions: Sequence[str] | None, full: bool, requested_by: str) -> str:
-    """Take the source's lock, then the given job or a new one; a job about to start elsewhere takes precedence."""
+    """Take the source's lock, then the given job or a new one; a job about to start elsewhere takes precedence.
+
+    A given job that has ended was begun by another run, because this one was late: then this run's work is a job of its own.
+    """
     connection, source, dsn = stores.connection, stores.source, stores.settings.postgres_dsn
     deadline = time.monotonic() + WAIT_SECONDS
     while True:
         lock(connection, source)
-        if job_id is not None:
+        if job_id is not None and stores.jobs.job(job_id=job_id).status == "running":
             return job_id
         running = stores.jobs.running_job(source=source.value)
         if running is not None:
-            close_lost(connection, running)
+            adopted = recover(connection, running, partitions=partitions, full=full)
+            if adopted is not None:
+                return adopted.job_id
         try:
             return create_job(dsn, source, partitions=partitions, full=full, requested_by=requested_by).job_id
         except BusyError:
@@ -283,7 +313,7 @@ def _close(job: SyncJob) -> None:
     missing = [stage for stage in STAGES if stage in job.planned - job.completed]
     if job.error is None and missing:
         job.error = f"The run ended before the stage {missing[0]}; its log in the Dagster UI says why."
-    status = "failed" if job.error else "success"
+    status = "success" if job.error is None else "failed"
     if job.error is not None:
         job.error = job.error.replace("\x00", "\ufffd")  # Postgres has no NUL in a text; the job must end all the same
     try:
@@ -291,7 +321,7 @@ def _close(job: SyncJob) -> None:
             end_job(job.stores.settings.postgres_dsn, job.job_id, job.error)
         else:
             job.progress("done" if job.error is None else "failed", force=True)
-            job.stores.jobs.finish_job(job_id=job.job_id, status=status, error_message=job.error)
+            job.stores.jobs.finish_job(job_id=job.job_id, error_message=job.error, unknown=UNKNOWN)
         alert_if_unhealthy(job.stores.settings, job.stores.source, job.job_id)
     except (psycopg.Error, ServiceUnavailableError) as error:
         log.error("sync_close_failed", job_id=job.job_id, reason=str(error))

@@ -33,6 +33,7 @@ class RunningSync(msgspec.Struct, frozen=True):
     documents: int
     done: int
     passages: int
+    expected: int
     seconds: float
 
 
@@ -52,6 +53,7 @@ class JobReport(msgspec.Struct, frozen=True):
     documents: int
     done: int
     passages: int
+    expected: int
     error_message: str | None
     seconds: float
 

@@ -109,6 +109,7 @@ class Job(msgspec.Struct, frozen=True):
     """A sync job."""
 
     source: str
+    status: str
     partitions: list[str] | None
     full_sync: bool
     synced: int

@@ -8,7 +8,7 @@ Syncs and `reindex` wait meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
@@ -20,6 +20,7 @@ from assets.parsed import TABLE as PARSED
 from assets.reindex import LOCK as REINDEX_LOCK
 from assets.upkeep.erasure_plan import ErasurePlan, plan_erasure
 from assets.upkeep.redaction import distinctive, forget, redact
+from resources.core.domain import SourceName
 from resources.core.errors import InvalidRequestError
 from resources.jobs import hold_all
 from resources.settings import Settings
@@ -78,9 +79,12 @@ def erase(
 
 
 @contextmanager
-def alone(settings: Settings) -> Generator[Stores]:
-    """Hold the locks of all sources and of `reindex`, which writes to the lake without the sources' locks."""
-    with hold_all(settings) as held:
+def alone(settings: Settings, waiting: Callable[[SourceName], None] = lambda _: None) -> Generator[Stores]:
+    """Hold the locks of all sources and of `reindex`, which writes to the lake without the sources' locks.
+
+    `waiting` is called for each source whose lock another process holds.
+    """
+    with hold_all(settings, waiting) as held:
         refusal = "`concordance reindex` is running. Run the command again once it has ended."
         with exclusive(held[0].connection, REINDEX_LOCK, refusal):
             yield held[0]

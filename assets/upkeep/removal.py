@@ -27,5 +27,6 @@ def remove(settings: Settings, source: SourceName, partitions: Sequence[str]) ->
         for partition in partitions:
             job.stores.partitions.drop_partition(partition=partition)
         if not job.stores.partitions.partition_names():
-            job.stores.partitions.save_directory(rows=[])  # what the source said about people no longer counts
+            # what the source said about people no longer counts
+            job.stores.partitions.save_directory(rows=[], keep_groups=False)
     return int(result.counts["deleted"])

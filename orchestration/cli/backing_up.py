@@ -9,6 +9,7 @@ from orchestration.backup import back_up
 from orchestration.backup import restore as carry_out
 from orchestration.cli import installed_version
 from orchestration.cli.output import note, say
+from orchestration.cli.presence import Presence
 from orchestration.supervision import ports
 from resources.settings import load
 
@@ -22,7 +23,8 @@ def backup(
     /,
 ) -> int:
     settings = load()
-    made, faults = back_up(settings, folder.absolute(), installed_version())
+    presence = Presence(settings)
+    made, faults = back_up(settings, folder.absolute(), installed_version(), say=note, lasts=presence.lasts)
     say(f"Backed up {settings.home} to {folder}.")
     note(
         f"{folder / 'keys.json'} can sign in as anyone and decrypt the saved credentials of your sources. Store it apart from "

@@ -32,6 +32,7 @@ from resources import dagster_access, sample_people
 from resources.core.domain import SourceName
 from resources.core.errors import BusyError, ConcordanceError, NotRunningError, StorageFullError
 from resources.keys import make_home
+from resources.people import to_sync
 from resources.servers.processes import tail
 from resources.settings import Settings, load
 from resources.stores import disk
@@ -39,6 +40,7 @@ from resources.stores.postgres import session
 from sql.evaluation import Questions
 
 DETACH_SECONDS = 300
+DIRECTORY_JOB = "sync_directory"
 
 
 def up(
@@ -170,6 +172,17 @@ def _first_sync(settings: Settings) -> None:
     note("The sample company is being indexed; `concordance status` shows the progress.")
 
 
+def read_people(settings: Settings) -> None:
+    """Have people and groups read now instead of at the next scheduled sync: those of before a long pause are too old to count."""
+    from resources.launch import launch
+
+    if to_sync(settings):
+        try:
+            launch(settings, DIRECTORY_JOB, {})
+        except NotRunningError as error:
+            note(f"People and groups are read at the next scheduled sync. {error}")
+
+
 def _question_set(settings: Settings) -> None:
     """Add the sample company's questions if the question set is empty."""
     with session(settings.postgres_dsn) as connection:
@@ -195,6 +208,7 @@ def _keep_running(settings: Settings, with_sample: bool) -> None:
     try:
         supervisor.start(partial(_open_sample, settings) if with_sample else lambda: None)
         _say_addresses(settings)
+        read_people(settings)
         if with_sample:
             _say_tries(settings)
         note("Stop it with Ctrl-C or `concordance down`.")

@@ -15,6 +15,7 @@ from orchestration.cli.arguments import DIRECTORY, Json, SourceOrDirectory
 from orchestration.cli.installed import HOW_TO_START, database
 from orchestration.cli.output import note, note_changed, say, say_json
 from orchestration.cli.people import sync_directory
+from orchestration.cli.presence import Presence
 from orchestration.cli.progress import line
 from orchestration.demo.running import with_running_sample
 from orchestration.supervision.run_state import supervisor
@@ -25,8 +26,6 @@ from resources.sources import configured, open_source
 from sql.commands import Commands, JobReport
 
 LOOK_SECONDS = 0.4
-RESTART_SECONDS = 60.0
-"""How long to wait for a database that is being restarted."""
 COUNTS = ("synced", "skipped", "deleted", "failed", "embedded")
 SHOWN_ERRORS = 20
 PLAIN_SECONDS = 5.0
@@ -74,11 +73,14 @@ def sync(
             )
             say(f"{done}: job {job_id}. See its progress with: concordance status")
         return 0
-    report = follow(settings, job_id)
-    if merged and report["status"] != "success":  # the process that ran it may have died with our request
-        note(f"The sync that this request was added to failed: {report['error_message']} Starting another.")
+    report, restarted = follow(settings, job_id)
+    if report["status"] != "success" and (merged or restarted):  # its process may have ended with our request
+        what = "The sync that this request was added to" if merged else "The sync was interrupted by a restart, and"
+        note(f"{what} failed: {report['error_message']} Starting another.")
+        if restarted:
+            Presence(settings).wait()
         job_id, _ = _start(settings, SourceName(source), partitions=partition, full=full, wait=True)
-        report = follow(settings, job_id)
+        report, _ = follow(settings, job_id)
     if json:
         say_json(public(report))
     else:
@@ -117,9 +119,7 @@ def _start(
             if not wait:
                 raise
             note(f"{error} Waiting for job {error.job_id} to end.")
-            while read_job(settings, error.job_id)["status"] == "running":
-                _check_running(settings)
-                time.sleep(LOOK_SECONDS)
+            follow(settings, error.job_id)
         else:
             return started.job_id, False
 
@@ -143,27 +143,26 @@ def _row(settings: Settings, job_id: str) -> JobReport:
 def public(report: dict[str, Any]) -> dict[str, Any]:
     """Return the report for `sync --json`."""
     names = ("source", "job_id", "run_id", "status", *COUNTS)
-    return {name: report[name] for name in names} | {"seconds": round(report["seconds"], 3), "errors": report["errors"]}
+    seconds, error = round(report["seconds"], 3), report["error_message"]
+    return {name: report[name] for name in names} | {"seconds": seconds, "error": error, "errors": report["errors"]}
 
 
-def follow(settings: Settings, job_id: str) -> dict[str, Any]:
-    """Wait until a job has ended, show its progress, and return its final report."""
-    read_at = time.monotonic()
+def follow(settings: Settings, job_id: str) -> tuple[dict[str, Any], bool]:
+    """Wait until a job has ended, show its progress, and return its final report, and whether Concordance was restarted meanwhile."""
+    presence = Presence(settings)
     with _progress() as show:
         while True:
             try:
                 row = _row(settings, job_id)
             except NotRunningError:
-                # The database may be restarting; the job survives that.
-                if supervisor(settings) is None or time.monotonic() - read_at > RESTART_SECONDS:
+                if not presence.lasts():
                     raise
-                time.sleep(LOOK_SECONDS)
-                continue
-            read_at = time.monotonic()
-            show(row)
-            if row.status != "running":
-                return read_job(settings, job_id)
-            _check_running(settings)
+            else:
+                show(row)
+                if row.status != "running":
+                    return read_job(settings, job_id), presence.restarted
+                if not presence.lasts():
+                    _check_running(settings)
             time.sleep(LOOK_SECONDS)
 
 
@@ -207,6 +206,6 @@ def _summarise(report: dict[str, Any]) -> None:
     if report["error_message"]:
         note(str(report["error_message"]))
     for error in report["errors"][:SHOWN_ERRORS]:
-        note(f"  {error['source_id']} ({error['stage']}): {error['reason']}")
+        note(f"  {error['source_id'] or report['source']} ({error['stage']}): {error['reason']}")
     if len(report["errors"]) > SHOWN_ERRORS:
         note(f"  … and {len(report['errors']) - SHOWN_ERRORS} more; all of them with --json")

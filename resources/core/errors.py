@@ -17,6 +17,10 @@ class NotRunningError(ConcordanceError):
     """A required service is not responding; the message says how to start it."""
 
 
+class NoAnswerError(NotRunningError):
+    """A service received a request and did not answer in time; it may carry the request out all the same."""
+
+
 class AbortSyncError(ConcordanceError):
     """The sync cannot continue (authorisation expired, a listing failed, a budget or limit is reached)."""
 

@@ -27,6 +27,10 @@ class Source(Protocol):
 
     fetchers: int = 4
     """Number of documents fetched concurrently."""
+    groups_unread: bool = False
+    """If True, `directory` could not read the groups: those stored of people who are still there stay, and age."""
+    warnings: Sequence[str] = ()
+    """What the sync does without, as sentences that name no document: optional calls that failed so far."""
     costly: bool = False
     """If True, fetching makes metered calls: each content is recorded as it arrives, so that no crash makes us fetch it twice."""
 
@@ -59,7 +63,7 @@ class Source(Protocol):
         return None
 
     def subscribe(self) -> None:
-        """Have the source send word of changes, where it does. Called early in each sync; raises as `partitions` does."""
+        """Have the source send word of changes, where it does. Called early in each sync, which goes on without if this raises."""
 
     @abstractmethod
     def changes(self, partition: str, cursor: str | None) -> Iterator[Batch]:

@@ -94,7 +94,10 @@ def damaged_tables(lake: Lake, expected: Iterable[str] = (), *, deep: bool = Fal
 
 
 def rows_lost(lake: Lake, name: str, source: str, whose: Sequence[str]) -> AbortSyncError:
-    """Return the error of a sync that needs rows which are missing from a table, though an earlier stage wrote them."""
+    """Return the error of a sync that needs rows which are missing from a table, though an earlier stage wrote them.
+
+    `whose` are ids of documents, never names: the error is shown to people who may not read them.
+    """
     shown = ", ".join(whose[:SHOWN]) + (f" and {len(whose) - SHOWN} more" if len(whose) > SHOWN else "")
     state = "is missing" if lake.open(name) is None else "has lost rows"
     return AbortSyncError(

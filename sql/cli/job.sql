@@ -4,7 +4,7 @@ SELECT
     job_id::text AS job_id,
     run_id,
     status,
-    stage,
+    sync_stage(sync_jobs) AS stage,
     synced,
     skipped,
     deleted,
@@ -13,6 +13,7 @@ SELECT
     documents,
     done,
     passages,
+    expected,
     error_message,
     extract(EPOCH FROM coalesce(completed_at, now()) - started_at)::float8 AS seconds
 FROM sync_jobs

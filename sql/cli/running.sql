@@ -3,10 +3,11 @@ SELECT
     source,
     job_id::text AS job_id,
     status,
-    stage,
+    sync_stage(sync_jobs) AS stage,
     documents,
     done,
     passages,
+    expected,
     extract(EPOCH FROM now() - started_at)::float8 AS seconds
 FROM sync_jobs
 WHERE status = 'running'

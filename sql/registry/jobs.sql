@@ -39,20 +39,39 @@ SELECT job_id::text AS job_id, run_id, claimed_at, extract(EPOCH FROM now() - st
 FROM sync_jobs
 WHERE source = :source AND status = 'running';
 
+-- name: delay_job!
+-- Note that a job which no process has begun is about to be launched again. Changes no row if one has, or if it has ended.
+UPDATE sync_jobs SET stage = 'delayed', started_at = now()
+WHERE job_id = :job_id AND status = 'running' AND claimed_at IS NULL;
+
+-- name: adopt_job
+-- Take over a job that no process will begin, with a request of its own: the union of the partitions (null: all).
+UPDATE sync_jobs SET
+    stage = 'delayed',
+    started_at = now(),
+    partitions = CASE
+        WHEN partitions IS NOT NULL AND :partitions::text [] IS NOT NULL
+            THEN ARRAY(SELECT DISTINCT p FROM unnest(partitions || :partitions::text []) AS p ORDER BY p)
+    END,
+    full_sync = full_sync OR :full_sync
+WHERE job_id = :job_id AND status = 'running' AND claimed_at IS NULL
+RETURNING job_id::text AS job_id, started_at;
+
 -- name: launched_run
--- The Dagster run of a job, if a process has received it: a warm worker or one of the code server. A run that Dagster created
--- but could not hand over, because the webserver or Postgres failed in between, never starts.
+-- The unfinished Dagster run of a job, if a process has received it: a warm worker or one of the code server. A run that Dagster
+-- created but could not hand over, because the webserver or Postgres failed in between, never starts.
 -- Index: idx_run_tags of Dagster's own table.
 SELECT r.run_id
 FROM dagster.run_tags AS r
 INNER JOIN dagster.run_tags AS p ON r.run_id = p.run_id
+INNER JOIN dagster.runs AS s ON r.run_id = s.run_id AND s.status NOT IN ('SUCCESS', 'FAILURE', 'CANCELED')
 WHERE r.key = 'concordance/job_id' AND r.value = :job_id AND p.key IN ('concordance/worker', '.dagster/grpc_info')
 ORDER BY r.run_id
 LIMIT 1;
 
 -- name: job
 -- What a job was asked to do, and its counts.
-SELECT source, partitions, full_sync, synced, failed, retries, retries_failed, error_message
+SELECT source, status, partitions, full_sync, synced, failed, retries, retries_failed, error_message
 FROM sync_jobs
 WHERE job_id = :job_id;
 
@@ -65,17 +84,24 @@ WHERE job_id = :job_id AND status = 'running';
 -- Save the stage and counts of a running job, and that its process is alive.
 UPDATE sync_jobs SET
     heartbeat_at = now(), stage = :stage, synced = :synced, skipped = :skipped, deleted = :deleted, failed = :failed,
-    embedded = :embedded, tokens = :tokens, cost_usd = :cost_usd, documents = :documents, done = :done, passages = :passages
+    embedded = :embedded, tokens = :tokens, cost_usd = :cost_usd, documents = :documents, done = :done, passages = :passages,
+    expected = :expected
 WHERE job_id = :job_id;
 
 -- name: finish_job!
--- Close a running job with its final status.
-UPDATE sync_jobs SET status = :status, completed_at = now(), error_message = :error_message
+-- Close a running job. It has failed if there is an error message; no failure is without a reason.
+UPDATE sync_jobs SET
+    status = CASE WHEN :error_message::text IS NULL THEN 'success' ELSE 'failed' END,
+    completed_at = now(),
+    error_message = CASE WHEN trim(:error_message::text) = '' THEN :unknown ELSE :error_message::text END
 WHERE job_id = :job_id AND status = 'running';
 
 -- name: fail_run_job!
 -- Close the job of a run whose process died, claimed or not.
-UPDATE sync_jobs SET status = 'failed', completed_at = now(), error_message = :error_message
+UPDATE sync_jobs SET
+    status = 'failed',
+    completed_at = now(),
+    error_message = CASE WHEN trim(:error_message::text) = '' THEN :unknown ELSE :error_message::text END
 WHERE status = 'running' AND (job_id = :job_id::uuid OR run_id = :run_id);
 
 -- name: record_error!

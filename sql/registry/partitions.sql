@@ -176,7 +176,8 @@ UPDATE source_states SET
 WHERE source = :source AND paused_reason IS DISTINCT FROM :reason::text;
 
 -- name: save_directory!
--- Replace a source's directory of people. Grain: (email, principal). Parameters: source, rows jsonb ([[email, principal], …]).
+-- Replace a source's directory of people. Grain: (email, principal). Parameters: source, rows jsonb ([[email, principal], …]),
+-- keep_groups: the groups were not read, so those of people who are still there stay, as old as they are.
 WITH entries AS (
     SELECT DISTINCT e.value ->> 0 AS email, e.value ->> 1 AS principal FROM jsonb_array_elements(:rows::jsonb) AS e
 ),
@@ -186,6 +187,24 @@ gone AS (
     WHERE
         d.source = :source
         AND NOT EXISTS (SELECT 1 FROM entries AS e WHERE e.email = d.email AND e.principal = d.principal)
+        AND NOT (
+            :keep_groups::boolean
+            AND starts_with(d.principal, 'group:')
+            AND EXISTS (SELECT 1 FROM entries AS e WHERE e.email = d.email)
+        )
+),
+
+aged AS (
+    UPDATE directory AS d SET read_at = s.directory_at
+    FROM source_states AS s
+    WHERE
+        d.source = :source
+        AND s.source = d.source
+        AND d.read_at IS NULL
+        AND :keep_groups::boolean
+        AND starts_with(d.principal, 'group:')
+        AND EXISTS (SELECT 1 FROM entries AS e WHERE e.email = d.email)
+        AND NOT EXISTS (SELECT 1 FROM entries AS e WHERE e.email = d.email AND e.principal = d.principal)
 ),
 
 dated AS (
@@ -194,4 +213,4 @@ dated AS (
 
 INSERT INTO directory (source, email, principal)
 SELECT :source, e.email, e.principal FROM entries AS e
-ON CONFLICT DO NOTHING;
+ON CONFLICT (source, email, principal) DO UPDATE SET read_at = NULL WHERE directory.read_at IS NOT NULL;

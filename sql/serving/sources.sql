@@ -13,7 +13,7 @@ SELECT
     ) AS last_sync_at,
     j.job_id::text AS job_id,
     j.status,
-    j.stage,
+    sync_stage(j) AS stage,
     j.started_at,
     j.completed_at,
     j.synced,

@@ -3,7 +3,7 @@ SELECT
     job_id::text AS job_id,
     source,
     status,
-    stage,
+    sync_stage(sync_jobs) AS stage,
     started_at,
     completed_at,
     synced,

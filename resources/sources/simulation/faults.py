@@ -12,9 +12,18 @@ from typing import Any, Literal, get_args
 import msgspec
 
 Kind = Literal[
-    "rate_limit", "server_error", "drop", "slow", "unauthorized", "lost_access", "bad_page_token", "unnamed_page_token"
+    "rate_limit",
+    "server_error",
+    "drop",
+    "slow",
+    "unauthorized",
+    "lost_access",
+    "not_found",
+    "bad_page_token",
+    "unnamed_page_token",
 ]
-"""`bad_page_token` and `unnamed_page_token` reject a page token, the latter without naming the parameter, as Drive sometimes does."""
+"""`not_found` answers as if there was no such method. `bad_page_token` and `unnamed_page_token` reject a page token, the latter without
+naming the parameter, as Drive sometimes does."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 PASSING: tuple[Kind, ...] = ("rate_limit", "server_error", "drop")
 """Kinds that disappear when the same call is repeated."""

@@ -81,7 +81,7 @@ def is_of_workspace(team: str, account: dict[str, Any]) -> bool:
 def usergroups(client: SlackClient) -> list[dict[str, Any]] | None:
     """Return the user groups that are enabled, with their users; None without the scope, or on a plan that has none.
 
-    Source: https://docs.slack.dev/reference/methods/usergroups.list
+    Raises `AbortSyncError` or `RetryLaterError`. Source: https://docs.slack.dev/reference/methods/usergroups.list
     """
     try:
         answer = client.call("usergroups.list", include_users="true", include_disabled="false")

@@ -21,10 +21,10 @@ from resources.core.errors import (
     ConfigurationError,
     FailedDocumentError,
     LostPartitionError,
+    RetryLaterError,
 )
 from resources.core.ports import Memory, Source
 from resources.core.retrying import Tally
-from resources.logging import logger
 from resources.settings import Settings
 from resources.sources.slack import directory, permissions
 from resources.sources.slack.budget import RereadBudget
@@ -39,8 +39,6 @@ from resources.sources.slack.settle import ChannelBatchBuilder
 from resources.stores.postgres import session
 from sql.people import People
 from sql.sources import Events
-
-log = logger("sync")
 
 NO_USERGROUPS = (
     "Slack's user groups are not read: add the scope usergroups:read to the app and install it again (docs/groups.md)."
@@ -125,8 +123,7 @@ class Slack(Source):
         """
         with self._lock:
             found = [(email, permissions.workspace(self._team)) for email in self._people.members()]
-            groups = directory.usergroups(self._client)
-            self._note = NO_USERGROUPS if groups is None else None
+            groups, self._note = self._usergroups()
             found += directory.memberships(self._people, groups or (), urlsplit(self._url).hostname or "")
         return found
 
@@ -143,8 +140,9 @@ class Slack(Source):
                 return
             try:
                 app = self._client.call("bots.info", bot=bot).get("bot", {}).get("app_id") if bot else None
-            except AbortSyncError as error:
-                log.warning("slack_app_unknown", reason=str(error))  # events of any app count until it is known
+            except (AbortSyncError, RetryLaterError) as error:
+                note = f"The app that the bot belongs to is not known, so events of any app count. {error}"
+                self.warnings = [*self.warnings, note]
                 return
             registry.save_app(source=self.name.value, bot_id=bot, app_id=app)
 
@@ -167,6 +165,17 @@ class Slack(Source):
         if content is None:
             raise FailedDocumentError("Its messages are no longer in memory; sync the channel again.")
         yield content
+
+    def _usergroups(self) -> tuple[list[dict[str, Any]] | None, str | None]:
+        """Return the user groups if they can be read, and what is to be said if not: a workspace may do without."""
+        try:
+            groups = directory.usergroups(self._client)
+        except (AbortSyncError, RetryLaterError) as error:  # the token is good, as the members were just read with it
+            self.groups_unread = True
+            note = f"Slack's user groups could not be read; those read before count until they are too old. {error}"
+            self.warnings = [*self.warnings, note]
+            return None, note
+        return groups, NO_USERGROUPS if groups is None else None
 
     def _sync(self, partition: str, contents: dict[str, bytes]) -> ChannelSync:
         with self._lock:

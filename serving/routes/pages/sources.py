@@ -141,8 +141,8 @@ async def _cards(services: Services, access: Access, found: Sequence[SourceRepor
 
 
 async def _errors(services: Services, report: SourceReport) -> list[SyncErrorRow]:
-    """Return errors of the source's latest sync."""
+    """Return errors and warnings of the source's latest sync."""
     job = report.last_job
-    if job is None or not (job.documents_failed or job.documents_skipped):
+    if job is None:
         return []
     return (await WebReads(services.database).sync_errors(job_id=job.job_id, owner=None))[:ERRORS]

@@ -145,6 +145,8 @@ class DriveApp:
             raise server_error()
         if fault.kind == "unauthorized":
             raise unauthorized()
+        if fault.kind == "not_found":
+            raise ApiError(404, "notFound", "Not Found")
         if fault.kind == "bad_page_token":
             raise bad_parameter("pageToken")
         if fault.kind == "unnamed_page_token":

@@ -149,6 +149,8 @@ class SlackApp:
                 return _limited(fault.seconds)
             case "server_error":
                 return HTMLResponse(_SERVER_ERROR, 500)
+            case "not_found":
+                return HTMLResponse("<!DOCTYPE html><title>404</title>", 404)
             case "unauthorized" if method == DOWNLOAD:
                 return HTMLResponse(_SIGN_IN)
             case "unauthorized":

@@ -1,0 +1,328 @@
+"""Every sync that fails says why, without quoting documents, and a call to a source that it can do without does not end it."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+from assets import pipeline
+from orchestration.cli.syncing import public, read_job
+from resources.core import errors
+from resources.core.domain import STAGES, SourceName
+from resources.core.errors import ConcordanceError, NotRunningError
+from resources.jobs import create_job, end_job
+from resources.launch import start_sync
+from resources.settings import Settings
+from resources.stores.postgres import session
+from resources.syncing import StageResult, SyncJob, open_sync
+from sql.sync import Jobs
+from tests.fixtures.dagster_runs import DagsterRuns
+from tests.fixtures.installation import Installation
+from tests.fixtures.slack import SlackSite
+from tests.fixtures.step import follow
+from tests.integration.test_remote_sources import ScriptedSource, complete, states
+
+CANARY = "Layoffs 2027.docx"
+SENTENCE = re.compile(r"[A-Z].*\.$", re.DOTALL)
+
+
+def kinds(of: type[Exception]) -> Iterator[type[Exception]]:
+    """Yield every error of ours."""
+    yield of
+    for kind in of.__subclasses__():
+        if kind.__module__ == errors.__name__:
+            yield from kinds(kind)
+
+
+def made(kind: type[Exception], text: str) -> Exception:
+    return kind(text, "") if kind is errors.BusyError else kind(text)
+
+
+OURS = [made(kind, text) for kind in kinds(ConcordanceError) for text in ("", " ", "The listing failed. Sync again.")]
+FOREIGN: list[BaseException] = [
+    KeyError(CANARY),
+    ValueError(),
+    OSError(2, "No such file", CANARY),
+    psycopg.DataError(CANARY),
+    UnicodeDecodeError("utf-8", b"x", 0, 1, CANARY),
+    RecursionError(),
+    MemoryError(),
+    KeyboardInterrupt(),
+    SystemExit(1),
+    httpx.ConnectError(CANARY),
+]
+
+
+def last(installation: Installation) -> tuple[str, str]:
+    (row,) = installation.rows("SELECT status, error_message FROM sync_jobs ORDER BY started_at DESC LIMIT 1")
+    return row["status"], row["error_message"]
+
+
+def failing(error: BaseException) -> Callable[[], StageResult]:
+    def work() -> StageResult:
+        raise error
+
+    return work
+
+
+@pytest.mark.parametrize("place", ["stage", "outside"])
+def test_an_error_in_any_place_is_the_reason_and_quotes_nothing(installation: Installation, place: str) -> None:
+    for error in [*OURS, *FOREIGN]:
+        with pytest.raises(BaseException) as raised, open_sync(installation.settings, SourceName.FILES) as job:  # noqa: PT012 (any)
+            if place == "stage":
+                job.run("raw", failing(error))
+            else:
+                raise error
+        assert raised.type is not AssertionError
+        status, reason = last(installation)
+        assert status == "failed", repr(error)
+        assert SENTENCE.fullmatch(reason), (repr(error), reason)
+        assert CANARY not in reason
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_an_error_after_another_is_a_reason_too(installation: Installation, stage: str) -> None:
+    with pytest.raises(KeyError), open_sync(installation.settings, SourceName.FILES) as job:  # noqa: PT012
+        job.error = "The channel could not be listed."
+        job.run(stage, failing(KeyError(CANARY)))
+    _, reason = last(installation)
+    assert reason.startswith("The channel could not be listed. The stage ")
+    assert f"{stage} ended with an unexpected error (KeyError)" in reason
+
+
+def test_a_stage_that_is_missing_is_the_reason(installation: Installation) -> None:
+    with open_sync(installation.settings, SourceName.FILES) as job:
+        job.planned = set(STAGES)
+    assert last(installation)[1].startswith("The run ended before the stage raw")
+
+
+def lost(settings: Settings, *, claimed: bool) -> None:
+    create_job(settings.postgres_dsn, SourceName.FILES, partitions=None, full=False, requested_by="test")
+    with session(settings.postgres_dsn) as connection:
+        connection.execute(
+            "UPDATE sync_jobs SET started_at = now() - interval '1 hour', claimed_at = CASE WHEN %s THEN now() END",
+            (claimed,),
+        )
+
+
+def test_a_process_that_died_is_the_reason(installation: Installation) -> None:
+    lost(installation.settings, claimed=True)
+    installation.sync()
+    (row,) = installation.rows("SELECT error_message FROM sync_jobs WHERE status = 'failed'")
+    assert row["error_message"].startswith("The process that ran this sync died.")
+
+
+@pytest.mark.parametrize("said", ["", "  ", "Dagster does not answer."])
+def test_statements_that_end_a_job_store_no_empty_reason(installation: Installation, said: str) -> None:
+    settings = installation.settings
+    job = create_job(settings.postgres_dsn, SourceName.FILES, partitions=None, full=False, requested_by="test")
+    end_job(settings.postgres_dsn, job.job_id, said)
+    status, reason = last(installation)
+    assert (status, bool(SENTENCE.fullmatch(reason))) == ("failed", True)
+    job = create_job(settings.postgres_dsn, SourceName.FILES, partitions=None, full=False, requested_by="test")
+    with session(settings.postgres_dsn) as connection:
+        Jobs(connection).fail_run_job(job_id=job.job_id, run_id="none", error_message=said, unknown="Nobody knows.")
+    status, reason = last(installation)
+    assert (status, bool(SENTENCE.fullmatch(reason))) == ("failed", True)
+
+
+def test_no_other_statement_fails_a_job() -> None:
+    folder = Path(__file__).parents[2] / "sql"
+    found = [
+        (file.name, statement.partition("\n")[0])
+        for file in sorted(folder.rglob("*.sql"))
+        for statement in re.split(r"^-- name: ", file.read_text(), flags=re.MULTILINE)
+        if re.search(r"UPDATE sync_jobs SET[^;]*?\bstatus = (CASE|'|:)", statement.partition("\nWHERE")[0])
+    ]
+    assert found == [("jobs.sql", "finish_job!"), ("jobs.sql", "fail_run_job!")]
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"errors": []}, {"data": {"launchRun": {"__typename": "PythonError", "message": ""}}}]
+)
+def test_a_launch_that_fails_is_the_reason(
+    installation: Installation, httpserver_url: Callable[[Any], str], body: dict[str, Any]
+) -> None:
+    settings = installation.settings.model_copy(update={"dagster_url": httpserver_url(body)})
+    with pytest.raises(NotRunningError):
+        start_sync(settings, SourceName.FILES, partitions=None, full=False, requested_by="test")
+    status, reason = last(installation)
+    assert (status, "sync_files" in reason) == ("failed", True)
+
+
+@pytest.fixture
+def httpserver_url() -> Iterator[Callable[[Any], str]]:
+    """Return a function that serves one JSON answer to everything and returns the address."""
+    servers: list[ThreadingHTTPServer] = []
+
+    def served(body: Any) -> str:
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                content = json.dumps(body).encode()
+                self.send_response(200)
+                self.send_header("content-length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (its signature)
+                """Write nothing."""
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        servers.append(server)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{server.server_port}"
+
+    yield served
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def test_dagster_shows_the_reason(dagster_runs: DagsterRuns, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_job: SyncJob, **_: Any) -> StageResult:
+        raise errors.AbortSyncError("Slack rejected conversations.list: HTTP 404.")
+
+    monkeypatch.setattr(pipeline, "WORK", {**pipeline.WORK, "raw": broken})
+    result = dagster_runs.sync(succeeds=False)
+    assert not result.success
+    (failed,) = [event for event in result.all_events if event.is_step_failure]
+    assert failed.step_failure_data.error is not None
+    assert "Slack rejected conversations.list: HTTP 404." in failed.step_failure_data.error.to_string()
+    assert last(dagster_runs.installation) == ("failed", "Slack rejected conversations.list: HTTP 404.")
+
+
+@pytest.mark.parametrize("said", [None, "", "Execution failed.\n\nA stack trace of " + CANARY])
+def test_the_sensor_gives_a_reason_of_one_line(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch, said: str | None
+) -> None:
+    from orchestration import schedules
+
+    settings = installation.settings
+    monkeypatch.setattr(schedules, "load", lambda: settings)
+    job = create_job(settings.postgres_dsn, SourceName.FILES, partitions=None, full=False, requested_by="test")
+    run: Any = SimpleNamespace(run_id="r1", job_name="sync_files", tags={schedules.JOB_TAG: job.job_id})
+    schedules.close_failed(settings, run, said, late=False)
+    status, reason = last(installation)
+    assert (status, bool(SENTENCE.fullmatch(reason)), CANARY in reason, "\n" in reason) == (
+        "failed",
+        True,
+        False,
+        False,
+    )
+
+
+def test_the_command_prints_the_reason(installation: Installation) -> None:
+    settings = installation.settings
+    job = create_job(settings.postgres_dsn, SourceName.SLACK, partitions=None, full=False, requested_by="test")
+    end_job(settings.postgres_dsn, job.job_id, "Slack rejected conversations.list: HTTP 404.")
+    report = public(read_job(settings, job.job_id))
+    assert (report["status"], report["error"], report["errors"]) == (
+        "failed",
+        "Slack rejected conversations.list: HTTP 404.",
+        [],
+    )
+
+
+METHODS = {
+    "auth.test": "the workspace",
+    "users.list": "who may read",
+    "conversations.list": "what there is to read",
+}
+"""Methods without which nothing can be synced, and what they tell. Those of a channel fail that channel."""
+OPTIONAL = {"usergroups.list", "bots.info"}
+
+
+@pytest.fixture
+def office(installation: Installation, slack_site: SlackSite) -> SlackSite:
+    """A workspace with a channel and a group, synced by the installation."""
+    workspace = slack_site.workspace
+    follow(installation, slack_bot_token=workspace.token, slack_api_url=slack_site.url)
+    ada = workspace.user("Ada Byron", "ada@acme.example")
+    general = workspace.channel("general", (ada,))
+    workspace.usergroup("bakers", [ada])
+    workspace.post(general, ada, "The ferry leaves at nine.")
+    return slack_site
+
+
+@pytest.mark.parametrize("kind", ["not_found", "server_error", "unauthorized"])
+@pytest.mark.parametrize("method", sorted({*METHODS, *OPTIONAL, "conversations.history"}))
+def test_a_method_that_fails_ends_the_sync_only_if_it_is_needed(
+    installation: Installation, office: SlackSite, method: str, kind: Any
+) -> None:
+    office.faults.add(kind, times=0, match=method)
+    if method in OPTIONAL:
+        job = installation.sync(SourceName.SLACK)
+        assert last(installation) == ("success", None)
+        assert job.counts.synced == 1
+        assert warnings(installation) == [("", True)]
+        assert method in installation.rows("SELECT reason FROM sync_errors")[0]["reason"]
+        return
+    with pytest.raises(ConcordanceError):
+        installation.sync(SourceName.SLACK)
+    status, reason = last(installation)
+    assert (status, method in reason) == ("failed", True)
+
+
+def warnings(installation: Installation) -> list[tuple[str, bool]]:
+    rows = installation.rows("SELECT source_id, outcome FROM sync_errors")
+    return [(row["source_id"], row["outcome"] == "warning") for row in rows]
+
+
+def groups(installation: Installation) -> list[tuple[str, bool]]:
+    rows = installation.rows(
+        "SELECT email, read_at IS NULL OR read_at > now() - interval '1 hour' AS fresh FROM directory"
+        " WHERE starts_with(principal, 'group:')"
+    )
+    return [(row["email"], row["fresh"]) for row in rows]
+
+
+def test_groups_that_cannot_be_read_grant_nothing_new_and_become_too_old(
+    installation: Installation, office: SlackSite
+) -> None:
+    bob = office.workspace.user("Bob Noyce", "bob@acme.example")
+    (ada,) = (user.id for user in office.workspace.users.values() if user.email == "ada@acme.example")
+    installation.sync(SourceName.SLACK)
+    assert groups(installation) == [("ada@acme.example", True)]
+    office.workspace.usergroup("bakers", [bob])
+    office.faults.add("not_found", times=0, match="usergroups.list")
+    installation.rows("UPDATE source_states SET directory_at = now() - interval '2 hours' RETURNING source")
+    installation.sync(SourceName.SLACK)
+    assert groups(installation) == [("ada@acme.example", False)]  # as known, and as old
+    office.workspace.deactivate(ada)
+    installation.sync(SourceName.SLACK)
+    assert groups(installation) == []  # who has left has no groups
+    office.faults.clear()
+    installation.sync(SourceName.SLACK)
+    assert groups(installation) == [("bob@acme.example", True)]
+
+
+def test_groups_without_the_scope_are_gone_at_once(installation: Installation, office: SlackSite) -> None:
+    installation.sync(SourceName.SLACK)
+    office.workspace.set_scopes(office.workspace.scopes - {"usergroups:read"})
+    installation.sync(SourceName.SLACK)
+    assert groups(installation) == []
+
+
+class Unannounced(ScriptedSource):
+    """A source that refuses to announce changes."""
+
+    def subscribe(self) -> None:
+        raise errors.AuthorizationError("Google sends no notifications to this address.")
+
+
+def test_a_source_that_announces_no_changes_is_synced(installation: Installation) -> None:
+    job = installation.sync(SourceName.SLACK, port=Unannounced(batches={"pond": [complete(["a"])]}))
+    assert (last(installation)[0], list(states(installation))) == ("success", ["a"])
+    assert warnings(installation) == [("", True)]
+    assert job.error is None
+    assert installation.rows("SELECT paused_at FROM source_states") == [{"paused_at": None}]
