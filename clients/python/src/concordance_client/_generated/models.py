@@ -1372,16 +1372,16 @@ class SyncResponse(Model):
 
 
 class SyncFault(Model):
-    """An error of one document; `file_id` is its `source_id`."""
+    """An error of one document; `file_id` is its `source_id`, empty for a warning about the source as a whole."""
 
     file_id: str
-    """The document's `source_id`."""
+    """The document's `source_id`; empty for a warning."""
     error: str
     """What is wrong, in words."""
     stage: str
     """The stage that failed."""
     outcome: str
-    """`skipped` or `failed`: what happened to the document."""
+    """`skipped` or `failed`: what happened to the document. `warning`: the sync did without something."""
 
 
 class SyncStatus(Model):
