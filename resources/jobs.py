@@ -26,7 +26,7 @@ WAIT_SECONDS = 3600
 CALL_SECONDS = 12.0
 """Longest wait for Postgres when creating or ending a job, because a caller is waiting."""
 
-DIED = "The process that ran this sync died. The next sync continues where it stopped."
+DIED = "The process that ran this sync died."
 UNKNOWN = "The reason was not recorded. The log of its run in Dagster may say more."
 """Reason of a failure that came without one."""
 
