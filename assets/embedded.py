@@ -57,7 +57,7 @@ def embed_missing(
         for key, number in _by_content(texts.filter(has_vector)):
             result.count(partitions[key], chunks=number, reused=number)
         if target.collection.active:
-            job.count(passages=texts.height - todo.height)
+            job.count(passages=texts.filter(has_vector)["passages"].sum())
         for key, number in _by_content(todo):
             result.count(partitions[key], chunks=number)
         for piece in todo.iter_slices(WRITE_CHUNKS):
@@ -93,7 +93,7 @@ def _embed(job: SyncJob, target: Target, table: str, texts: pl.DataFrame) -> tup
         check_dimensions(model.model, rows.shape[1], target.collection.dimensions)
         vectors.append(rows)
         tokens += used
-        job.count(embedded=piece.height, passages=piece.height if target.collection.active else 0)
+        job.count(embedded=piece.height, passages=piece["passages"].sum() if target.collection.active else 0)
         job.progress("embedded")
     now = datetime.now(UTC)
     matrix = np.concatenate(vectors)
@@ -106,13 +106,13 @@ def _embed(job: SyncJob, target: Target, table: str, texts: pl.DataFrame) -> tup
 
 
 def texts_of(stores: Stores, pending: Sequence[Pending], profiles: Mapping[str, Profile]) -> pl.DataFrame:
-    """Return the distinct texts with the columns text_hash, text, tokens and content_key (of one content that has it)."""
+    """Return the distinct texts: text_hash, text, tokens, content_key (of one content that has it) and the number of passages."""
     keys = list({document.content_key for document in pending})
     versions = [chunk_version(profile) for profile in profiles.values()]
     return (
         stores.lake.scan(CHUNKED)
         .filter(pl.col("content_key").is_in(keys) & pl.col("version").is_in(versions) & (pl.col("chunk_index") >= 0))
-        .select("text_hash", "text", "tokens", "content_key")
+        .select("text_hash", "text", "tokens", "content_key", pl.len().over("text_hash").alias("passages"))
         .unique("text_hash", keep="any")
         .sort("text_hash")
         .collect()
