@@ -331,10 +331,8 @@ def test_a_job_whose_launcher_died_is_overtaken_within_seconds(
     while not following and time.monotonic() < deadline:
         with suppress(BusyError):
             following.append(create())
-    assert following[0].job_id != busy.value.job_id
-    assert installation.rows("SELECT status FROM sync_jobs WHERE job_id = %s", busy.value.job_id) == [
-        {"status": "failed"}
-    ]
+    assert following[0].job_id == busy.value.job_id
+    assert installation.rows("SELECT status, stage FROM sync_jobs") == [{"status": "running", "stage": "delayed"}]
 
 
 @pytest.mark.parametrize("received", ["concordance/worker", ".dagster/grpc_info"])
@@ -346,11 +344,13 @@ def test_a_job_whose_run_a_process_has_received_is_waited_for(installation: Inst
         connection.execute("CREATE TABLE dagster.run_tags (run_id text, key text, value text)")
         connection.execute("INSERT INTO dagster.run_tags VALUES ('a run', 'concordance/job_id', %s)", (job.job_id,))
         connection.execute("INSERT INTO dagster.run_tags VALUES ('a run', %s, 'a process')", (received,))
-        connection.execute("UPDATE sync_jobs SET started_at = now() - interval '60 seconds'")
+        connection.execute("CREATE TABLE dagster.runs (run_id text, status text)")
+        connection.execute("INSERT INTO dagster.runs VALUES ('a run', 'STARTING')")
+        connection.execute("UPDATE sync_jobs SET started_at = now() - interval '1 hour'")
         with pytest.raises(BusyError):
             create_job(dsn, SourceName.FILES, partitions=None, full=False, requested_by="test")
-        connection.execute("UPDATE sync_jobs SET started_at = now() - interval '1 hour'")
-    assert create_job(dsn, SourceName.FILES, partitions=None, full=False, requested_by="test").job_id != job.job_id
+        connection.execute("UPDATE dagster.runs SET status = 'FAILURE'")
+    assert create_job(dsn, SourceName.FILES, partitions=None, full=False, requested_by="test") != job
 
 
 def test_a_job_whose_run_no_process_has_received_is_overtaken(installation: Installation) -> None:
@@ -359,9 +359,10 @@ def test_a_job_whose_run_no_process_has_received_is_overtaken(installation: Inst
     job = create_job(dsn, SourceName.FILES, partitions=None, full=False, requested_by="test")
     with session(dsn, autocommit=True) as connection:
         connection.execute("CREATE TABLE dagster.run_tags (run_id text, key text, value text)")
+        connection.execute("CREATE TABLE dagster.runs (run_id text, status text)")
         connection.execute("INSERT INTO dagster.run_tags VALUES ('a run', 'concordance/job_id', %s)", (job.job_id,))
         connection.execute("UPDATE sync_jobs SET started_at = now() - interval '15 seconds'")
-    assert create_job(dsn, SourceName.FILES, partitions=None, full=False, requested_by="test").job_id != job.job_id
+    assert create_job(dsn, SourceName.FILES, partitions=None, full=False, requested_by="test").job_id == job.job_id
 
 
 def test_a_root_that_cannot_be_listed_keeps_its_documents_and_the_others_go_on(installation: Installation) -> None:

@@ -115,6 +115,7 @@ def test_statements_are_as_declared(database: str, family: type[Statements]) -> 
     with psycopg.connect(database) as connection:
         connection.execute("CREATE SCHEMA IF NOT EXISTS dagster")
         connection.execute("CREATE TABLE IF NOT EXISTS dagster.run_tags (run_id text, key text, value text)")
+        connection.execute("CREATE TABLE IF NOT EXISTS dagster.runs (run_id text, status text)")
         connection.execute(
             "CREATE TABLE IF NOT EXISTS dagster.asset_check_executions (id bigint, run_id text, asset_key text, check_name text)"
         )
