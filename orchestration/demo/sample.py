@@ -69,8 +69,8 @@ class Try(msgspec.Struct, frozen=True):
 
 
 TRIES = (
-    Try("What do we offer for StreamSight?", "helen", "a confidential project, which the chief executive may read"),
-    Try("What do we offer for StreamSight?", "ines", "the same as an engineer, who may not"),
+    Try("How much does Osprey Marine claim?", "helen", "a confidential file, which the chief executive may read"),
+    Try("How much does Osprey Marine claim?", "ines", "the same as an engineer, who may not"),
     Try("When do the letters about the new prices of Weir leave?", "helen", "a message in a private Slack channel"),
 )
 """Printed by `up --sample`."""
@@ -83,6 +83,23 @@ def people() -> dict[str, SampleReader]:
 def questions(more: bool = False) -> list[SampleQuestion]:
     """Return the twelve questions of the demonstration, or the larger set."""
     return msgspec.json.decode(read("questions_more.json" if more else "questions.json"), type=list[SampleQuestion])
+
+
+ANSWERED = (
+    "How many unused holidays may I carry over to the next year?",
+    "Where do we gather in case of fire?",
+    "Who took the piano from Station Road?",
+    "How much does Osprey Marine claim?",
+    "What excess does our liability insurance have from October?",
+    "When do the letters about the new prices of Weir leave?",
+)
+"""Questions whose answers the demonstration prints: from Markdown, a picture, Slack, a confidential file, Drive and a private channel."""
+
+
+def answered() -> list[SampleQuestion]:
+    """Return the questions whose answers the demonstration prints."""
+    everything = {one.question: one for one in (*questions(), *questions(more=True), *questions_of_sources())}
+    return [everything[text] for text in ANSWERED]
 
 
 def paraphrased() -> list[SampleQuestion]:

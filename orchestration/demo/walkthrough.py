@@ -66,6 +66,7 @@ def run(settings: Settings, *, json: bool = False) -> int:
     with _services(settings, out, outcome) as running:
         _sync(running, out, outcome)
         _ask_all(running, out, outcome)
+        _answer(running, out, outcome)
         outcome.seconds = round(time.monotonic() - began, 1)
         _summary(out, outcome)
     if json:
@@ -207,6 +208,43 @@ def check_results(
         out.print(f"     [green]{rank + 1}.[/] {escape(result['citation']['text'])}{escape(_location(result))}")
         out.print(f"        {escape(' '.join(result['snippet'].split()))}", style="dim")
         out.print(f"        {escape(result['citation']['link'])}")
+
+
+def _answer(settings: Settings, out: Console, outcome: DemoReport) -> None:
+    """Print the answers of a few questions for each user, and what was withheld."""
+    people = [sample.people()[name] for name in USERS]
+    sources = {SourceName.FILES, *simulated(settings)}
+    out.print("\n[bold]Answers[/]")
+    for question in sample.answered():
+        if question.source in sources:
+            out.print(f"  [bold]{escape(question.question)}[/]")
+            answers: dict[str, list[str]] = {}
+            for person in people:
+                with Client(settings, person.email, person.groups) as client:
+                    lines = answer_lines(out, outcome, person, question, client.ask(question.question))
+                answers.setdefault("\n".join(lines), []).append(person.name.split()[0])
+            for text, names in answers.items():
+                out.print(f"     [cyan]{' and '.join(names)}[/]: {text}")
+
+
+def answer_lines(
+    out: Console,
+    outcome: DemoReport,
+    person: sample.SampleReader,
+    question: sample.SampleQuestion,
+    answer: dict[str, Any],
+) -> list[str]:
+    """Return the lines of an answer for a person: its first sentence and source, or where the answer is that was withheld."""
+    for leak in sorted({one["source_id"] for one in answer["sources"] if not person.reads(one["source_id"])}):
+        _fault(out, outcome, f"{person.name} was answered from {leak}, which she may not read ({question.question!r}).")
+    if person.id in question.may_not:
+        return [f"[yellow]withheld[/]: the answer is in {escape(str(question.source_id))}, which she may not read."]
+    first = answer["sentences"][0] if answer["sentences"] else None
+    if first is None:
+        return [escape(answer["answer"])]
+    source = answer["sources"][first["citations"][0] - 1] if first["citations"] else None
+    where = [f"        {escape(source['citation']['text'])}{escape(_location(source))}"] if source else []
+    return [escape(" ".join(first["text"].split())), *where]
 
 
 def _location(result: dict[str, Any]) -> str:

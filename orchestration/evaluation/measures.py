@@ -59,7 +59,9 @@ class Comparison(msgspec.Struct, frozen=True):
 
 def score(judgements: Judgements, rankings: Rankings) -> dict[str, QueryScores]:
     """Return each judged query's scores, in the order of the judgements; a query without a ranking scores 0."""
-    return {query: _scores(grades, list(dict.fromkeys(rankings.get(query, ())))) for query, grades in judgements.items()}
+    return {
+        query: _scores(grades, list(dict.fromkeys(rankings.get(query, ())))) for query, grades in judgements.items()
+    }
 
 
 def _scores(grades: Mapping[str, int], ranking: Sequence[str]) -> QueryScores:

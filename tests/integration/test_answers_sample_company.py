@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import itertools
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from orchestration.demo import sample
+from orchestration.demo import walkthrough as demo
 from tests.fixtures import llm
 from tests.fixtures.company import Company
 from tests.fixtures.llm import ModelServer
@@ -15,6 +21,7 @@ from tests.fixtures.serving import Running, Site
 
 pytestmark = pytest.mark.xdist_group("company")
 
+ROOT = Path(__file__).parents[2]
 PEOPLE = sample.people()
 QUESTIONS = [*sample.questions(), *sample.questions(more=True)]
 ANSWERABLE = [one for one in QUESTIONS if one.source_id is not None]
@@ -93,6 +100,32 @@ def test_paraphrases_are_answered_in_quotes_and_what_no_document_answers_is_neve
             surely.append(one.question)
     assert len(unanswerable) >= 60
     assert len(surely) <= 0.1 * len(unanswerable), surely
+
+
+def test_the_answers_that_the_demonstration_prints_are_right(quoting: Running) -> None:
+    shown = sample.answered()
+    assert len({one.source for one in shown}) == 3
+    for one, person in itertools.product(shown, demo.USERS):
+        answer = ask(quoting, person, one.question)
+        lines = demo.answer_lines(
+            Console(file=io.StringIO()), outcome := demo.DemoReport(), PEOPLE[person], one, answer
+        )
+        assert outcome.faults == []
+        if person in one.may:
+            assert (str(one.phrase) in " ".join(lines), answer["warnings"]) == (True, []), (person, lines)
+        else:
+            assert (lines[0].startswith("[yellow]withheld"), str(one.phrase) in answer["answer"]) == (True, False)
+
+
+def test_the_question_that_the_documents_recommend_is_answered(quoting: Running) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    recommended = {*re.findall(r'ask_stream\("(.+?)"\)', readme), *(one.question for one in sample.TRIES)}
+    asked = {one.question: one for one in (*QUESTIONS, *sample.questions_of_sources())}
+    for question in recommended:
+        answer = ask(quoting, "helen", question)
+        assert (str(asked[question].phrase) in answer["sentences"][0]["text"], answer["warnings"]) == (True, []), (
+            question
+        )
 
 
 def test_who_may_not_read_it_is_not_told(running: Running) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -15,15 +14,12 @@ from tests.fixtures.browser import Browser, running_browser
 from tests.fixtures.installed import Installed
 from tests.fixtures.pictures import saved
 
-OPERATOR = "helen.marsh@larkmoor.example"
-QUESTION = "How many unused holidays may I carry over to the next year?"
+QUESTION, SAID = "Where do we gather in case of fire?", "assembly point A"
 
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Iterator[Installed]:
     one = Installed(tmp_path / "home")
-    if pictures.wanted():
-        one.environment["CONCORDANCE_ROLES"] = json.dumps({"operator": [OPERATOR], "administrator": [OPERATOR]})
     yield one
     one.run("down")
 
@@ -59,13 +55,15 @@ def test_from_nothing_to_a_citation(installed: Installed, tmp_path: Path, show: 
         for name in ("history", "upload", "me"):
             browser.goto(f"{address[1]}/{name}")
             saved(browser, name)
-        if pictures.wanted():
-            browser.forget()
-            browser.goto(f"{address[1]}/sign-in")
-            browser.click('button[name="person"][value="helen"]')
-            for name, path in {"sources": "sources", "set-up": "sources/slack/set-up", "admin": "admin"}.items():
-                browser.goto(f"{address[1]}/{path}")
-                saved(browser, name)
+        browser.forget()
+        browser.goto(f"{address[1]}/sign-in")
+        browser.click('button[name="person"][value="helen"]')
+        for name, path in {"sources": "sources", "set-up": "sources/slack/set-up", "admin": "admin"}.items():
+            browser.goto(f"{address[1]}/{path}")
+            assert "Sources Admin Dagster" in " ".join(
+                browser.evaluate("document.querySelector('nav').innerText").split()
+            )
+            saved(browser, name)
         browser.complaints[:] = [one for one in browser.complaints if "favicon" not in one]
         assert browser.complaints == []
     show(
@@ -79,4 +77,7 @@ def _asked(browser: Browser) -> str:
     browser.press("Enter")
     browser.wait(lambda page: page.evaluate("!!document.querySelector('.answer .actions')"), "an answer")
     answer = browser.evaluate("document.querySelector('.answer .text').textContent")
-    return answer if "unused" in answer else ""
+    reading = pictures.wanted() and browser.evaluate(
+        "document.querySelector('main').innerText.includes('still being read')"
+    )
+    return answer if SAID in answer and not reading else ""

@@ -75,6 +75,19 @@ def test_the_demonstrations_handful_shows_every_kind_of_answer() -> None:
     }  # fmt: skip
 
 
+def test_a_leak_in_an_answer_is_a_fault() -> None:
+    outcome, out = demo.DemoReport(), Console(file=io.StringIO())
+    answer = {
+        "sources": [hit(SECRET)],
+        "sentences": [{"text": "We offer 6.8 million.", "citations": [1]}],
+        "answer": "",
+    }
+    assert "We offer" in demo.answer_lines(out, outcome, sample.people()["helen"], QUESTION, answer)[0]
+    assert outcome.faults == []
+    assert "withheld" in demo.answer_lines(out, outcome, sample.people()["ines"], QUESTION, answer)[0]
+    assert "Ines Okafor was answered from company/executive" in outcome.faults[0]
+
+
 def test_outcomes_of_two_runs_do_not_share_their_lists() -> None:
     first, second = demo.DemoReport(), demo.DemoReport()
     first.faults.append("x")
