@@ -135,6 +135,8 @@ CLASS_OF: Mapping[str, str] = {
             "startSignIn",
             "finishSignIn",
             "sampleSignIn",
+            "linkPage",
+            "linkSignIn",
             "signOut",
             "googleCallback",
             "registerAgent",
