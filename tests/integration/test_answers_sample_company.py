@@ -30,7 +30,6 @@ UNANSWERABLE = [one for one in QUESTIONS if one.source_id is None]
 
 UNSETTLED = {
     "Do we reward people who find vulnerabilities?",
-    "Does the company match pension contributions?",
     "How much do I get for driving my own vehicle on business?",
     "What do I get if I recommend a friend for a job?",
     "Where do I find a bandage?",
