@@ -36,6 +36,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     """True if the credential has the admin scope."""
     groups_are_managed: bool
     """True if groups come from a directory, a file or a provider; those in tokens and keys made here do not count then."""
+    groups_omitted: bool = False
+    """True if the provider of sign-in leaves out the groups because they are too many: what is shared with these is not found."""
     principals: list[PrincipalOrigin]
     """What may read documents in this person's name, sorted."""
 
@@ -59,6 +61,7 @@ def identity(
     admin: bool = False,
     credential: str | None = None,
     held: Collection[str] = (),
+    groups_omitted: bool = False,
 ) -> Identity:
     """Return a person's identity. `held` are the principals of a request; those that no source reports come from its `credential`."""
     own = {email, f"domain:{email.rpartition('@')[2]}", permissions.PUBLIC}
@@ -76,4 +79,11 @@ def identity(
     reported = {one.principal for one in found if one.counts}
     found += [PrincipalOrigin(principal=name, origin=credential or "token") for name in held if name not in reported]
     found.sort(key=lambda one: (one.principal, one.origin))
-    return Identity(email=email, active=active, admin=admin, groups_are_managed=managed, principals=found)
+    return Identity(
+        email=email,
+        active=active,
+        admin=admin,
+        groups_are_managed=managed,
+        groups_omitted=groups_omitted,
+        principals=found,
+    )

@@ -28,6 +28,7 @@ class AgentOwner(msgspec.Struct, frozen=True):
     email: str
     provider: str
     groups: list[str]
+    groups_omitted: bool
 
 
 class ListedAgent(msgspec.Struct, frozen=True):

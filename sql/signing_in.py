@@ -17,6 +17,7 @@ class BrowserSession(msgspec.Struct, frozen=True):
     provider: str
     subject: str
     groups: list[str]
+    groups_omitted: bool
     groups_at: datetime
     refreshed_at: datetime
     refreshable: bool
@@ -63,13 +64,14 @@ class SignInReads(AsyncFamily, path="sign_in"):
         subject: str,
         browser: str,
         groups: list[str],
+        groups_omitted: bool,
         secrets: bytes | None,
         administrator: bool,
         now: datetime,
         expires_at: datetime,
     ) -> int: ...
     async def session_refreshed(
-        self, *, session_id: str, groups: list[str], secrets: bytes | None, now: datetime
+        self, *, session_id: str, groups: list[str], groups_omitted: bool, secrets: bytes | None, now: datetime
     ) -> int: ...
     async def sessions_of(self, *, email: str | None, now: datetime, idle_since: datetime) -> list[ListedSession]: ...
 

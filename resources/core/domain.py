@@ -249,6 +249,8 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     email: str
     principals: frozenset[str]
     roles: frozenset[Role] = frozenset()
+    groups_omitted: bool = False
+    """True if the provider of sign-in leaves out the caller's groups because they are too many: documents may be missing."""
 
     @property
     def admin(self) -> bool:

@@ -80,6 +80,19 @@ def principals_of(email_address: str, groups: Iterable[str], slack_teams: Iterab
     return frozenset(found)
 
 
+def named_group(name: str, domain: str) -> str:
+    """Return the principal of a group that an identity provider knows by a name: of the name if it is an email, else `NAME@domain`.
+
+    NAME has a hyphen for anything but letters, digits, dots and underscores. Raises `InvalidRequestError` for a name without letters
+    and digits.
+    """
+    try:
+        return f"group:{email(name)}"
+    except InvalidRequestError:
+        plain = re.sub(r"[^\w.]+", "-", name.strip()).strip("-.")
+        return principal(f"group:{plain}@{domain}")
+
+
 def covers(readers: Collection[str], reader: str) -> bool:
     """Return True if a holder of the principal `reader` is among `readers`: directly, through the email's domain, or through `public`."""
     if reader in readers or PUBLIC in readers:

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 
 from resources.settings.messages import message
 from resources.settings.urls import http_url
@@ -42,7 +42,9 @@ class OidcProvider(BaseModel):
     domains: tuple[str, ...] = ()
     """Domains of emails and groups that the provider may vouch for. Empty, which is possible for a single provider only: all."""
     audiences: tuple[str, ...] = ()
-    """Audiences of access tokens that programs may send. Empty: the client id."""
+    """Audiences of access tokens that programs may send. Empty: none are accepted."""
+    sign_out_with_id_token: bool = False
+    """Send the ID token to the provider's sign-out page, for a provider that demands it."""
     parameters: dict[str, str] = Field(default_factory=dict)
     """More parameters of the authorization request."""
 
@@ -81,6 +83,13 @@ class OidcProvider(BaseModel):
             if not _DOMAIN.fullmatch(domain):
                 raise ValueError(f"must be a list of domains such as acme.com, not {domain!r}")
         return plain
+
+    @field_validator("audiences")
+    @classmethod
+    def _not_the_client(cls, audiences: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if info.data.get("client_id") in audiences:
+            raise ValueError("must not contain the client_id, which is the audience of ID tokens")
+        return audiences
 
     @field_validator("parameters")
     @classmethod

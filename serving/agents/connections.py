@@ -212,7 +212,9 @@ class Agents:
             raise UnauthorizedError(
                 "token-expired", "This agent's token has expired or was ended. Connect the agent again."
             )
-        access = Access(email=row.email, principals=principals_of(row.email, row.groups))
+        access = Access(
+            email=row.email, principals=principals_of(row.email, row.groups), groups_omitted=row.groups_omitted
+        )
         return AgentAccess(access, row.provider == SAMPLE)
 
     async def revoke(self, token: str, client_id: str) -> None:

@@ -33,6 +33,11 @@ INDEX_INCOMPLETE = Degradation(
     "index_incomplete",
     "The index lacks a part of what was indexed, so documents may be missing here. Syncs write it again.",
 )
+GROUPS_OMITTED = Degradation(
+    "groups_omitted",
+    "Your company's sign-in does not say which groups you are in, because they are too many. What is shared with you through a group "
+    "is missing here. Ask the person who manages sign-in to send only the groups that are assigned to Concordance.",
+)
 HELD_BACK = "held_back"
 
 log = logger("serving")
@@ -125,6 +130,8 @@ class Retriever:
         if query.neighbours:
             shown = await self._with_neighbours(query, shown, ranking, now)
         degradations = [*ranking.found.degradations, *([INDEX_INCOMPLETE] if self._incomplete() else [])]
+        if query.access.groups_omitted:
+            degradations.append(GROUPS_OMITTED)
         if query.rerank and reranked is None:
             degradations.append(self._reranker.missing if self._reranker is not None else NO_RERANKER)
         if ranking.checked.held_back:

@@ -22,6 +22,7 @@ from mcp.server.auth.provider import (
     RefreshToken,
     RegistrationError,
     TokenError,
+    construct_redirect_uri,
 )
 from mcp.server.auth.settings import ClientRegistrationOptions
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
@@ -161,9 +162,11 @@ async def register(services: Services, request: LitestarRequest) -> Response[byt
 
 async def authorize(services: Services, request: LitestarRequest) -> Response[Any]:
     response = await AuthorizationHandler(AuthorizationServer(services)).handle(await _request(request))
-    address = response.headers.get("location", "")
-    if address.startswith("https:") and not address.startswith(f"{services.settings.base_url}/oauth/consent?"):
-        return wrong_page(address)
+    address, base = response.headers.get("location", ""), services.settings.base_url
+    if address and not address.startswith(f"{base}/oauth/consent?"):  # an error, in which the package names no issuer
+        address = response.headers["location"] = construct_redirect_uri(address, iss=base)
+        if address.startswith("https:"):
+            return wrong_page(address)
     return _response(response)
 
 

@@ -87,6 +87,7 @@ class Export(msgspec.Struct, frozen=True):
                 "active": True,
                 "admin": False,
                 "groups_are_managed": True,
+                "groups_omitted": False,
                 "principals": [],
             },
             "uploads": [],

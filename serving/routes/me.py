@@ -26,6 +26,7 @@ from sql.web import WebReads
             "active": True,
             "admin": False,
             "groups_are_managed": True,
+            "groups_omitted": False,
             "principals": [
                 {"principal": "ann@acme.com", "origin": "email", "through": None, "read_at": None, "counts": True},
                 {
@@ -64,4 +65,5 @@ async def own_identity(services: Services, access: Access, credential: str) -> I
         admin=access.admin,
         credential=kind if credential else "session",
         held=access.principals,
+        groups_omitted=access.groups_omitted,
     )

@@ -189,7 +189,7 @@ async def _end_current(request: Request[Any, Any, Any], services: Services, reas
 async def sign_out(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[Any]:
     """End the browser's session, and go on to the provider's sign-out page."""
     check_same_origin(request)
-    provider_url = None
+    form = None
     cookie = session_of(services, request)
     try:
         if cookie:
@@ -197,12 +197,12 @@ async def sign_out(request: Request[Any, Any, Any], services: NamedDependency[Se
             ended = await services.sessions.end(current.session_id, current.access.email)
             if ended is not None:
                 await services.audit.record(events.signed_out(ended.email, current.session_id))
-                provider_url = await services.sessions.sign_out_url(ended)
+                form = await services.sessions.sign_out_form(ended)
     except UnauthorizedError:
         pass  # it was over already
     except TemporaryError as error:
         return pages.failure_page(_down(error), "/", 503)
-    answer = pages.signed_out_page(provider_url)
+    answer = pages.signed_out_page(form)
     answer.cookies = [session_cookie(services.settings, "", 0)]
     return answer
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -178,19 +177,16 @@ class Groups:
 
 
 def principal_of(display_name: str, external_id: str | None, domain: str) -> str:
-    """Return the principal of a group: of its `externalId` or `displayName` if that is an email, else NAME@domain.
+    """Return the principal of a group: of its `externalId` if that is an email, else as `permissions.named_group` names it.
 
-    NAME is the display name in lower case, with a hyphen for anything but letters, digits, dots and underscores. Raises
-    `InvalidValueException` for a name without letters or digits.
+    Raises `InvalidValueException` for a name without letters or digits.
     """
-    for text in (external_id or "", display_name):
-        try:
-            return f"group:{permissions.email(text)}"
-        except InvalidRequestError:
-            continue
-    name = re.sub(r"[^\w.]+", "-", display_name.strip()).strip("-.")
     try:
-        return permissions.principal(f"group:{name}@{domain}")
+        return f"group:{permissions.email(external_id or '')}"
+    except InvalidRequestError:
+        pass
+    try:
+        return permissions.named_group(display_name, domain)
     except InvalidRequestError:
         raise InvalidValueException(
             detail="displayName: must contain letters or digits, at most 200, to name a group."

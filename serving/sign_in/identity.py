@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from resources.core import permissions
 from resources.core.errors import InvalidRequestError
-from resources.core.json import is_list
+from resources.core.json import is_list, is_object
 from resources.logging import logger
 from resources.settings import OidcProvider
 from serving.sign_in.provider import Provider, Tokens
@@ -28,6 +28,8 @@ class ProviderIdentity(msgspec.Struct, frozen=True):
     subject: str
     email: str
     groups: list[str]
+    groups_omitted: bool = False
+    """True if the person is in too many groups for the provider to list them."""
 
 
 async def signed_in(provider: Provider, tokens: Tokens, nonce: str) -> ProviderIdentity:
@@ -45,8 +47,6 @@ async def refreshed(provider: Provider, tokens: Tokens, subject: str) -> Provide
     claims: Mapping[str, Any] = {"sub": subject}
     if tokens.id_token is not None:
         claims = await _id_claims(provider, tokens.id_token)
-    elif tokens.access_token is not None:
-        claims = await provider.userinfo(tokens.access_token)
     if claims.get("sub") != subject:
         raise SignInRefusedError("subject", "The provider renewed the session of another user.")
     return await _identity(provider, tokens, claims)
@@ -62,19 +62,49 @@ async def _id_claims(provider: Provider, token: str) -> Mapping[str, Any]:
 
 
 async def _identity(provider: Provider, tokens: Tokens, claims: Mapping[str, Any]) -> ProviderIdentity:
-    wanted = ["email", *([provider.setting.groups_claim] if provider.setting.groups_claim else [])]
-    if tokens.access_token is not None and not all(name in claims for name in wanted):
+    answers = [claims]
+    if tokens.access_token is not None and not _is_complete(provider.setting, claims):
         more = await provider.userinfo(tokens.access_token)
         if more and more.get("sub") != claims["sub"]:
             raise SignInRefusedError("subject", "The provider's answers are about different people.")
-        claims = {**more, **claims}
-    return identity(provider.setting, claims)
+        answers.append(more)
+    return identity(provider.setting, *answers)
 
 
-def identity(setting: OidcProvider, claims: Mapping[str, Any]) -> ProviderIdentity:
-    """Return the email and groups in verified claims. Raises `SignInRefusedError` for an email that does not count."""
-    email = _email(setting, claims)
-    return ProviderIdentity(str(claims["sub"]), email, groups_of(setting, claims, email))
+def _is_complete(setting: OidcProvider, claims: Mapping[str, Any]) -> bool:
+    """Return True if the userinfo endpoint has nothing to add. It has no groups that the ID token leaves out as too many."""
+    verified = "email" in claims and ("email_verified" in claims or setting.trust_email)
+    groups = setting.groups_claim
+    return verified and (groups is None or groups in claims or _leaves_out(groups, claims))
+
+
+def identity(setting: OidcProvider, *answers: Mapping[str, Any]) -> ProviderIdentity:
+    """Return the email and groups in a provider's answers about a person, which were verified: an ID token and userinfo, or one token.
+
+    Raises `SignInRefusedError` for an email that does not count.
+    """
+    email, name = _email(setting, _about_email(answers)), setting.groups_claim
+    nothing: Mapping[str, Any] = {}
+    claims = next((one for one in answers if name in one), nothing)
+    omitted = name is not None and not claims and any(_leaves_out(name, one) for one in answers)
+    if omitted:
+        log.warning("oidc_groups_omitted", provider=setting.name)
+    return ProviderIdentity(str(answers[0]["sub"]), email, groups_of(setting, claims, email), groups_omitted=omitted)
+
+
+def _leaves_out(groups_claim: str, claims: Mapping[str, Any]) -> bool:
+    """Return True if the claim is too long for the token, which has a link instead.
+
+    Source: OpenID Connect Core 1.0, 5.6.2; https://learn.microsoft.com/en-us/entra/identity-platform/id-token-claims-reference#groups-overage-claim
+    """
+    links = claims.get("_claim_names")
+    return (is_object(links) and groups_claim in links) or claims.get("hasgroups") in (True, "true")
+
+
+def _about_email(answers: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the answer that the email is taken from, with all that is said of it: one answer's flag does not vouch for another's email."""
+    emails = [one for one in answers if "email" in one]
+    return next((one for one in emails if "email_verified" in one), emails[0] if emails else {})
 
 
 def _email(setting: OidcProvider, claims: Mapping[str, Any]) -> str:
@@ -103,7 +133,7 @@ def _email(setting: OidcProvider, claims: Mapping[str, Any]) -> str:
 
 
 def groups_of(setting: OidcProvider, claims: Mapping[str, Any], email: str) -> list[str]:
-    """Return the groups of the claim as `NAME@DOMAIN`; names without a domain get that of the email.
+    """Return the groups of the claim as `NAME@DOMAIN`, named as SCIM names them; those without a domain get that of the email.
 
     A provider with `domains` vouches for groups of these only. Names that are none are left out.
     """
@@ -112,13 +142,12 @@ def groups_of(setting: OidcProvider, claims: Mapping[str, Any], email: str) -> l
     found: set[str] = set()
     left_out = 0
     for name in names:
-        text = str(name).strip().removeprefix("/") if isinstance(name, str) else ""
-        text = text if "@" in text else f"{text}@{email.rpartition('@')[2]}"
         try:
-            group = permissions.principal(f"group:{text}").removeprefix("group:")
+            principal = permissions.named_group(name if isinstance(name, str) else "", email.rpartition("@")[2])
         except InvalidRequestError:
             left_out += 1
             continue
+        group = principal.removeprefix("group:")
         if setting.domains and group.rpartition("@")[2] not in setting.domains:
             left_out += 1
             continue

@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import httpx
 import jwt
@@ -61,6 +61,14 @@ class Tokens(msgspec.Struct, frozen=True):
     id_token: str | None = None
     access_token: str | None = None
     refresh_token: str | None = None
+
+
+class SignOutForm(msgspec.Struct, frozen=True):
+    """A form that the browser sends to the provider."""
+
+    method: str
+    action: str
+    fields: Mapping[str, str]
 
 
 class Provider:
@@ -186,15 +194,20 @@ class Provider:
             return {}
         return await self._json("GET", endpoint, headers={"Authorization": f"Bearer {access_token}"})
 
-    async def end_session_url(self, id_token: str | None, after: str) -> str | None:
-        """Return the address at which a person signs out of the provider. Source: OpenID Connect RP-Initiated Logout 1.0."""
+    async def sign_out(self, id_token: str | None, after: str) -> SignOutForm | None:
+        """Return the form with which a person signs out of the provider; None if it has no page for that.
+
+        With the ID token it is posted, so that the token gets into no address, history or log. Without it, the provider may ask the
+        person. Source: OpenID Connect RP-Initiated Logout 1.0, section 2.
+        """
         endpoint = (await self.metadata()).end_session_endpoint
         if endpoint is None:
             return None
-        query = {"client_id": self.setting.client_id, "post_logout_redirect_uri": after}
+        fields = {"client_id": self.setting.client_id, "post_logout_redirect_uri": after}
         if id_token is not None:
-            query["id_token_hint"] = id_token
-        return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(query)}"
+            return SignOutForm("post", endpoint, fields | {"id_token_hint": id_token})
+        # browsers replace the query of a form that is not posted
+        return SignOutForm("get", endpoint, dict(parse_qsl(urlsplit(endpoint).query)) | fields)
 
     async def claims(self, token: str, audiences: tuple[str, ...]) -> Mapping[str, Any]:
         """Return the claims of a JWT of this provider: signature, issuer, audience and times are checked.

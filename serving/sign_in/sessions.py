@@ -26,7 +26,7 @@ from serving.access.secret_hash import secret_hash
 from serving.errors import UnauthorizedError
 from serving.sign_in.events import session_ended
 from serving.sign_in.identity import ProviderIdentity, refreshed
-from serving.sign_in.provider import UNKNOWN_KEY, Provider, Tokens
+from serving.sign_in.provider import UNKNOWN_KEY, Provider, SignOutForm, Tokens
 from serving.sign_in.refusals import RefreshRefusedError, SignInRefusedError
 from sql.signing_in import BrowserSession, EndedSession, ListedSession, SignInReads
 
@@ -131,8 +131,9 @@ class Sessions:
             subject=identity.subject,
             browser="".join(filter(str.isprintable, browser))[:BROWSER_LENGTH],
             groups=identity.groups,
-            secrets=self._encrypted(ProviderTokens(tokens.refresh_token, tokens.id_token)),
             administrator=administrator,
+            groups_omitted=identity.groups_omitted,
+            secrets=self._encrypted(self._kept(provider, tokens)),
             now=now,
             expires_at=now + self._lifetime,
         )
@@ -164,21 +165,21 @@ class Sessions:
     async def _access(self, row: BrowserSession | None, now: datetime) -> SignedIn:
         if row is None:
             raise session_over()
-        groups, groups_at = row.groups, row.groups_at
+        groups, groups_at, omitted = row.groups, row.groups_at, row.groups_omitted
         if row.provider not in self._known:
             await self._end(row, "its provider is no longer set up")
             raise session_over()
         if row.refreshable and row.refreshed_at < now - min(REFRESH_AFTER, self._max_age / 2):
             renewed = await self._renewed(row, now)
             if renewed is not None:
-                groups, groups_at = renewed, now
+                groups, groups_at, omitted = renewed.groups, now, renewed.groups_omitted
         fresh = groups if groups_at >= now - self._max_age else []
         roles = frozenset({Role.ADMINISTRATOR} if row.administrator else ())
-        access = Access(email=row.email, principals=principals_of(row.email, fresh), roles=roles)
+        access = Access(email=row.email, principals=principals_of(row.email, fresh), roles=roles, groups_omitted=omitted)
         return SignedIn(access, row.session_id, row.provider == SAMPLE)
 
-    async def _renewed(self, row: BrowserSession, now: datetime) -> list[str] | None:
-        """Return the groups that the provider reports now. Raises `UnauthorizedError`.
+    async def _renewed(self, row: BrowserSession, now: datetime) -> ProviderIdentity | None:
+        """Return the identity that the provider reports now. Raises `UnauthorizedError`.
 
         None if the provider is down, another request renews, or the disk is full; the groups then age.
         """
@@ -208,11 +209,15 @@ class Sessions:
         if identity.email != row.email:
             await self._end(row, "the email changed at the provider")
             raise session_over()
-        sealed = self._encrypted(
-            ProviderTokens(tokens.refresh_token or kept.refresh_token, tokens.id_token or kept.id_token)
+        sealed = self._encrypted(self._kept(row.provider, tokens, kept))
+        await self._reads.session_refreshed(
+            session_id=row.session_id,
+            groups=identity.groups,
+            groups_omitted=identity.groups_omitted,
+            secrets=sealed,
+            now=now,
         )
-        await self._reads.session_refreshed(session_id=row.session_id, groups=identity.groups, secrets=sealed, now=now)
-        return identity.groups
+        return identity
 
     async def _end(self, row: BrowserSession, reason: str) -> None:
         """End a session for which the provider vouches no longer, and with it the agents of its person."""
@@ -229,17 +234,26 @@ class Sessions:
         """Return the valid sessions of this person, or of everyone if it is None."""
         return await self._reads.sessions_of(email=email, now=now, idle_since=now - self._idle)
 
-    async def sign_out_url(self, ended: EndedSession) -> str | None:
-        """Return where the person can sign out at the provider too; None if it has no such page or does not answer."""
+    async def sign_out_form(self, ended: EndedSession) -> SignOutForm | None:
+        """Return how the person signs out at the provider too; None if it has no page for that or does not answer."""
         provider = self._providers.get(ended.provider)
         if provider is None:
             return None
         try:
-            return await provider.end_session_url(
+            return await provider.sign_out(
                 self._decrypted(ended.secrets).id_token, f"{self._settings.base_url}/sign-in"
             )
         except ServiceUnavailableError:
             return None
+
+    def _kept(self, slug: str, tokens: Tokens, before: ProviderTokens | None = None) -> ProviderTokens:
+        """Return what to store of a provider's tokens: the ID token only if signing out there takes it."""
+        before, provider = before or ProviderTokens(), self._providers.get(slug)
+        with_id_token = provider is not None and provider.setting.sign_out_with_id_token
+        return ProviderTokens(
+            tokens.refresh_token or before.refresh_token,
+            (tokens.id_token or before.id_token) if with_id_token else None,
+        )
 
     def _encrypted(self, kept: ProviderTokens) -> bytes | None:
         if kept.refresh_token is None and kept.id_token is None:

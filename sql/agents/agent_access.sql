@@ -24,18 +24,19 @@ seen AS (
 SELECT
     f.email,
     f.provider,
-    coalesce(
-        (
-            SELECT s.groups
-            FROM sessions AS s
-            WHERE
-                s.email = f.email
-                AND s.provider = f.provider
-                AND s.expires_at > %(now)s
-                AND s.groups_at >= %(fresh_since)s
-            ORDER BY s.groups_at DESC
-            LIMIT 1
-        ),
-        ARRAY[]::text []
-    ) AS groups
+    coalesce(s.groups, ARRAY[]::text []) AS groups,
+    coalesce(s.groups_omitted, FALSE) AS groups_omitted
 FROM found AS f
+LEFT JOIN LATERAL (
+    SELECT
+        one.groups,
+        one.groups_omitted
+    FROM sessions AS one
+    WHERE
+        one.email = f.email
+        AND one.provider = f.provider
+        AND one.expires_at > %(now)s
+        AND one.groups_at >= %(fresh_since)s
+    ORDER BY one.groups_at DESC
+    LIMIT 1
+) AS s ON TRUE

@@ -6,6 +6,7 @@ SELECT
     s.provider,
     s.subject,
     s.groups,
+    s.groups_omitted,
     s.groups_at,
     s.refreshed_at,
     s.secrets IS NOT NULL AS refreshable,

@@ -1,5 +1,6 @@
 -- Purpose: begin a session, and drop those that have expired. Parameters: session_id, secret_hash, email, provider, subject, browser,
--- groups, secrets (encrypted), administrator (its role), now, expires_at. Grain: session. Indexes: primary key, sessions_expires.
+-- groups, groups_omitted, secrets (encrypted), administrator (its role), now, expires_at. Grain: session. Indexes: primary key,
+-- sessions_expires.
 WITH expired AS (
     DELETE FROM sessions
     WHERE expires_at < %(now)s
@@ -17,10 +18,10 @@ superfluous AS (
 )
 
 INSERT INTO sessions (
-    session_id, secret_hash, email, provider, subject, browser, groups, groups_at, secrets, administrator, refreshed_at, created_at, seen_at,
-    expires_at
+    session_id, secret_hash, email, provider, subject, browser, groups, groups_omitted, groups_at, secrets, administrator, refreshed_at,
+    created_at, seen_at, expires_at
 )
 VALUES (
-    %(session_id)s::uuid, %(secret_hash)s, %(email)s, %(provider)s, %(subject)s, %(browser)s, %(groups)s, %(now)s, %(secrets)s,
-    %(administrator)s, %(now)s, %(now)s, %(now)s, %(expires_at)s
+    %(session_id)s::uuid, %(secret_hash)s, %(email)s, %(provider)s, %(subject)s, %(browser)s, %(groups)s, %(groups_omitted)s, %(now)s,
+    %(secrets)s, %(administrator)s, %(now)s, %(now)s, %(now)s, %(expires_at)s
 )

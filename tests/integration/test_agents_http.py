@@ -177,7 +177,7 @@ def test_requests_that_are_wrong_reach_no_person(running: Running, subtests: pyt
                 continue
             assert answer.headers["location"].startswith(REDIRECT)
             query = parse_qs(urlsplit(answer.headers["location"]).query)
-            assert (query["error"], query["state"]) == ([error], ["the state"])
+            assert (query["error"], query["state"], query["iss"]) == ([error], ["the state"], [running.url])
     assert running.site.sql("SELECT count(*) FROM agent_requests") == [(0,)]
     any_port = agent.asks(redirect_uri=REDIRECT.replace("33418", "40001"))
     assert any_port.headers["location"].startswith(f"{running.url}/oauth/consent?request=")
@@ -191,6 +191,7 @@ def test_a_link_to_us_sends_nobody_to_a_site_that_anyone_registered(running: Run
     assert "http-equiv" not in answer.text
     assert "Back to evil.example" in answer.text
     assert "error=unsupported_response_type" in answer.text
+    assert f"iss={quote(running.url, safe='')}" in answer.text
     asked = agent.asks(redirect_uri=site)
     assert asked.headers["location"].startswith(f"{running.url}/oauth/consent?request=")
 

@@ -90,7 +90,7 @@ def test_an_email_counts_only_if_it_is_verified_and_in_its_domain(
     [
         ([], ["Eng", "/crew", "all@other.com"], ["all@other.com", "crew@acme.com", "eng@acme.com"]),
         (["acme.com"], ["eng", "board@other.com"], ["eng@acme.com"]),
-        ([], ["two words", "", 7, None, "a@b@c", "slack:T1"], []),
+        ([], ["two words", "", 7, None, "-", "slack:T1"], ["slack-t1@acme.com", "two-words@acme.com"]),
         ([], "eng", ["eng@acme.com"]),
         ([], {"eng": True}, []),
         ([], None, []),
@@ -116,6 +116,7 @@ def test_several_providers_name_their_domains(monkeypatch: pytest.MonkeyPatch, t
         ([ROW | {"parameters": {"redirect_uri": "x"}}], "redirect_uri"),
         ([ROW | {"domains": ["@acme"]}], "domains such as acme.com"),
         ([ROW | {"client_secret": ["hidden"]}], "must be a text"),
+        ([ROW | {"audiences": ["concordance"]}], "must not contain the client_id"),
         ({}, "JSON list"),
     ]:
         monkeypatch.setenv("CONCORDANCE_OIDC_PROVIDERS", json.dumps(wrong))

@@ -94,6 +94,10 @@ CASES: list[Case] = [
         {"OIDC_PROVIDERS": '[{"name": "Acme", "issuer": "http://id.acme.com", "client_id": "x"}]'},
         "CONCORDANCE_OIDC_PROVIDERS: provider 1 (issuer): must begin with https://, not 'http://id.acme.com'",
     ),
+    (
+        {"OIDC_PROVIDERS": '[{"name": "Acme", "issuer": "https://id.acme.com", "client_id": "x", "audiences": ["x"]}]'},
+        "CONCORDANCE_OIDC_PROVIDERS: provider 1 (audiences): must not contain the client_id, which is the audience of ID tokens",
+    ),
     ({"LIMITS": "workers=4"}, "CONCORDANCE_LIMITS: 'workers' is not one of answer_cache_seconds, "),
     (
         {"HTTP": "dagster_public_url=dagster.acme.com"},

@@ -1,0 +1,196 @@
+"""What a provider says about a person: which of its tokens open the interface, and which claims count."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from serving.scim.groups import principal_of
+from tests.fixtures.serving import Running, Site
+from tests.fixtures.small_provider import CLIENT, SmallProvider, small_provider
+
+ANN = "ann@acme.com"
+API = "https://search.example/api"
+PERSON = {"email": ANN, "email_verified": True}
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+}
+
+
+@pytest.fixture
+def provider() -> Iterator[SmallProvider]:
+    with small_provider() as provider:
+        yield provider
+
+
+def configured(site: Site, provider: SmallProvider, **more: Any) -> None:
+    row = {"name": "Acme", "issuer": provider.issuer, "client_id": CLIENT, "groups_claim": "groups"} | more
+    site.settings = site.settings.model_copy(update={"oidc_providers": SecretStr(json.dumps([row]))})
+
+
+def opened(running: Running, token: str) -> dict[str, int]:
+    """The statuses with which the interface and `/mcp` answer a token."""
+    headers = {"Authorization": f"Bearer {token}", "Accept": "application/json, text/event-stream"}
+    return {
+        "search": running.http.post("/api/rag/search", json={"query": "ferry"}, headers=headers).status_code,
+        "documents": running.http.get("/api/documents", headers=headers).status_code,
+        "page": running.http.get("/history", headers=headers).status_code,
+        "mcp": running.http.post("/mcp", json=INITIALIZE, headers=headers).status_code,
+    }
+
+
+@pytest.mark.parametrize("audiences", [(), (API,), (API, "another-client")])
+def test_an_id_token_opens_nothing(site: Site, provider: SmallProvider, audiences: tuple[str, ...]) -> None:
+    """A renewed ID token has neither a nonce nor an at_hash, and is like an access token but for what it is for."""
+    configured(site, provider, audiences=audiences)
+    with site.running() as running:
+        for what, token in {
+            "ours": provider.signed(**PERSON),
+            "ours, with azp": provider.signed(**PERSON, azp=CLIENT),
+            "for us and the interface": provider.signed(**PERSON, aud=[CLIENT, API], azp=CLIENT),
+            "of another client": provider.signed(**PERSON, aud="another-client"),
+            "that says so": provider.signed(**PERSON, aud=API, scope="openid", typ="ID"),
+            "with a nonce": provider.signed(**PERSON, aud=API, scope="openid", nonce="x"),
+            "for the interface, without a sign of an access token": provider.signed(**PERSON, aud=API),
+        }.items():
+            assert set(opened(running, token).values()) == {401}, what
+
+
+def test_an_access_token_opens_what_its_audience_allows(site: Site, provider: SmallProvider) -> None:
+    configured(site, provider, audiences=[API])
+    with site.running() as running:
+        for token in (
+            provider.signed("at+jwt", **PERSON, aud=API),
+            provider.signed("application/at+jwt", **PERSON, aud=[API, "https://other.example"]),
+            provider.signed(**PERSON, aud=API, scope="openid email"),
+            provider.signed(**PERSON, aud=API, scp=["search"]),
+        ):
+            assert set(opened(running, token).values()) == {200}
+        for token in (
+            provider.signed("at+jwt", **PERSON, aud="https://other.example"),
+            provider.signed("at+jwt", **PERSON, aud=[API, CLIENT]),
+            provider.signed("at+jwt", **PERSON, scope="openid"),
+        ):
+            assert set(opened(running, token).values()) == {401}
+
+
+def test_without_audiences_no_token_of_a_provider_is_accepted(site: Site, provider: SmallProvider) -> None:
+    configured(site, provider)
+    with site.running() as running:
+        for token in (
+            provider.signed("at+jwt", **PERSON, scope="openid", client_id=CLIENT),
+            provider.signed("at+jwt", **PERSON, aud=API, scope="openid"),
+        ):
+            assert set(opened(running, token).values()) == {401}
+
+
+@pytest.mark.parametrize("with_token", [False, True])
+def test_signing_out_puts_no_token_in_an_address(site: Site, provider: SmallProvider, with_token: bool) -> None:
+    configured(site, provider, sign_out_with_id_token=with_token)
+    provider.claims = dict(PERSON)
+    with site.running() as running:
+        cookie = provider.sign_in(running).headers["set-cookie"].partition(";")[0]
+        [(stored,)] = site.sql("SELECT encode(secrets, 'escape') FROM sessions")
+        ours = {"Cookie": cookie, "Origin": str(site.settings.public_url), "Sec-Fetch-Site": "same-origin"}
+        page = running.http.post("/sign-out", headers=ours).text
+        addresses = re.findall(r"(?:href|src|action|content)=\"([^\"]*)\"", page)
+        assert not [one for one in addresses if "id_token" in one or "eyJ" in one]
+        method = "post" if with_token else "get"
+        assert f'<form id="leave" method="{method}" action="{provider.issuer}/session/end">' in page
+        assert f'name="client_id" value="{CLIENT}"' in page
+        hint = re.search(r'name="id_token_hint" value="([^"]+)"', page)
+        assert (hint is not None) is with_token
+        if hint is not None:
+            assert hint[1] not in stored  # encrypted
+            assert set(opened(running, hint[1]).values()) == {401}
+
+
+@pytest.mark.parametrize(
+    ("id_token", "userinfo", "email", "reason"),
+    [
+        ({"email": ANN}, {"email": "eve@acme.com", "email_verified": True}, "eve@acme.com", None),
+        ({"email": ANN}, {"email_verified": True}, None, "email-unverified"),
+        ({"email_verified": True}, {"email": ANN}, None, "email-unverified"),
+        ({"email_verified": True}, {"email": ANN, "email_verified": False}, None, "email-unverified"),
+        ({"email": ANN, "email_verified": False}, {"email": ANN, "email_verified": True}, None, "email-unverified"),
+        ({"email": ANN, "email_verified": True}, {"email": ANN, "email_verified": False}, ANN, None),
+        ({}, {"email": ANN, "email_verified": True}, ANN, None),
+        ({"email": ANN}, {"email": ANN, "email_verified": True}, ANN, None),
+    ],
+)
+def test_email_and_its_verification_come_from_one_answer(
+    site: Site,
+    provider: SmallProvider,
+    id_token: dict[str, Any],
+    userinfo: dict[str, Any],
+    email: str | None,
+    reason: str | None,
+) -> None:
+    configured(site, provider)  # with groups, which are asked of userinfo
+    provider.claims, provider.userinfo = id_token, userinfo
+    with site.running() as running:
+        answer = provider.sign_in(running)
+        assert answer.status_code == (303 if email else 403), answer.text
+        assert site.sql("SELECT email FROM sessions") == ([(email,)] if email else [])
+        running.settle()
+        refused = site.sql("SELECT detail ->> 'reason' FROM audit_log WHERE action = 'sign_in_refused'")
+        assert refused == ([(reason,)] if reason else [])
+
+
+OVERAGE: dict[str, Any] = {
+    "_claim_names": {"groups": "src1"},
+    "_claim_sources": {"src1": {"endpoint": "https://graph.example/users/1/getMemberObjects"}},
+}
+"""What Entra ID sends for people in more than 200 groups."""
+
+
+@pytest.mark.parametrize("claims", [OVERAGE, {"hasgroups": "true"}])
+def test_groups_that_are_too_many_end_the_stored_ones_and_the_person_is_told(
+    site: Site, provider: SmallProvider, claims: dict[str, Any]
+) -> None:
+    """Entra ID's userinfo endpoint takes no access token for another audience, and never has groups."""
+    configured(site, provider)
+    site.add("Open", ["The ferry timetable."], ["domain:acme.com"])
+    site.add("Crew", ["The ferry timetable of the crew."], ["group:crew@acme.com"])
+    provider.claims, provider.userinfo = PERSON | {"groups": ["crew"]}, None
+    with site.running() as running:
+        cookie = {"Cookie": provider.sign_in(running).headers["set-cookie"].partition(";")[0]}
+        ours = cookie | {"Origin": str(site.settings.public_url), "X-Concordance": "1", "Sec-Fetch-Site": "same-origin"}
+
+        def found() -> tuple[list[str], list[str]]:
+            answer = running.http.post("/api/rag/search", json={"query": "ferry timetable"}, headers=ours).json()
+            return sorted(one["title"] for one in answer["results"]), [one["code"] for one in answer["warnings"]]
+
+        assert found() == (["Crew", "Open"], [])
+        assert "too many" not in running.http.get("/me", headers=cookie).text
+        provider.claims, provider.nonce = PERSON | claims, None
+        site.sql("UPDATE sessions SET refreshed_at = refreshed_at - interval '1 hour'")
+        assert found() == (["Open"], ["groups_omitted"])
+        assert site.sql("SELECT groups, groups_omitted FROM sessions") == [([], True)]
+        assert "because they are too many" in running.http.get("/me", headers=cookie).text
+        assert "because they are too many" in running.http.get("/?q=ferry", headers=cookie).text
+        assert running.http.get("/api/me", headers=cookie).json()["groups_omitted"] is True
+        anew = {"Cookie": provider.sign_in(running).headers["set-cookie"].partition(";")[0]}
+        assert "because they are too many" in running.http.get("/me", headers=anew).text
+        provider.claims, provider.nonce = PERSON | {"groups": ["crew"]}, None
+        site.sql("UPDATE sessions SET refreshed_at = refreshed_at - interval '1 hour'")
+        assert found() == (["Crew", "Open"], [])
+
+
+def test_a_group_has_the_same_principal_by_sign_in_and_by_scim(site: Site, provider: SmallProvider) -> None:
+    configured(site, provider)
+    names = ["Sales North", "R&D", "/eng/backend", "Crew", "board@acme.com", "Überwachung (Hafen)", "a@b@c"]
+    provider.claims = PERSON | {"groups": names}
+    scim = sorted(principal_of(name, None, "acme.com").removeprefix("group:") for name in names)
+    with site.running() as running:
+        assert provider.sign_in(running).status_code == 303
+        assert site.sql("SELECT groups FROM sessions") == [(scim,)]
+    assert "sales-north@acme.com" in scim
