@@ -96,6 +96,7 @@ _HEADERS = (
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"same-origin"),  # with no-referrer, browsers send forms of ours with `Origin: null`
     (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),  # the widget's script has its own
 )
 
 

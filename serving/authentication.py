@@ -7,9 +7,11 @@ request's body or query can add a principal.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from enum import StrEnum
 from typing import Any, NamedTuple, cast
 
+from litestar import Request
 from litestar.connection import ASGIConnection
 from litestar.datastructures import Address
 from litestar.middleware import AbstractAuthenticationMiddleware, AuthenticationResult
@@ -33,6 +35,17 @@ SCIM = "scim"
 """Option of routes that only keys for SCIM may call."""
 AGENTS = "agents"
 """Option of routes that accept tokens of agents, which open nothing else, and no session."""
+SESSION = "session"
+"""Option of routes that sign callers in themselves: which requests may use a browser's session, a `SessionFrom`. Without it, none."""
+
+
+class SessionFrom(StrEnum):
+    """The requests with which a browser may use its session."""
+
+    OWN = "own"
+    """Those of our own pages; reads also from the address bar or a bookmark."""
+    LINK = "link"
+    """Also those by which a link on another site opens the page. Such a page only shows something: it does not search or change."""
 
 
 async def access_from(
@@ -105,33 +118,63 @@ async def session_access_by_id(services: Services, session_id: str) -> SignedIn:
     return await _completed(services, await services.sessions.access_by_id(session_id, services.clock()))
 
 
+def current_access(services: Services, request: Request[Access, Any, Any]) -> Callable[[], Awaitable[Access]]:
+    """Return what authenticates a request again, for an answer that takes a while. It raises as `access_from` does."""
+    credential, agents = credential_of(request), bool(request.scope["route_handler"].opt.get(AGENTS))
+
+    async def current() -> Access:
+        if credential:
+            return await access_from(services, credential, request.client, agents=agents)
+        return (await session_access_by_id(services, request.auth)).access
+
+    return current
+
+
 async def _completed(services: Services, found: SignedIn) -> SignedIn:
     access = await services.directory.complete(found.access, services.fresh_since(), own=found.sample)
     return found._replace(access=access)
 
 
 def session_of(services: Services, connection: ASGIConnection[Any, Any, Any, Any]) -> str:
-    """Return the session's cookie, empty if there is none, or if the request has a credential in its headers, valid or not."""
-    headers = connection.headers
-    if headers.get("authorization", "")[:6].lower() == "bearer" or "x-api-key" in headers:
-        return ""
-    return connection.cookies.get(cookie_name(services.settings), "")
+    """Return the session's cookie, empty if there is none, or if the request has a credential in its headers, valid or not.
 
-
-def check_own_page(connection: ASGIConnection[Any, Any, Any, Any]) -> None:
-    """Raise the problem `session-only` unless a request with a session comes from a page of ours, or for reads from the address bar.
-
-    `serving.access.origins` has refused changes with a foreign `Origin` already.
+    Every route gets the cookie from here. Raises the problem `session-only` for a request that the route accepts no session with,
+    such as one that a page of another site makes the browser send, and `origin-foreign` for a change from there.
     """
     headers, scope = connection.headers, cast("Mapping[str, Any]", connection.scope)
-    site = headers.get("sec-fetch-site")
-    if scope["method"] in _SAFE:
-        if site in (None, "same-origin", "none"):
-            return
-    elif headers.get(PAGE_HEADER):
+    if headers.get("authorization", "")[:6].lower() == "bearer" or "x-api-key" in headers:
+        return ""
+    options: Mapping[str, Any] = getattr(scope.get("route_handler"), "opt", {})  # an unknown path has no route
+    open_to_all = bool(options.get("exclude_from_auth"))
+    accepted = options.get(SESSION, None if open_to_all else SessionFrom.OWN)
+    cookie = connection.cookies.get(cookie_name(services.settings), "")
+    if accepted is None or not cookie:
+        return ""
+    if scope["method"] not in _SAFE:
+        if not open_to_all and not headers.get(PAGE_HEADER):  # a form cannot send it
+            raise _elsewhere()
         check_same_origin(connection)
-        return
-    raise ProblemError(
+    elif sender_of(services, connection) not in {SessionFrom.OWN, accepted}:
+        raise _elsewhere()
+    return cookie
+
+
+def sender_of(services: Services, connection: ASGIConnection[Any, Any, Any, Any]) -> SessionFrom | None:
+    """Return what made the browser send a read; None if it is a page of another site that would embed or load what it gets."""
+    headers = connection.headers
+    site = headers.get("sec-fetch-site")
+    if site is None:  # an old browser, or neither https nor loopback: https://www.w3.org/TR/fetch-metadata/#framework
+        page = headers.get("origin") or headers.get("referer")
+        ours = page is None or services.rules.is_ours(page, headers.get("host", ""))
+        return SessionFrom.OWN if ours else None
+    if site in {"same-origin", "none"}:
+        return SessionFrom.OWN
+    opened = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+    return SessionFrom.LINK if opened else None
+
+
+def _elsewhere() -> ProblemError:
+    return ProblemError(
         "session-only",
         "A session can be used by this installation's own pages only, for changes with the header X-Concordance: 1. Use a token.",
     )
@@ -162,7 +205,7 @@ def credential_of(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
 class Authentication(AbstractAuthenticationMiddleware):
     """Authenticates each request unless its route sets `exclude_from_auth`.
 
-    A browser's session counts only for requests of our own pages: see `check_own_page`.
+    A browser's session counts only for requests of our own pages: see `session_of`.
     """
 
     async def authenticate_request(self, connection: ASGIConnection[Any, Any, Any, Any]) -> AuthenticationResult:
@@ -172,7 +215,6 @@ class Authentication(AbstractAuthenticationMiddleware):
         scim, agents = bool(options.get(SCIM)), bool(options.get(AGENTS))
         cookie = "" if credential or scim or agents else session_of(services, connection)
         if cookie:
-            check_own_page(connection)
             signed_in = await session_access(services, cookie, connection.client)
             return AuthenticationResult(signed_in.access, signed_in.session_id)
         if not credential:

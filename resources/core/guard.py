@@ -111,10 +111,15 @@ class Rules:
         origin = headers.get(b"origin")
         if origin is None:
             return headers.get(b"sec-fetch-site", b"none") in (b"none", b"same-origin")
-        given = origin.decode("latin-1").lower()
-        scheme, _, authority = given.partition("://")
+        return self.is_ours(origin.decode("latin-1"), host)
+
+    def is_ours(self, page: str, host: str) -> bool:
+        """Return True if a page, by its origin or address, is one of the listener that was addressed as `host`."""
+        scheme, _, rest = page.lower().partition("://")
+        authority = rest.partition("/")[0]
         # Browsers omit the scheme's default port; some proxies add it to the host.
-        return bool(authority) and (authority == host.removesuffix(_PORTS.get(scheme, "")) or given in self.origins)
+        same = authority == host.lower().removesuffix(_PORTS.get(scheme, ""))
+        return bool(authority) and (same or f"{scheme}://{authority}" in self.origins)
 
 
 def rules_for(

@@ -2,7 +2,8 @@
 
 `ask` returns the whole answer, `stream` each step. If the gate finds no answer in the passages, the answer is "No data found"
 and no model is called. If the model fails, or its sources support nothing that it wrote, the best sentences are quoted instead, with a
-warning. Every answer is kept (`store`), queued and never waited for, also when the reader leaves before its end.
+warning. Every answer is kept (`store`), queued and never waited for, also when the reader leaves before its end; but not if its caller is
+signed out, or may no longer read a source, before it is complete (`access_check`).
 """
 
 import time
@@ -16,11 +17,13 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from resources.core.domain import Access
+from resources.core.durations import duration
 from resources.core.errors import ConcordanceError, ServiceUnavailableError, TemporaryError
 from resources.core.permissions import is_unshared
 from resources.logging import logger
 from resources.settings import Settings
 from serving.answers import store
+from serving.answers.access_check import AccessCheck, CurrentAccess
 from serving.answers.checking import Checker
 from serving.answers.draft import Draft
 from serving.answers.extractive import Quote, choose, compose, shortlist
@@ -78,6 +81,8 @@ class Answers:
         model: LanguageModel | None = None,
     ) -> None:
         self._settings = settings
+        self._max_age = duration(settings.acl_max_age)
+        self._database = database
         self._embedder = embedder
         self._checker = Checker(embedder)
         self._background = background
@@ -99,26 +104,34 @@ class Answers:
     def model(self) -> str | None:
         return self._model.name if self._model else None
 
-    async def ask(self, request: AskRequest, access: Access, *, fallback: bool = True) -> AnswerResponse:
+    async def ask(
+        self, request: AskRequest, access: Access, current: CurrentAccess, *, fallback: bool = True
+    ) -> AnswerResponse:
         """Return the whole answer. Raises `InvalidRequestError`, or `ServiceUnavailableError` when nothing can be searched.
 
+        `current` returns the caller's access again, at least before the answer is complete; it raises for one who may no longer ask.
         With `fallback` false a language model that fails raises as well, instead of being replaced by quotes.
         """
-        async for event in self._events(request, access, live=False, fallback=fallback):
+        async for event in self._events(request, access, current, live=False, fallback=fallback):
             if isinstance(event.data, AnswerResponse):
                 return event.data
         raise ServiceUnavailableError("The answer was not completed. Try again.")
 
-    def stream(self, request: AskRequest, access: Access, *, fallback: bool = True) -> AsyncGenerator[AnswerEvent]:
-        """Yield `sources`, then `token`s, `check`, and `done` with the answer. After a `restart`, the tokens before it are void."""
-        return self._events(request, access, live=True, fallback=fallback)
+    def stream(
+        self, request: AskRequest, access: Access, current: CurrentAccess, *, fallback: bool = True
+    ) -> AsyncGenerator[AnswerEvent]:
+        """Yield `sources`, then `token`s, `check`, and `done` with the answer. After a `restart`, the tokens before it are void.
+
+        `current` is as for `ask`, and called every few seconds.
+        """
+        return self._events(request, access, current, live=True, fallback=fallback)
 
     async def close(self) -> None:
         if self._model is not None:
             await self._model.close()
 
     async def _events(
-        self, request: AskRequest, access: Access, *, live: bool, fallback: bool
+        self, request: AskRequest, access: Access, current: CurrentAccess, *, live: bool, fallback: bool
     ) -> AsyncGenerator[AnswerEvent]:
         began = time.perf_counter()
         asked = await self._preparer.prepare(request, access)
@@ -137,11 +150,14 @@ class Answers:
             "sources": shown,
             "understood": asked.understood,
         }
+        check = AccessCheck(self._database, asked, current, lambda: self._clock() - self._max_age)
         try:
             yield AnswerEvent("sources", first | {"warnings": list(draft.warnings)})
             async with aclosing(self._write(request, asked, access, draft, live=live, fallback=fallback)) as events:
                 async for event in events:
+                    await check.if_due()
                     yield event
+            await check.now()
             draft.completed = True
             yield AnswerEvent(
                 "check",
@@ -154,7 +170,8 @@ class Answers:
         finally:
             prompt = [PromptMessage(**one) for one in asked.prompt] if request.show_prompt else UNSET
             answer = self._answer(asked, draft, shown, prompt, answer_id, query_id, began)
-            self._keep(answer, asked, access, completed=draft.completed, alone=not request.conversation_history)
+            if not check.failed:
+                self._keep(answer, asked, access, completed=draft.completed, alone=not request.conversation_history)
         yield AnswerEvent("done", answer)
 
     async def _write(

@@ -29,7 +29,7 @@ from serving.assistant.conversations import Conversations
 from serving.assistant.messages import SlackMessage
 from serving.audit import AuditEvent
 from serving.deps import Services
-from serving.errors import UnauthorizedError
+from serving.errors import UnauthorizedError, account_inactive
 from sql.assistant import AssistantReads, ClaimedQuestion, UnstoredRating
 from sql.web import WebReads
 
@@ -156,7 +156,14 @@ class Answering:
                 request = AskRequest(
                     query=question.question, conversation_history=await self._earlier(question, readers)
                 )
-                given = await self._services.answers.ask(request, readers)
+
+                async def current() -> Access:
+                    again = await self._access(question.account)
+                    if again is None:
+                        raise account_inactive()
+                    return await self._audience(question, again)
+
+                given = await self._services.answers.ask(request, readers, current)
         except InvalidRequestError:
             return AssistantReply(messages.plain(messages.TOO_LONG, question.ts), "too_long")
         except (ConcordanceError, TimeoutError) as error:

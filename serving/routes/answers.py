@@ -31,6 +31,7 @@ from serving.answers.schemas import (
     TokenEvent,
 )
 from serving.audit import AuditEvent
+from serving.authentication import current_access
 from serving.deps import Services
 from serving.errors import ProblemError
 from serving.openapi import examples
@@ -112,8 +113,9 @@ async def ask(
     """
     enforce_rate_limit(services, request.user)
     if not wants_events(request, data):
-        return Response(await unless_left(request, services.answers.ask(data, request.user)), status_code=200)
-    events = services.answers.stream(data, request.user)
+        asked = services.answers.ask(data, request.user, current_access(services, request))
+        return Response(await unless_left(request, asked), status_code=200)
+    events = services.answers.stream(data, request.user, current_access(services, request))
     first = await unless_left(request, next_event(events))  # an invalid question still fails with a status
     return ServerSentEvent(as_events(first, events), status_code=200)
 

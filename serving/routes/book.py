@@ -17,6 +17,7 @@ from resources.sources import managed
 from serving.answers.prompt import NO_DATA
 from serving.answers.schemas import AnswerResponse, AskRequest, Selection
 from serving.answers.styles import STYLES
+from serving.authentication import current_access
 from serving.deps import Services
 from serving.errors import ProblemError
 from serving.filters import Filters
@@ -189,7 +190,8 @@ async def ask_book(
 ) -> BookAnswer:
     """Answer from up to three passages that the caller may read, named in prose. A model that stays down is an error."""
     enforce_rate_limit(services, request.user)
-    asked = services.answers.ask(to_ask(data.query, data.collection_id), request.user, fallback=False)
+    question = to_ask(data.query, data.collection_id)
+    asked = services.answers.ask(question, request.user, current_access(services, request), fallback=False)
     return from_answer(await unless_left(request, asked))
 
 
@@ -219,7 +221,8 @@ async def ask_selection(
     if doc_id is None:
         raise ProblemError("not-found", "source_file: there is no such file, or you may not see it.")
     ask = to_ask(data.query, None, Selection(doc_id, data.context))
-    return from_answer(await unless_left(request, services.answers.ask(ask, request.user, fallback=False)))
+    asked = services.answers.ask(ask, request.user, current_access(services, request), fallback=False)
+    return from_answer(await unless_left(request, asked))
 
 
 @post(

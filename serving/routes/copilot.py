@@ -14,6 +14,7 @@ from resources.core.domain import Access, SourceName, document_id
 from resources.sources import names
 from serving.answers.schemas import AskRequest, Message
 from serving.answers.styles import STYLES
+from serving.authentication import current_access
 from serving.deps import Services
 from serving.filters import Filters, narrowing
 from serving.openapi import examples
@@ -233,7 +234,8 @@ async def chat(
         understand=False,
         conversation_history=data.conversation_history,
     )
-    answer = await unless_left(request, services.answers.ask(question, request.user))
+    asked = services.answers.ask(question, request.user, current_access(services, request))
+    answer = await unless_left(request, asked)
     sources = answer.sources if answer.found else []
     return ChatResponse(
         message=answer.answer,

@@ -222,7 +222,12 @@ async def fetch(services: Services, access: Access, data: FetchInput) -> Fetched
 async def ask(services: Services, access: Access, data: AskInput) -> AgentAnswer:
     enforce_rate_limit(services, access)
     wanted = AskRequest(query=data.query, filters=Filters(source_types=data.source_types))
-    given = await services.answers.ask(wanted, access)
+
+    async def current() -> Access:
+        """Return the access if the person is still active. An agent that is ended meanwhile gets this one answer."""
+        return await services.directory.complete(access, services.fresh_since(), own=False)
+
+    given = await services.answers.ask(wanted, access, current)
     return AgentAnswer(
         answer=given.answer,
         found=given.found,

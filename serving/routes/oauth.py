@@ -16,9 +16,10 @@ from litestar.di import NamedDependency
 
 from resources.core.errors import TemporaryError
 from serving.agents import pages
-from serving.authentication import check_same_origin, session_access, session_of
+from serving.authentication import SESSION, SessionFrom, check_same_origin, session_access, session_of
 from serving.deps import Services
 from serving.errors import UnauthorizedError
+from serving.routes.pages.visitor import page_route
 from serving.routes.sign_in import DATABASE_DOWN
 from serving.sign_in.pages import failure_page
 
@@ -103,13 +104,20 @@ async def revoke_agent(request: OpenRequest, services: NamedDependency[Services]
     return Response(b"", media_type="text/plain")
 
 
-@get("/oauth/consent", operation_id="agentConsent", include_in_schema=False, exclude_from_auth=True)
+@page_route("/oauth/consent", "agentConsent", SessionFrom.LINK)
 async def agent_consent(request: OpenRequest, services: NamedDependency[Services]) -> Response[Any]:
     """Ask the person who is signed in whether an agent may act in their name."""
     return await _consent(request, services, request.query_params.get("request", ""))
 
 
-@post("/oauth/consent", operation_id="decideAgent", include_in_schema=False, exclude_from_auth=True, status_code=200)
+@post(
+    "/oauth/consent",
+    operation_id="decideAgent",
+    include_in_schema=False,
+    exclude_from_auth=True,
+    status_code=200,
+    opt={SESSION: SessionFrom.OWN},
+)
 async def decide_agent(request: OpenRequest, services: NamedDependency[Services]) -> Response[Any]:
     """Connect the agent or refuse it, as the person decided on the page."""
     check_same_origin(request)

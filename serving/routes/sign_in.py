@@ -11,7 +11,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from resources.core.errors import TemporaryError
-from serving.authentication import check_same_origin, origin_of, session_access, session_of
+from serving.authentication import SESSION, SessionFrom, check_same_origin, origin_of, session_access, session_of
 from serving.deps import Services
 from serving.errors import ProblemError, UnauthorizedError
 from serving.pages import page
@@ -26,7 +26,13 @@ from serving.web.render import view
 DATABASE_DOWN = "The database does not answer at the moment. Please try again in a minute."
 
 
-@get("/sign-in", operation_id="signInPage", include_in_schema=False, exclude_from_auth=True)
+@get(
+    "/sign-in",
+    operation_id="signInPage",
+    include_in_schema=False,
+    exclude_from_auth=True,
+    opt={SESSION: SessionFrom.LINK},
+)
 async def sign_in(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """Show a button for each provider. `next` is the path to return to."""
     after = own_path(request.query_params.get("next", "/"))
@@ -37,11 +43,9 @@ async def sign_in(request: Request[Any, Any, Any], services: NamedDependency[Ser
 
 async def signed_in_email(request: Request[Any, Any, Any], services: Services) -> str | None:
     """Return the user who is signed in in this browser; None if no one is or it cannot be looked up."""
-    cookie = session_of(services, request)
-    if not cookie:
-        return None
     try:
-        return (await session_access(services, cookie, request.client)).access.email
+        cookie = session_of(services, request)
+        return (await session_access(services, cookie, request.client)).access.email if cookie else None
     except (ProblemError, TemporaryError):
         return None
 
@@ -68,6 +72,7 @@ async def start_sign_in(
     operation_id="finishSignIn",
     include_in_schema=False,
     exclude_from_auth=True,
+    opt={SESSION: SessionFrom.LINK},
 )
 async def finish_sign_in(
     request: Request[Any, Any, Any], services: NamedDependency[Services], provider: FromPath[str]
@@ -93,7 +98,13 @@ async def finish_sign_in(
         return pages.failure_page(_down(error), "/", 503)
 
 
-@post("/sign-in/sample", operation_id="sampleSignIn", include_in_schema=False, exclude_from_auth=True)
+@post(
+    "/sign-in/sample",
+    operation_id="sampleSignIn",
+    include_in_schema=False,
+    exclude_from_auth=True,
+    opt={SESSION: SessionFrom.OWN},
+)
 async def sample_sign_in(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[Any]:
     """Sign in as a person of the sample company, if this installation only tries it out."""
     check_same_origin(request)
@@ -116,7 +127,13 @@ def link_page() -> Response[str]:
     return view("sign_in_link.html", script="link.js")
 
 
-@post(links.PATH, operation_id="linkSignIn", include_in_schema=False, exclude_from_auth=True)
+@post(
+    links.PATH,
+    operation_id="linkSignIn",
+    include_in_schema=False,
+    exclude_from_auth=True,
+    opt={SESSION: SessionFrom.OWN},
+)
 async def link_sign_in(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[Any]:
     """Sign in with the token of a link that `concordance sign-in` printed."""
     check_same_origin(request)
@@ -173,10 +190,10 @@ async def _begin(
 
 
 async def _end_current(request: Request[Any, Any, Any], services: Services, reason: str) -> None:
-    cookie = session_of(services, request)
-    if not cookie:
-        return
     try:
+        cookie = session_of(services, request)
+        if not cookie:
+            return
         current = await session_access(services, cookie, request.client)
     except ProblemError:
         return
@@ -185,7 +202,14 @@ async def _end_current(request: Request[Any, Any, Any], services: Services, reas
         await services.audit.record(event)
 
 
-@post("/sign-out", operation_id="signOut", include_in_schema=False, exclude_from_auth=True, status_code=200)
+@post(
+    "/sign-out",
+    operation_id="signOut",
+    include_in_schema=False,
+    exclude_from_auth=True,
+    status_code=200,
+    opt={SESSION: SessionFrom.OWN},
+)
 async def sign_out(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[Any]:
     """End the browser's session, and go on to the provider's sign-out page."""
     check_same_origin(request)

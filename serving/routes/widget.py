@@ -131,11 +131,15 @@ async def ask_widget(
     widget = services.widgets.for_page(name, origin)
     if not token:
         raise UnauthorizedError("token-missing", f"Request a token first: POST /api/widget/{name}/token")
-    visitor = check(token, services.keys, widget, origin)
+
+    async def current() -> Access:
+        return check(token, services.keys, widget, origin)
+
+    visitor = await current()
     await services.widgets.count_question(widget, origin_of(services, request.client), services.clock())
     await services.directory.read_index_version(services.fresh_since())
     asked = await _to_ask(data, services, visitor, widget.collection)
-    events = visitor_events(services.answers.stream(asked, visitor), services.settings.base_url)
+    events = visitor_events(services.answers.stream(asked, visitor, current), services.settings.base_url)
     first = await unless_left(request, next_event(events))  # an invalid question still fails with a status
     return ServerSentEvent(as_events(first, events), status_code=200)
 

@@ -175,7 +175,9 @@ class Sessions:
                 groups, groups_at, omitted = renewed.groups, now, renewed.groups_omitted
         fresh = groups if groups_at >= now - self._max_age else []
         roles = frozenset({Role.ADMINISTRATOR} if row.administrator else ())
-        access = Access(email=row.email, principals=principals_of(row.email, fresh), roles=roles, groups_omitted=omitted)
+        access = Access(
+            email=row.email, principals=principals_of(row.email, fresh), roles=roles, groups_omitted=omitted
+        )
         return SignedIn(access, row.session_id, row.provider == SAMPLE)
 
     async def _renewed(self, row: BrowserSession, now: datetime) -> ProviderIdentity | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import pytest
 
 from orchestration.cli import run
 from resources.core.domain import SourceName
+from serving.answers import access_check
 from serving.answers.styles import STYLES, StyleName
 from tests.fixtures import llm
 from tests.fixtures.llm import ModelServer
@@ -617,3 +618,72 @@ def test_uploads_are_answered_from_too(without_model: Running, company: Site) ->
     answer = ask(without_model, "When does the canteen serve halibut?")
     assert "halibut on Fridays" in answer["answer"]
     assert answer["sources"][0]["source_type"] == "upload"
+
+
+def _deactivated(site: Site) -> None:
+    site.sql("INSERT INTO people (source, email, active) VALUES ('scim', %s, FALSE)", BOB)
+
+
+def _signed_out(site: Site) -> None:
+    site.sql("DELETE FROM sessions")
+
+
+def _without_access(site: Site) -> None:
+    site.sql("UPDATE documents SET permissions = %s WHERE title = 'Handbook'", [ANN])
+
+
+@pytest.mark.parametrize("seconds", [0.0, 60.0])
+@pytest.mark.parametrize(
+    ("happens", "says"),
+    [(_deactivated, "deactivated"), (_signed_out, "signed out"), (_without_access, "can no longer be read")],
+)
+def test_a_stream_ends_once_its_reader_may_not_be_shown_it(
+    with_model: Running,
+    company: Site,
+    model_server: ModelServer,
+    monkeypatch: pytest.MonkeyPatch,
+    happens: Callable[[Site], None],
+    says: str,
+    seconds: float,
+) -> None:
+    """While the model writes, the person is deactivated, signed out, or loses a source; checked at each step, or before the end alone."""
+    monkeypatch.setattr(access_check, "EVERY_SECONDS", seconds)
+    headers = {**company.session(BOB), "Origin": PUBLIC_URL, "Sec-Fetch-Site": "same-origin", "X-Concordance": "1"}
+    body = {"query": "How many vacation days do employees accrue?", "stream": True}
+    model_server.hold()
+    found: list[tuple[str, str]] = []
+    with with_model.http.stream("POST", "/api/ask", headers=headers, json=body) as response:
+        name = ""
+        for line in response.iter_lines():
+            if line.startswith("event: "):
+                name = line.removeprefix("event: ")
+            elif line.startswith("data: "):
+                found.append((name, line.removeprefix("data: ")))
+                if name == "sources":
+                    model_server.wait_for(1)
+                    happens(company)
+                    model_server.release()
+    names = [name for name, _ in found]
+    assert (names[0], names[-1]) == ("sources", "error")
+    assert set(names[1:-1]) == ({"token"} if seconds else set())
+    assert says in found[-1][1]
+    with_model.settle()
+    assert company.sql("SELECT count(*) FROM answers") == [(0,)]
+
+
+@pytest.mark.parametrize(("happens", "status"), [(_deactivated, 401), (_without_access, 503)])
+def test_a_whole_answer_is_kept_from_whom_it_may_not_be_shown_to(
+    with_model: Running, company: Site, model_server: ModelServer, happens: Callable[[Site], None], status: int
+) -> None:
+    body = {"query": "How many vacation days do employees accrue?"}
+    model_server.hold()
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(with_model.request, "POST", "/api/ask", BOB, json=body)
+        model_server.wait_for(1)
+        happens(company)
+        model_server.release()
+        answer = asked.result()
+    assert answer.status_code == status, answer.text
+    assert "twenty five" not in answer.text
+    with_model.settle()
+    assert company.sql("SELECT count(*) FROM answers") == [(0,)]

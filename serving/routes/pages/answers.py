@@ -8,6 +8,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from serving.answers.schemas import KeptAnswer
+from serving.authentication import SessionFrom
 from serving.deps import Services
 from serving.routes.answers import kept_answer
 from serving.routes.history import questions_of
@@ -17,7 +18,7 @@ from serving.web.render import view
 PAGE_SIZE = 50
 
 
-@page_route("/answers/{answer_id:str}", "viewAnswer")
+@page_route("/answers/{answer_id:str}", "viewAnswer", SessionFrom.LINK)
 async def view_answer(
     request: Request[Any, Any, Any], services: NamedDependency[Services], answer_id: FromPath[str]
 ) -> Response[str]:
@@ -45,7 +46,7 @@ def _text(answer: KeptAnswer) -> dict[str, Any]:
     }
 
 
-@page_route("/history", "history")
+@page_route("/history", "history", SessionFrom.LINK)
 async def history(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """Show the visitor's own questions, newest first."""
     access = await signed_in(request, services)

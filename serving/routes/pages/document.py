@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from resources.core.domain import Access, Role, SourceName
 from resources.sources.slack.documents import MIME_TYPE as CONVERSATION
+from serving.authentication import SESSION, SessionFrom
 from serving.citations.links import is_web
 from serving.deps import Services
 from serving.document_html import headings, render
@@ -23,7 +24,7 @@ from serving.openapi.describe import HTML, Answer, described
 from serving.outline import Heading, outline, page_starts
 from serving.routes.documents import MAX_CONTEXT, MAX_INTEGER, OpenDocument, open_document
 from serving.routes.originals import original_of
-from serving.routes.pages.visitor import PAGE_ERRORS, signed_in
+from serving.routes.pages.visitor import PAGE_ERRORS, page_route, signed_in
 from serving.routes.revisions import KEPT
 from serving.schemas import DocumentId
 from serving.web.render import view
@@ -118,10 +119,12 @@ def _changeable(upload: OwnUpload) -> dict[str, Any]:
         answers={
             200: Answer("The document", _PAGE),
             401: Answer("The sign-in page", _PAGE),
+            403: Answer("The request was sent by a page of another site", _PAGE),
             404: Answer("There is no such document, or you may not see it", _PAGE),
             **dict.fromkeys((400, 413, 421, 429, 500, 503, 507), Answer("The problem as a page", _PAGE)),
         },
-    ),
+    )
+    | {SESSION: SessionFrom.LINK},
 )
 async def view_document(
     request: Request[Any, Any, Any],
@@ -161,7 +164,7 @@ async def view_document(
     )
 
 
-@get("/documents/{doc_id:str}/original", operation_id="viewOriginal", include_in_schema=False, exclude_from_auth=True)
+@page_route("/documents/{doc_id:str}/original", "viewOriginal")
 async def view_original(
     request: Request[Any, Any, Any], services: NamedDependency[Services], doc_id: DocumentId
 ) -> Stream:

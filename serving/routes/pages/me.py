@@ -8,7 +8,7 @@ from litestar import Request, Response
 from litestar.di import NamedDependency
 
 from resources.core.permissions import PUBLIC
-from serving.authentication import credential_of
+from serving.authentication import SessionFrom, credential_of
 from serving.deps import Services
 from serving.routes.agents import own_agents
 from serving.routes.me import own_identity
@@ -17,7 +17,7 @@ from serving.routes.sessions import own_sessions
 from serving.web.render import view
 
 
-@page_route("/me", "mePage")
+@page_route("/me", "mePage", SessionFrom.LINK)
 async def me_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """Show who the visitor is: groups with where they come from, roles, sessions and agents."""
     access = await signed_in(request, services)

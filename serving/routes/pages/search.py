@@ -13,6 +13,7 @@ from msgspec import UNSET
 
 from resources.core.domain import Access
 from resources.sources import label
+from serving.authentication import SessionFrom, sender_of
 from serving.deps import Services
 from serving.errors import UnauthorizedError
 from serving.facets import FacetValue
@@ -134,9 +135,9 @@ async def _values(services: Services, access: Access, search: RequestedSearch) -
     return _shown(search, response) | base | {"reading": await still_reading(services.database, access)}
 
 
-@page_route("/", "home")
+@page_route("/", "home", SessionFrom.LINK)
 async def home(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
-    """Show the search page to people who are signed in, and to others how to sign in."""
+    """Show the search page to people who are signed in, and to others how to sign in. A search from another site waits for a click."""
     search = wanted(request)
     try:
         access = await visitor(request, services)
@@ -149,6 +150,8 @@ async def home(request: Request[Any, Any, Any], services: NamedDependency[Servic
     if access is None:
         ways = bool(services.providers or services.sample_people)
         return view("welcome.html", ways=ways, address=services.settings.base_url)
+    if search.query and sender_of(services, request) is not SessionFrom.OWN:
+        return view("search.html", access, script="search.js", here="/", suggested=True, **_empty(search))
     return view("search.html", access, script="search.js", here="/", **await _values(services, access, search))
 
 

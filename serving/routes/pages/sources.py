@@ -16,6 +16,7 @@ from resources.embedding.budget import Budget, month_key
 from resources.progress import progress
 from resources.sources import find, names
 from serving.access.roles import dagster_rights, require, sees_reasons
+from serving.authentication import SessionFrom
 from serving.deps import Services
 from serving.errors import ProblemError
 from serving.ledger import SourceReport
@@ -35,7 +36,7 @@ SET_UPS = frozenset({"google_drive", "slack"})
 """Sources whose set-up has a template of its own; others show the connector's help."""
 
 
-@page_route("/sources", "sourcesPage")
+@page_route("/sources", "sourcesPage", SessionFrom.LINK)
 async def sources_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """Show the state of all sources; to people without a role, how many documents they may read."""
     access = await signed_in(request, services)

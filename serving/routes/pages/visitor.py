@@ -11,9 +11,10 @@ from litestar.types import Scope
 
 from resources.core.domain import Access
 from resources.core.errors import ConcordanceError, InvalidRequestError
-from serving.authentication import access_from, credential_of, session_access, session_of
+from serving.authentication import SESSION, SessionFrom, access_from, credential_of, session_access, session_of
 from serving.deps import Services
 from serving.errors import HANDLERS, SCIM_PATHS, ProblemError, UnauthorizedError
+from serving.sign_in.flow import own_path
 from serving.sign_in.pages import sign_in_page
 from serving.web.render import view
 
@@ -67,6 +68,8 @@ def _as_page(
     if isinstance(error, NotFoundException):
         answer.content["detail"] = "There is no page at this address, or you may not see it."
     status = answer.status_code or 500
+    if isinstance(error, ProblemError) and error.slug == "session-only" and request.method == "GET":
+        return view("from_elsewhere.html", status=status, address=own_path(here(request)))
     if PART in request.headers:
         page: Response[Any] = view("parts/problem.html", status=status, problem=answer.content)
     elif isinstance(error, UnauthorizedError):
@@ -114,12 +117,16 @@ ERRORS: dict[Any, Any] = {kind: partial(_as_asked, handle) for kind, handle in H
 """Passed to `Litestar(exception_handlers=…)`: a problem for programs, a page for a browser that opens the address."""
 
 
-def page_route(path: str, operation_id: str) -> get:
-    """Return the decorator of a page's handler. The page is not in the OpenAPI document."""
+def page_route(path: str, operation_id: str, accepted: SessionFrom = SessionFrom.OWN) -> get:
+    """Return the decorator of a page's handler. The page is not in the OpenAPI document.
+
+    A page that only shows something may accept links on other sites. From these, the others open once the visitor confirms it.
+    """
     return get(
         path,
         operation_id=operation_id,
         include_in_schema=False,
         exclude_from_auth=True,
         exception_handlers=PAGE_ERRORS,
+        opt={SESSION: accepted},
     )
