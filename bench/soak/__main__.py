@@ -8,13 +8,14 @@ import sys
 import threading
 import time
 
-from bench.soak.changes import PEOPLE, Changes, Syncs
+from bench.soak.changes import BOB, EVE, PEOPLE, Changes, Syncs
 from bench.soak.hostile import Hostile
 from bench.soak.kills import Kills
 from bench.soak.people import Observed, Person
 from bench.soak.report import print_report
 from bench.soak.site import Site
 from bench.soak.truth import Truth
+from bench.soak.visitors import Browser, Reader, Viewer, Visitor
 from resources.stores.postgres import session
 
 TELL_SECONDS = 30
@@ -63,6 +64,12 @@ def _unaudited(site: Site, observed: Observed) -> int:
     return len(set(observed.query_ids) - {row["query_id"] for row in rows})
 
 
+def _tracked(site: Site) -> int:
+    """Return how many questions of the book assistant are stored."""
+    with session(site.settings.postgres_dsn) as connection:
+        return connection.execute("SELECT count(*) AS rows FROM conversations").fetchall()[0]["rows"]
+
+
 def main() -> int:
     """Run the soak test and return the exit status."""
     seconds = float(os.environ.get("SOAK_MINUTES", "10")) * 60
@@ -80,7 +87,9 @@ def main() -> int:
         if faults := _settle(site, Syncs(site, truth, changes, until)):
             raise SystemExit(f"The first sync failed, so the soak test cannot start: {faults}")
         hostile, kills = Hostile(site, until), Kills(site, until)
-        threads: list[threading.Thread] = [changes, syncs, hostile, kills, *people]
+        visitors: list[Visitor] = [Browser(site, truth, observed, email, until) for email in (BOB, EVE)]
+        visitors += [Reader(site, until), Viewer(site, observed, until)]
+        threads: list[threading.Thread] = [changes, syncs, hostile, kills, *people, *visitors]
         began, held = time.monotonic(), [site.held()]
         _say(f"Running for {seconds:.0f} s")
         for thread in threads:
@@ -93,7 +102,7 @@ def main() -> int:
                  f"{len(observed.missed)} missed, {held[-1].megabytes} MB")  # fmt: skip
         until.set()
         lasted, latencies = time.monotonic() - began, list(observed.seconds)
-        for thread in (changes, hostile, kills, *people):  # a hanging sync is not waited for
+        for thread in (changes, hostile, kills, *people, *visitors):  # a hanging sync is not waited for
             thread.join(timeout=SETTLE_SECONDS)
         _say("Kills have ended; syncing each source once, then searching for every word as every person")
         lost = _settle(site, Syncs(site, truth, changes, until))
@@ -102,12 +111,12 @@ def main() -> int:
         reconciled = site.command("reconcile", "--json")
         if reconciled.returncode != 0:
             lost.append(f"reconcile: {reconciled.stdout.strip().splitlines()[-1:]} {reconciled.stderr.strip()[-500:]}")
-        unaudited = _unaudited(site, observed)
+        unaudited, tracked = _unaudited(site, observed), _tracked(site)
         held.append(site.held())
         left = site.stop()
         passed = print_report(
-            seconds=lasted, latencies=latencies, observed=observed, changes=changes, syncs=syncs, hostile=hostile, kills=kills.kills,
-            held=held, lost=lost, unaudited=unaudited, left=left,
+            seconds=lasted, latencies=latencies, observed=observed, changes=changes, syncs=syncs, hostile=hostile, visitors=visitors,
+            kills=kills.kills, tracked=tracked, held=held, lost=lost, unaudited=unaudited, left=left,
         )  # fmt: skip
     finally:
         site.stop()

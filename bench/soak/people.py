@@ -20,7 +20,8 @@ LIFETIME = timedelta(hours=4)
 DEADLINE_SECONDS = 60.0
 HANG_SECONDS = 10.0
 PAUSE_SECONDS = 0.15
-_WORDS = re.compile(rf"{WORD}[a-z]{{12}}")
+WORDS = re.compile(rf"{WORD}[a-z]{{12}}")
+"""The words of facts."""
 
 
 class Observed:
@@ -120,7 +121,7 @@ class Person(threading.Thread):
     ) -> bool:
         shown: set[str] = set()
         for result in results:
-            words = set(_WORDS.findall(str(result)))
+            words = set(WORDS.findall(str(result)))
             if word in words and word in shown and result["chunk_text"].count(word):
                 self._observed.wrong("doubled", f"{self.email} was shown {word} in two documents ({mode})")
             shown |= words

@@ -13,6 +13,7 @@ from bench.soak.hostile import Hostile
 from bench.soak.kills import Kill
 from bench.soak.people import Observed
 from bench.soak.site import Held
+from bench.soak.visitors import Visitor
 
 SHOWN = 5
 
@@ -50,8 +51,8 @@ def print_held(held: Sequence[Held]) -> None:
 
 def print_report(
     *, seconds: float, latencies: Sequence[float], observed: Observed,
-    changes: Changes, syncs: Syncs, hostile: Hostile, kills: Sequence[Kill],
-    held: Sequence[Held], lost: Sequence[str], unaudited: int, left: Sequence[str],
+    changes: Changes, syncs: Syncs, hostile: Hostile, visitors: Sequence[Visitor], kills: Sequence[Kill],
+    tracked: int, held: Sequence[Held], lost: Sequence[str], unaudited: int, left: Sequence[str],
 ) -> bool:  # fmt: skip
     """Print everything and return True if no fault was counted and every search has an audit row."""
     print_kills(kills)
@@ -62,6 +63,9 @@ def print_report(
     print(f"Changes: {_counted(changes.made)}; retried for {_counted(changes.errors)}")
     print(f"Syncs: {_counted(syncs.ended)}; failed requests: {_counted(syncs.errors)}")
     print(f"Hostile clients: {_counted(hostile.answers)}")
+    for visitor in visitors:
+        print(f"{visitor.name.capitalize()}: {_counted(visitor.answers)}")
+    print(f"Questions of the book assistant in the database: {tracked}")
     print_held(held)
     faults: dict[str, Sequence[str]] = {
         "lost": lost,
@@ -69,6 +73,7 @@ def print_report(
         "leaked": observed.leaks,
         "missed": observed.missed,
         "attacks answered by 500": hostile.server_errors,
+        "visits answered by 500": [fault for visitor in visitors for fault in visitor.server_errors],
         "processes left behind": left,
     }
     for name, found in faults.items():
@@ -85,6 +90,7 @@ def print_report(
         "end": vars(held[-1]),
         "most_megabytes": max(one.megabytes for one in held),
         "unaudited": unaudited,
+        "tracked": tracked,
         **{name.replace(" ", "_"): len(found) for name, found in faults.items()},
     }
     print(json.dumps(figures))

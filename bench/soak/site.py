@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 180
 STOP_SECONDS = 90
 LOOK_SECONDS = 0.1
-PUBLISHER, AUDITOR = "wiki-bot@soak.example", "auditor@soak.example"
+PUBLISHER, AUDITOR, READER = "wiki-bot@soak.example", "auditor@soak.example", "reader@soak.example"
 
 
 @dataclass(frozen=True)
