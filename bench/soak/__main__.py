@@ -100,6 +100,7 @@ def main() -> int:
             _say(f"{len(observed.seconds)} searches, {sum(observed.errors.values())} errors, {len(kills.kills)} kills, "
                  f"{sum(changes.made.values())} changes, {sum(syncs.ended.values())} syncs, {len(observed.leaks)} leaks, "
                  f"{len(observed.missed)} missed, {held[-1].megabytes} MB")  # fmt: skip
+        broken = [thread.name for thread in threads if not thread.is_alive()]
         until.set()
         lasted, latencies = time.monotonic() - began, list(observed.seconds)
         for thread in (changes, hostile, kills, *people, *visitors):  # a hanging sync is not waited for
@@ -116,7 +117,7 @@ def main() -> int:
         left = site.stop()
         passed = print_report(
             seconds=lasted, latencies=latencies, observed=observed, changes=changes, syncs=syncs, hostile=hostile, visitors=visitors,
-            kills=kills.kills, tracked=tracked, held=held, lost=lost, unaudited=unaudited, left=left,
+            broken=broken, kills=kills.kills, tracked=tracked, held=held, lost=lost, unaudited=unaudited, left=left,
         )  # fmt: skip
     finally:
         site.stop()

@@ -51,7 +51,7 @@ def print_held(held: Sequence[Held]) -> None:
 
 def print_report(
     *, seconds: float, latencies: Sequence[float], observed: Observed,
-    changes: Changes, syncs: Syncs, hostile: Hostile, visitors: Sequence[Visitor], kills: Sequence[Kill],
+    changes: Changes, syncs: Syncs, hostile: Hostile, visitors: Sequence[Visitor], broken: Sequence[str], kills: Sequence[Kill],
     tracked: int, held: Sequence[Held], lost: Sequence[str], unaudited: int, left: Sequence[str],
 ) -> bool:  # fmt: skip
     """Print everything and return True if no fault was counted and every search has an audit row."""
@@ -75,6 +75,7 @@ def print_report(
         "attacks answered by 500": hostile.server_errors,
         "visits answered by 500": [fault for visitor in visitors for fault in visitor.server_errors],
         "processes left behind": left,
+        "threads of the soak test that ended early": broken,
     }
     for name, found in faults.items():
         print(f"{name}: {len(found)}" + "".join(f"\n  {one}" for one in found[:SHOWN]))

@@ -41,12 +41,12 @@ class Visitor(threading.Thread, ABC):
 
     def run(self) -> None:
         """Visit until the end."""
-        with self._http:
-            while not self._until.wait(PAUSE_SECONDS):
-                try:
-                    self.visit()
-                except httpx.HTTPError as error:
-                    self.answers[error_kind(error)] += 1
+        while not self._until.wait(PAUSE_SECONDS):
+            try:
+                self.visit()
+            except httpx.HTTPError as error:
+                self.answers[error_kind(error)] += 1
+        self._http.close()
 
     @abstractmethod
     def visit(self) -> None:
