@@ -73,7 +73,7 @@ def print_report(
         "leaked": observed.leaks,
         "missed": observed.missed,
         "attacks answered by 500": hostile.server_errors,
-        "visits answered by 500": [fault for visitor in visitors for fault in visitor.server_errors],
+        "faults of visits": [fault for visitor in visitors for fault in visitor.faults],
         "processes left behind": left,
         "threads of the soak test that ended early": broken,
     }

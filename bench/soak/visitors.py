@@ -33,6 +33,9 @@ MISSING = "00000000-0000-4000-8000-00000000dead"
 class Visitor(threading.Thread, ABC):
     """Does something once a second until the end and counts the responses."""
 
+    SUCCESS = "200"
+    """What is counted if a visit succeeds."""
+
     def __init__(self, http: httpx.Client, name: str, until: threading.Event) -> None:
         super().__init__(name=name, daemon=True)
         self.answers: Counter[str] = Counter()
@@ -54,14 +57,17 @@ class Visitor(threading.Thread, ABC):
 
     def get(self, path: str, **more: str) -> httpx.Response:
         """Send a GET request as a browser does that opens an address, and count the response."""
-        answer = self._http.get(path, params=more, headers={"accept": "text/html", "sec-fetch-site": "same-origin"})
+        answer = self._http.get(
+            path, params=more or None, headers={"accept": "text/html", "sec-fetch-site": "same-origin"}
+        )
         self.answers[str(answer.status_code)] += 1
         return answer
 
     @property
-    def server_errors(self) -> list[str]:
-        """Return the responses that were a 500."""
-        return [f"{self.name}: {name}" for name in self.answers if name.startswith("500")]
+    def faults(self) -> list[str]:
+        """Return the responses that were a 500, and that no visit succeeded."""
+        errors = [f"{self.name}: {name}" for name in self.answers if " 500" in f" {name}"]
+        return errors if self.answers[self.SUCCESS] else [*errors, f"{self.name}: no visit succeeded"]
 
 
 def signed_in(site: Site, email: str) -> httpx.Client:
@@ -107,6 +113,8 @@ class Browser(Visitor):
 class Reader(Visitor):
     """Reports questions and answers of the book assistant (`POST /track`)."""
 
+    SUCCESS = "202"
+
     def __init__(self, site: Site, until: threading.Event) -> None:
         super().__init__(client(site, READER), "book assistant", until)
 
@@ -120,6 +128,8 @@ class Reader(Visitor):
 
 class Viewer(Visitor):
     """Opens Dagster as an auditor: neither words nor names of documents may be there."""
+
+    SUCCESS = "GraphQL 200"
 
     def __init__(self, site: Site, observed: Observed, until: threading.Event) -> None:
         super().__init__(signed_in(site, AUDITOR), "auditor in Dagster", until)
