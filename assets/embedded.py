@@ -57,7 +57,7 @@ def embed_missing(
         for key, number in _by_content(texts.filter(has_vector)):
             result.count(partitions[key], chunks=number, reused=number)
         if target.collection.active:
-            job.count(passages=texts.filter(has_vector)["passages"].sum())
+            job.count(passages=int(texts.filter(has_vector)["passages"].sum()))
         for key, number in _by_content(todo):
             result.count(partitions[key], chunks=number)
         for piece in todo.iter_slices(WRITE_CHUNKS):
@@ -93,7 +93,7 @@ def _embed(job: SyncJob, target: Target, table: str, texts: pl.DataFrame) -> tup
         check_dimensions(model.model, rows.shape[1], target.collection.dimensions)
         vectors.append(rows)
         tokens += used
-        job.count(embedded=piece.height, passages=piece["passages"].sum() if target.collection.active else 0)
+        job.count(embedded=piece.height, passages=int(piece["passages"].sum()) if target.collection.active else 0)
         job.progress("embedded")
     now = datetime.now(UTC)
     matrix = np.concatenate(vectors)
