@@ -11,7 +11,7 @@ from resources.core.errors import InvalidRequestError
 
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 END = datetime(9999, 12, 31, tzinfo=UTC)
-"""Times are before this one. The migration `0039_bounded_times.sql` has the same bounds."""
+"""Times are before this one. The migration `0040_bounded_times.sql` has the same bounds."""
 BOUNDS = "must be a time from 1970-01-01 to 9999-12-30"
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 

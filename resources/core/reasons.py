@@ -11,7 +11,7 @@ OTHER = "other"
 _PATTERNS = {
     "permissions": r"sidecar|holds a private key|It has no ",
     "unsupported": r"not supported|not a PDF|is not an email|is not a readable Outlook|not a conversation|but not a|does not match its"
-    r" extension|has no extension|Slack keeps it as|not a page",
+    r" extension|has no extension|Slack keeps it as|not a page|which is not loaded",
     "encrypted": r"encrypted|password|\(DRM\)",
     "too_large": r"too large|larger than|more than [\d,]+|million pixels|longer than \d+ bytes|at most [\d,]+|times its size|"
     r"MB of memory|nested too deeply",

@@ -100,7 +100,7 @@ def test_a_missing_database_is_reported(empty: str) -> None:
 
 
 def test_texts_of_earlier_versions_leave_dagster(empty: str, tmp_path: Path) -> None:
-    last = "0040_old_dagster_texts.sql"
+    last = "0041_old_dagster_texts.sql"
     for migration in migrations():
         if migration.name < last:
             (tmp_path / migration.name).write_text(migration.text)

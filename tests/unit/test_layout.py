@@ -34,3 +34,8 @@ def test_a_class_name_is_used_for_one_class() -> None:
                 if isinstance(node, ast.ClassDef):
                     places[node.name].append(f"{file.relative_to(ROOT)}:{node.lineno}")
     assert not {name: found for name, found in places.items() if len(found) > 1}
+
+
+def test_no_two_migrations_have_the_same_number() -> None:
+    numbers = [file.name[:4] for file in (ROOT / "sql/migrations").glob("*.sql")]
+    assert len(numbers) == len(set(numbers))

@@ -143,8 +143,8 @@ def test_a_book_in_reading_order() -> None:
 
 
 def test_xml_by_element_with_attributes_and_text_between_elements() -> None:
-    data = b"""<?xml version="1.0"?><!DOCTYPE p [<!ENTITY secret SYSTEM "file:///etc/passwd">]>
-    <parts xmlns="urn:x"><!-- no --><part id="7"><name>Pump</name><note>It <b>hums</b> at night. &secret;</note></part>
+    data = b"""<?xml version="1.0"?><!DOCTYPE parts SYSTEM "parts.dtd">
+    <parts xmlns="urn:x"><!-- no --><part id="7"><name>Pump</name><note>It <b>hums</b> at night.</note></part>
     <part id="8"><name>Valve</name></part></parts>"""
     assert shown(parse(data, "application/xml", title="a.xml")) == [
         ("list", "part (id 7)\n  name: Pump\n  note: It\n    b: hums\n    at night."),

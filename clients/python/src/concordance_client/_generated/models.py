@@ -1110,6 +1110,10 @@ class SignedInCaller(Model):
     """True if groups come from a directory, a file or a provider; those in tokens and keys made here do not count
     then.
     """
+    groups_omitted: bool
+    """True if the provider of sign-in leaves out the groups because they are too many: what is shared with these is
+    not found.
+    """
     principals: list[PrincipalOrigin]
     """What may read documents in this person's name, sorted."""
     client: str | None
