@@ -7,23 +7,35 @@ around readable documents, of channels, senders and files, and of the people and
 
 from __future__ import annotations
 
+import copy
 import json
 import os
+import re
 import uuid
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 import hypothesis
 import pytest
 from hypothesis import strategies as st
+from litestar.handlers import HTTPRouteHandler
+from pydantic import SecretStr
 
-from resources.core.domain import SourceName
+from resources.core.domain import Role, SourceName
 from resources.core.errors import ServiceUnavailableError
+from resources.settings import Settings
+from serving.app import MODULES, handlers_of
+from serving.routes.pages.visitor import PAGE_ERRORS
+from tests.fixtures.feedback import rated
 from tests.fixtures.openapi import SETTINGS, operations
 from tests.fixtures.serving import Running, Site
 
 ANN, BOB, CREW = "ann@acme.com", "bob@acme.com", "crew@acme.com"
+HOLDERS = {Role.AUDITOR: "audrey@acme.com", Role.CURATOR: "cora@acme.com"}
+SHOWN = {Role.AUDITOR: ("qzchannel1canary", "qzerror1canary", "qzpause1canary"), Role.CURATOR: ()}
+"""Canaries that a role sees: auditors see names of channels, and why syncs fail or wait."""
 EXAMPLES = int(os.environ.get("CONCORDANCE_TEST_EXAMPLES", "8"))
 """Bodies a route and state; `test_many_bodies` takes ten times as many."""
 TOPICS = ("ferry budget of the northern pier", "salary bands", "launch of the heron", "password of the harbour gate")
@@ -48,6 +60,7 @@ class Secrets:
         self.canaries: list[str] = []
         self.ids: list[str] = []
         self.open_ids: list[str] = []
+        self.feedback = ""
         self.bait: list[str] = [*TOPICS, *(word for topic in TOPICS for word in topic.split())]
 
     def hide(self, site: Site, number: int, permissions: list[str], **more: Any) -> str:
@@ -134,6 +147,49 @@ class Secrets:
         self.open_ids += made
         return made
 
+    def fail(self, site: Site) -> str:
+        """Have syncs fail and skip documents, with their names in the reasons, and have an answer rated; returns the failed sync's id."""
+        error, pause, warning, reason, gone = (
+            f"qz{kind}1canary" for kind in ("error", "pause", "warning", "reason", "gone")
+        )
+        ((job_id,),) = site.sql(
+            "UPDATE sync_jobs SET completed_at = now(), failed = 1, skipped = 1, error_message = %s RETURNING job_id::text",
+            f"{error}: Slack cannot be read.",
+        )
+        for outcome, name, said in (("warning", "", warning), ("skipped", "C1/1", reason), ("failed", "C1/2", reason)):
+            site.sql(
+                "INSERT INTO sync_errors (job_id, source_id, stage, reason, outcome) VALUES (%s, %s, 'parsed', %s, %s)",
+                job_id, name, f"{said}.docx is encrypted", outcome,
+            )  # fmt: skip
+        for state in ("skipped", "failed", "lost_access", "live"):
+            site.sql(
+                "INSERT INTO documents (doc_id, source, source_id, partition, source_title, path, state, reason, permissions)"
+                " VALUES (gen_random_uuid(), 'slack', %s, 'root', %s, %s, %s, %s, %s)",
+                f"{gone}/{state}", gone, f"{gone}.docx", state, f"{reason}.docx is encrypted", [BOB],
+            )  # fmt: skip
+        site.sql(
+            "INSERT INTO held_deletions (source, partition, source_id) VALUES ('slack', 'root', %s)", f"{gone}/live"
+        )
+        site.sql("INSERT INTO source_states (source, paused_at, paused_reason) VALUES ('slack', now(), %s)", pause)
+        site.sql(
+            "INSERT INTO deletion_receipts (doc_id, source, source_id, tombstone_at)"
+            " SELECT doc_id, source, source_id, now() FROM documents WHERE state = 'lost_access'"
+        )
+        question = "INSERT INTO questions (question, doc_ids, email, state, origin, added_by) VALUES (%s, %s, %s, %s, 'feedback', %s)"
+        for state in ("proposed", "accepted"):
+            site.sql(question, f"What is {state}?", [uuid.UUID(one) for one in self.ids], BOB, state, BOB)
+        self.feedback = rated(site, BOB, "What was that?")
+        self.canaries += [error, pause, warning, reason, gone, "sandpiper"]
+        self.bait += [job_id, self.feedback]
+        return job_id
+
+    def but(self, *shown: str, ids: bool = True) -> Secrets:
+        """Return what is hidden from someone who sees these canaries, and without `ids` the IDs of documents."""
+        others = copy.copy(self)
+        others.canaries = [one for one in self.canaries if one not in shown]
+        others.ids = self.ids if ids else []
+        return others
+
     def check(self, sent: str, status: int, answer: str) -> None:
         """Fail when an answer tells what is hidden."""
         assert status < 500 or status == 503, f"{status} for {sent}: {answer[:500]}"
@@ -214,6 +270,46 @@ def searched(running: Running, secrets: Secrets, who: str, *groups: str) -> None
                     assert answer.status_code == 200, answer.text
                     secrets.check(json.dumps(body), answer.status_code, answer.text)
                     assert answer.json()["results"], f"nothing at all was found for {body}"
+
+
+SENDERS: Sequence[dict[str, str]] = [
+    {},
+    {"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"},
+    {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"},
+    {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"},
+    {"Sec-Fetch-Site": "same-origin", "X-Part": "1"},
+]
+"""What browsers say of who sends a request: nothing, an address bar, pages of other sites, and a script of ours."""
+
+
+def page_paths() -> list[str]:
+    """Return the path of every page."""
+    handlers = [one for module in MODULES for one in handlers_of(module) if isinstance(one, HTTPRouteHandler)]
+    return [path for one in handlers if one.exception_handlers is PAGE_ERRORS for path in sorted(one.paths)]
+
+
+def browsed(running: Running, secrets: Secrets, recorded: Secrets, who: str, names: Sequence[str]) -> str:
+    """Open every page, for every document and name, and addresses that are not there, and check what is shown; returns it.
+
+    In the audit log, it is checked against `recorded`.
+    """
+    signed_in = running.site.session(who) | {"Accept": "text/html,*/*;q=0.8"}
+    addresses = {
+        "".join(part if "{" not in part else name for part in re.split(r"(\{\w+:str\})", path))
+        for path in page_paths()
+        for name in ([*secrets.ids, secrets.open_ids[0], *names] if "{" in path else [""])
+    }
+    searches = {f"{path}?{urlencode({'q': topic})}" for path in ("/", "/results") for topic in TOPICS}
+    wrong = {f"{path}/{doc_id}" for path in ("/document", "/api/documents", "/view", "") for doc_id in secrets.ids}
+    shown = ""
+    for path in sorted(addresses | searches | wrong):
+        for sender in SENDERS:
+            answer = running.http.get(path, headers=signed_in | sender)
+            assert answer.status_code < 500, f"{path} {sender}: {answer.text}"
+            judge = recorded if path == "/admin" else secrets
+            judge.check(f"{path} {sender}", answer.status_code, f"{answer.headers} {answer.text}")
+            shown += answer.text
+    return shown
 
 
 ROOTS = ("root/", "files:root/", "https://files.example/")
@@ -321,6 +417,41 @@ def test_without_the_registry(site: Site, secrets: Secrets) -> None:
     with site.running() as running:
         searched(running, secrets, ANN, CREW)
         fuzz(running, secrets, site.token(ANN, CREW), examples=2)
+
+
+@pytest.mark.parametrize("role", HOLDERS)
+def test_no_route_and_no_page_tells_auditors_and_curators_of_documents(
+    site: Site, secrets: Secrets, role: Role
+) -> None:
+    """Auditors see why syncs fail and curators what was asked, but no name, text or reason of a document."""
+    job, who = secrets.fail(site), HOLDERS[role]
+    roles = Settings(_env_file=None, roles=json.dumps({role.value: [who]})).roles  # pyright: ignore[reportCallIssue, reportArgumentType]
+    site.settings = site.settings.model_copy(update={"roles": roles, "slack_bot_token": SecretStr("xoxb-test")})
+    hidden = secrets.but(*SHOWN[role])
+    recorded = secrets.but(*SHOWN[role], ids=False)  # the audit log holds them
+    headers = {"Authorization": f"Bearer {site.token(who)}"}
+    with site.running() as running:
+        told = ""
+        for path in (f"/api/sync/status/{job}", "/api/sources", "/api/held-deletions", "/api/questions", "/api/audit"):
+            answer = running.request("GET", path, who)
+            hidden.check(path, answer.status_code, answer.text)
+            told += answer.text
+        told += browsed(running, hidden, recorded, who, [secrets.feedback, "slack", job])
+        for operation in operations(running, secrets.bait):
+            shown = recorded if operation.label == "GET /api/audit" else hidden
+            attacked(running, shown, operation, headers, EXAMPLES // 4)
+    seen = {Role.AUDITOR: SHOWN[role], Role.CURATOR: ("What is proposed?", "What is accepted?", "What was that?")}[role]
+    assert [one for one in seen if one not in told] == [], "the pages were not opened"
+
+
+def test_no_page_tells_a_reader_of_what_is_hidden(site: Site, secrets: Secrets) -> None:
+    job = secrets.fail(site)
+    with site.running() as running:
+        for path in (f"/api/sync/status/{job}", "/api/sources"):
+            answer = running.request("GET", path, ANN)
+            secrets.check(path, answer.status_code, answer.text)
+        told = browsed(running, secrets, secrets, ANN, [secrets.feedback, "slack", job])
+    assert "All know of the ferry budget" in told, "the pages were not opened"
 
 
 @pytest.mark.slow

@@ -14,11 +14,21 @@ import pytest
 from hypothesis import strategies as st
 
 from tests.fixtures.openapi import SETTINGS, operations
-from tests.fixtures.paired_sites import ANN, EVE, JOB, SECRET_TEXT, WORDS, PairedSites
+from tests.fixtures.paired_sites import ANN, ANNS_JOB, EVE, FAILED_JOB, JOB, KEEPER, SECRET_TEXT, WORDS, PairedSites
 
 EXAMPLES = int(os.environ.get("CONCORDANCE_TEST_EXAMPLES", "8"))
 """Bodies per route."""
 MISSING = "00000000-0000-4000-8000-00000000dead"
+SENDERS: Sequence[dict[str, str]] = [
+    {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode, "Sec-Fetch-Dest": shown_in}
+    for site, mode, shown_in in (
+        ("none", "navigate", "document"),
+        ("cross-site", "navigate", "document"),
+        ("cross-site", "navigate", "iframe"),
+        ("cross-site", "no-cors", "image"),
+    )
+]
+"""What a browser says of an address that was typed in, and of one that a page of another site links to, frames or loads."""
 QUERIES = (*WORDS, "heron salary", "ferry budget of the harbour", "layoff of the heron team", SECRET_TEXT)
 
 
@@ -47,11 +57,14 @@ def test_every_route_answers_alike_whatever_is_hidden(paired_sites: PairedSites,
         searches,
         questions,
         pages,
+        browsers,
+        prompts,
         agents,
         other_interfaces,
         documents,
         lists,
         ledger,
+        people,
         uploads_of_a_hidden_text,
     ):
         attack(paired_sites)
@@ -107,6 +120,37 @@ def pages(paired_sites: PairedSites) -> None:
             paired_sites.ask("GET", f"/results?{address}", route="GET /results")
     for page in ("/", "/history", "/sources", "/me"):
         paired_sites.ask("GET", page)
+
+
+def browsers(paired_sites: PairedSites) -> None:
+    """Open what is hidden, what is there and what is not in a browser, at right and wrong addresses, from here and from other sites."""
+    unknown = "GET an unknown address"
+    with paired_sites.browser() as browse:
+        opened = [browse("GET /documents/{doc_id}", f"/documents/{paired_sites.open[1]}", one) for one in SENDERS]
+        assert opened == [200, 200, 403, 403], "the browser is signed in"
+        for doc_id in (paired_sites.hidden[0], paired_sites.open[0], MISSING):
+            for path in ("/documents/{}", "/documents/{}/original", "/api/documents/{}", "/api/documents/{}/original"):
+                for sender in SENDERS:
+                    browse(f"GET {path.format('{doc_id}')}", path.format(doc_id), sender)
+            for path in (f"/documents/{doc_id}/orginal", f"/document/{doc_id}", f"/answers/{doc_id}"):
+                browse(unknown, path, SENDERS[0])
+        for path in ("/documents/Hidden 0.md", "/documents/", "/root/Hidden 0.md", "/api/hidden"):
+            for sender in SENDERS[:2]:
+                browse(unknown, path, sender)
+        for path in ("/", "/results", "/sources", "/sources/files", "/admin", "/history", "/upload"):
+            for sender in SENDERS[1:3]:
+                browse(f"GET {path}", f"{path}?q=heron+layoff", sender)
+        for sender in SENDERS:
+            browse("GET /api/why", f"/api/why?source={paired_sites.hidden[0]}", sender)
+
+
+def prompts(paired_sites: PairedSites) -> None:
+    """Ask what the language model would be sent."""
+    for query in ("heron salary", "layoff", SECRET_TEXT):
+        for mode in ("vector", "hybrid"):
+            body = {"query": f"What is known of {query}?", "mode": mode, "show_prompt": True}
+            for asked in paired_sites.ask("POST", "/api/ask", json=body):
+                assert "Hidden" not in str(asked.json()["prompt"])
 
 
 def agents(paired_sites: PairedSites) -> None:
@@ -174,11 +218,34 @@ def lists(paired_sites: PairedSites) -> None:
 
 def ledger(paired_sites: PairedSites) -> None:
     paired_sites.ask("GET", "/api/sources")
-    for job in (JOB, MISSING):
+    for job in (JOB, FAILED_JOB, MISSING):
         paired_sites.ask("GET", f"/api/sync/status/{job}", route="GET /api/sync/status/{job_id}")
+    for job in (ANNS_JOB, MISSING):
+        paired_sites.ask("GET", f"/api/ingest/{job}", route="GET /api/ingest/{job_id}")
     for path in ("/healthz", "/readyz", "/api/auth/google"):
         paired_sites.ask("GET", path)
     paired_sites.ask("POST", "/api/sync/files", route="POST /api/sync/{source}", json={})
+
+
+def people(paired_sites: PairedSites) -> None:
+    """Ask who one is and whom to share with, rate what one did not ask, log a conversation, and use a link that is not valid."""
+    paired_sites.ask("GET", "/api/me")
+    for prefix in ("", "he", KEEPER[:8], ANN[:2], "group:"):
+        paired_sites.ask("GET", "/api/principals", params={"prefix": prefix})
+    found = paired_sites.ask("POST", "/api/rag/search", json={"query": "heron layoff", "mode": "vector"})
+    for running in paired_sites.runs:
+        running.settle()
+    for expected in (paired_sites.hidden[0], paired_sites.open[0], MISSING):
+        for verdict in ("bad", "good"):
+            rating = {"verdict": verdict, "expected_document": expected}
+            pairs = [{"json": rating | {"query_id": one.json()["query_id"]}} for one in found]
+            paired_sites.each("POST", "/api/feedback", pairs)
+            paired_sites.ask("POST", "/api/feedback", json=rating | {"answer_id": MISSING})
+    shown = [{"file": "root/Hidden 0.md", "section": "Hidden 0"}]
+    said = {"query": "heron?", "answer": SECRET_TEXT, "timestamp": "2026-11-22T10:00:00Z", "sources": shown}
+    paired_sites.ask("POST", "/track", json=said)
+    paired_sites.ask("GET", "/sign-in/link")
+    paired_sites.ask("POST", "/sign-in/link", data={"token": "none"}, headers={"Sec-Fetch-Site": "same-origin"})
 
 
 def uploads_of_a_hidden_text(paired_sites: PairedSites) -> None:
