@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, TypeVar
 
 from resources.core.durations import age_of
+from resources.progress import DELAYED
 from serving.ledger import Partition, SourceReport
 from serving.web.plots import Plot, Point, plot
 from serving.web.source_days import Days, days
@@ -99,7 +100,7 @@ def state(report: SourceReport, now: datetime, every: timedelta) -> Badge:
     if job is None:
         return Badge("Not synced yet", "")
     if job.status == "running":
-        return Badge("Syncing", "good")
+        return Badge("Delayed", "warn") if job.stage == DELAYED else Badge("Syncing", "good")
     if job.status == "failed":
         return Badge("Failed", "bad")
     if report.last_sync_at is not None and now - report.last_sync_at > LATE_AFTER * every:

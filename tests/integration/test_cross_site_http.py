@@ -134,6 +134,7 @@ def test_a_link_on_another_site_opens_pages_that_only_show_something(site: Site,
             assert not grown, one
             if not one.path.startswith("/api/"):  # a person goes on from there
                 assert f'href="{one.path}?q=ferry+timetable">Continue</a>' in answer.text, (one, answer.text)
+                assert f"leads to <code>{one.path}</code>" in answer.text, (one, answer.text)
         else:
             assert grown <= {"audit_log"}, one
     actions = {action for (action,) in site.sql("SELECT DISTINCT action FROM audit_log WHERE email = %s", ANN)}

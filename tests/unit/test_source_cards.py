@@ -23,8 +23,13 @@ EVERY = timedelta(minutes=10)
 COUNTS = {"live": 3, "skipped": 0, "failed": 0, "lost_access": 0, "held_deletions": 0}
 
 
-def job(status: str) -> LastJob:
-    facts = dict.fromkeys(LastJob.__struct_fields__) | {"job_id": "1", "status": status, "started_at": NOW}
+def job(status: str, stage: str | None = None) -> LastJob:
+    facts = dict.fromkeys(LastJob.__struct_fields__) | {
+        "job_id": "1",
+        "status": status,
+        "stage": stage,
+        "started_at": NOW,
+    }
     return LastJob(**cast("dict[str, Any]", facts))
 
 
@@ -54,6 +59,7 @@ def report(**more: Any) -> SourceReport:
         ({"configured": False}, "Not set up"),
         ({"last_job": None}, "Not synced yet"),
         ({"last_job": job("running")}, "Syncing"),
+        ({"last_job": job("running", "delayed")}, "Delayed"),
         ({"last_job": job("failed")}, "Failed"),
         ({"paused": Paused(NOW, "revoked"), "last_job": job("failed")}, "Paused"),
         ({"last_sync_at": NOW - 4 * EVERY}, "Late"),
