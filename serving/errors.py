@@ -33,7 +33,7 @@ NOTHING_SAVED = {
     "storage-read-only": "The disk of this installation is not writable, so nothing was saved.",
 }
 """The detail names no folder: that is for administrators, in the log, /readyz and `concordance status`."""
-NOT_READ = "The disk of this installation is full, and this cannot be read at the moment. Try again later."
+NOT_READ = "The disk of this installation is full or not writable, so this cannot be read at the moment. Try again later."
 READING = frozenset(
     {"search", "ragSearch", "searchFiles", "ask", "chat", "askBook", "askBookSelection", "askWidget", "formatCitations"}
 )
@@ -149,7 +149,10 @@ def explain(error: Exception, disk_faults: Iterable[disk.DiskFault], *, reads: b
             slug := _disk_problem(disk_faults)
         ):
             return _nothing_saved(slug, detail, where)
-        case OSError() if not reads and error.errno in DISK_PROBLEMS:
+        case OSError() if reads and error.errno in DISK_PROBLEMS:
+            log.error("disk_not_writable", **where, reason=detail)
+            return Explained("service-unavailable", NOT_READ, {})
+        case OSError() if error.errno in DISK_PROBLEMS:
             return _nothing_saved(DISK_PROBLEMS[error.errno], detail, where | {"file": str(error.filename or "")})
         case errors.OverloadedError():
             return Explained("overloaded", detail, _retry_after(error))

@@ -194,7 +194,7 @@ def test_an_operator_reads_the_events_of_a_run_without_names(
         found = fetched(dagster, client, [synced.runs[0], synced.runs[2]])
         named = {what: told(text) for what, (_, text) in found.items() if told(text)}
         assert {word for words in named.values() for word in words} <= {CHOSEN}, "what operators wrote themselves"
-        assert "RuntimeError in stage raw" in found[f"POST {LOGS % synced.runs[2]}"][1]
+        assert "unexpected error (RuntimeError)" in found[f"POST {LOGS % synced.runs[2]}"][1]
         cookies = "; ".join(f"{name}={value}" for name, value in client.cookies.items())
     address = f"{dagster.url.replace('http', 'ws')}/graphql"
     with connect(address, additional_headers={"cookie": cookies}, subprotocols=["graphql-ws"]) as opened:  # type: ignore[list-item]

@@ -28,12 +28,12 @@ PATHS = {
     f"/documents/{NOWHERE}": 404,
     f"/api/documents/{NOWHERE}": 404,
     "/api/nothing": 404,
-    "/static/x/nothing.js": 404,
-    "/docs/static/nothing.js": 404,
     "/admin": 403,
     "/admin/keys": 403,
     "/api/admin/keys": 403,
 }
+FILES = ("/static/x/nothing.js", "/docs/static/nothing.js")
+"""Files for everyone, for which no session is read."""
 PAGES = (f"/documents/{NOWHERE}", "/admin", "/admin/keys")
 """Paths of pages, which are pages for programs, too."""
 
@@ -52,6 +52,14 @@ def test_a_browser_gets_a_page_with_navigation_and_a_program_a_problem(
                 problem = running.http.get(path, headers={"Accept": ""} | accept | cookie)
                 assert problem.headers["content-type"] == "application/problem+json"
                 assert problem.json()["status"] == status
+
+
+def test_a_file_that_is_not_there_is_a_page_without_a_name(site: Site, running: Running) -> None:
+    for path in FILES:
+        page = running.http.get(path, headers=BROWSER | site.session(ANN))
+        assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
+        assert ANN not in page.text
+        assert running.http.get(path).headers["content-type"] == "application/problem+json"
 
 
 def test_who_is_not_signed_in_sees_no_name_and_no_navigation(site: Site, running: Running) -> None:

@@ -116,6 +116,7 @@ READS: Mapping[str, Read] = {
     "viewOriginal": Read("/documents/{doc_id}/original"),
     "staticFile": Read("/static/none/none"),
     "signInPage": Read("/sign-in"),
+    "linkPage": Read("/sign-in/link"),
     "dagsterRights": Read("/dagster/rights"),
     "protectedResource": Read("/.well-known/oauth-protected-resource"),
     "authorizationServer": Read("/.well-known/oauth-authorization-server"),

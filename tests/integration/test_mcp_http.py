@@ -23,7 +23,7 @@ from resources.core.errors import (
     LostPartitionError,
     OverloadedError,
 )
-from serving.errors import NOTHING_SAVED, not_found
+from serving.errors import NOT_READ, not_found
 from serving.routes.mcp_tools import PART, TOOLS
 from tests.fixtures.agents import called, connected, refused
 from tests.fixtures.serving import PUBLIC_URL, Running, Site
@@ -169,7 +169,7 @@ def test_what_only_operators_may_know_reaches_no_agent(
     site: Site, running: Running, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     secret = "CONCORDANCE_LAKE_URL=/srv/lake 10.0.0.7 bob@acme.com"
-    logged, full = "An unexpected error was logged. Quote ", NOTHING_SAVED["storage-full"]
+    logged, full = "An unexpected error was logged. Quote ", NOT_READ
     cases: Sequence[tuple[Exception, str]] = [
         (RuntimeError(secret), logged),
         (ConfigurationError(secret), logged),
