@@ -111,7 +111,7 @@ def programs(page: str) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_programs_of_the_documentation_run(page: str, site: Site, running: Running, client: Client) -> None:
-    site.add("StreamSight", ["We offer 41 million euros for StreamSight."], ["public"])
+    site.add("Claims", ["Osprey Marine claims 41 million euros for the hull."], ["public"])
     printed: list[str] = []
     for program in programs(page):
         done = subprocess.run(
@@ -124,6 +124,6 @@ def test_the_programs_of_the_documentation_run(page: str, site: Site, running: R
         )
         assert done.returncode == 0, f"{program}\n{done.stderr}"
         printed.append(done.stdout)
-    assert printed[0].startswith("[1] StreamSight (Files, ")
-    assert "“We offer 41 million euros for StreamSight.” [1]" in printed[0]
+    assert printed[0].startswith("[1] Claims (Files, ")
+    assert "“Osprey Marine claims 41 million euros for the hull.” [1]" in printed[0]
     assert all(printed)

@@ -277,7 +277,7 @@ def test_a_sync_waits_while_the_stores_are_looked_at(filled: Installation) -> No
         with pytest.raises(BusyError):
             create_job(filled.settings.postgres_dsn, FILES, partitions=None, full=False, requested_by="test")
     later = create_job(filled.settings.postgres_dsn, FILES, partitions=None, full=False, requested_by="test")
-    assert later.job_id != job.job_id
+    assert later.job_id == job.job_id, "a job that no process has begun is taken over"
 
 
 def test_the_record_forwards_every_part_of_a_source() -> None:
