@@ -121,8 +121,8 @@ def test_sign_in_cases(desk: Desk, show: Callable[[str], None]) -> None:
 
     callback = browser.url
     browser.goto(callback)
-    assert "already completed" in desk.note("replayed callback")
-    assert "sign_in_refused - replayed" in desk.rows[-1][2]
+    assert "already used or took too long" in desk.note("replayed callback of a sign-in that failed")
+    assert "sign_in_refused - code-refused" in desk.rows[-1][2]
 
     state = begin(desk)["state"]
     browser.goto(
