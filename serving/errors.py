@@ -33,7 +33,9 @@ NOTHING_SAVED = {
     "storage-read-only": "The disk of this installation is not writable, so nothing was saved.",
 }
 """The detail names no folder: that is for administrators, in the log, /readyz and `concordance status`."""
-NOT_READ = "The disk of this installation is full or not writable, so this cannot be read at the moment. Try again later."
+NOT_READ = (
+    "The disk of this installation is full or not writable, so this cannot be read at the moment. Try again later."
+)
 READING = frozenset(
     {"search", "ragSearch", "searchFiles", "ask", "chat", "askBook", "askBookSelection", "askWidget", "formatCitations"}
 )

@@ -610,7 +610,9 @@ def test_feedback_is_kept_for_ones_own_answers_and_searches(without_model: Runni
     assert give(ANN, verdict="good", query_id=search["query_id"]) == 404
     assert give(BOB, verdict="good") == 400
     assert give(BOB, verdict="so-so", answer_id=answer["answer_id"]) == 400
-    assert company.sql(kept) == [(BOB, "good", None, None)] * 2, "the last opinion on the answer, and the one on the search"
+    assert company.sql(kept) == [(BOB, "good", None, None)] * 2, (
+        "the last opinion on the answer, and the one on the search"
+    )
 
 
 def test_uploads_are_answered_from_too(without_model: Running, company: Site) -> None:
