@@ -10,9 +10,11 @@ import pytest
 from serving import web
 
 TEMPLATES = Path(web.__file__).parent / "templates"
+SIGNED_OUT = TEMPLATES / "signed_out.html"
+"""Its form leads to a provider, by the method that fits its fields (`tests/integration/test_provider_claims.py`)."""
 FORMS = [
     pytest.param(form, id=f"{file.relative_to(TEMPLATES)}:{number}")
-    for file in sorted(TEMPLATES.rglob("*.html"))
+    for file in sorted({*TEMPLATES.rglob("*.html")} - {SIGNED_OUT})
     for number, form in enumerate(re.findall(r"<form\b.*?</form>", file.read_text(encoding="utf-8"), re.DOTALL))
 ]
 
