@@ -41,7 +41,8 @@ _LIBRARIES = (
     "assets.stages.parse.markdown", "assets.stages.parse.html", "assets.stages.parse.pdf", "assets.stages.parse.docx",
     "assets.stages.parse.pptx", "assets.stages.parse.xlsx", "assets.stages.parse.image", "assets.stages.parse.records",
     "assets.stages.parse.odt", "assets.stages.parse.rtf", "assets.stages.parse.epub", "assets.stages.parse.eml",
-    "assets.stages.parse.msg", "assets.stages.parse.source", "markdown_it", "selectolax.lexbor", "pypdf", "docx", "pptx",
+    "assets.stages.parse.msg", "assets.stages.parse.tnef", "assets.stages.parse.source", "markdown_it",
+    "selectolax.lexbor", "pypdf", "docx", "pptx",
     "python_calamine", "charset_normalizer", "PIL.Image", "odfdo", "striprtf.striprtf", "oxmsg",
 )  # fmt: skip
 

@@ -88,7 +88,12 @@ def msg(html: bytes | None = None) -> bytes:
     texts = {0x0037: "Größe der Pumpe", 0x0C1A: "Ana Ruiz", 0x0042: "Ana Ruiz", 0x0065: "ana@acme.com"}
     if html is None:
         texts[0x1000] = "The pump is 40 cm wide.\r\n\r\n" + "It hums. " * 600
-    return outlook.message(texts, to=("Ben", "ben@acme.com"), attachment="pump.pdf", html=html)
+    return outlook.message(
+        texts,
+        recipients=[("Ben", "ben@acme.com", 1)],
+        attachment=("pump.pdf", b"%PDF-"),
+        binaries={0x1013: html} if html is not None else {},
+    )
 
 
 @pytest.mark.parametrize("html", [False, True])

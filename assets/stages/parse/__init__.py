@@ -12,7 +12,7 @@ from assets.stages.parse.result import Parsed
 from resources.core.domain import ParsedDocument
 from resources.core.errors import DocumentError, FailedDocumentError, SkipDocumentError
 
-PARSER_VERSION = "p2"
+PARSER_VERSION = "p3"
 """Increment it whenever the same bytes may yield different text: everything is then parsed again."""
 
 _PARSERS = {
@@ -54,6 +54,27 @@ def parse(data: bytes, mime_type: str, *, title: str, description: str | None = 
     encrypted, damaged, no text, unsupported) or `FailedDocumentError` (an internal error, worth a retry), both with a
     human-readable reason; `MemoryError` passes through. The result depends only on the arguments.
     """
+    parsed = read(data, mime_type, title=title, description=description)
+    described = (
+        [BlockDraft(kind="paragraph", text=description)]
+        if description and not mime_type.strip().lower().startswith("image/")
+        else []
+    )
+    text, blocks = assemble([*described, *parsed.drafts])
+    if not blocks:
+        raise SkipDocumentError("The file holds no text.")
+    return ParsedDocument(
+        text=text,
+        blocks=blocks,
+        title=parsed.title[:MAX_NAME] if parsed.title else None,
+        author=parsed.author[:MAX_NAME] if parsed.author else None,
+        page_count=parsed.page_count,
+        warnings=parsed.warnings,
+    )
+
+
+def read(data: bytes, mime_type: str, *, title: str, description: str | None = None) -> Parsed:
+    """Return what the format's parser finds, with its drafts in a list. Raises as `parse` does."""
     kind = mime_type.split(";")[0].strip().lower()
     if kind not in _PARSERS:
         raise SkipDocumentError(f"Files of type {kind or 'unknown'} are not supported.")
@@ -66,10 +87,7 @@ def parse(data: bytes, mime_type: str, *, title: str, description: str | None = 
             if kind.startswith("image/")
             else module.parse(data)
         )
-        described = (
-            [BlockDraft(kind="paragraph", text=description)] if description and not kind.startswith("image/") else []
-        )
-        text, blocks = assemble([*described, *parsed.drafts])
+        parsed.drafts = list(parsed.drafts)
     except DocumentError:
         raise
     except MemoryError:
@@ -80,16 +98,7 @@ def parse(data: bytes, mime_type: str, *, title: str, description: str | None = 
         raise FailedDocumentError(
             f"The file could not be read as {kind}: {type(error).__name__}: {str(error)[:200]}"
         ) from error
-    if not blocks:
-        raise SkipDocumentError("The file holds no text.")
-    return ParsedDocument(
-        text=text,
-        blocks=blocks,
-        title=parsed.title[:MAX_NAME] if parsed.title else None,
-        author=parsed.author[:MAX_NAME] if parsed.author else None,
-        page_count=parsed.page_count,
-        warnings=parsed.warnings,
-    )
+    return parsed
 
 
 def word_count(document: ParsedDocument) -> int:

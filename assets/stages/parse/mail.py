@@ -1,25 +1,196 @@
-"""Blocks common to messages of all formats: a head of a few lines, a text, and the names of attachments."""
+"""Messages of all formats: a head of a few lines, a text, and the attachments, which are read with the parsers of their types.
 
-from collections.abc import Mapping, Sequence
+Whatever an attachment holds is below a heading that names it, so that a passage says which attachment it is from. An attachment
+that cannot be read never makes its message unreadable: a warning names it.
+"""
+
+import codecs
+import mimetypes
+import re
+from collections.abc import Mapping
+from importlib import import_module
+
+import msgspec
 
 from assets.stages.normalize import BlockDraft, clean, one_line
+from assets.stages.parse import read
+from assets.stages.parse.decoding import decode
 from assets.stages.parse.html import html
 from assets.stages.parse.result import Parsed
 from assets.stages.parse.text import paragraphs
+from resources.core.errors import DocumentError, SkipDocumentError
+from resources.core.filetypes import HEAD_BYTES, MIME_TYPES, extension, mime_type
+
+MAX_DEPTH = 4
+"""Messages within messages that are read."""
+MAX_ATTACHMENTS = 50
+"""Attachments that are read, of a message and of all messages within it; the others are named."""
+MAX_BYTES = 50 * 2**20
+"""Bytes of all attachments that are read."""
+_LIMITED = (
+    f"Some attachments are named but not read: at most {MAX_ATTACHMENTS}, {MAX_BYTES // 2**20} MB in total, and messages in "
+    f"{MAX_DEPTH - 1} others are read."
+)
+_MESSAGES = {"message/rfc822": "eml", "application/vnd.ms-outlook": "msg"}
+_NAMED = 200
+"""Attachments that are named."""
+_FULLER = 3
+"""A plain text is a stub ("Open this message in your browser") if the formatted one has this many times its words."""
+_CHARSETS = {
+    "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "shift-jis": "cp932", "x-sjis": "cp932", "euc-kr": "cp949",
+    "ks_c_5601-1987": "cp949", "iso-8859-1": "cp1252", "iso-8859-9": "cp1254", "tis-620": "cp874", "iso-8859-8-i": "iso-8859-8",
+    "iso-2022-jp": "iso2022_jp_ext", "unicode-1-1-utf-7": "utf-7", "utf8mb4": "utf-8", "unicode": "utf-16",
+}  # fmt: skip
+"""Names of charsets as they are meant: programs write characters of the larger one. Source: https://encoding.spec.whatwg.org/#names-and-labels"""
+_NO_CHARSETS = frozenset({"idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined"})
+"""Codecs of Python that no message is written in; decoding some of them takes quadratic time."""
+_META_CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([\w.:-]{2,40})", re.IGNORECASE)
 
 
-def message(
-    subject: str, head: Mapping[str, str | None], plain: str | None, formatted: str | None, attachments: Sequence[str]
-) -> Parsed:
-    """Return a message's blocks. `formatted` is its text as HTML, which is read if there is no plain one; `head` holds `From`."""
-    lines = [f"{name}: {one_line(value)}" for name, value in head.items() if value]
-    drafts = [BlockDraft(kind="heading", text=subject, level=1)] if subject.strip() else []
-    drafts += [BlockDraft(kind="paragraph", text="\n".join(lines))] if lines else []
-    if plain and plain.strip():
-        drafts += paragraphs(clean(plain))
-    elif formatted:
-        drafts += html(formatted, []).drafts
-    if attachments:
-        names = "\n".join(f"- {one_line(name)}" for name in attachments)
-        drafts += [BlockDraft(kind="heading", text="Attachments", level=2), BlockDraft(kind="list", text=names)]
-    return Parsed(drafts=drafts, title=one_line(subject) or None, author=one_line(head.get("From") or "") or None)
+class Attachment(msgspec.Struct, kw_only=True):
+    """A file or a message within a message."""
+
+    name: str
+    data: bytes | None = None
+    mime_type: str = ""
+    """As the message declares it."""
+    message: "Mail | None" = None
+    inline: bool = False
+    """True for a picture that the text shows, such as a logo; it is named only."""
+
+
+class Mail(msgspec.Struct, kw_only=True):
+    """A message as its format's parser finds it. `head` holds `From`; it never names hidden recipients (Bcc)."""
+
+    subject: str
+    head: Mapping[str, str | None]
+    body: list[BlockDraft]
+    attachments: list[Attachment] = []
+    warnings: list[str] = []
+
+
+def parsed(message: Mail) -> Parsed:
+    """Return the blocks of a message and of everything that is attached to it."""
+    writer = _Writer()
+    writer.write(message, 0)
+    return Parsed(
+        drafts=writer.drafts,
+        title=one_line(message.subject) or None,
+        author=one_line(message.head.get("From") or "") or None,
+        warnings=writer.warnings,
+    )
+
+
+def decoded(data: bytes, charset: str | None) -> str:
+    """Decode text that may name its charset. A charset that is unknown or wrong is replaced by a guess."""
+    name = (charset or "").strip(" \t\"';").lower()
+    name = _CHARSETS.get(name, name)
+    try:
+        if name and codecs.lookup(name).name not in _NO_CHARSETS:
+            text = data.decode(name, errors="replace")
+            if text.count("\ufffd") * 100 <= len(text):
+                return text
+    except (LookupError, ValueError):  # an unknown name, or one with a NUL
+        pass
+    try:
+        return decode(data)[0]
+    except SkipDocumentError:  # empty or binary
+        return ""
+
+
+def decoded_html(data: bytes, charset: str | None) -> str:
+    """Decode a page, which may name its charset itself."""
+    named = _META_CHARSET.search(data[:4096])
+    return decoded(data, charset or (named.group(1).decode("ascii") if named else None))
+
+
+def plain_body(text: str) -> list[BlockDraft]:
+    return paragraphs(clean(text))
+
+
+def html_body(page: str) -> list[BlockDraft]:
+    return list(html(page, []).drafts)
+
+
+def fuller(plain: list[BlockDraft], formatted: list[BlockDraft]) -> list[BlockDraft]:
+    """Return the plain text of a message, or the formatted one if the plain one is a stub."""
+    return plain if _words(plain) * _FULLER > _words(formatted) else formatted
+
+
+def _words(drafts: list[BlockDraft]) -> int:
+    return sum(len(draft.text.split()) for draft in drafts)
+
+
+def lowered(drafts: list[BlockDraft], by: int) -> list[BlockDraft]:
+    """Return drafts whose headings are `by` levels lower, to stand below another heading."""
+    return [
+        msgspec.structs.replace(draft, level=(draft.level or 1) + by) if draft.kind == "heading" else draft
+        for draft in drafts
+    ]
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self.drafts: list[BlockDraft] = []
+        self.warnings: list[str] = []
+        self._files = MAX_ATTACHMENTS
+        self._bytes = MAX_BYTES
+
+    def write(self, message: Mail, depth: int) -> None:
+        level = 2 * depth + 1
+        if message.subject.strip():
+            self.drafts.append(BlockDraft(kind="heading", text=message.subject, level=level))
+        lines = [f"{name}: {one_line(value)}" for name, value in message.head.items() if value]
+        if lines:
+            self.drafts.append(BlockDraft(kind="paragraph", text="\n".join(lines)))
+        self.drafts += lowered(message.body, level)
+        self.warnings += message.warnings
+        names = [one_line(one.name) for one in message.attachments if one.name.strip()]
+        if names:
+            self.drafts.append(BlockDraft(kind="heading", text="Attachments", level=level + 1))
+            self.drafts.append(BlockDraft(kind="list", text="\n".join(f"- {name}" for name in names[:_NAMED])))
+        for one in message.attachments:
+            if not one.inline:
+                self._attachment(one, depth)
+
+    def _attachment(self, one: Attachment, depth: int) -> None:
+        name = one_line(one.name) or (one.message.subject if one.message else "") or "without a name"
+        heading = BlockDraft(kind="heading", text=f"In attachment {name}", level=2 * depth + 2)
+        if depth + 1 >= MAX_DEPTH or self._files == 0 or len(one.data or b"") > self._bytes:
+            if _LIMITED not in self.warnings:
+                self.warnings.append(_LIMITED)
+            return
+        self._files -= 1
+        self._bytes -= len(one.data or b"")
+        if one.message is not None:
+            self.drafts.append(heading)
+            self.write(one.message, depth + 1)
+        elif one.data is not None:
+            self._file(name, one, heading, depth)
+
+    def _file(self, name: str, one: Attachment, heading: BlockDraft, depth: int) -> None:
+        data = one.data or b""
+        try:
+            kind = mime_type(_typed_name(name, one.mime_type), data[:HEAD_BYTES])
+            if kind in _MESSAGES:  # its attachments count towards the same limits
+                within: Mail = import_module(f"assets.stages.parse.{_MESSAGES[kind]}").message(data)
+                self.drafts.append(heading)
+                self.write(within, depth + 1)
+                return
+            found = read(data, kind, title=name)
+        except DocumentError as error:
+            reason, _, _ = str(error).partition(". Supported: ")
+            self.warnings.append(f"The attachment {name} is not read: {reason.rstrip('.')}.")
+            return
+        drafts = list(found.drafts)
+        if drafts:
+            self.drafts += [heading, *lowered(drafts, 2 * depth + 2)]
+        self.warnings += [f"In the attachment {name}: {warning}" for warning in found.warnings]
+
+
+def _typed_name(name: str, declared: str) -> str:
+    """Return the name with the extension of the declared type if it has none that is known."""
+    if extension(name) in MIME_TYPES:
+        return name
+    found = next((end for end, kind in MIME_TYPES.items() if kind == declared.lower()), None)
+    return f"{name}{found or mimetypes.guess_extension(declared) or ''}" if not extension(name) or found else name
