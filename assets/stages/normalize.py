@@ -6,8 +6,7 @@ Every parser passes its drafts to `assemble`, so white space, Unicode form and o
 
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cache
 from typing import Literal
 
@@ -37,7 +36,6 @@ _WORD_BEFORE = re.compile(r"\w++\Z")
 _WORD_AFTER = re.compile(r"\w{1,60}")
 _WORD = re.compile(r"\w+")
 _COMPOUND = re.compile(r"(\w+)-(?=(\w+))")
-_DIGITS = re.compile(r"\d+|\b[ivxlc]+\b", re.IGNORECASE)
 
 MAX_CHARACTERS = 100_000_000
 """Maximum characters of text in one document; twice the largest upload."""
@@ -49,9 +47,6 @@ MAX_STACKED = 30
 
 Source: the Stream-Safe Text Format, Unicode Standard Annex 15, section 13, https://www.unicode.org/reports/tr15/
 """
-
-EDGE_LINES = 3
-"""Lines at the top and at the bottom of a page that may be a running header or footer."""
 
 
 class BlockDraft(msgspec.Struct, kw_only=True):
@@ -124,34 +119,6 @@ def dehyphenate(text: str) -> str:
         return "-" if compound or right[:1].isupper() else ""
 
     return _WRAPPED_WORD.sub(join, text)
-
-
-def strip_repeated(pages: Sequence[str]) -> list[str]:
-    """Remove running headers, footers and page numbers: lines at a page's edge that recur on more than half of the pages.
-
-    Numbers are ignored in the comparison, so that `Page 3 of 9` recurs. At least three pages are needed to distinguish a header from text.
-    """
-    if len(pages) < 3:
-        return list(pages)
-    split = [[line for line in page.split("\n") if line.strip()] for page in pages]
-    seen: Counter[str] = Counter()
-    for lines in split:
-        seen.update({_shape(line) for line in lines[:EDGE_LINES] + lines[-EDGE_LINES:]})
-    repeated = {line for line, count in seen.items() if count > len(pages) / 2 and count >= 3}
-    return [_without_edges(page, repeated) for page in pages] if repeated else list(pages)
-
-
-def _shape(line: str) -> str:
-    return _DIGITS.sub("#", one_line(line).lower())
-
-
-def _without_edges(page: str, repeated: set[str]) -> str:
-    lines = page.split("\n")
-    filled = [index for index, line in enumerate(lines) if line.strip()]
-    for index in {*filled[:EDGE_LINES], *filled[-EDGE_LINES:]}:
-        if _shape(lines[index]) in repeated:
-            lines[index] = ""
-    return "\n".join(lines)
 
 
 def _block_text(draft: BlockDraft) -> str:

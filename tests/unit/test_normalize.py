@@ -7,7 +7,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assets.stages.normalize import BlockDraft, assemble, clean, dehyphenate, squeeze, strip_repeated
+from assets.stages.normalize import BlockDraft, assemble, clean, dehyphenate, squeeze
 from assets.stages.sentences import starts
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=300)
@@ -55,14 +55,6 @@ def test_dehyphenation_keeps_hyphens_that_the_text_uses() -> None:
     assert dehyphenate("exam-\nple") == "example"
     assert dehyphenate("a well-known fact; well-\n  known") == "a well-known fact; well-known"
     assert dehyphenate("Anglo-\nSaxon and 3-\n4 and x -\ny") == "Anglo-Saxon and 3-\n4 and x -\ny"
-
-
-def test_repeated_edges_need_most_pages() -> None:
-    pages = [f"Report {number}\n\nunique {word}\nsame in the middle\n{number}" for number, word in enumerate("abcd")]
-    stripped = strip_repeated(pages)
-    assert all("unique" in page for page in stripped)
-    assert not any("Report" in page for page in stripped)
-    assert strip_repeated(pages[:2]) == pages[:2]
 
 
 @given(st.text('aB .!?\n"é。', max_size=200))

@@ -277,19 +277,6 @@ def test_broken_or_deep_json_is_indexed_as_text(data: bytes) -> None:
     assert document.text == data.decode().strip()
 
 
-def test_pdf_pages_without_running_headers() -> None:
-    pages = [
-        ["Acme Handbook", f"Body of page number {word} is a distin-", f"guished text on {word}.", f"Page {number} of 4"]
-        for number, word in enumerate(("one", "two", "three", "four"), start=1)
-    ]
-    document = parse(pdf(pages), "application/pdf", title="x")
-    assert document.page_count == 4
-    assert [block.page for block in document.blocks] == [1, 2, 3, 4]
-    assert "Acme" not in document.text
-    assert "of 4" not in document.text
-    assert "Body of page number three is a distinguished text on three." in document.text
-
-
 def test_docx_in_document_order() -> None:
     document = parse(docx(), DOCX, title="x")
     assert shown(document) == [

@@ -4,8 +4,9 @@ import io
 import logging
 from typing import Any
 
-from assets.stages.normalize import BlockDraft, clean, dehyphenate, one_line, strip_repeated
+from assets.stages.normalize import BlockDraft, clean, dehyphenate, one_line
 from assets.stages.parse.result import Parsed
+from assets.stages.parse.running import running_lines
 from assets.stages.parse.text import paragraphs
 from resources.core.errors import SkipDocumentError
 
@@ -50,6 +51,16 @@ def _metadata(reader: Any) -> tuple[str | None, str | None]:
     )
 
 
+def _without_running(pages: list[str]) -> list[str]:
+    split = [page.split("\n") for page in pages]
+    filled = [[index for index, line in enumerate(lines) if line.strip()] for lines in split]
+    found = running_lines([[lines[index] for index in own] for lines, own in zip(split, filled, strict=True)])
+    for lines, own, running in zip(split, filled, found, strict=True):
+        for place in running:
+            lines[own[place]] = ""
+    return ["\n".join(lines) for lines in split]
+
+
 def parse(data: bytes) -> Parsed:
     """Return the paragraphs of a PDF with their pages. Raises `SkipDocumentError` if it is encrypted or contains no text."""
     from pypdf.errors import PyPdfError
@@ -81,7 +92,7 @@ def parse(data: bytes) -> Parsed:
         )
     title, author = _metadata(reader)
     drafts: list[BlockDraft] = []
-    for number, page in enumerate(strip_repeated(pages), start=1):
+    for number, page in enumerate(_without_running(pages), start=1):
         drafts.extend(paragraphs(dehyphenate(page), number))
     more = f" and {len(damaged) - _NAMED_PAGES} more" if len(damaged) > _NAMED_PAGES else ""
     named = ", ".join(map(str, damaged[:_NAMED_PAGES]))
