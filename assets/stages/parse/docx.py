@@ -1,113 +1,495 @@
-"""Parse a Word document into headings, paragraphs, lists and tables in document order."""
+"""Parse a Word document into headings, paragraphs, lists and tables, as Word shows it with all changes accepted.
 
-import io
+The XML is walked, since no library reads what people put into documents: content controls, changes, text boxes, notes, comments,
+charts. Notes, comments, text boxes and charts follow the block that refers to them. Source: ECMA-376, part 1, section 17.
+"""
+
 import re
 from collections.abc import Iterator
 from typing import Any
 
 from assets.stages.normalize import BlockDraft, one_line
-from assets.stages.parse.archive import check
+from assets.stages.parse import read
+from assets.stages.parse.drawing import formula, graphics
+from assets.stages.parse.marks import raised
+from assets.stages.parse.numbering import MAX_LEVEL, Numbering, numeral
+from assets.stages.parse.package import Package, attribute, child, is_on, local, number, within
 from assets.stages.parse.result import Parsed
+from assets.stages.parse.styles import ParagraphStyle, Styles
 from assets.stages.parse.tables import table
-from resources.core.errors import SkipDocumentError
+from resources.core.errors import DocumentError, SkipDocumentError
+from resources.core.filetypes import MIME_TYPES, extension
 
-_HEADING = re.compile(r"(?:heading|überschrift|titre|título|titolo|kop) ?(\d)", re.IGNORECASE)
 _NESTING = 5
-"""Maximum depth of nested tables that are read."""
+"""Maximum depth of nested tables and of text boxes within text boxes that are read."""
 _REPEATED = 200
 """Characters of a cell that are repeated in each row that it spans."""
-_MAX_LEVEL = 8
-
-
-def _cell_text(cell: Any, depth: int) -> str:
-    """Return the text of a cell (`w:tc`), including nested tables."""
-    texts = [paragraph.text for paragraph in cell.p_lst]
-    if depth < _NESTING:
-        texts += [text for nested in cell.tbl_lst for row in _rows(nested, depth + 1) for text in row]
-    return " ".join(text for text in texts if text)
-
-
-def _rows(grid: Any, depth: int = 0) -> list[list[str]]:
-    """Return the cells of a table (`w:tbl`): a cell that spans columns appears once in its row, one that spans rows in each of them.
-
-    The cells are read from the XML. python-docx's `cells` returns a merged cell once for every column that it claims to
-    span, and a file may claim a hundred million.
-    """
-    rows: list[list[str]] = []
-    above: dict[int, str] = {}
-    for row in grid.tr_lst:
-        cells: list[str] = []
-        column = row.grid_before
-        spanning: dict[int, str] = {}
-        for cell in row.tc_lst:
-            continues = cell.vMerge == "continue"
-            cells.append(above.get(column, "") if continues else _cell_text(cell, depth))
-            spanning[column] = cells[-1][:_REPEATED]
-            column += cell.grid_span
-        rows.append(cells)
-        above = spanning
-    return rows
-
-
-def _list_level(paragraph: Any, style: str) -> int | None:
-    """Return a list item's depth, or None if the paragraph is not a list item."""
-    properties = paragraph._p.pPr
-    numbering = properties.numPr if properties is not None else None
-    if numbering is not None:
-        level = numbering.ilvl.val if numbering.ilvl is not None else 0
-        return None if numbering.numId is not None and numbering.numId.val == 0 else min(level, _MAX_LEVEL)
-    return 0 if style.startswith("list ") and not style.startswith("list paragraph") else None
-
-
-def _drafts(document: Any) -> Iterator[BlockDraft]:
-    items: list[str] = []
-    names: dict[Any, str] = {}
-    for item in document.iter_inner_content():
-        if hasattr(item, "rows"):
-            if items:
-                yield BlockDraft(kind="list", text="\n".join(items))
-                items = []
-            rows = _rows(item._tbl)
-            yield from table(rows[1:], header=rows[0]) if len(rows) > 1 else table(rows)
-            continue
-        text = item.text
-        if not text.strip():
-            continue
-        key = item._p.style
-        if key not in names:
-            names[key] = (item.style.name or "").lower() if item.style is not None else ""
-        style = names[key]
-        level = _list_level(item, style)
-        heading = _HEADING.match(style)
-        if level is not None and not heading:
-            marker = "1." if "number" in style else "-"
-            items.append(f"{'  ' * level}{marker} {one_line(text)}")
-            continue
-        if items:
-            yield BlockDraft(kind="list", text="\n".join(items))
-            items = []
-        if heading or style == "title":
-            yield BlockDraft(kind="heading", text=text, level=int(heading.group(1)) if heading else 1)
-        else:
-            yield BlockDraft(kind="paragraph", text=text)
-    if items:
-        yield BlockDraft(kind="list", text="\n".join(items))
+_WRAPPERS = frozenset(
+    {
+        "sdt",
+        "sdtContent",
+        "ins",
+        "moveTo",
+        "smartTag",
+        "customXml",
+        "hyperlink",
+        "fldSimple",
+        "bdo",
+        "dir",
+        "ruby",
+        "rubyBase",
+    }
+)
+_GONE = frozenset(
+    {"del", "moveFrom", "rt", "instrText", "delText", "delInstrText", "pPr", "sdtPr", "sdtEndPr", "rubyPr"}
+)
+_TEXTS = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
+_TICKS = {
+    "FE": "☒",
+    "FD": "☒",
+    "78": "☒",
+    "52": "☑",
+    "54": "☒",
+    "A8": "☐",
+    "6F": "☐",
+    "71": "☐",
+    "FC": "✓",
+    "A3": "☐",
+    "FB": "✗",
+}
+"""Characters of Wingdings and Wingdings 2 that forms tick. Fonts of symbols have codes of their own, above U+F000."""
+_PAGE_NUMBER = re.compile(
+    r"\W*(?:(?:page|seite|página|pagina|pag|blatt|p|s)\b\W*)?\d*(?:\W*(?:of|von|de|di|sur|van|av)?\W*\d+)?\W*",
+    re.IGNORECASE,
+)
+_EMBEDDED = frozenset({".html", ".htm", ".xhtml", ".txt", ".rtf", ".xml", ".docx", ".mht", ".eml"})
 
 
 def parse(data: bytes) -> Parsed:
     """Return the blocks of a DOCX file. Raises `SkipDocumentError` for zip bombs, protected and damaged files."""
-    check(data, part="word/", kind="DOCX")
-    from docx import Document
-    from docx.opc.exceptions import OpcError
-    from lxml.etree import XMLSyntaxError
-
-    try:
-        document = Document(io.BytesIO(data))
-        drafts = list(_drafts(document))
-        properties = document.core_properties
-        title, author = properties.title, properties.author
-    except (OpcError, XMLSyntaxError, KeyError, ValueError) as error:
-        raise SkipDocumentError(f"The DOCX file is damaged: {one_line(str(error))[:160]}.") from None
+    package = Package(data, part="word/", kind="DOCX")
+    document = _Document(package, 0)
+    drafts = document.read()
+    title, author = package.properties()
     return Parsed(
-        drafts=drafts, title=one_line(title) or None, author=author if author and author != "python-docx" else None
+        drafts=drafts, title=title, author=author if author != "python-docx" else None, warnings=document.warnings
     )
+
+
+class _Document:
+    """A walk over one document: what it has seen decides numbers, and what follows a block."""
+
+    def __init__(self, package: Package, depth: int) -> None:
+        self.warnings: list[str] = []
+        self._package = package
+        self._part = package.main
+        self._styles = Styles(self._related("styles"))
+        self._numbering = Numbering(self._related("numbering"))
+        self._notes = {kind: self._by_id(f"{kind}s") for kind in ("footnote", "endnote")}
+        self._comments = self._by_id("comments")
+        self._numbers: dict[str, int] = {"footnote": 0, "endnote": 0}
+        self._items: list[str] = []
+        self._after: list[BlockDraft] = []
+        self._held = ""
+        self._depth = depth
+        self._boxes = 0
+
+    def read(self) -> list[BlockDraft]:
+        root = self._package.xml(self._package.main)
+        body = child(root, "body") if root is not None else None
+        if body is None:
+            raise SkipDocumentError("The DOCX file is damaged: it has no body.")
+        return [*self.blocks(body, self._package.main), *self.margins(body)]
+
+    def _related(self, kind: str) -> Any:
+        names = self._package.related(self._part, kind)
+        return self._package.xml(names[0]) if names else None
+
+    def _by_id(self, kind: str) -> dict[str, tuple[str, Any]]:
+        names = self._package.related(self._part, kind)
+        root = self._package.xml(names[0]) if names else None
+        return {attribute(one, "id") or "": (names[0], one) for one in root} if root is not None else {}
+
+    # Blocks
+
+    def blocks(self, container: Any, part: str) -> Iterator[BlockDraft]:
+        """Yield the blocks of a body, a cell, a note or a text box. `part` is the part whose references it uses."""
+        outer, self._part = self._part, part
+        for element in _blocks_of(container):
+            match local(element.tag):
+                case "p":
+                    yield from self._paragraph(element)
+                case "tbl":
+                    yield from self._list_end()
+                    yield from self._table(element)
+                    yield from self._following()
+                case _:
+                    yield from self._list_end()
+                    yield from self._embedded(element)
+        if self._held:
+            yield BlockDraft(kind="paragraph", text=self._held)
+            self._held = ""
+        yield from self._list_end()
+        self._part = outer
+
+    def _list_end(self) -> Iterator[BlockDraft]:
+        if self._items:
+            yield BlockDraft(kind="list", text="\n".join(self._items))
+            self._items = []
+            yield from self._following()
+
+    def _following(self) -> list[BlockDraft]:
+        """Return what belongs after the block that was just written."""
+        found, self._after = self._after, []
+        return found
+
+    def _paragraph(self, element: Any) -> Iterator[BlockDraft]:
+        properties = child(element, "pPr")
+        text = self._held + self.inline(element)
+        self._held = ""
+        if _continues(properties):
+            self._held = text.strip() if child(properties, "framePr") is not None else text
+            return
+        style = self._style(properties)
+        level = self._styles.heading(style, properties)
+        depth, marker = self._marker(style, properties)
+        if not text.strip():
+            if not self._items:
+                yield from self._following()
+            return
+        if level is None and depth is not None:
+            self._items.append(f"{'  ' * min(depth, MAX_LEVEL)}{marker or '-'} {one_line(text)}")
+            return
+        yield from self._list_end()
+        if level is not None:
+            yield BlockDraft(kind="heading", text=f"{marker} {text}" if marker else text, level=level)
+        else:
+            yield BlockDraft(kind="paragraph", text=text)
+        yield from self._following()
+
+    def _style(self, properties: Any) -> ParagraphStyle:
+        named = child(properties, "pStyle") if properties is not None else None
+        return self._styles.of(attribute(named, "val") if named is not None else None)
+
+    def _marker(self, style: ParagraphStyle, properties: Any) -> tuple[int | None, str]:
+        """Count a paragraph that belongs to a list; return its depth, or None, and its number."""
+        list_id, depth = self._styles.numbering(style, properties)
+        if list_id is not None:
+            depth = self._numbering.level_of(list_id, (style.identifier, style.listed)) if depth is None else depth
+            return depth, self._numbering.next(list_id, depth)
+        if style.name.startswith("list ") and not style.name.startswith("list paragraph"):
+            return 0, "1." if "number" in style.name else ""
+        return None, ""
+
+    def _table(self, element: Any) -> Iterator[BlockDraft]:
+        cells = [[*_cells(row)] for row in _rows(element)]
+        if (
+            all(len(row) == 1 for row in cells)
+            and any(len([*_blocks_of(row[0])]) > 1 for row in cells)
+            and self._depth < _NESTING
+        ):
+            # a frame around text, not a table
+            self._depth += 1
+            for row in cells:
+                yield from self.blocks(row[0], self._part)
+            self._depth -= 1
+            return
+        rows = self._texts(element)
+        yield from table(rows[1:], header=rows[0]) if len(rows) > 1 else table(rows)
+
+    def _texts(self, grid: Any, depth: int = 0) -> list[list[str]]:
+        """Return a table's cells: one that spans columns appears once in its row, one that spans rows in each of them.
+
+        Spans are never unrolled: a file may claim a hundred million columns.
+        """
+        rows: list[list[str]] = []
+        above: dict[int, str] = {}
+        for row in _rows(grid):
+            properties = child(row, "trPr")
+            before = child(properties, "gridBefore") if properties is not None else None
+            column = number(attribute(before, "val"), 0) if before is not None else 0
+            cells: list[str] = []
+            spanning: dict[int, str] = {}
+            for cell in _cells(row):
+                own = child(cell, "tcPr")
+                merge = child(own, "vMerge") if own is not None else None
+                span = child(own, "gridSpan") if own is not None else None
+                continues = merge is not None and attribute(merge, "val") != "restart"
+                cells.append(above.get(column, "") if continues else self._cell(cell, depth))
+                spanning[column] = cells[-1][:_REPEATED]
+                column += number(attribute(span, "val"), 1, least=1) if span is not None else 1
+            rows.append(cells)
+            above = spanning
+        return rows
+
+    def _cell(self, cell: Any, depth: int) -> str:
+        texts: list[str] = []
+        for element in _blocks_of(cell):
+            if local(element.tag) == "p":
+                properties = child(element, "pPr")
+                text = self._held + self.inline(element)
+                self._held = text if _continues(properties) else ""
+                if not self._held:
+                    _, marker = self._marker(self._style(properties), properties)
+                    texts.append(f"{marker} {text}" if marker and text.strip() else text)
+            elif local(element.tag) == "tbl" and depth < _NESTING:
+                texts += [text for row in self._texts(element, depth + 1) for text in row]
+            elif local(element.tag) == "altChunk":
+                texts += [draft.text for draft in self._embedded(element)]
+        if self._held:
+            texts.append(self._held)
+            self._held = ""
+        return " ".join(text for text in texts if text.strip())
+
+    def _embedded(self, element: Any) -> Iterator[BlockDraft]:
+        """Yield the blocks of a document of another format within this one (`w:altChunk`)."""
+        relation = self._package.relations(self._part).get(attribute(element, "id") or "")
+        data = self._package.read(relation.target) if relation is not None and not relation.external else None
+        end = extension(relation.target) if relation is not None else ""
+        if not data or end not in _EMBEDDED:
+            return
+        if end == ".mht":
+            end = ".eml"
+            data = b"Subject:\n" + data.lstrip()
+        if self._depth >= _NESTING:
+            return
+        try:
+            if end == ".docx":
+                within = _Document(Package(data, part="word/", kind="DOCX"), self._depth + 1)
+                yield from within.read()
+            else:
+                yield from read(data, MIME_TYPES.get(end, "text/html"), title="").drafts
+        except DocumentError as error:
+            self._warn(f"A part of the document ({end}) is not read: {error}")
+
+    def margins(self, body: Any) -> Iterator[BlockDraft]:
+        """Yield the texts of all headers and footers, each once and without those that are only a page's number."""
+        seen: set[str] = set()
+        found: list[BlockDraft] = []
+        for reference in within(body, "headerReference", "footerReference"):
+            relation = self._package.relations(self._package.main).get(attribute(reference, "id") or "")
+            root = self._package.xml(relation.target) if relation is not None and not relation.external else None
+            if relation is None or root is None:
+                continue
+            for draft in self.blocks(root, relation.target):
+                key = one_line(draft.text)
+                if key not in seen and not _PAGE_NUMBER.fullmatch(key):
+                    seen.add(key)
+                    kind = "paragraph" if draft.kind == "heading" else draft.kind
+                    found.append(BlockDraft(kind=kind, text=draft.text))
+        if found:
+            yield BlockDraft(kind="heading", text="Header and footer", level=1)
+            yield from found
+
+    # Text within a paragraph
+
+    def inline(self, container: Any, before: str = "") -> str:
+        """Return the text of a paragraph or of a part of one; what it refers to is kept for after the block."""
+        text = ""
+        for element in container:
+            name = local(element.tag)
+            if name == "t":
+                text += element.text or ""
+            elif name in _TEXTS:
+                text += _TEXTS[name]
+            elif name in _GONE:
+                continue
+            elif name == "r":
+                text += self._run(element, before + text)
+            elif name == "sdt" and (box := child(element, "sdtPr", "checkbox")) is not None:
+                state = child(box, "checked")
+                text += "☒" if state is not None and is_on(state) else "☐"
+            elif name in _WRAPPERS:
+                text += self.inline(element, before + text)
+            elif name == "AlternateContent":
+                text += self._alternative(element, before + text)
+            elif name in ("drawing", "pict", "object"):
+                text += self._drawing(element)
+            else:
+                text += self._other(name, element)
+        return text
+
+    def _run(self, element: Any, before: str) -> str:
+        properties = child(element, "rPr")
+        if properties is not None:
+            if is_on(child(properties, "vanish")):
+                if self.inline(element).strip():
+                    self._warn("The document has hidden text that is not indexed.")
+                return ""
+            if child(properties, "del") is not None:
+                return ""
+            align = child(properties, "vertAlign")
+            if align is not None and attribute(align, "val") == "superscript":
+                return raised(before, self.inline(element, before))
+        return self.inline(element, before)
+
+    def _warn(self, warning: str) -> None:
+        if warning not in self.warnings:
+            self.warnings.append(warning)
+
+    def _alternative(self, element: Any, before: str) -> str:
+        kept = len(self._after)
+        for choice in element:
+            text = self.inline(choice, before)
+            if text.strip() or len(self._after) > kept:
+                return text
+        return ""
+
+    def _other(self, name: str, element: Any) -> str:
+        match name:
+            case "sym":
+                return _symbol(element)
+            case "oMath" | "oMathPara":
+                return formula(element)
+            case "footnoteReference" | "endnoteReference":
+                return self._note(name.removesuffix("Reference"), element)
+            case "commentReference":
+                self._comment(element)
+            case "fldChar":
+                return _field(element)
+            case _:
+                pass
+        return ""
+
+    def _note(self, kind: str, element: Any) -> str:
+        found = self._notes[kind].get(attribute(element, "id") or "")
+        self._numbers[kind] += 1
+        mark = numeral(self._numbers[kind], "decimal" if kind == "footnote" else "lowerRoman")
+        if found is not None:
+            text = self._apart(found[1], found[0])
+            if text:
+                self._after.append(BlockDraft(kind="paragraph", text=f"[{mark}] {text[0].text}"))
+                self._after += text[1:]
+        return f" [{mark}]"
+
+    def _comment(self, element: Any) -> None:
+        found = self._comments.get(attribute(element, "id") or "")
+        if found is None:
+            return
+        author = one_line(attribute(found[1], "author") or "")
+        text = " ".join(one_line(draft.text) for draft in self._apart(found[1], found[0]))
+        if text:
+            self._after.append(
+                BlockDraft(kind="paragraph", text=f"Comment by {author}: {text}" if author else f"Comment: {text}")
+            )
+
+    def _apart(self, container: Any, part: str) -> list[BlockDraft]:
+        """Return the blocks of something that is not in the flow of the text: a note, a comment, a text box."""
+        if self._depth >= _NESTING:
+            return []
+        items, after, held = self._items, self._after, self._held
+        self._items, self._after, self._held = [], [], ""
+        self._depth += 1
+        self._boxes += 1
+        found = list(self.blocks(container, part))
+        self._boxes -= 1
+        self._depth -= 1
+        self._items, self._after, self._held = items, after, held
+        return [draft if draft.kind != "heading" else BlockDraft(kind="paragraph", text=draft.text) for draft in found]
+
+    def _drawing(self, element: Any) -> str:
+        """Keep the text boxes, charts and diagrams of a drawing for after the block."""
+        for box in _outermost(element, "txbxContent"):
+            self._after += self._apart(box, self._part)
+        for path in within(element, "textpath"):
+            if path.get("string"):
+                self._after.append(BlockDraft(kind="paragraph", text=path.get("string")))
+        if self._boxes:
+            return ""  # found with the box that they are in
+        self._after += graphics(self._package, self._part, element)
+        for picture in within(element, "docPr"):
+            described = one_line(picture.get("descr") or "")
+            if described and "generated" not in described:
+                self._after.append(BlockDraft(kind="paragraph", text=f"Picture: {described}"))
+        return ""
+
+
+def _blocks_of(container: Any) -> Iterator[Any]:
+    """Yield the paragraphs, tables and embedded documents of a container, through what only wraps them."""
+    for element in container:
+        name = local(element.tag)
+        if name in ("p", "tbl", "altChunk"):
+            yield element
+        elif name in _WRAPPERS:
+            yield from _blocks_of(element)
+        elif name == "AlternateContent":
+            for choice in element:
+                if found := [*_blocks_of(choice)]:
+                    yield from found
+                    break
+
+
+def _rows(grid: Any) -> Iterator[Any]:
+    for element in grid:
+        name = local(element.tag)
+        if name == "tr":
+            properties = child(element, "trPr")
+            if properties is None or child(properties, "del") is None:
+                yield element
+        elif name in _WRAPPERS:
+            yield from _rows(element)
+
+
+def _cells(row: Any) -> Iterator[Any]:
+    for element in row:
+        name = local(element.tag)
+        if name == "tc":
+            properties = child(element, "tcPr")
+            if properties is None or child(properties, "cellDel") is None:
+                yield element
+        elif name in _WRAPPERS:
+            yield from _cells(element)
+
+
+def _continues(properties: Any) -> bool:
+    """Return True if the next paragraph continues this one: a drop cap, or a paragraph whose end was deleted."""
+    if properties is None:
+        return False
+    frame = child(properties, "framePr")
+    if frame is not None and (attribute(frame, "dropCap") or "none") != "none":
+        return True
+    return child(properties, "rPr", "del") is not None
+
+
+def _outermost(element: Any, name: str) -> Iterator[Any]:
+    """Yield the elements of a name, without those within another; of alternatives, the first that has any."""
+    for one in element:
+        kind = local(one.tag)
+        if kind == name:
+            yield one
+        elif kind == "AlternateContent":
+            for choice in one:
+                if found := [*_outermost(choice, name)]:
+                    yield from found
+                    break
+        else:
+            yield from _outermost(one, name)
+
+
+def _symbol(element: Any) -> str:
+    code = (attribute(element, "char") or "").upper()
+    font = (attribute(element, "font") or "").lower()
+    if font.startswith("wingdings"):
+        return _TICKS.get(code[-2:], "")
+    try:
+        found = chr(int(code, 16))
+    except (ValueError, OverflowError):
+        return ""
+    return "" if "\ue000" <= found <= "\uf8ff" else found
+
+
+def _field(element: Any) -> str:
+    """Return what a form's field shows beside its text: a tick, or the chosen entry of a list."""
+    data = child(element, "ffData")
+    if data is None:
+        return ""
+    if (box := child(data, "checkBox")) is not None:
+        state = child(box, "checked")
+        state = child(box, "default") if state is None else state
+        return "☒" if is_on(state) else "☐"
+    if (entries := child(data, "ddList")) is not None:
+        texts = [attribute(one, "val") or "" for one in entries if local(one.tag) == "listEntry"]
+        chosen = child(entries, "result")
+        at = number(attribute(chosen, "val"), 0) if chosen is not None else 0
+        return texts[at] if at < len(texts) else ""
+    return ""

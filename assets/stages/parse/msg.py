@@ -6,6 +6,7 @@ that it does not list and for messages without a recipient's name, which are all
 
 import io
 import struct
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from email.parser import HeaderParser
 from importlib import import_module
@@ -90,12 +91,10 @@ def parse(data: bytes) -> Parsed:
 
 def message(data: bytes) -> Mail:
     """Return the Outlook message as a message. Raises `SkipDocumentError` as `parse` does."""
-    from olefile import OleFileIO
-
-    storage: Any = import_module("oxmsg.storage")  # without complete types
+    ole: Any = import_module("olefile")  # without complete types, as the next one
+    storage: Any = import_module("oxmsg.storage")
     try:
-        file: Any = OleFileIO(io.BytesIO(data))
-        with file:
+        with closing(ole.OleFileIO(io.BytesIO(data))) as file:
             root: Any = storage.Storage.from_ole(file)
     except (OSError, ValueError, KeyError, LookupError, AttributeError, TypeError, struct.error) as error:
         raise SkipDocumentError(f"The file is not a readable Outlook message: {one_line(str(error))[:160]}.") from None

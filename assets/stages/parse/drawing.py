@@ -1,0 +1,144 @@
+"""Read what drawings of Office files show as text: charts, diagrams (SmartArt) and formulas."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from assets.stages.normalize import BlockDraft, one_line
+from assets.stages.parse.marks import raised
+from assets.stages.parse.package import Package, attribute, child, local, number, within
+from assets.stages.parse.tables import table
+
+_MAX_CELLS = 100_000
+"""Cells of a chart's data; a larger chart has its titles and the names of its series only."""
+
+
+def graphics(package: Package, part: str, element: Any, page: int | None = None) -> Iterator[BlockDraft]:
+    """Yield the blocks of the charts and diagrams that a drawing refers to."""
+    for frame in within(element, "chart", "relIds"):
+        relation = package.relations(part).get(_reference(frame, "dm" if local(frame.tag) == "relIds" else "id") or "")
+        root = package.xml(relation.target) if relation is not None and not relation.external else None
+        if root is None:
+            continue
+        yield from diagram(root, page) if local(frame.tag) == "relIds" else chart(root, page)
+
+
+def _reference(element: Any, name: str) -> str | None:
+    return next((value for key, value in element.attrib.items() if local(key) == name and "}" in key), None)
+
+
+def diagram(root: Any, page: int | None = None) -> Iterator[BlockDraft]:
+    """Yield the texts of a diagram as a list."""
+    lines = [one_line(paragraph(one)) for point in within(root, "pt") for one in within(point, "p")]
+    text = "\n".join(f"- {line}" for line in lines if line)
+    if text:
+        yield BlockDraft(kind="list", text=text, page=page)
+
+
+def chart(root: Any, page: int | None = None, sheet: str | None = None) -> Iterator[BlockDraft]:
+    """Yield a chart's title and its data as a table: a row for each category, a column for each series."""
+    titles = [
+        one_line(" ".join(paragraph(one) for one in within(title, "p"))) or _cached(title)
+        for title in within(root, "title")
+    ]
+    titles = [title for title in titles if title]
+    if titles:
+        named = f"Chart: {titles[0]}" + (f" ({', '.join(titles[1:])})" if titles[1:] else "")
+        yield BlockDraft(kind="paragraph", text=named, page=page, sheet=sheet)
+    names: list[str] = []
+    columns: list[dict[int, str]] = []
+    categories: dict[int, str] = {}
+    for series in within(root, "ser", "series"):
+        label = child(series, "tx")
+        names.append(_cached(label) if label is not None else "")
+        categories = _points(series, "cat", "xVal") | categories
+        columns.append(_points(series, "val", "yVal"))
+    data = within(root, "lvl")
+    rows = sorted({index for column in columns for index in column} | categories.keys())
+    if len(rows) * len(names) > _MAX_CELLS:
+        rows = []
+    cells = [[categories.get(row, ""), *(column.get(row, "") for column in columns)] for row in rows]
+    if cells:
+        yield from table(cells, header=["", *names], page=page, sheet=sheet)
+    elif any(names):
+        yield BlockDraft(kind="list", text="\n".join(f"- {name}" for name in names if name), page=page, sheet=sheet)
+    texts = [one_line(one.text or "") for level in data for one in within(level, "pt")]
+    if not cells and any(texts):
+        yield from table([[text for text in texts if text]], page=page, sheet=sheet)
+
+
+def _cached(element: Any) -> str:
+    found = [one.text or "" for one in within(element, "v")] or [one.text or "" for one in within(element, "t")]
+    return one_line(" ".join(found))
+
+
+def _points(series: Any, *names: str) -> dict[int, str]:
+    found: dict[int, str] = {}
+    for axis in series:
+        if local(axis.tag) not in names:
+            continue
+        for level in [*within(axis, "lvl")][:1] or [axis]:
+            for point in within(level, "pt"):
+                value = child(point, "v")
+                if value is not None:
+                    found[number(attribute(point, "idx"), 0)] = one_line(value.text or "")
+    return found
+
+
+def paragraph(element: Any, *, pages: bool = True) -> str:
+    """Return the text of a paragraph of DrawingML (`a:p`). `pages`: with the numbers that fields show."""
+    text = ""
+    for one in element.iter():
+        match local(one.tag):
+            case "t":
+                part = one.text or ""
+                run = one.getparent()
+                properties = child(run, "rPr")
+                up = properties is not None and number(properties.get("baseline"), 0, least=-(10**6)) > 0
+                if not pages and local(run.tag) == "fld" and run.get("type") == "slidenum":
+                    continue
+                text += raised(text, part) if up else part
+            case "br":
+                text += "\n"
+            case "tab":
+                text += " "
+            case _:
+                pass
+    return text
+
+
+def formula(element: Any) -> str:
+    """Return a formula on one line: fractions with a slash, the rest in reading order. Source: ECMA-376, part 1, 22.1"""
+    text = ""
+    for one in element:
+        match local(one.tag):
+            case "t":
+                text += one.text or ""
+            case "f":
+                above, below = (
+                    formula(half) if (half := child(one, name)) is not None else "" for name in ("num", "den")
+                )
+                text += f"{_grouped(above)}/{_grouped(below)}"
+            case "sSup":
+                base, power = (formula(part) if (part := child(one, name)) is not None else "" for name in ("e", "sup"))
+                text += f"{base}^{power}" if base[-1:].isdigit() or power[:1] in "+-−" else f"{base}{power}"
+            case "rad":
+                text += f"√{_grouped(formula(inner))}" if (inner := child(one, "e")) is not None else ""
+            case "nary":
+                symbol = child(one, "naryPr", "chr")
+                text += (attribute(symbol, "val") or "∫") if symbol is not None else "∫"
+                text += formula(one)
+            case "d":
+                parts = [formula(inner) for inner in one if local(inner.tag) == "e"]
+                text += f"({', '.join(parts)})"
+            case "mr":
+                text += " ".join(formula(inner) for inner in one) + "; "
+            case "del" | "moveFrom" | "ctrlPr":
+                pass
+            case _:
+                text += formula(one)
+    return text
+
+
+def _grouped(text: str) -> str:
+    return text if re.fullmatch(r"\w*", text) else f"({text})"
