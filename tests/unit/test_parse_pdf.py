@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
+from typing import cast
 
 import pytest
-from reportlab.pdfgen import canvas
+from PIL import Image
+from pypdf import PdfReader, PdfWriter
+from pypdf.generic import ArrayObject, DictionaryObject, FloatObject, NameObject, TextStringObject
+from reportlab.lib.utils import ImageReader
+from reportlab.pdfbase import pdfmetrics
+from reportlab.pdfbase.ttfonts import TTFont
+from reportlab.pdfgen.canvas import Canvas
 
 from assets.stages.parse import parse
 from assets.stages.parse.running import running_lines
@@ -16,7 +24,7 @@ WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight",
 
 def pdf(pages: list[list[str]]) -> bytes:
     target = io.BytesIO()
-    sheet = canvas.Canvas(target)
+    sheet = Canvas(target)
     for lines in pages:
         for number, line in enumerate(lines):
             sheet.drawString(60, 780 - 16 * number, line)
@@ -115,3 +123,195 @@ def test_page_numbers_go(numbers: list[str]) -> None:
 def test_a_line_inside_of_content_stays() -> None:
     pages = [[f"Chapter {word}", "always the same", f"text about {word}"] for word in WORDS]
     assert running_lines(pages) == [frozenset()] * len(pages)
+
+
+def read_bytes(data: bytes) -> ParsedDocument:
+    return parse(data, "application/pdf", title="x")
+
+
+def blocks(document: ParsedDocument) -> list[str]:
+    return [document.text[block.start : block.end] for block in document.blocks]
+
+
+def drawn(draw: Callable[[Canvas], None]) -> bytes:
+    target = io.BytesIO()
+    sheet = Canvas(target)
+    draw(sheet)
+    sheet.showPage()
+    sheet.save()
+    return target.getvalue()
+
+
+def test_values_of_form_fields_are_in_the_row_of_their_label() -> None:
+    def draw(sheet: Canvas) -> None:
+        form = sheet.acroForm
+        sheet.drawString(60, 700, "Name")
+        form.textfield(name="f1", value="Ada Heron", x=120, y=694, width=200, height=20)
+        sheet.drawString(60, 660, "Contract")
+        for x, label, ticked in ((140, "permanent", False), (260, "fixed-term", True)):
+            form.checkbox(name=label, checked=ticked, x=x, y=655, size=16)
+            sheet.drawString(x + 22, 660, label)
+        form.textfield(name="f2", tooltip="Remarks", value="None so far", x=120, y=600, width=200, height=20)
+        form.textfield(name="pin", value="4711", x=120, y=560, width=200, height=20, fieldFlags="password")
+
+    text = read_bytes(drawn(draw)).text
+    assert "Name Ada Heron" in text
+    assert "Contract ☐ permanent ☒ fixed-term" in text
+    assert "Remarks: None so far" in text
+    assert "4711" not in text
+
+
+def annotated(subtype: str, **fields: str) -> bytes:
+    writer = PdfWriter(clone_from=io.BytesIO(pdf([["The contract runs until May."]])))
+    note = DictionaryObject(
+        {NameObject("/Type"): NameObject("/Annot"), NameObject("/Subtype"): NameObject(f"/{subtype}")}
+    )
+    note[NameObject("/Rect")] = ArrayObject(FloatObject(value) for value in (60, 700, 260, 720))
+    for name, value in fields.items():
+        note[NameObject(f"/{name}")] = TextStringObject(value)
+    writer.add_annotation(0, note)
+    target = io.BytesIO()
+    writer.write(target)
+    return target.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("subtype", "fields", "expected"),
+    [
+        ("FreeText", {"Contents": "Extended to June"}, "Extended to June"),
+        ("Text", {"Contents": "Is this agreed?", "T": "Ben"}, "- Ben: Is this agreed?"),
+        ("Highlight", {"Contents": "check"}, "- check"),
+    ],
+)
+def test_notes_are_text_of_their_page(subtype: str, fields: dict[str, str], expected: str) -> None:
+    document = read_bytes(annotated(subtype, **fields))
+    assert expected in document.text
+    assert {block.page for block in document.blocks} == {1}
+
+
+def test_headings_are_found_by_their_size() -> None:
+    def draw(sheet: Canvas) -> None:
+        y = 780
+        for size, line in [
+            (20, "Travel Policy"), (10, "This policy says who may travel."), (14, "Trains"), (10, "Second class is paid for."),
+            (10, "A seat may be reserved."), (14, "Hotels"), (10, "Up to three stars, and breakfast."), (10, "No minibar."),
+            (10, "Receipts are needed for all of it."), (10, "They are kept for ten years."),
+        ]:  # fmt: skip
+            sheet.setFont("Helvetica", size)
+            sheet.drawString(60, y, line)
+            y -= 2 * size
+        sheet.showPage()
+
+    document = read_bytes(drawn(draw))
+    paths = {document.text[block.start : block.end].split("\n")[0]: block.section_path for block in document.blocks}
+    assert paths["This policy says who may travel."] == ("Travel Policy",)
+    assert paths["Up to three stars, and breakfast."] == ("Travel Policy", "Hotels")
+
+
+def test_headings_of_the_outline_have_its_levels() -> None:
+    def draw(sheet: Canvas) -> None:
+        for key, title, level, y in (("a", "Scope", 0, 700), ("b", "Who is meant", 1, 640)):
+            sheet.bookmarkPage(key)
+            sheet.addOutlineEntry(title, key, level)
+            sheet.drawString(60, y, title)
+            sheet.drawString(60, y - 16, f"Text below {title.lower()}.")
+
+    document = read_bytes(drawn(draw))
+    assert [block.section_path for block in document.blocks] == [(), ("Scope",), ("Scope",), ("Scope", "Who is meant")]
+
+
+def test_a_word_cut_at_the_end_of_a_line_is_joined_and_a_range_stays() -> None:
+    text = read(
+        [["The distin-", "guished guest of 1995-", "1996 is a well-known", "guest, and well-", "known to us."]]
+    ).text
+    assert "The distinguished guest of 1995-1996 is a well-known" in text
+    assert "and well-known to us." in text
+
+
+def test_letters_that_are_spaced_out_are_words() -> None:
+    def draw(sheet: Canvas) -> None:
+        words = sheet.beginText(60, 700)
+        words.setCharSpace(5)
+        words.textLine("INVOICE NUMBER")
+        sheet.drawText(words)
+        sheet.drawString(60, 600, "A B C D E")
+        sheet.drawString(60, 500, "1 2 3 4 5 6")
+
+    assert blocks(read_bytes(drawn(draw))) == ["INVOICE NUMBER", "A B C D E", "1 2 3 4 5 6"]
+
+
+@pytest.mark.parametrize("angle", [0, 90, 180, 270])
+def test_rotated_pages_are_read(angle: int) -> None:
+    reader = PdfReader(io.BytesIO(pdf([["First line of text", "second line", "third line"]])))
+    reader.pages[0].rotate(angle)
+    writer = PdfWriter()
+    writer.add_page(reader.pages[0])
+    target = io.BytesIO()
+    writer.write(target)
+    assert read_bytes(target.getvalue()).text == "First line of text\nsecond line\nthird line"
+
+
+def scanned(sheet: Canvas) -> None:
+    sheet.drawImage(ImageReader(Image.new("RGB", (40, 40), "white")), 60, 600)
+    sheet.showPage()
+
+
+def test_scanned_pages_of_a_text_are_named() -> None:
+    def draw(sheet: Canvas) -> None:
+        sheet.drawString(60, 700, "The first page has text.")
+        sheet.showPage()
+        scanned(sheet)
+        scanned(sheet)
+        sheet.drawString(60, 700, "The last one, too.")
+
+    document = read_bytes(drawn(draw))
+    assert document.page_count == 4
+    assert document.warnings == ["Pages 2 and 3 hold no text."]
+
+
+SHIFTED = bytes.maketrans(b"Salriesofmngbu", b"Rzkqhdrnelmfat")
+"""Other codes for some letters, as fonts have that hold a part of their glyphs."""
+
+
+def undecodable() -> bytes:
+    """Return a page in a font that does not say which characters it shows, below a line that does."""
+    pdfmetrics.registerFont(TTFont("Vera", "Vera.ttf"))
+
+    def draw(sheet: Canvas) -> None:
+        sheet.drawString(60, 700, "A line that can be read.")
+        sheet.setFont("Vera", 12)
+        sheet.drawString(60, 650, "Salaries of all managers, and the bonus of last year")
+
+    writer = PdfWriter(clone_from=io.BytesIO(drawn(draw)))
+    page = writer.pages[0]
+    fonts = cast("DictionaryObject", cast("DictionaryObject", page["/Resources"])["/Font"])
+    for font in fonts.values():
+        cast("DictionaryObject", font.get_object()).pop("/ToUnicode", None)
+    contents = page.get_contents()
+    assert contents is not None
+    before, mark, shown = contents.get_data().partition(b"(Sal")
+    contents.set_data(before + (mark + shown).translate(SHIFTED))
+    page.replace_contents(contents)
+    target = io.BytesIO()
+    writer.write(target)
+    return target.getvalue()
+
+
+def test_text_that_cannot_be_decoded_is_left_out_and_named() -> None:
+    document = read_bytes(undecodable())
+    assert document.text == "A line that can be read."
+    assert document.warnings == ["Page 1 has text that cannot be decoded."]
+
+
+def test_embedded_files_are_read_below_their_names() -> None:
+    writer = PdfWriter(clone_from=io.BytesIO(pdf([["See the attachments."]])))
+    writer.add_attachment("terms.pdf", pdf([["Payment within 14 days."]]))
+    writer.add_attachment("prices.csv", b"Item,Price\nHeron,30 EUR\n")
+    writer.add_attachment("program.exe", b"MZ\x90\x00" + bytes(100))
+    target = io.BytesIO()
+    writer.write(target)
+    document = read_bytes(target.getvalue())
+    found = {document.text[block.start : block.end]: (block.section_path, block.page) for block in document.blocks}
+    assert found["Payment within 14 days."] == (("In attachment terms.pdf",), None)
+    assert any("Heron | 30 EUR" in text and path[0] == ("In attachment prices.csv",) for text, path in found.items())
+    assert [warning for warning in document.warnings if "program.exe is not read" in warning]

@@ -1,0 +1,248 @@
+"""Read the lines of a PDF's page with PDFium, without text whose characters are unknown."""
+
+import ctypes
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+import msgspec
+
+_HYPHENS = "\ufffe\x02"
+"""What PDFium gives for a hyphen at the end of a line, without the line's end, in its newer and older versions."""
+_PIECES = re.compile(f"([^{_HYPHENS}]+)([{_HYPHENS}]?)")
+_BOLD = re.compile(rb"bold|black|heavy|semibold|demi", re.IGNORECASE)
+_BOLD_WEIGHT = 600
+_SYMBOLS = str.maketrans(
+    dict.fromkeys("\uf0b7\uf0a7\uf0d8\uf076\uf0fc\uf02d\uf0a8\uf06e\uf071", "•")
+    | {"\uf0ae": "→", "\uf0ac": "←", "\uf0e0": "→", "\uf0df": "←"}
+)
+"""Bullets and arrows of the fonts Symbol and Wingdings, whose characters are in the private use area."""
+_AFTER_BULLETS = " \t\x01"
+_WORDS = re.compile(r"[^\W\d_]{3,40}")
+_WORD = re.compile(r"[^\W\d_]?[a-z\u00df-\u024f]*[aeiouy\u00e0-\u00ff][a-z\u00df-\u024f]*")
+_SMALL_WORDS = re.compile(r"\b[A-Za-z]?[a-z]{2,}\b")
+_VOWELS = re.compile("[AEIOUYaeiouy]")
+_ENOUGH_WORDS = 8
+_FEW_UNDECODED = 20
+"""Characters without a mapping that a page may have without being reported: bullets and formulas."""
+_UNDECODED = re.compile("[\x00-\x08\x0e-\x1f\ufffd\ue000-\uf8ff]")
+_SPACES = re.compile(r"(?<=\S) +(?=\S)")
+_CELL_GAP = 1.0
+"""Gap between the cells of a row, as a share of the font size."""
+_SAMPLES = 12
+"""Characters of a line that are checked for a missing mapping to Unicode, and of a page that are checked for their direction."""
+_MOST = 0.8
+_SPACED_WORDS = 5
+_FEW_LETTERS = 2.2
+"""Average length of the words of a line whose letters are spaced out."""
+_LETTER_GAP = 0.9
+"""Widest usual gap between such letters, as a share of the font size; wider ones separate columns."""
+_WORD_GAP = 0.12
+"""By how much more words are apart than letters, as a share of the font size."""
+
+Shown = Callable[[float, float], tuple[float, float]]
+"""How the coordinates of a page turn with it."""
+
+
+class Line(msgspec.Struct, kw_only=True):
+    """A line of a page. Coordinates are points of the page as shown; `baseline` grows upwards."""
+
+    text: str
+    left: float = 0.0
+    right: float = 0.0
+    baseline: float = 0.0
+    size: float = 0.0
+    """Points; 0 if unknown, as for the values of form fields."""
+    bold: bool = False
+    row: int = 0
+    """Lines of a page with the same number are beside each other; they become one."""
+
+
+def turned(raw: Any, page: Any) -> int:
+    """Turn a page until most of its text is upright, and return its quarter turns. Otherwise PDFium reverses the lines."""
+    text = page.get_textpage()
+    try:
+        count = text.count_chars()
+        places = range(0, count, max(1, count // _SAMPLES))
+        angles = [round(raw.FPDFText_GetCharAngle(text, place) / (math.pi / 2)) for place in places]
+    finally:
+        text.close()
+    turns = page.get_rotation() // 90
+    if angles:
+        turn, times = Counter(-angle % 4 for angle in angles).most_common(1)[0]
+        if turn != turns and _MOST * len(angles) <= times:
+            page.set_rotation(90 * turn)
+            return turn
+    return turns
+
+
+class PageText:
+    """The text of one page."""
+
+    def __init__(self, raw: Any, page: Any, shown: Shown) -> None:
+        self._raw = raw
+        self._page = page
+        self._shown = shown
+        self._text: Any = page.get_textpage()
+        self._rows = 0
+
+    def read(self, *, split: bool) -> tuple[list[Line], bool]:
+        """Return the lines, and whether some were left out because their characters are unknown.
+
+        With `split`, wide gaps separate lines of the same row.
+        """
+        try:
+            text: str = self._text.get_text_range() if self._text.count_chars() else ""
+            parts: list[tuple[str, int]] = []
+            start = 0
+            for part in text.split("\r\n"):
+                if part.strip():
+                    parts.append((part.translate(_SYMBOLS), start))
+                start += len(part) + 2
+            unmapped = {start: part for part, start in parts if self._is_unmapped(part, start)}
+            if _is_readable(unmapped.values()):
+                unmapped = {}
+            fonts: dict[bytes, list[tuple[int, str]]] = {}
+            for part, start in parts:
+                fonts.setdefault(self._font(self._index(start + len(part) - len(part.lstrip()))), []).append(
+                    (start, part)
+                )
+            for own in fonts.values():
+                if _is_garbled(part for _, part in own):
+                    unmapped.update(own)
+            lines = [
+                line for part, start in parts if start not in unmapped for line in self._lines(part, start, split=split)
+            ]
+            return lines, sum(len(part) for part in unmapped.values() if len(set(part)) > 2) > _FEW_UNDECODED
+        finally:
+            self._text.close()
+
+    def _index(self, place: int) -> int:
+        return self._raw.FPDFText_GetCharIndexFromTextIndex(self._text, place)
+
+    def _lines(self, part: str, start: int, *, split: bool) -> Iterator[Line]:
+        """Yield the lines of a part of the page's text, of which hyphens may have joined several."""
+        for match in _PIECES.finditer(part):
+            self._rows += 1
+            spans = self._cells(match.group(1), start + match.start()) if split else [(0, len(match.group(1)))]
+            for number, (first, last) in enumerate(spans, start=1):
+                text = match.group(1)[first:last]
+                bare = text.strip()
+                if not bare:
+                    continue
+                place = start + match.start() + first + len(text) - len(text.lstrip())
+                line = self._placed(bare, place, place + len(bare) - 1)
+                line.row = self._rows
+                line.text += "-" if match.group(2) and number == len(spans) else ""
+                yield line
+
+    def _cells(self, text: str, start: int) -> list[tuple[int, int]]:
+        """Return the spans of the parts of a line that wide gaps separate."""
+        spans: list[tuple[int, int]] = []
+        first = 0
+        for gap in _SPACES.finditer(text):
+            before, after = self._index(start + gap.start() - 1), self._index(start + gap.end())
+            left, right = self._span(before)[1], self._span(after)[0]
+            if right - left > _CELL_GAP * max(self._size(before), 1.0):
+                spans.append((first, gap.start()))
+                first = gap.end()
+        return [*spans, (first, len(text))]
+
+    def _is_unmapped(self, part: str, start: int) -> bool:
+        letters = [place for place, character in enumerate(part) if not character.isspace()]
+        step = max(1, len(letters) // _SAMPLES)
+        wrong = sum(
+            bool(_UNDECODED.match(part[place]))
+            or self._raw.FPDFText_HasUnicodeMapError(self._text, self._index(start + place)) == 1
+            for place in letters[::step]
+        )
+        return 2 * wrong > len(letters[::step])
+
+    def _placed(self, text: str, first: int, last: int) -> Line:
+        """Return a line with its place; `first` and `last` are the places of its outer characters in the page's text."""
+        raw, start, end = self._raw, self._index(first), self._index(last)
+        if text[1:2] in _AFTER_BULLETS and raw.FPDFText_HasUnicodeMapError(self._text, start) == 1:
+            text = f"• {text[1:].lstrip(_AFTER_BULLETS)}"
+        line = Line(text=_UNDECODED.sub("", text))
+        if start < 0 or end < 0:
+            return line
+        line.left, line.baseline = self._origin(start)
+        box = [ctypes.c_double() for _ in range(4)]
+        raw.FPDFText_GetCharBox(self._text, end, *box)
+        line.right = max(self._shown(box[0].value, box[2].value)[0], self._shown(box[1].value, box[3].value)[0])
+        line.size = self._size(start)
+        line.bold = self._is_bold(start) and self._is_bold(end)
+        if _is_spaced_out(text):
+            line.text = self._respaced(text, first, line.size)
+        return line
+
+    def _size(self, index: int) -> float:
+        """Return the font size in points. The size in the file counts in units that the text's matrix scales."""
+        matrix = self._raw.FS_MATRIX()
+        known = self._raw.FPDFText_GetMatrix(self._text, index, matrix)
+        scale = math.hypot(matrix.c, matrix.d) if known else 1.0
+        return self._raw.FPDFText_GetFontSize(self._text, index) * (scale or 1.0)
+
+    def _origin(self, index: int) -> tuple[float, float]:
+        x, y = ctypes.c_double(), ctypes.c_double()
+        self._raw.FPDFText_GetCharOrigin(self._text, index, x, y)
+        return self._shown(x.value, y.value)
+
+    def _is_bold(self, index: int) -> bool:
+        return self._raw.FPDFText_GetFontWeight(self._text, index) >= _BOLD_WEIGHT or bool(
+            _BOLD.search(self._font(index))
+        )
+
+    def _font(self, index: int) -> bytes:
+        name = ctypes.create_string_buffer(128)
+        known = self._raw.FPDFText_GetFontInfo(self._text, index, name, 128, ctypes.c_int())
+        return name.value if known else b""
+
+    def _respaced(self, text: str, first: int, size: float) -> str:
+        """Return a line whose letters are spaced out with spaces only where gaps are wider than between letters."""
+        letters = [(place, character) for place, character in enumerate(text) if character != " "]
+        spans = [self._span(self._index(first + place)) for place, _ in letters]
+        gaps = [after[0] - before[1] for before, after in pairwise(spans)]
+        usual = median(gaps)
+        if usual > _LETTER_GAP * size or min(gaps) < -size:
+            return text
+        pieces = [letters[0][1]]
+        for gap, (_, character) in zip(gaps, letters[1:], strict=True):
+            pieces.append(f" {character}" if gap > usual + _WORD_GAP * size else character)
+        return "".join(pieces)
+
+    def _span(self, index: int) -> tuple[float, float]:
+        """Return the left and right of a character with its side bearings."""
+        box = self._raw.FS_RECTF()
+        self._raw.FPDFText_GetLooseCharBox(self._text, index, box)
+        ends = self._shown(box.left, box.bottom)[0], self._shown(box.right, box.top)[0]
+        return min(ends), max(ends)
+
+
+def _is_readable(parts: Iterable[str]) -> bool:
+    """Return True if text without a mapping to Unicode consists of words: some fonts need none, since their codes are ASCII."""
+    words = [word for part in parts for word in _WORDS.findall(part)]
+    return sum(_WORD.fullmatch(word) is not None for word in words) > 0.7 * len(words)
+
+
+def _is_garbled(parts: Iterable[str]) -> bool:
+    """Return True if most words of a font have no vowel: it shows other characters than its codes name."""
+    words = [word for part in parts for word in _SMALL_WORDS.findall(part)]
+    return len(words) >= _ENOUGH_WORDS and 2 * sum(bool(_VOWELS.search(word)) for word in words) < len(words)
+
+
+def _is_spaced_out(text: str) -> bool:
+    """Return True if spaces separate letters instead of words. Rows of figures, and letters in order, are what they look like."""
+    words = text.split()
+    single = sum(len(word) == 1 for word in words)
+    return (
+        len(words) >= _SPACED_WORDS
+        and 3 * single > len(words)
+        and sum(map(len, words)) < _FEW_LETTERS * len(words)
+        and text.replace(" ", "").isalpha()
+        and sorted(set(words)) != words
+    )

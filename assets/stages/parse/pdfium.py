@@ -1,0 +1,275 @@
+"""Read the pages of a PDF with PDFium: lines, form fields and notes, in the order of the file.
+
+PDFium is not thread-safe. Only the parser process calls it, which has one thread.
+"""
+
+import ctypes
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from assets.stages.parse.pdf_lines import Line, PageText, Shown, turned
+
+_IMAGE = 3
+"""FPDF_PAGEOBJ_IMAGE. Source: fpdf_edit.h"""
+_MAX_OBJECTS = 20_000
+"""Objects of a page that are looked at to find images."""
+_MAX_ANNOTATIONS = 5_000
+_MAX_VALUE = 100_000
+"""Bytes of a field's value or of a note."""
+_WIDGET, _POPUP, _LINK, _FREE_TEXT = 20, 16, 2, 3
+"""Subtypes of annotations. Source: fpdf_annot.h"""
+_HIDDEN = 2 | 32
+"""Flags of annotations that are not shown: hidden, no view. Source: ISO 32000-1, table 165"""
+_CHECK_BOX, _RADIO, _COMBO, _CHOICES, _TEXT = 2, 3, 4, 5, 6
+"""Types of form fields. Source: fpdf_formfill.h"""
+_PASSWORD = 1 << 13
+
+
+class PdfPage(msgspec.Struct, kw_only=True):
+    """What a page holds, in the order of the file."""
+
+    lines: list[Line] = []
+    notes: list[str] = []
+    """Comments of people, each with its author."""
+    undecoded: bool = False
+    """True if the page has text in a font that does not say which characters it shows."""
+    images: bool = False
+
+
+class Outline(msgspec.Struct, frozen=True):
+    """An entry of the outline; `page` counts from 0."""
+
+    title: str
+    page: int
+    level: int
+
+
+class PasswordError(Exception):
+    """The file cannot be opened without a password."""
+
+
+class DamagedError(Exception):
+    """PDFium cannot open the file."""
+
+
+class Reader:
+    """An open PDF. Close it after use: its memory is not Python's."""
+
+    def __init__(self, data: bytes) -> None:
+        import pypdfium2
+        import pypdfium2.raw as raw
+
+        logging.getLogger("pypdfium2").setLevel(logging.CRITICAL)  # it prints advice about builds with XFA
+        self._raw: Any = raw
+        try:
+            self._file: Any = pypdfium2.PdfDocument(data)
+            if not len(self._file):
+                raise DamagedError("it has no pages")
+            self._file.init_forms()
+        except pypdfium2.PdfiumError as error:
+            if "password" in str(error).lower():
+                raise PasswordError from None
+            raise DamagedError(str(error)) from None
+
+    def __len__(self) -> int:
+        return len(self._file)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def metadata(self, name: str) -> str:
+        return self._file.get_metadata_value(name) or ""
+
+    def outline(self) -> Iterator[Outline]:
+        """Yield the entries of the outline that lead to a page."""
+        for entry in self._file.get_toc():
+            place = entry.get_dest()
+            page = place.get_index() if place is not None else None
+            title = " ".join(entry.get_title().split())
+            if page is not None and title:
+                yield Outline(title, page, entry.level + 1)
+
+    def attachments(self, most: int) -> Iterator[tuple[str, bytes | None]]:
+        """Yield the name and content of each embedded file; None for one that cannot be read."""
+        import pypdfium2
+
+        for index in range(min(self._file.count_attachments(), most)):
+            one = self._file.get_attachment(index)
+            try:
+                yield one.get_name(), bytes(one.get_data())
+            except pypdfium2.PdfiumError:
+                yield one.get_name(), None
+
+    def page(self, index: int) -> PdfPage:
+        """Return what a page holds. Raises `DamagedError` if PDFium cannot load it."""
+        import pypdfium2
+
+        try:
+            page: Any = self._file[index]
+        except pypdfium2.PdfiumError as error:
+            raise DamagedError(str(error)) from None
+        try:
+            shown = _shown(turned(self._raw, page))
+            lines, undecoded = PageText(self._raw, page, shown).read(split=bool(self._file.formenv))
+            found = PdfPage(lines=lines, undecoded=undecoded)
+            self._annotations(page, shown, found)
+            found.images = not found.lines and self._has_images(page)
+            if self._file.formenv:
+                found.lines = list(_joined(found.lines))
+        except pypdfium2.PdfiumError as error:
+            raise DamagedError(str(error)) from None
+        else:
+            return found
+        finally:
+            page.close()
+
+    def _has_images(self, page: Any) -> bool:
+        count = min(self._raw.FPDFPage_CountObjects(page), _MAX_OBJECTS)
+        return any(
+            self._raw.FPDFPageObj_GetType(self._raw.FPDFPage_GetObject(page, index))
+            in {_IMAGE, self._raw.FPDF_PAGEOBJ_FORM}
+            for index in range(count)
+        )
+
+    def _annotations(self, page: Any, shown: Shown, found: PdfPage) -> None:
+        raw = self._raw
+        for index in range(min(raw.FPDFPage_GetAnnotCount(page), _MAX_ANNOTATIONS)):
+            annotation = raw.FPDFPage_GetAnnot(page, index)
+            if not annotation:
+                continue
+            try:
+                kind = raw.FPDFAnnot_GetSubtype(annotation)
+                if raw.FPDFAnnot_GetFlags(annotation) & _HIDDEN or kind in {_POPUP, _LINK}:
+                    continue
+                if kind == _WIDGET:
+                    if self._file.formenv and (field := self._field(annotation)) is not None:
+                        _place(found.lines, field, self._box(annotation, shown))
+                elif text := _string(
+                    lambda buffer, size, one=annotation: raw.FPDFAnnot_GetStringValue(one, b"Contents", buffer, size)
+                ):
+                    if kind == _FREE_TEXT:
+                        left, bottom, right, top = self._box(annotation, shown)
+                        found.lines.append(
+                            Line(text=text, left=left, right=right, baseline=(bottom + top) / 2, row=-1 - index)
+                        )
+                    else:
+                        author = _string(
+                            lambda buffer, size, one=annotation: raw.FPDFAnnot_GetStringValue(one, b"T", buffer, size)
+                        )
+                        found.notes.append(f"{author}: {text}" if author else text)
+            finally:
+                raw.FPDFPage_CloseAnnot(annotation)
+
+    def _box(self, annotation: Any, shown: Shown) -> "_Box":
+        box = self._raw.FS_RECTF()
+        self._raw.FPDFAnnot_GetRect(annotation, box)
+        (a, b), (c, d) = shown(box.left, box.bottom), shown(box.right, box.top)
+        return min(a, c), min(b, d), max(a, c), max(b, d)
+
+    def _field(self, annotation: Any) -> "_Field | None":
+        raw, form = self._raw, self._file.formenv
+        kind = raw.FPDFAnnot_GetFormFieldType(form, annotation)
+        names = (raw.FPDFAnnot_GetFormFieldAlternateName, raw.FPDFAnnot_GetFormFieldName)
+        name = next(
+            (
+                text
+                for get in names
+                if (text := _string(lambda buffer, size, get=get: get(form, annotation, buffer, size)))
+            ),
+            "",
+        )
+        if kind in {_CHECK_BOX, _RADIO}:
+            if kind == _RADIO:
+                name = (
+                    _string(lambda buffer, size: raw.FPDFAnnot_GetFormFieldExportValue(form, annotation, buffer, size))
+                    or name
+                )
+            return _Field(name, "☒" if raw.FPDFAnnot_IsChecked(form, annotation) else "☐", box=True)
+        if kind == _TEXT and raw.FPDFAnnot_GetFormFieldFlags(form, annotation) & _PASSWORD:
+            return None
+        if kind in {_COMBO, _CHOICES}:
+            count = min(raw.FPDFAnnot_GetOptionCount(form, annotation), _MAX_ANNOTATIONS)
+            chosen = [
+                _string(
+                    lambda buffer, size, index=index: raw.FPDFAnnot_GetOptionLabel(
+                        form, annotation, index, buffer, size
+                    )
+                )
+                for index in range(count)
+                if raw.FPDFAnnot_IsOptionSelected(form, annotation, index)
+            ]
+            if text := ", ".join(filter(None, chosen)):
+                return _Field(name, text, box=False)
+        elif kind != _TEXT:
+            return None
+        text = _string(lambda buffer, size: raw.FPDFAnnot_GetFormFieldValue(form, annotation, buffer, size))
+        return _Field(name, text, box=False) if text else None
+
+
+_Box = tuple[float, float, float, float]
+"""Left, bottom, right and top."""
+
+
+class _Field(msgspec.Struct, frozen=True):
+    name: str
+    value: str
+    box: bool
+
+
+def _shown(quarters: int) -> Shown:
+    """Return how coordinates turn with the page. Source: ISO 32000-1, table 30, Rotate (clockwise)"""
+    turns: list[Shown] = [lambda x, y: (x, y), lambda x, y: (y, -x), lambda x, y: (-x, -y), lambda x, y: (-y, x)]
+    return turns[quarters % 4]
+
+
+def _string(get: Callable[[Any, int], int]) -> str:
+    """Return a UTF-16 string from a function that reports its size in bytes."""
+    size = get(None, 0)
+    if size <= 2:
+        return ""
+    buffer = ctypes.create_string_buffer(min(size, _MAX_VALUE) + 2)
+    if size <= _MAX_VALUE:
+        get(ctypes.cast(buffer, ctypes.POINTER(ctypes.c_ushort)), size)
+    return (
+        buffer.raw[: size - 2]
+        .decode("utf-16-le", errors="ignore")
+        .replace("\r\n", "\n")
+        .replace("\r", "\n")
+        .strip("\x00 \n")
+    )
+
+
+def _place(lines: list[Line], field: _Field, box: _Box) -> None:
+    """Put the value of a field into the row of its label, or below the other lines with the field's name."""
+    left, bottom, right, top = box
+
+    def distance(line: Line) -> float:
+        return max(line.left - right, left - line.right, 0.0)
+
+    beside = [line for line in lines if line.size and bottom - 2 <= line.baseline + line.size / 3 <= top + 2]
+    label = min(beside, key=distance, default=None)
+    if label is not None and "\n" not in field.value:
+        value = Line(text=field.value, left=left, right=right, baseline=label.baseline, row=label.row)
+    else:
+        text = field.value if label is not None or not field.name else f"{field.name}: {field.value}"
+        text = f"{field.value} {field.name}" if field.box else text
+        row = max((line.row for line in lines), default=0) + 1
+        value = Line(text=text, left=left, right=right, baseline=(bottom + top) / 2, row=row)
+    lines.append(value)
+
+
+def _joined(lines: list[Line]) -> Iterator[Line]:
+    """Yield one line for each row."""
+    rows: dict[int, list[Line]] = {}
+    for line in lines:
+        rows.setdefault(line.row, []).append(line)
+    for row in rows.values():
+        row.sort(key=lambda line: line.left)
+        first = next((line for line in row if line.size), row[0])
+        first.text = " ".join(line.text for line in row)
+        first.left, first.right = row[0].left, max(line.right for line in row)
+        first.bold = all(line.bold for line in row)
+        yield first
