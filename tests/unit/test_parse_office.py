@@ -1,7 +1,5 @@
 """Word and PowerPoint files as people write them: changes, forms, notes, comments, text boxes, numbers, charts and diagrams."""
 
-import io
-import zipfile
 from collections.abc import Mapping
 
 import pytest
@@ -12,10 +10,10 @@ from assets.stages.parse.numbering import numeral
 from resources.core.domain import ParsedDocument
 from resources.core.errors import SkipDocumentError
 from resources.core.filetypes import DOCX, PPTX
+from tests.fixtures.packages import R, archive, relations
 
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 STRICT = "http://purl.oclc.org/ooxml/wordprocessingml/main"
-R = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 A = "http://schemas.openxmlformats.org/drawingml/2006/main"
 SPACES = (
     f'xmlns:r="{R}" xmlns:a="{A}" xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math" '
@@ -31,24 +29,6 @@ CHART = (
 )
 POINT = "<dgm:pt><dgm:t><a:p><a:r><a:t>President</a:t></a:r></a:p></dgm:t></dgm:pt>"
 DIAGRAM = f"<dgm:dataModel {SPACES}><dgm:ptLst>{POINT}</dgm:ptLst></dgm:dataModel>"
-
-
-def archive(parts: Mapping[str, str | bytes]) -> bytes:
-    target = io.BytesIO()
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as file:
-        for name, content in parts.items():
-            file.writestr(name, content)
-    return target.getvalue()
-
-
-def relations(entries: Mapping[str, tuple[str, str]], space: str = R) -> str:
-    listed = "".join(
-        f'<Relationship Id="{name}" Type="{space}/{kind}" Target="{target}"/>'
-        for name, (kind, target) in entries.items()
-    )
-    return (
-        f'<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">{listed}</Relationships>'
-    )
 
 
 def docx(body: str, parts: Mapping[str, str | bytes] | None = None, *, space: str = W) -> bytes:

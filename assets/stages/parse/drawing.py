@@ -35,8 +35,11 @@ def diagram(root: Any, page: int | None = None) -> Iterator[BlockDraft]:
         yield BlockDraft(kind="list", text=text, page=page)
 
 
-def chart(root: Any, page: int | None = None, sheet: str | None = None) -> Iterator[BlockDraft]:
-    """Yield a chart's title and its data as a table: a row for each category, a column for each series."""
+def chart(root: Any, page: int | None = None, sheet: str | None = None, *, data: bool = True) -> Iterator[BlockDraft]:
+    """Yield a chart's title and its data as a table: a row for each category, a column for each series.
+
+    Without `data`, the names of its series only: the sheet beside it has the figures.
+    """
     titles = [
         one_line(" ".join(paragraph(one) for one in within(title, "p"))) or _cached(title)
         for title in within(root, "title")
@@ -53,17 +56,16 @@ def chart(root: Any, page: int | None = None, sheet: str | None = None) -> Itera
         names.append(_cached(label) if label is not None else "")
         categories = _points(series, "cat", "xVal") | categories
         columns.append(_points(series, "val", "yVal"))
-    data = within(root, "lvl")
     rows = sorted({index for column in columns for index in column} | categories.keys())
-    if len(rows) * len(names) > _MAX_CELLS:
+    if not data or len(rows) * len(names) > _MAX_CELLS:
         rows = []
     cells = [[categories.get(row, ""), *(column.get(row, "") for column in columns)] for row in rows]
     if cells:
         yield from table(cells, header=["", *names], page=page, sheet=sheet)
     elif any(names):
         yield BlockDraft(kind="list", text="\n".join(f"- {name}" for name in names if name), page=page, sheet=sheet)
-    texts = [one_line(one.text or "") for level in data for one in within(level, "pt")]
-    if not cells and any(texts):
+    texts = [one_line(one.text or "") for level in within(root, "lvl") for one in within(level, "pt")]
+    if data and not cells and any(texts):
         yield from table([[text for text in texts if text]], page=page, sheet=sheet)
 
 

@@ -10,7 +10,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
+from typing import IO, Any
 from urllib.parse import unquote
 
 import msgspec
@@ -19,6 +19,9 @@ from assets.stages.normalize import one_line
 from assets.stages.parse.archive import check
 from assets.stages.parse.markup import tree
 from resources.core.errors import SkipDocumentError
+
+_MAIN = {"word/": "word/document.xml", "ppt/": "ppt/presentation.xml", "xl/": "xl/workbook.xml"}
+"""Where programs put the main part, for files that do not say it."""
 
 
 class Relation(msgspec.Struct, frozen=True):
@@ -40,7 +43,7 @@ class Package:
         self._relations: dict[str, dict[str, Relation]] = {}
         self._names = {name.lower(): name for name in self._archive.namelist()}
         found = self.related("", "officeDocument")
-        self.main = found[0] if found else next(iter(sorted(name for name in self._names if name.startswith(part))))
+        self.main = found[0] if found else _MAIN[part]
 
     def read(self, name: str) -> bytes | None:
         """Return a part, or None if there is none of that name."""
@@ -51,6 +54,13 @@ class Package:
             return self._archive.read(entry)
         except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, OSError, RuntimeError) as error:
             raise SkipDocumentError(f"The {self.kind} file is damaged: {one_line(str(error))[:160]}.") from None
+
+    def open(self, name: str) -> IO[bytes]:
+        """Open a part to read it piece by piece. Raises `SkipDocumentError` if there is none of that name."""
+        entry = self._names.get(name.lower())
+        if entry is None:
+            raise SkipDocumentError(f"The {self.kind} file is damaged: it has no part {name}.")
+        return self._archive.open(entry)
 
     def xml(self, name: str | None) -> Any:
         """Return the root element of a part, or None if there is no such part."""

@@ -4,14 +4,18 @@ Repeating the header costs a few tokens and makes each short block readable with
 shown with its header.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from assets.stages.normalize import BlockDraft, clean, one_line
 
 BLOCK_CHARACTERS = 700
 """Target length of a block: some 200 tokens, to fit a chunk of the smallest common window (256 tokens)."""
+BLOCK_PIECES = 190
+"""The same in pieces of words and figures, which models count: figures have many more of them than words of the same length."""
 HEADER_CHARACTERS = 200
 """A longer header is not repeated in every block: it would crowd out the rows."""
+_PIECE = re.compile(r"\w{1,4}|[^\w\s]")
 
 
 def line(cells: Sequence[str]) -> str:
@@ -22,6 +26,10 @@ def line(cells: Sequence[str]) -> str:
     return " | ".join(texts)
 
 
+def _pieces(text: str) -> int:
+    return len(_PIECE.findall(text))
+
+
 def table(
     rows: Iterable[Sequence[str]],
     *,
@@ -29,10 +37,11 @@ def table(
     page: int | None = None,
     sheet: str | None = None,
     numbered: bool = False,
+    start: int = 1,
 ) -> Iterator[BlockDraft]:
     """Yield the table's drafts, lazily.
 
-    With `numbered` (sheets and CSV) a block carries the number of its first data row, from 1, and the header is a separate draft
+    With `numbered` (sheets and CSV) a block carries the number of its first data row, from `start`, and the header is a separate draft
     with `row_start` 0 before its rows. Otherwise the header is the first line of every block.
     """
     head = line(header) if header else ""
@@ -40,25 +49,28 @@ def table(
     if head and numbered:
         yield BlockDraft(kind="table", text=head, page=page, sheet=sheet, row_start=0)
     lines: list[str] = [] if numbered or not head else [head]
-    length, first, blocks = sum(map(len, lines)), 1, 0
-    number = 0
-    for number, row in enumerate(rows, start=1):
+    above = len(lines)
+    heading = _pieces(head) if repeat else 0
+    length, pieces, first = sum(map(len, lines)), heading, start
+    for number, row in enumerate(rows, start=start):
         text = line(row)
         if not text:
             text = "-" if numbered and lines else ""
         if not text:
             first += not lines
             continue
-        if lines and length + len(text) > BLOCK_CHARACTERS:
+        more = _pieces(text)
+        if len(lines) > above and (length + len(text) > BLOCK_CHARACTERS or pieces + more > BLOCK_PIECES):
             yield BlockDraft(
                 kind="table", text="\n".join(lines), page=page, sheet=sheet, row_start=first if numbered else None
             )
-            blocks += 1
             if head and repeat and numbered:
                 yield BlockDraft(kind="table", text=head, page=page, sheet=sheet, row_start=0)
             lines = [head] if head and repeat and not numbered else []
-            length, first = sum(map(len, lines)), number
+            above = len(lines)
+            length, pieces, first = sum(map(len, lines)), heading, number
         lines.append(text)
+        pieces += more
         length += len(text) + 1
     if lines:
         yield BlockDraft(

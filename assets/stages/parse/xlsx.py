@@ -1,111 +1,378 @@
-"""Parse an Excel workbook; every sheet becomes a heading and its numbered rows."""
+"""Parse an Excel workbook as it is shown: every sheet becomes a heading and its rows, then comments, texts and charts.
 
-import io
+Hidden sheets, rows and columns are not read; the document says that it has some. The XML of a sheet is read row by row, since neither
+its numbers' formats nor what is hidden come with the values that libraries return. Source: ECMA-376, part 1, section 18.
+"""
+
 import re
 import zipfile
 import zlib
 from collections.abc import Iterator
+from itertools import repeat
 from typing import Any
 
 from assets.stages.normalize import MAX_NAME, BlockDraft, one_line
-from assets.stages.parse.archive import check
-from assets.stages.parse.delimited import is_header
+from assets.stages.parse.drawing import chart, paragraph
+from assets.stages.parse.number_format import BUILT_IN, Formatter, formatter, general, is_date
+from assets.stages.parse.package import Package, attribute, child, local, number, within
 from assets.stages.parse.result import Parsed
-from assets.stages.parse.tables import table
+from assets.stages.parse.sheets import SheetRow, sheet
 from resources.core.errors import SkipDocumentError
 
 MAX_SHEETS = 1_000
 MAX_CELLS = 50_000_000
-"""Maximum cells of a sheet, including empty ones: the reader allocates every cell between the first and the last."""
+"""Maximum cells between the first and the last of a sheet, including empty ones."""
 MAX_ROWS = 2**20
-"""Maximum rows of a sheet. Source: ECMA-376 and Excel's specifications and limits."""
-_CHUNK = 2**20
-_OVERLAP = 64
-_FAR = re.compile(rb'\br="([A-Z]{2,3})(\d{1,7})"')
-_ROW = re.compile(rb'\br="[A-Z]*(\d{1,7})"')
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
-        return str(int(value))
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)  # dates and times print as ISO 8601, with a space between the two
-
-
-def _rows(sheet: Any) -> Iterator[list[str]]:
-    for row in sheet.iter_rows():
-        yield [_cell(value) for value in row]
-
-
-def _sheet(name: str, sheet: Any) -> Iterator[BlockDraft]:
-    rows = _rows(sheet)
-    first = next((row for row in rows if any(row)), None)
-    if first is None:
-        return
-    name = name[:MAX_NAME]
-    yield BlockDraft(kind="heading", text=name, level=1, sheet=name)
-    while first and not first[-1]:
-        first.pop()
-    if is_header(first):
-        yield from table(rows, header=first, sheet=name, numbered=True)
-    else:
-        yield from table(_with(first, rows), sheet=name, numbered=True)
-
-
-def _column(letters: bytes) -> int:
-    number = 0
-    for letter in letters:
-        number = number * 26 + letter - 64
-    return number
-
-
-def _check_extent(data: bytes) -> None:
-    """Raise `SkipDocumentError` for a sheet whose cells are too far apart: two cells may span 17,000 million."""
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        for entry in archive.infolist():
-            if not entry.filename.startswith("xl/worksheets/") or not entry.filename.endswith(".xml"):
-                continue
-            width = max((_column(letters) for letters, _ in _found(archive, entry, _FAR)), default=0)
-            if width * MAX_ROWS <= MAX_CELLS:
-                continue
-            height = max(int(rows[-1]) for rows in _found(archive, entry, _ROW))
-            if width * height > MAX_CELLS:
-                raise SkipDocumentError(
-                    f"A sheet of the XLSX file spans {height:,} rows and {width:,} columns, more than {MAX_CELLS:,} cells. "
-                    "Delete its empty rows and columns, or split it."
-                )
-
-
-def _found(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, pattern: re.Pattern[bytes]) -> Iterator[tuple[bytes, ...]]:
-    tail = b""
-    with archive.open(entry) as file:
-        while piece := file.read(_CHUNK):
-            text = tail + piece
-            for match in pattern.finditer(text):
-                yield match.groups()
-            tail = text[-_OVERLAP:]
-
-
-def _with(first: list[str], rows: Iterator[list[str]]) -> Iterator[list[str]]:
-    yield first
-    yield from rows
+MAX_COLUMNS = 2**14
+"""Maximum rows and columns of a sheet. Source: Excel's specifications and limits."""
+_ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
+_YEARS = range(1900, 2101)
+_REMEMBERED = 50_000
+"""Numbers whose text is kept: sheets repeat them."""
+_DIGITS = 9
+_THREADED = "[Threaded comment]"
+"""What Excel writes for older versions in place of a comment that has replies."""
 
 
 def parse(data: bytes) -> Parsed:
     """Return the sheets of an XLSX file. Raises `SkipDocumentError` for zip bombs, protected and damaged files."""
-    check(data, part="xl/", kind="XLSX")
+    package = Package(data, part="xl/", kind="XLSX")
+    root = package.xml(package.main)
+    if root is None:
+        raise SkipDocumentError("The XLSX file is damaged: it has no workbook.")
+    book = _Workbook(package, root)
     try:
-        _check_extent(data)
-    except (zipfile.BadZipFile, NotImplementedError, EOFError, zlib.error, OSError) as error:
+        drafts = list(book.drafts())
+    except (zipfile.BadZipFile, NotImplementedError, EOFError, zlib.error, OSError, SyntaxError) as error:
         raise SkipDocumentError(f"The XLSX file is damaged: {one_line(str(error))[:160]}.") from None
-    from python_calamine import CalamineError, CalamineWorkbook
+    title, author = package.properties()
+    return Parsed(drafts=drafts, title=title, author=author if author != "openpyxl" else None, warnings=book.warnings())
 
-    try:
-        book = CalamineWorkbook.from_filelike(io.BytesIO(data))
-        if len(book.sheet_names) > MAX_SHEETS:
+
+class _Workbook:
+    def __init__(self, package: Package, root: Any) -> None:
+        self._package = package
+        self._root = root
+        self._from_1904 = is_on_attribute(child(root, "workbookPr"), "date1904")
+        self._strings = self._shared_strings()
+        self._formats = self._cell_formats()
+        self._people = self._persons()
+        self._hidden_sheets = 0
+        self._hidden: dict[str, int] = {}
+        self._formulas = 0
+
+    def warnings(self) -> list[str]:
+        """Return what is left out or shown differently."""
+        found: list[str] = []
+        if self._hidden_sheets:
+            found.append(f"The workbook has {_counted(self._hidden_sheets, 'hidden sheet')} not indexed.")
+        found += [
+            f"The workbook has {_counted(count, f'hidden {kind}')} not indexed." for kind, count in self._hidden.items()
+        ]
+        if self._formulas:
+            found.append(
+                f"The workbook has {_counted(self._formulas, 'formula')} stored without a result: the formula is shown."
+            )
+        return found
+
+    def drafts(self) -> Iterator[BlockDraft]:
+        relations = self._package.relations(self._package.main)
+        sheets = [one for group in self._root if local(group.tag) == "sheets" for one in group]
+        if len(sheets) > MAX_SHEETS:
             raise SkipDocumentError(f"The XLSX file has more than {MAX_SHEETS:,} sheets. Split it.")
-        drafts = [draft for name in book.sheet_names for draft in _sheet(name, book.get_sheet_by_name(name))]
-    except CalamineError as error:
-        raise SkipDocumentError(f"The XLSX file is damaged or protected: {one_line(str(error))[:160]}.") from None
-    return Parsed(drafts=drafts)
+        for one in sheets:
+            relation = relations.get(next((v for k, v in one.attrib.items() if local(k) == "id" and "}" in k), ""))
+            if attribute(one, "state") in ("hidden", "veryHidden"):
+                self._hidden_sheets += 1
+            elif relation is not None and not relation.external:
+                yield from self._sheet(attribute(one, "name") or "", relation.target, relation.kind)
+
+    def _sheet(self, name: str, part: str, kind: str) -> Iterator[BlockDraft]:
+        name = name[:MAX_NAME]
+        shown = False
+        if kind == "worksheet":
+            for draft in sheet(name, self._rows(part)):
+                shown = True
+                yield draft
+        for draft in [*self._comments(part, name), *self._drawings(part, name)]:
+            if not shown:
+                shown = True
+                yield BlockDraft(kind="heading", text=name, level=1, sheet=name)
+            yield draft
+
+    # Cells
+
+    def _rows(self, part: str) -> Iterator[SheetRow]:
+        from lxml import etree
+
+        cells = _Cells(self._strings, self._formats)
+        hidden = _Hidden()
+        expected = 0
+        with self._package.open(part) as file:
+            events = etree.iterparse(
+                file, events=("end",), tag=("{*}row", "{*}cols", "{*}sheetFormatPr"), resolve_entities=False, no_network=True,
+                load_dtd=False, remove_comments=True, remove_pis=True, remove_blank_text=False,
+            )  # fmt: skip
+            for _, element in events:
+                kind = local(element.tag)
+                if kind == "cols":
+                    hidden.columns_of(element)
+                elif kind == "row":
+                    place = number(element.get("r"), expected + 1, least=expected + 1)
+                    if place > MAX_ROWS:
+                        break
+                    if is_on_attribute(element, "hidden"):
+                        hidden.rows += 1
+                        expected = place
+                    else:
+                        row = cells.row(element, hidden)
+                        self._bound(place, len(row.cells))
+                        yield from repeat(SheetRow([]), place - expected - 1 if row.cells else 0)
+                        expected = place if row.cells else expected
+                        yield row
+                element.clear()
+                while element.getprevious() is not None:
+                    del element.getparent()[0]
+        for kind, count in (("row", hidden.rows), ("column", len(hidden.seen))):
+            if count:
+                self._hidden[kind] = self._hidden.get(kind, 0) + count
+        self._formulas += cells.formulas
+
+    def _bound(self, height: int, width: int) -> None:
+        if height * width > MAX_CELLS:
+            raise SkipDocumentError(
+                f"A sheet of the XLSX file spans {height:,} rows and {width:,} columns, more than {MAX_CELLS:,} cells. "
+                "Delete its empty rows and columns, or split it."
+            )
+
+    def _shared_strings(self) -> list[str]:
+        names = self._package.related(self._package.main, "sharedStrings")
+        root = self._package.xml(names[0]) if names else None
+        return [_rich(one) for one in root if local(one.tag) == "si"] if root is not None else []
+
+    def _cell_formats(self) -> list[tuple[Formatter, bool]]:
+        """Return, for each style of a cell, how it shows numbers and whether as a date."""
+        names = self._package.related(self._package.main, "styles")
+        root = self._package.xml(names[0]) if names else None
+        codes: dict[int, str] = dict(BUILT_IN)
+        found: list[tuple[Formatter, bool]] = []
+        for group in root if root is not None else ():
+            if local(group.tag) == "numFmts":
+                codes |= {number(one.get("numFmtId"), 0): one.get("formatCode") or "" for one in group}
+            elif local(group.tag) == "cellXfs":
+                for one in group:
+                    code = codes.get(number(one.get("numFmtId"), 0), "")
+                    found.append((formatter(code, from_1904=self._from_1904), is_date(code)))
+        return found
+
+    # What is on a sheet beside its cells
+
+    def _persons(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for name in self._package.related(self._package.main, "person"):
+            for one in self._package.xml(name) if self._package.xml(name) is not None else ():
+                found[attribute(one, "id") or ""] = one_line(attribute(one, "displayName") or "")
+        return found
+
+    def _comments(self, part: str, name: str) -> Iterator[BlockDraft]:
+        for target in self._package.related(part, "comments"):
+            root = self._package.xml(target)
+            if root is None:
+                continue
+            authors = [one_line(one.text or "") for one in within(root, "author")]
+            for one in within(root, "comment"):
+                text = one_line(_rich(body)) if (body := child(one, "text")) is not None else ""
+                at = number(one.get("authorId"), 0)
+                if not text.startswith(_THREADED):
+                    yield from _comment(one.get("ref") or "", authors[at] if at < len(authors) else "", text, name)
+        for target in self._package.related(part, "threadedComment"):
+            root = self._package.xml(target)
+            for one in root if root is not None else ():
+                text = one_line(body.text or "") if (body := child(one, "text")) is not None else ""
+                author = self._people.get(one.get("personId") or "", "")
+                yield from _comment(one.get("ref") or "", author, text, name)
+
+    def _drawings(self, part: str, name: str) -> Iterator[BlockDraft]:
+        for target in self._package.related(part, "drawing"):
+            root = self._package.xml(target)
+            if root is None:
+                continue
+            for body in within(root, "txBody"):
+                text = "\n".join(line for one in within(body, "p") if (line := one_line(paragraph(one))))
+                if text:
+                    yield BlockDraft(kind="paragraph", text=text, sheet=name)
+            for kind in ("chart", "chartEx"):
+                for place in self._package.related(target, kind):
+                    drawn = self._package.xml(place)
+                    if drawn is not None:
+                        yield from chart(drawn, sheet=name, data=False)
+
+
+class _Hidden:
+    """Hidden columns and rows of a sheet."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.seen: set[int] = set()
+        """Hidden columns that have cells."""
+        self._columns = bytearray(MAX_COLUMNS + 1)
+        self._any = False
+
+    def columns_of(self, element: Any) -> None:
+        for one in element:
+            if is_on_attribute(one, "hidden") or one.get("width") == "0":
+                first = number(one.get("min"), 1, least=1, most=MAX_COLUMNS)
+                last = number(one.get("max"), first, least=first, most=MAX_COLUMNS)
+                self._columns[first - 1 : last] = b"\1" * (last - first + 1)
+                self._any = True
+
+    def has(self, column: int) -> bool:
+        if not self._columns[column]:
+            return False
+        self.seen.add(column)
+        return True
+
+    def __bool__(self) -> bool:
+        return self._any
+
+
+class _Cells:
+    """Reads the cells of rows."""
+
+    def __init__(self, strings: list[str], formats: list[tuple[Formatter, bool]]) -> None:
+        self.formulas = 0
+        self._strings = strings
+        self._formats = formats
+        self._figures: dict[tuple[str, str | None], tuple[str, str]] = {}
+        self._shared: dict[str, str] = {}
+        self._columns: dict[str, int] = {}
+
+    def row(self, element: Any, hidden: _Hidden) -> SheetRow:
+        row = SheetRow([])
+        cells = row.cells
+        column = -1
+        for cell in element:
+            place = cell.get("r")
+            column = self._column(place) if place else column + 1
+            if hidden and hidden.has(column):
+                continue
+            text = self._cell(cell, row)
+            if text:
+                if column >= MAX_COLUMNS:
+                    break
+                while len(cells) < column:
+                    cells.append("")
+                if len(cells) == column:
+                    cells.append(text)
+        if hidden:
+            row.cells = [text for place, text in enumerate(cells) if text or not hidden.has(place)]
+        return row
+
+    def _column(self, place: str) -> int:
+        letters = place.rstrip("0123456789")
+        found = self._columns.get(letters)
+        if found is None:
+            found = 0
+            for letter in letters[:4].upper():
+                found = found * 26 + ord(letter) - 64
+            self._columns[letters] = found = min(max(found - 1, 0), MAX_COLUMNS)
+        return found
+
+    def _cell(self, cell: Any, row: SheetRow) -> str:
+        value = formula = None
+        text = ""
+        for one in cell:
+            match local(one.tag):
+                case "v":
+                    value = one.text
+                case "f":
+                    formula = self._formula(one)
+                case "is":
+                    text = _rich(one)
+                case _:
+                    pass
+        if value is None:
+            if formula and not text:
+                self.formulas += 1
+                return formula
+            return text
+        match cell.get("t"):
+            case "s":
+                at = number(value, len(self._strings))
+                return self._strings[at] if at < len(self._strings) else ""
+            case "str" | "inlineStr" | "d":
+                return _unescaped(value)
+            case "b":
+                return "TRUE" if value.strip() == "1" else "FALSE"
+            case "e":
+                return value
+            case _:
+                return self._figure(value, cell.get("s"), row)
+
+    def _figure(self, value: str, style: str | None, row: SheetRow) -> str:
+        known = self._figures.get((value, style))
+        if known is None:
+            known = self._shown(value, style)
+            if len(self._figures) < _REMEMBERED:
+                self._figures[value, style] = known
+        text, kind = known
+        row.years = row.years or kind == "year"
+        row.figures = row.figures or kind == "figure"
+        return text
+
+    def _shown(self, value: str, style: str | None) -> tuple[str, str]:
+        """Return a number as it is shown, and whether it may be a year."""
+        try:
+            figure = float(value)
+        except ValueError:
+            return value, ""
+        at = int(style) if style and style.isdecimal() and len(style) < _DIGITS else -1
+        show, dated = self._formats[at] if 0 <= at < len(self._formats) else (general, False)
+        return show(figure), "year" if not dated and figure in _YEARS else "figure"
+
+    def _formula(self, element: Any) -> str:
+        """Return a formula; one that is shared is written at the first of its cells."""
+        text, shared = element.text or "", element.get("si")
+        if shared is not None:
+            text = self._shared.setdefault(shared, text) if text else self._shared.get(shared, "")
+        return f"={text}" if text else ""
+
+
+def is_on_attribute(element: Any, name: str) -> bool:
+    """Return True if an element has a switch among its attributes that is on."""
+    return element is not None and element.get(name) in ("1", "true", "on")
+
+
+def _rich(element: Any) -> str:
+    """Return the text of runs, without the readings above them (`rPh`)."""
+    text = ""
+    for one in element:
+        match local(one.tag):
+            case "t":
+                text += one.text or ""
+            case "r":
+                text += _rich(one)
+            case _:
+                pass
+    return _unescaped(text)
+
+
+def _unescaped(text: str) -> str:
+    """Return a string without the escapes of characters that XML cannot hold: `_x000D_`. Source: 22.9.2.19 (ST_Xstring)"""
+    if "_x" not in text:
+        return text
+    return _ESCAPED.sub(lambda match: chr(int(match.group(1), 16)), text)
+
+
+def _comment(place: str, author: str, text: str, name: str) -> Iterator[BlockDraft]:
+    if author and text.startswith(f"{author}:"):
+        text = text[len(author) + 1 :].strip()
+    if text:
+        said = f"Comment on {place}" if place else "Comment"
+        yield BlockDraft(
+            kind="paragraph", text=f"{said} by {author}: {text}" if author else f"{said}: {text}", sheet=name
+        )
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun} that is" if count == 1 else f"{count} {noun}s that are"

@@ -1,0 +1,125 @@
+"""Arrange the rows of a sheet: titles above a table, its header, which every block repeats, and tables below each other."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat, takewhile
+
+import msgspec
+
+from assets.stages.normalize import MAX_NAME, BlockDraft
+from assets.stages.parse.tables import table
+
+_AHEAD = 12
+"""Rows that are looked at for a header."""
+_APART = 20
+"""Empty rows within a table; more part two tables with the same header."""
+_TITLES = 3
+"""Rows of one cell above an empty row that are titles; more are a list."""
+
+
+class SheetRow(msgspec.Struct):
+    """A row of cells as the sheet shows them."""
+
+    cells: list[str]
+    figures: bool = False
+    """True if a cell is a number or a date that no header has."""
+    years: bool = False
+    """True if a cell is a whole number that may be a year: a header may have some."""
+
+    @property
+    def filled(self) -> int:
+        return sum(1 for cell in self.cells if cell.strip())
+
+
+def sheet(name: str, rows: Iterable[SheetRow]) -> Iterator[BlockDraft]:
+    """Yield the blocks of a sheet: its name as a heading, titles as paragraphs, tables with the numbers of their rows."""
+    reader = _Reader(rows)
+    name = name[:MAX_NAME]
+    if reader.skip_empty():
+        yield BlockDraft(kind="heading", text=name, level=1, sheet=name)
+    header: Sequence[str] | None = None
+    while reader.skip_empty():
+        titles, found = _head(reader.ahead(_AHEAD), first=header is None)
+        for row in reader.take(titles):
+            yield BlockDraft(kind="paragraph", text=" ".join(cell for cell in row.cells if cell), sheet=name)
+        if found:
+            (row,) = reader.take(1)
+            header = _trimmed(row.cells)
+        yield from table(_table(reader), header=header, sheet=name, numbered=True, start=reader.number)
+
+
+def _head(ahead: Sequence[SheetRow], *, first: bool) -> tuple[int, bool]:
+    """Return how many rows at the beginning of a table are titles, and whether a header follows them.
+
+    Titles are much narrower than the table below them. `first`: the sheet has no header yet. A later table has one of its own only
+    below a title, or if figures follow it.
+    """
+    rows = list(takewhile(lambda row: row.filled, ahead))
+    widest = max(row.filled for row in rows)
+    if widest == 1:
+        above = len(rows) <= _TITLES and len(rows) < len(ahead)
+        return (len(rows), False) if above else (0, first and _is_header(rows, 0))
+    titles = next(place for place, row in enumerate(rows) if row.filled * 10 >= widest * 7)
+    if any(row.filled > 1 and row.filled * 2 > rows[titles].filled for row in rows[:titles]):
+        return 0, first and _is_header(rows, 0)
+    if not _is_header(rows, titles):
+        return titles, False
+    below = rows[titles + 1].figures if titles + 1 < len(rows) else False
+    return (titles, True) if first or titles or below else (0, False)
+
+
+def _is_header(rows: Sequence[SheetRow], place: int) -> bool:
+    """Return True if a row may be a header: at most one cell is empty and none is a figure; years have figures below them."""
+    row = rows[place]
+    if row.figures or row.filled < len(_trimmed(row.cells)) - 1:
+        return False
+    return not row.years or any(other.figures for other in rows[place + 1 : place + 2])
+
+
+def _trimmed(cells: list[str]) -> list[str]:
+    width = next((place for place in range(len(cells), 0, -1) if cells[place - 1].strip()), 0)
+    return cells[:width]
+
+
+def _table(reader: "_Reader") -> Iterator[list[str]]:
+    """Yield rows until another table begins: below an empty row, with a title or a header of its own, or far below."""
+    while (row := reader.next()) is not None:
+        if row.filled:
+            yield row.cells
+            continue
+        empty = 1
+        while (following := reader.ahead(1)) and not following[0].filled:
+            reader.next()
+            empty += 1
+        if not following or empty > _APART or any(_head(reader.ahead(_AHEAD), first=False)):
+            return
+        yield from repeat([], empty)
+
+
+class _Reader:
+    """Rows in order, of which some may be looked at before they are taken."""
+
+    def __init__(self, rows: Iterable[SheetRow]) -> None:
+        self._rows = iter(rows)
+        self._waiting: list[SheetRow] = []
+        self.number = 1
+        """The number of the next row of data, from 1."""
+
+    def ahead(self, count: int) -> list[SheetRow]:
+        while len(self._waiting) < count and (row := next(self._rows, None)) is not None:
+            self._waiting.append(row)
+        return self._waiting[:count]
+
+    def take(self, count: int) -> list[SheetRow]:
+        found, self._waiting = self.ahead(count)[:count], self._waiting[count:]
+        return found
+
+    def next(self) -> SheetRow | None:
+        found = self.take(1)
+        self.number += len(found)
+        return found[0] if found else None
+
+    def skip_empty(self) -> bool:
+        """Skip empty rows; return True if another one follows."""
+        while (found := self.ahead(1)) and not found[0].filled:
+            self.take(1)
+        return bool(found)

@@ -1,0 +1,254 @@
+"""Workbooks as they are shown: number formats, what is hidden, titles and headers, comments, texts and charts."""
+
+import io
+from datetime import date, time
+from typing import Any
+
+import pytest
+from openpyxl import Workbook
+from openpyxl.chart import BarChart, Reference
+from openpyxl.comments import Comment
+
+from assets.stages.chunk import chunk
+from assets.stages.parse import parse
+from assets.stages.parse.number_format import BUILT_IN, formatter
+from assets.stages.profiles import resolve
+from resources.core.domain import ParsedDocument
+from resources.core.filetypes import XLSX
+from resources.embedding import tokenizer
+from tests.fixtures.packages import archive, relations
+
+SHEET = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
+
+
+def saved(book: Any) -> bytes:
+    target = io.BytesIO()
+    book.save(target)
+    return target.getvalue()
+
+
+def workbook(*rows: list[Any]) -> tuple[Any, Any]:
+    book = Workbook()
+    sheet: Any = book.active
+    sheet.title = "Prices"
+    for row in rows:
+        sheet.append(row)
+    return book, sheet
+
+
+def read(book: Any) -> ParsedDocument:
+    return parse(saved(book) if isinstance(book, Workbook) else book, XLSX, title="x")
+
+
+def lines(document: ParsedDocument) -> list[str]:
+    return [line for line in document.text.split("\n") if line]
+
+
+def raw(sheet: str, **parts: str) -> bytes:
+    """Return a workbook whose sheet has this XML."""
+    return archive(
+        {
+            "_rels/.rels": relations({"r1": ("officeDocument", "xl/workbook.xml")}),
+            "xl/workbook.xml": f'<workbook {SHEET} xmlns:r="urn:r"><sheets><sheet name="Prices" r:id="s1"/></sheets></workbook>',
+            "xl/_rels/workbook.xml.rels": relations(
+                {"s1": ("worksheet", "worksheets/sheet1.xml")} | {name: (name, f"{name}.xml") for name in parts}
+            ),
+            "xl/worksheets/sheet1.xml": f"<worksheet {SHEET}>{sheet}</worksheet>",
+        }
+        | {f"xl/{name}.xml": content for name, content in parts.items()}
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "value", "shown"),
+    [
+        ("0.00%", 0.025, "2.50%"),
+        ('"$"#,##0.00', 1599.99, "$1,599.99"),
+        ('"$"#,##0.00_);[Red]\\("$"#,##0.00\\)', -1599.99, "($1,599.99)"),
+        ("#,##0.00 [$€-407]", 1234.5, "1,234.50 €"),
+        ("[$CHF] #,##0", 12, "CHF 12"),
+        ('_-* #,##0.00\\ "€"_-;\\-* #,##0.00\\ "€"_-;_-* "-"??\\ "€"_-;_-@_-', 0, "- €"),
+        ('0" kg"', 12.4, "12 kg"),
+        ("0000", 7, "0007"),
+        ("0.0,,\\M", 12_345_678, "12.3M"),
+        ("0.00E+00", 12345.678, "1.23E+04"),
+        ("(###) ###-####", 5551234567, "(555) 123-4567"),
+        ("[>=100]0;[<100]0.0", 5.25, "5.3"),
+        ("#,##0.0#", 2.5, "2.5"),
+        ("0.0%;-0.0%", -0.051, "-5.1%"),
+        ("h:mm AM/PM", 0.2604166667, "6:15 AM"),
+        ("hh:mm:ss", 0.75, "18:00:00"),
+        ("[h]:mm", 1.5, "36:00"),
+        ("m/d/yy", 44197, "2021-01-01"),
+        ("d. mmmm yyyy", 44197, "2021-01-01"),
+        ("d/m/yyyy h:mm", 42488.479166666664, "2016-04-28 11:30:00"),
+        ("mmm-yy", 44197, "Jan-2021"),
+        ("yyyy", 44197, "2021"),
+        ("General", 0.55000000000000004, "0.55"),
+        ("General", 0.1 + 0.2, "0.3"),
+        ("# ?/?", 0.5, "0.5"),
+        ("m/d/yy", -1, "-1"),
+        ("m/d/yy", 1e300, "1e+300"),
+        ("0", float("nan"), "nan"),
+        ("0" * 10_000, 1, "1".rjust(500, "0")),
+    ],
+)
+def test_a_number_is_shown_in_its_format(code: str, value: float, shown: str) -> None:
+    assert formatter(code)(float(value)) == shown
+
+
+@pytest.mark.parametrize(
+    "code", [*BUILT_IN.values(), ";;;", '"', "\\", "[", "[$", "0,,,,", "%%%%", "E+", "@@", "y;m;d;h;s", "'"]
+)
+@pytest.mark.parametrize("value", [0, 1, -1, 0.5, -123456.789, 44197.25, 1e20, 1e-20, float("inf")])
+def test_no_format_fails(code: str, value: float) -> None:
+    assert isinstance(formatter(code)(float(value)), str)
+
+
+def test_dates_that_count_from_1904() -> None:
+    assert formatter("yyyy-mm-dd", from_1904=True)(42735.0) == "2021-01-01"
+
+
+def test_cells_are_shown_in_their_formats() -> None:
+    book, sheet = workbook(
+        ["Item", "Margin", "Price", "Opens", "Since"], ["Pump", 0.025, 1599.99, time(6, 15), date(2026, 2, 1)]
+    )
+    sheet["B2"].number_format, sheet["C2"].number_format, sheet["D2"].number_format = (
+        "0.00%",
+        '"$"#,##0.00',
+        "h:mm AM/PM",
+    )
+    assert lines(read(book))[-1] == "Pump | 2.50% | $1,599.99 | 6:15 AM | 2026-02-01"
+
+
+def test_hidden_sheets_rows_and_columns_are_not_indexed_and_the_document_says_so() -> None:
+    book, sheet = workbook(["Item", "Cost", "Price"], ["Pump", 7, 9], ["Valve", 8, 10], ["Seal", 1, 2])
+    sheet.column_dimensions["B"].hidden = True
+    sheet.row_dimensions[3].hidden = True
+    for name, state in (("Salaries", "hidden"), ("Bonus", "veryHidden")):
+        other = book.create_sheet(name)
+        other.append(["Ana", 90_000])
+        other.sheet_state = state
+    document = read(book)
+    assert lines(document) == ["Prices", "Item | Price", "Pump | 9", "Seal | 2"]
+    assert document.warnings == [
+        "The workbook has 2 hidden sheets that are not indexed.",
+        "The workbook has 1 hidden row that is not indexed.",
+        "The workbook has 1 hidden column that is not indexed.",
+    ]
+
+
+def test_a_formula_without_a_stored_result_is_shown_itself() -> None:
+    book, _ = workbook(["Item", "Price"], ["Pump", 9], ["Sum", "=SUM(B2:B2)"])
+    document = read(book)
+    assert lines(document)[-1] == "Sum | =SUM(B2:B2)"
+    assert document.warnings == ["The workbook has 1 formula that is stored without a result: the formula is shown."]
+    stored = raw('<sheetData><row r="1"><c r="A1"><f>SUM(1,2)</f><v>3</v></c></row></sheetData>')
+    assert read(stored).warnings == []
+    assert lines(read(stored))[-1] == "3"
+
+
+def test_titles_stay_above_the_header() -> None:
+    book, _ = workbook(
+        ["Price list 2026"], ["In euros", None], ["Item", "Price", "Since"], ["Pump", 9, 2024], ["Valve", 10, 2025]
+    )
+    document = read(book)
+    kinds = [(block.kind, block.row_start, document.text[block.start : block.end]) for block in document.blocks]
+    assert kinds == [
+        ("heading", None, "Prices"),
+        ("paragraph", None, "Price list 2026"),
+        ("paragraph", None, "In euros"),
+        ("table", 0, "Item | Price | Since"),
+        ("table", 1, "Pump | 9 | 2024\nValve | 10 | 2025"),
+    ]
+
+
+def test_several_tables_on_a_sheet_have_their_own_headers() -> None:
+    book, _ = workbook(
+        ["Sales"], ["City", "2024", "2025"], ["Rome", 1, 2], [], ["Staff"], ["Name", "Age"], ["Ana", 40], [], ["Ben", 41]
+    )  # fmt: skip
+    found = lines(read(book))
+    assert found == [
+        "Prices",
+        "Sales",
+        "City | 2024 | 2025",
+        "Rome | 1 | 2",
+        "Staff",
+        "Name | Age",
+        "Ana | 40",
+        "-",
+        "Ben | 41",
+    ]
+
+
+def test_years_may_be_in_a_header() -> None:
+    book, _ = workbook(["Segment", 2024, 2025], ["Coffee", 12.5, 13.75])
+    document = read(book)
+    assert document.blocks[1].row_start == 0
+    book, _ = workbook(["Ana", 1990], ["Ben", 1991])
+    assert read(book).blocks[1].row_start == 1
+
+
+@pytest.mark.parametrize("width", [2, 8, 15])
+def test_every_chunk_of_a_table_begins_with_its_header(width: int) -> None:
+    header = [f"Column {number}" for number in range(width)]
+    book, _ = workbook(header, *([row * 1.37 + column for column in range(width)] for row in range(300)))
+    document = read(book)
+    first = " | ".join(header)
+    for one in chunk(document, tokenizer(), resolve("auto", 256)):
+        assert first in one.text.split("\n"), one.text[:200]
+
+
+def test_comments_name_their_cell_and_author() -> None:
+    book, sheet = workbook(["Item", "Price"], ["Pump", 9])
+    sheet["B2"].comment = Comment("Ana Ruiz:\nToo low.", "Ana Ruiz")
+    assert lines(read(book))[-1] == "Comment on B2 by Ana Ruiz: Too low."
+
+
+def test_charts_are_named_and_their_figures_are_not_repeated() -> None:
+    book, sheet = workbook(["Year", "Ducks"], [2024, 12], [2025, 15])
+    chart = BarChart()
+    chart.title = "Ducks by year"
+    chart.add_data(Reference(sheet, min_col=2, min_row=1, max_row=3), titles_from_data=True)
+    sheet.add_chart(chart, "D2")
+    assert "Chart: Ducks by year" in lines(read(book))
+
+
+def test_a_sheet_that_has_only_a_shape() -> None:
+    data = archive(
+        {
+            "xl/workbook.xml": f'<workbook {SHEET} xmlns:r="urn:r"><sheets><sheet name="Plan" r:id="s1"/></sheets></workbook>',
+            "xl/_rels/workbook.xml.rels": relations({"s1": ("worksheet", "worksheets/1.xml")}),
+            "xl/worksheets/1.xml": f"<worksheet {SHEET}><sheetData/></worksheet>",
+            "xl/worksheets/_rels/1.xml.rels": relations({"d": ("drawing", "../drawings/1.xml")}),
+            "xl/drawings/1.xml": '<x:wsDr xmlns:x="urn:x" xmlns:a="urn:a"><x:sp><x:txBody><a:p><a:r><a:t>Some text</a:t></a:r></a:p>'
+            "</x:txBody></x:sp></x:wsDr>",
+        }
+    )
+    assert lines(read(data)) == ["Plan", "Some text"]
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [
+        ('<c t="inlineStr"><is><t>a</t><r><t>b</t></r><rPh><t>no</t></rPh></is></c>', "ab"),
+        ('<c t="str"><v>line_x000D__x0041_</v></c>', "line A"),
+        ('<c t="b"><v>1</v></c>', "TRUE"),
+        ('<c t="e"><v>#N/A</v></c>', "#N/A"),
+        ('<c t="s"><v>99</v></c><c t="inlineStr"><is><t>x</t></is></c>', "| x"),
+        ('<c s="99999999999999999999"><v>1.5</v></c>', "1.5"),
+        ("<c><v>not a number</v></c>", "not a number"),
+        ('<c r="B1"><v>2</v></c><c><v>3</v></c>', "| 2 | 3"),
+        ('<c r="ZZZZZZ1"><v>2</v></c><c r="A1"><v>3</v></c>', None),
+    ],
+)
+def test_cells_of_all_kinds(cell: str, text: str | None) -> None:
+    found = read(raw(f'<sheetData><row r="1">{cell}</row><row><c><v>7</v></c></row></sheetData>'))
+    assert text is None or lines(found)[1] == text
+
+
+def test_hidden_columns_by_the_thousand_take_no_time() -> None:
+    columns = '<col min="1" max="16384" hidden="1"/>' * 20_000
+    rows = '<row><c r="A1"><v>1</v></c></row>' * 1000
+    with pytest.raises(Exception, match="no text"):
+        read(raw(f"<cols>{columns}</cols><sheetData>{rows}</sheetData>"))
