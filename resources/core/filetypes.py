@@ -37,6 +37,7 @@ MIME_TYPES: Mapping[str, str] = {
     ".adoc": "text/plain",
     ".html": "text/html",
     ".htm": "text/html",
+    ".xhtml": "text/html",
     ".csv": "text/csv",
     ".tsv": "text/tab-separated-values",
     ".json": "application/json",
@@ -179,9 +180,18 @@ def _entry_names(head: bytes) -> Iterator[str]:
 def _is_text(head: bytes) -> bool:
     if head.startswith(_TEXT_BOMS):
         return True
+    if 0 in head:
+        return _is_wide_text(head)
     control = len(head) - len(head.translate(None, _NOT_TEXT))
-    # a stray form feed or escape does not make a file binary, but a NUL does: only UTF-16 and UTF-32 text contains it
-    return 0 not in head and control * 100 <= len(head) and not head.startswith((b"%PDF-", b"\x7fELF"))
+    # a stray form feed or escape does not make a file binary
+    return control * 100 <= len(head) and not head.startswith((b"%PDF-", b"\x7fELF"))
+
+
+def _is_wide_text(head: bytes) -> bool:
+    """Return True for UTF-16 without a byte order mark: the zero bytes are all on one side, and no other byte is a control character."""
+    even, odd = head[::2].count(0), head[1::2].count(0)
+    characters = head[1::2] if even > odd else head[::2]
+    return min(even, odd) * 10 <= max(even, odd) and len(characters) == len(characters.translate(None, _NOT_TEXT))
 
 
 def _mismatch(name: str, head: bytes) -> SkipDocumentError:

@@ -2,7 +2,9 @@
 
 import codecs
 import re
+import unicodedata
 
+from assets.stages.parse.alphabets import latin, other
 from resources.core.errors import SkipDocumentError
 
 _BOMS = (
@@ -18,10 +20,32 @@ FEW = 4
 """Control characters that any file may hold."""
 _NO_TEXT = "The file holds binary data, not text. Save it as UTF-8 text or in a supported format."
 _CONTROLS = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\ufffd]")
+_JAPANESE = (b"\x1b$B", b"\x1b$@", b"\x1b(J")
+"""Escape sequences of ISO-2022-JP, whose bytes are ASCII."""
+_ESCAPES = re.compile(
+    "\x1b(?:\\[[0-?]*[ -/]*[@-~]"  # colours and cursor movements
+    "|\\][^\x07\x1b]{0,2000}(?:\x07|\x1b\\\\)"  # window titles and links
+    "|[ -/]+[0-~]|[0-Z\\\\^-~])"
+)
+"""Control sequences of terminals. Source: ECMA-48, section 5"""
+_STRUCK = re.compile("[^\n\x08]\x08")
+"""A character that the next one is printed over, as manual pages do for bold."""
+_OTHER_SCRIPTS = [
+    "cp1251", "koi8_r", "cp866", "iso8859_5", "cp1253", "iso8859_7", "cp1255", "iso8859_8", "cp1256",
+    "iso8859_6", "cp874", "cp932", "euc_jp", "gb18030", "big5", "cp949", "cp500", "cp037",
+]  # fmt: skip
+"""Encodings in real use for other than Latin letters, and two of mainframes."""
+_NAMES = {"iso-8859-1": "cp1252", "latin1": "cp1252", "us-ascii": "cp1252", "gb2312": "gb18030", "gbk": "gb18030",
+          "shift_jis": "cp932", "x-sjis": "cp932", "euc-kr": "cp949", "iso-8859-9": "cp1254", "x-user-defined": "cp1252"}  # fmt: skip
+"""Names as they are meant. Source: https://encoding.spec.whatwg.org/#names-and-labels"""
+_NO_CHARSETS = frozenset({"idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "utf-7"})
 
 
-def decode(data: bytes) -> tuple[str, list[str]]:
-    """Return the text and warnings. Raises `SkipDocumentError` for empty files and for binary data."""
+def decode(data: bytes, declared: str | None = None) -> tuple[str, list[str]]:
+    """Return the text and warnings. Raises `SkipDocumentError` for empty files and for binary data.
+
+    `declared` is the encoding that the file names; it counts if the bytes agree with it and are no UTF-8.
+    """
     if not data.strip():
         raise SkipDocumentError("The file is empty.")
     for mark, encoding in _BOMS:
@@ -30,10 +54,24 @@ def decode(data: bytes) -> tuple[str, list[str]]:
                 return _checked(data[len(mark) :].decode(encoding), [])
             except UnicodeDecodeError:
                 break
+    if (wide := _wide(data)) is not None:
+        return wide
+    if any(escape in data[:_SAMPLE] for escape in _JAPANESE):
+        try:
+            return _checked(data.decode("iso2022_jp_ext"), [])
+        except UnicodeDecodeError:
+            pass
     try:
         return _checked(data.decode("utf-8"), [])
     except UnicodeDecodeError:
-        return _guessed(data)
+        return _declared(data, declared) or _guessed(data)
+
+
+def without_escapes(text: str) -> str:
+    """Return text without the control sequences of terminals (colours in logs)."""
+    if "\x1b" in text:
+        text = _ESCAPES.sub("", text)
+    return _STRUCK.sub("", text) if "\x08" in text else text
 
 
 def _checked(text: str, warnings: list[str]) -> tuple[str, list[str]]:
@@ -47,32 +85,57 @@ def _checked(text: str, warnings: list[str]) -> tuple[str, list[str]]:
     return text, warnings
 
 
+def _declared(data: bytes, declared: str | None) -> tuple[str, list[str]] | None:
+    """Return the text in the encoding that the file names, if that is possible."""
+    name = (declared or "").strip(" \t\"';").lower()
+    try:
+        found = codecs.lookup(_NAMES.get(name, name)).name if name else "utf-8"
+        if found in _NO_CHARSETS or found.startswith("utf"):
+            return None
+        text = data.decode(found, errors="replace")
+    except (LookupError, ValueError):  # an unknown name, or one with a NUL
+        return None
+    return _checked(text, []) if text.count("\ufffd") * 100 <= len(text) else None
+
+
 def _guessed(data: bytes) -> tuple[str, list[str]]:
-    if data[:_SAMPLE].count(0) * 20 > len(data[:_SAMPLE]):
-        return _unmarked_utf16(data)
-
-    from charset_normalizer import from_bytes
-
-    best = from_bytes(data[:_SAMPLE]).best()
-    if best is None:
-        # A file that is UTF-8 except for a few bytes (truncated, a Latin-1 name) is still worth indexing.
-        text = data.decode("utf-8", errors="replace")
-        return _checked(
-            text.replace("\ufffd", "") if text.count("\ufffd") * 100 < len(text) else text,
-            ["Some bytes are not valid UTF-8 and were left out."],
-        )
-    text = data.decode(best.encoding, errors="replace")
-    return _checked(text, [f"The file is not UTF-8; it was read as {best.encoding}."])
-
-
-def _unmarked_utf16(data: bytes) -> tuple[str, list[str]]:
-    """Decode UTF-16 without a byte order mark: its text has zero bytes on one side only."""
-    even, odd = data[:_SAMPLE:2].count(0), data[1:_SAMPLE:2].count(0)
-    encoding = "utf-16-le" if odd > even else "utf-16-be"
-    if min(even, odd) * 10 > max(even, odd):
+    sample = data[:_SAMPLE]
+    if sample.count(0) * 20 > len(sample):
         raise SkipDocumentError(_NO_TEXT)
+    text = data.decode("utf-8", errors="replace")
+    if text.count("\ufffd") * 100 < len(text) - text.count("\ufffd") and not text.isascii() and _is_mostly_utf8(text):
+        # A file that is UTF-8 except for a few bytes (truncated, a Latin-1 name) is still worth indexing.
+        return _checked(text.replace("\ufffd", ""), ["Some bytes are not valid UTF-8 and were left out."])
+    encoding = latin(sample) or other(sample)
+    if encoding is None:
+        from charset_normalizer import from_bytes
+
+        best = from_bytes(sample, cp_isolation=_OTHER_SCRIPTS).best()
+        encoding = best.encoding if best is not None else "cp1252"
+    return _checked(data.decode(encoding, errors="replace"), [f"The file is not UTF-8; it was read as {encoding}."])
+
+
+def _is_mostly_utf8(text: str) -> bool:
+    """Return True if more characters beyond ASCII are valid than not."""
+    beyond = sum(character > "\x7f" for character in text[:_SAMPLE])
+    return beyond > 2 * text[:_SAMPLE].count("\ufffd")
+
+
+def _wide(data: bytes) -> tuple[str, list[str]] | None:
+    """Decode UTF-16 without a byte order mark: its spaces and line ends have zero bytes, all of them on one side."""
+    sample = data[: _SAMPLE & ~1]
+    even, odd = sample[::2].count(0), sample[1::2].count(0)
+    if min(even, odd) * 10 > max(even, odd) or even == odd or len(data) % 2:
+        return None
+    encoding = "utf-16-le" if odd > even else "utf-16-be"
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError:
-        raise SkipDocumentError(_NO_TEXT) from None
+        return None
+    start = text[:2000]
+    strange = sum(
+        unicodedata.category(character) in {"Cn", "Co", "Cc"} and character not in "\t\r\n\f" for character in start
+    )
+    if strange * 50 > len(start) or not any(character in " \n" for character in start):
+        return None
     return _checked(text, [f"The file carries no byte order mark; it was read as {encoding}."])

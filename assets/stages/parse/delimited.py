@@ -14,6 +14,8 @@ from assets.stages.parse.tables import table
 
 _DELIMITERS = ",;\t|"
 _SAMPLE = 20_000
+_SEPARATOR = re.compile(r"\ufeff?sep=(.)\r?\n")
+"""The first line in which Excel names the delimiter."""
 _NUMBER = re.compile(r"[-+]?[\d.,]+%?")
 
 
@@ -49,7 +51,12 @@ def is_header(row: list[str]) -> bool:
 
 def _rows(text: str) -> Iterator[list[str]]:
     csv.field_size_limit(len(text) + 1)
-    yield from csv.reader(io.StringIO(text, newline=""), _dialect(text))
+    dialect = _dialect(text)
+    if named := _SEPARATOR.match(text):
+        text = text[named.end() :]
+        dialect = _dialect(text)
+        dialect.delimiter = named.group(1)
+    yield from csv.reader(io.StringIO(text, newline=""), dialect)
 
 
 def _drafts(text: str) -> Iterator[BlockDraft]:

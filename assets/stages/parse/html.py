@@ -29,6 +29,11 @@ _BLOCKS = frozenset(
     }
 )  # fmt: skip
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_CHARSET = re.compile(
+    rb"<(?:meta|\?xml)\b[^>]{0,300}?(?:charset|encoding)\s*=\s*[\"']?\s*([\w.:-]{2,40})", re.IGNORECASE
+)
+_HEAD_BYTES = 200_000
+"""Bytes in which a page may name its encoding; browsers read 1,024, but pages with long scripts before it exist."""
 _WHITE_SPACE = re.compile(r"\s+")
 _START_DIGITS = 9
 """Maximum digits of a list's first number. Source: CommonMark 0.31, section 5.2"""
@@ -215,7 +220,8 @@ def _rows(node: Any) -> list[list[str]] | None:
 
 def parse(data: bytes) -> Parsed:
     """Return the blocks of an HTML file."""
-    decoded, warnings = decode(data)
+    named = _CHARSET.search(data[:_HEAD_BYTES])
+    decoded, warnings = decode(data, named.group(1).decode("ascii") if named else None)
     return html(decoded, warnings)
 
 

@@ -3,7 +3,7 @@
 import re
 
 from assets.stages.normalize import BlockDraft, clean
-from assets.stages.parse.decoding import decode
+from assets.stages.parse.decoding import decode, without_escapes
 from assets.stages.parse.result import Parsed
 
 _NEXT = re.compile(r"\n(?:[ \t]*\n)+(?=[^\s)\]}])")
@@ -13,5 +13,5 @@ _NEXT = re.compile(r"\n(?:[ \t]*\n)+(?=[^\s)\]}])")
 def parse(data: bytes) -> Parsed:
     """Return the functions, classes and sections of a file as blocks of code, unchanged."""
     decoded, warnings = decode(data)
-    parts = (part for part in _NEXT.split(clean(decoded)) if part.strip())
+    parts = (part for part in _NEXT.split(clean(without_escapes(decoded))) if part.strip())
     return Parsed(drafts=[BlockDraft(kind="code", text=part) for part in parts], warnings=warnings)

@@ -3,7 +3,7 @@
 import re
 
 from assets.stages.normalize import BlockDraft, clean, dehyphenate
-from assets.stages.parse.decoding import decode
+from assets.stages.parse.decoding import decode, without_escapes
 from assets.stages.parse.result import Parsed
 
 _PARAGRAPHS = re.compile(r"\n[ \t]*\n\s*")
@@ -29,4 +29,4 @@ def paragraphs(text: str, page: int | None = None) -> list[BlockDraft]:
 def parse(data: bytes) -> Parsed:
     """Return the paragraphs of a text file, with hyphenated words joined."""
     decoded, warnings = decode(data)
-    return Parsed(drafts=paragraphs(dehyphenate(clean(decoded))), warnings=warnings)
+    return Parsed(drafts=paragraphs(dehyphenate(clean(without_escapes(decoded)))), warnings=warnings)

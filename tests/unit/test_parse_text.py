@@ -1,0 +1,90 @@
+"""Text files of old programs: their encodings, the control sequences of terminals, and delimited files."""
+
+from __future__ import annotations
+
+import pytest
+
+from assets.stages.parse import parse
+from assets.stages.parse.decoding import decode
+from resources.core.errors import SkipDocumentError
+from resources.core.filetypes import mime_type
+
+ENCODED = [
+    ("Genève", "cp1252"),
+    ("ÄÖÜ", "cp1252"),
+    ("Résumé", "cp1252"),
+    ("Un café à Genève, 3,50 €", "cp1252"),
+    ("Müller & Söhne – Straße 5", "cp1252"),
+    ("¿Dónde está el niño? Mañana.", "cp1252"),
+    ("ein Preis von 20 £ und 5 µm ± 2 °C", "cp1252"),
+    ("© 2024 Acme® ™", "cp1252"),
+    ("1;Lefèvre;Hélène\n2;Muñoz;José\n3;Groß;Jürgen\n", "cp1252"),
+    ("Dvořák a Škoda", "cp1250"),
+    ("Příliš žluťoučký kůň úpěl ďábelské ódy", "cp1250"),
+    ("Łódź", "cp1250"),
+    ("Jürgen Kowalski, Łukasz Wiśniewski", "cp1250"),
+    ("Árvíztűrő tükörfúrógép", "cp1250"),
+    ("Zażółć gęślą jaźń", "iso8859_2"),
+    ("Naukowcy zauważyli", "iso8859_2"),
+    ("Příliš žluťoučký kůň", "iso8859_2"),
+    ("İstanbul'da güneşli bir gün, ağaç", "cp1254"),
+    ("Ģirts Ķīlis un Māra", "cp1257"),
+    ("Grüße aus München, schöne Straße", "cp850"),
+    ("Grüße aus München, schöne Straße", "mac_roman"),
+    ("Привет, мир. Как дела? Сегодня хорошая погода.", "cp1251"),
+    ("Привет, мир. Как дела? Сегодня хорошая погода.", "koi8_r"),
+    ("Καλημέρα κόσμε, τι κάνεις;", "cp1253"),
+    ("שלום עולם, מה שלומך היום?", "cp1255"),
+    ("こんにちは、世界。今日はいい天気ですね。", "cp932"),
+    ("こんにちは、世界。今日はいい天気ですね。", "euc_jp"),
+    ("こんにちは、世界。", "iso2022_jp"),
+    ("你好，世界。今天天气很好。", "gb18030"),
+    ("안녕하세요 세계 여러분", "cp949"),
+    ("Hello world, plain text\nline two", "utf-16-le"),
+    ("Hello world, plain text\nline two", "utf-16-be"),
+    ("Привет, мир.\nКак дела сегодня?", "utf-16-le"),
+    ("你好，世界。\n今天天气很好。", "utf-16-be"),
+]
+
+
+@pytest.mark.parametrize(("text", "encoding"), ENCODED)
+def test_short_text_is_read_in_the_encoding_of_its_language(text: str, encoding: str) -> None:
+    decoded, warnings = decode(text.encode(encoding))
+    assert decoded == text
+    assert warnings or encoding == "iso2022_jp"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_without_a_mark_is_text(encoding: str) -> None:
+    data = "Leave policy\nThirty days a year.\n".encode(encoding)
+    assert mime_type("leave.txt", data) == "text/plain"
+    assert parse(data, "text/plain", title="x").text == "Leave policy\nThirty days a year."
+
+
+@pytest.mark.parametrize("data", [b"MZ\x90\x00" + bytes(300), b"\x00\x01" * 200, b"PK\x03\x04\x00\x00\x14" * 40])
+def test_binary_data_is_no_text(data: bytes) -> None:
+    with pytest.raises(SkipDocumentError):
+        mime_type("notes.txt", data)
+
+
+def test_a_log_has_no_control_sequences() -> None:
+    log = "\x1b[32mINFO\x1b[0m started\n\x1b[1;31mERROR\x1b[m E1234 \x1b]0;title\x07failed\n\x1b(BN\x08NAME\n"
+    assert parse(log.encode(), "text/plain", title="x").text == "INFO started\nERROR E1234 failed\nNAME"
+
+
+def test_a_page_is_read_in_the_encoding_that_it_names() -> None:
+    page = '<html><head><meta charset="windows-1251"></head><body><p>Да</p></body></html>'
+    assert parse(page.encode("cp1251"), "text/html", title="x").text == "Да"
+    wrong = page.replace("windows-1251", "utf-8").replace("Да", "Hélène à Genève")
+    assert parse(wrong.encode("cp1252"), "text/html", title="x").text == "Hélène à Genève"
+
+
+def test_the_first_line_of_a_delimited_file_may_name_the_delimiter() -> None:
+    document = parse(b"sep=;\nName;Price, net\nHeron;3,50\nStork;4,20\n", "text/csv", title="x")
+    assert document.text.split("\n\n") == ["Name | Price, net", "Heron | 3,50\nStork | 4,20"]
+
+
+def test_xhtml_is_read_as_a_page() -> None:
+    data = b'<?xml version="1.0" encoding="UTF-8"?>\n<html xmlns="http://www.w3.org/1999/xhtml"><body>'
+    data += b"<h1>Leave</h1><p>Thirty days.</p></body></html>"
+    assert parse(data, mime_type("leave.xhtml", data), title="x").text == "Leave\n\nThirty days."
