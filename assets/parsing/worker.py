@@ -40,10 +40,10 @@ CPU_FACTOR = 20
 _LIBRARIES = (
     "assets.stages.parse.markdown", "assets.stages.parse.html", "assets.stages.parse.pdf", "assets.stages.parse.docx",
     "assets.stages.parse.pptx", "assets.stages.parse.xlsx", "assets.stages.parse.image", "assets.stages.parse.records",
-    "assets.stages.parse.odt", "assets.stages.parse.rtf", "assets.stages.parse.epub", "assets.stages.parse.eml",
+    "assets.stages.parse.odf", "assets.stages.parse.rtf", "assets.stages.parse.epub", "assets.stages.parse.eml",
     "assets.stages.parse.msg", "assets.stages.parse.tnef", "assets.stages.parse.source", "markdown_it",
     "selectolax.lexbor", "pypdf", "pypdfium2", "lxml.etree",
-    "python_calamine", "charset_normalizer", "PIL.Image", "odfdo", "striprtf.striprtf", "oxmsg",
+    "python_calamine", "charset_normalizer", "PIL.Image", "striprtf.striprtf", "oxmsg",
 )  # fmt: skip
 
 

@@ -13,6 +13,12 @@ DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 ODT = "application/vnd.oasis.opendocument.text"
+ODS = "application/vnd.oasis.opendocument.spreadsheet"
+ODP = "application/vnd.oasis.opendocument.presentation"
+XLS = "application/vnd.ms-excel"
+XLSB = "application/vnd.ms-excel.sheet.binary.macroenabled.12"
+NOTEBOOK = "application/x-ipynb+json"
+ZIP = "application/zip"
 EPUB = "application/epub+zip"
 MSG = "application/vnd.ms-outlook"
 RTF = "application/rtf"
@@ -50,7 +56,33 @@ MIME_TYPES: Mapping[str, str] = {
     ".png": "image/png",
     ".jpg": "image/jpeg",
     ".jpeg": "image/jpeg",
+    ".docm": DOCX,  # macros are ignored, and templates are documents
+    ".dotx": DOCX,
+    ".dotm": DOCX,
+    ".pptm": PPTX,
+    ".ppsx": PPTX,
+    ".ppsm": PPTX,
+    ".potx": PPTX,
+    ".potm": PPTX,
+    ".xlsm": XLSX,
+    ".xltx": XLSX,
+    ".xltm": XLSX,
+    ".xlsb": XLSB,
+    ".xls": XLS,
     ".odt": ODT,
+    ".ott": ODT,
+    ".ods": ODS,
+    ".ots": ODS,
+    ".odp": ODP,
+    ".otp": ODP,
+    ".ipynb": NOTEBOOK,
+    ".ics": "text/calendar",
+    ".vcf": "text/vcard",
+    ".srt": "text/plain",
+    ".vtt": "text/plain",
+    ".tex": "text/plain",
+    ".org": "text/plain",
+    ".zip": ZIP,
     ".rtf": RTF,
     ".epub": EPUB,
     ".eml": "message/rfc822",
@@ -62,12 +94,23 @@ MIME_TYPES: Mapping[str, str] = {
 SUPPORTED_EXTENSIONS: tuple[str, ...] = tuple(MIME_TYPES)
 SUPPORTED_MIME_TYPES: frozenset[str] = frozenset(MIME_TYPES.values())
 
+_REMEDIES: Mapping[str, str] = {
+    ".doc": "Save it as .docx",
+    ".dot": "Save it as .docx",
+    ".ppt": "Save it as .pptx",
+    ".pps": "Save it as .pptx",
+    ".pages": "Export it as .docx or .pdf",
+    ".key": "Export it as .pptx or .pdf",
+    ".numbers": "Export it as .xlsx",
+}
+"""What people do about files that no library of a suitable licence reads."""
+
 _UNKNOWN = ("", "application/octet-stream")
 
 HEAD_BYTES = 8192
 """Number of bytes from the start that `mime_type` needs."""
 
-_OFFICE: Mapping[str, str] = {DOCX: "word/", PPTX: "ppt/", XLSX: "xl/"}
+_OFFICE: Mapping[str, str] = {DOCX: "word/", PPTX: "ppt/", XLSX: "xl/", XLSB: "xl/"}
 _ZIP = b"PK\x03\x04"
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 """Compound file: an old Office document, a new one with a password, or an Outlook message. Source: MS-CFB 2.2."""
@@ -75,6 +118,10 @@ _MAGIC: Mapping[str, bytes] = {
     "image/png": b"\x89PNG\r\n\x1a\n",
     "image/jpeg": b"\xff\xd8\xff",
     ODT: _ZIP,
+    ODS: _ZIP,
+    ODP: _ZIP,
+    ZIP: b"PK",
+    XLS: _OLE,
     EPUB: _ZIP,
     MSG: _OLE,
     RTF: b"{\\rtf",
@@ -122,7 +169,8 @@ def declared(name: str, reported: str = "") -> str:
     found = MIME_TYPES.get(end)
     if found is None:
         what = "Hidden files" if hidden else f"Files of type {end or reported}"
-        raise SkipDocumentError(f"{what} are not supported. {supported()}")
+        remedy = f" {_REMEDIES[end]}." if end in _REMEDIES else ""
+        raise SkipDocumentError(f"{what} are not supported.{remedy} {supported()}")
     return found
 
 

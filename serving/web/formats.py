@@ -8,7 +8,22 @@ import msgspec
 from markupsafe import Markup, escape
 
 from resources.core.durations import age_of
-from resources.core.filetypes import DOCX, EPUB, MSG, ODT, PPTX, RTF, SOURCE_CODE, XLSX
+from resources.core.filetypes import (
+    DOCX,
+    EPUB,
+    MSG,
+    NOTEBOOK,
+    ODP,
+    ODS,
+    ODT,
+    PPTX,
+    RTF,
+    SOURCE_CODE,
+    XLS,
+    XLSB,
+    XLSX,
+    ZIP,
+)
 from resources.core.permissions import PUBLIC
 from resources.sources import label
 from resources.sources.slack.documents import MIME_TYPE as CONVERSATION
@@ -20,6 +35,14 @@ KINDS: Mapping[str, str] = {
     PPTX: "PowerPoint",
     XLSX: "Excel",
     ODT: "OpenDocument",
+    ODS: "OpenDocument spreadsheet",
+    ODP: "OpenDocument presentation",
+    XLS: "Excel",
+    XLSB: "Excel",
+    NOTEBOOK: "Notebook",
+    ZIP: "Zip archive",
+    "text/calendar": "Calendar",
+    "text/vcard": "Contacts",
     RTF: "Rich text",
     EPUB: "E-book",
     MSG: "Email",

@@ -181,9 +181,9 @@ def test_source_code_is_unchanged_and_parted_where_something_begins() -> None:
 @pytest.mark.parametrize(
     ("mime", "data", "reason"),
     [
-        (ODT, b"PK\x03\x04broken", "damaged or not a ODT"),
-        (ODT, epub(), "not a ODT file"),
-        (ODT, with_password(odt()), "ODT file is encrypted"),
+        (ODT, b"PK\x03\x04broken", "damaged or not a OpenDocument"),
+        (ODT, epub(), "not a OpenDocument file"),
+        (ODT, with_password(odt()), "OpenDocument file is encrypted"),
         (EPUB, odt(), "not a EPUB file"),
         (EPUB, epub("<package>"), "EPUB file is damaged"),
         (EPUB, epub('<package><spine><itemref idref="x"/></spine></package>'), "EPUB file is damaged"),

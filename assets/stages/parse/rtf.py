@@ -1,9 +1,12 @@
 """Parse RTF into paragraphs and tables."""
 
+import re
 import struct
+from collections.abc import Iterator
 
 from assets.stages.normalize import BlockDraft, clean
 from assets.stages.parse.result import Parsed
+from assets.stages.parse.tables import table
 from assets.stages.parse.text import paragraphs
 from resources.core.errors import SkipDocumentError
 
@@ -17,6 +20,8 @@ _START = (
 )
 """What the dictionary holds at first. Source: MS-OXRTFCP 2.1.2.1"""
 _WINDOW = 4096
+_NOTE = re.compile(r"\\(?:\*\\annotation|footnote)(?![a-z])")
+"""Readers skip the groups of these words; their content is text like any other."""
 
 
 def parse(data: bytes) -> Parsed:
@@ -25,12 +30,38 @@ def parse(data: bytes) -> Parsed:
 
 
 def rtf(data: bytes) -> list[BlockDraft]:
-    """Return the blocks of RTF."""
+    """Return the blocks of RTF. Notes and comments follow the word that they belong to."""
     from striprtf.striprtf import rtf_to_text
 
     # RTF is ASCII; other characters are escaped in the code page that the file names
-    text = rtf_to_text(data.decode("latin-1"), errors="replace")
-    return paragraphs(clean(text).replace("\n", "\n\n"))
+    source = _NOTE.sub(r"\\tab ", data.decode("latin-1"))
+    text = rtf_to_text(source, errors="replace")
+    # characters beyond the first 65,536 are written as two halves
+    text = text.encode("utf-16-le", errors="surrogatepass").decode("utf-16-le", errors="replace")
+    return list(_blocks(clean(text).replace("\n|", "|")))
+
+
+def _blocks(text: str) -> Iterator[BlockDraft]:
+    """Yield paragraphs, one for each line, and tables: their rows are lines whose cells end with a bar."""
+    rows: list[list[str]] = []
+    lines: list[str] = []
+    for line in [*text.split("\n"), ""]:
+        if line.endswith("|") and line.strip("| "):
+            yield from paragraphs("\n\n".join(lines))
+            lines = []
+            rows.append(line[:-1].split("|"))
+            continue
+        if rows and line.strip():
+            yield from _table(rows)
+            rows = []
+        lines.append(line)
+    yield from _table(rows)
+    yield from paragraphs("\n\n".join(lines))
+
+
+def _table(rows: list[list[str]]) -> Iterator[BlockDraft]:
+    if rows:
+        yield from table(rows[1:], header=rows[0]) if len(rows) > 1 else table(rows)
 
 
 def decompressed(data: bytes) -> bytes:

@@ -58,13 +58,20 @@ def _head(ahead: Sequence[SheetRow], *, first: bool) -> tuple[int, bool]:
     if widest == 1:
         above = len(rows) <= _TITLES and len(rows) < len(ahead)
         return (len(rows), False) if above else (0, first and _is_header(rows, 0))
-    titles = next(place for place, row in enumerate(rows) if row.filled * 10 >= widest * 7)
-    if any(row.filled > 1 and row.filled * 2 > rows[titles].filled for row in rows[:titles]):
+    titles = _widest(rows, widest)
+    if any(row.figures or row.filled > rows[titles].filled for row in rows[:titles]):
         return 0, first and _is_header(rows, 0)
     if not _is_header(rows, titles):
         return titles, False
     below = rows[titles + 1].figures if titles + 1 < len(rows) else False
     return (titles, True) if first or titles or below else (0, False)
+
+
+def _widest(rows: Sequence[SheetRow], widest: int) -> int:
+    """Return the place of the first row that is as wide as the table, or of the header above it that leaves out one cell."""
+    place = next(place for place, row in enumerate(rows) if row.filled == widest)
+    near = [other for other in range(place) if rows[other].filled * 10 >= widest * 7 and _is_header(rows, other)]
+    return near[-1] if near and not _is_header(rows, place) else place
 
 
 def _is_header(rows: Sequence[SheetRow], place: int) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import repeat
 from typing import Any
 
-from assets.stages.normalize import MAX_NAME, BlockDraft, one_line
+from assets.stages.normalize import MAX_CHARACTERS, MAX_NAME, BlockDraft, one_line
 from assets.stages.parse.drawing import chart, paragraph
 from assets.stages.parse.number_format import BUILT_IN, Formatter, formatter, general, is_date
 from assets.stages.parse.package import Package, attribute, child, local, number, within
@@ -107,7 +107,7 @@ class _Workbook:
 
         cells = _Cells(self._strings, self._formats)
         hidden = _Hidden()
-        expected = 0
+        expected = size = 0
         with self._package.open(part) as file:
             events = etree.iterparse(
                 file, events=("end",), tag=("{*}row", "{*}cols", "{*}sheetFormatPr"), resolve_entities=False, no_network=True,
@@ -126,7 +126,8 @@ class _Workbook:
                         expected = place
                     else:
                         row = cells.row(element, hidden)
-                        self._bound(place, len(row.cells))
+                        size += sum(map(len, row.cells))
+                        self._bound(place, len(row.cells), size)
                         yield from repeat(SheetRow([]), place - expected - 1 if row.cells else 0)
                         expected = place if row.cells else expected
                         yield row
@@ -138,7 +139,9 @@ class _Workbook:
                 self._hidden[kind] = self._hidden.get(kind, 0) + count
         self._formulas += cells.formulas
 
-    def _bound(self, height: int, width: int) -> None:
+    def _bound(self, height: int, width: int, size: int) -> None:
+        if size > MAX_CHARACTERS:
+            raise SkipDocumentError(f"A sheet of the XLSX file has more than {MAX_CHARACTERS:,} characters. Split it.")
         if height * width > MAX_CELLS:
             raise SkipDocumentError(
                 f"A sheet of the XLSX file spans {height:,} rows and {width:,} columns, more than {MAX_CELLS:,} cells. "

@@ -1,0 +1,320 @@
+"""OpenDocument files, old workbooks, notebooks, calendars, contacts, RTF tables and zip archives."""
+
+import io
+import json
+import struct
+import zipfile
+
+import pytest
+
+from assets.stages.parse import parse
+from resources.core.domain import ParsedDocument
+from resources.core.errors import SkipDocumentError
+from resources.core.filetypes import DOCX, MIME_TYPES, NOTEBOOK, ODP, ODS, ODT, PPTX, RTF, XLS, XLSX, ZIP, mime_type
+from tests.fixtures import outlook
+from tests.fixtures.packages import archive
+
+SPACES = " ".join(
+    f'xmlns:{name}="urn:{name}"'
+    for name in ("office", "text", "table", "draw", "style", "fo", "xlink", "dc", "chart", "presentation", "svg")
+)
+CHART = (
+    f"<office:document-content {SPACES}><office:body><office:chart><chart:chart><chart:title><text:p>Ducks</text:p></chart:title>"
+    "<table:table><table:table-rows><table:table-row><table:table-cell><text:p>Year</text:p></table:table-cell><table:table-cell>"
+    "<text:p>Count</text:p></table:table-cell></table:table-row><table:table-row><table:table-cell><text:p>2026</text:p>"
+    "</table:table-cell><table:table-cell><text:p>12</text:p></table:table-cell></table:table-row></table:table-rows></table:table>"
+    "</chart:chart></office:chart></office:body></office:document-content>"
+)
+
+
+def opened(kind: str, body: str, styles: str = "") -> ParsedDocument:
+    content = (
+        f"<office:document-content {SPACES}><office:automatic-styles>{styles}</office:automatic-styles><office:body><office:{kind}>"
+        f"{body}</office:{kind}></office:body></office:document-content>"
+    )
+    data = archive({"content.xml": content, "Object 1/content.xml": CHART})
+    return parse(data, {"text": ODT, "spreadsheet": ODS, "presentation": ODP}[kind], title="x")
+
+
+def shown(document: ParsedDocument) -> list[tuple[str, str]]:
+    return [(block.kind, document.text[block.start : block.end]) for block in document.blocks]
+
+
+def cell(text: str, attributes: str = "") -> str:
+    return f"<table:table-cell {attributes}><text:p>{text}</text:p></table:table-cell>"
+
+
+def test_notes_comments_boxes_and_charts_of_a_text() -> None:
+    note = "<text:note><text:note-citation>1</text:note-citation><text:note-body><text:p>Without tax.</text:p></text:note-body></text:note>"
+    comment = "<office:annotation><dc:creator>Ana</dc:creator><text:p>Too low.</text:p></office:annotation>"
+    box = "<draw:frame><draw:text-box><text:p>In a box</text:p></draw:text-box></draw:frame>"
+    shape = "<draw:custom-shape><text:p>In a shape</text:p></draw:custom-shape>"
+    chart = '<draw:frame><draw:object xlink:href="./Object 1"/></draw:frame>'
+    gone = "<text:tracked-changes><text:deletion><text:p>deleted</text:p></text:deletion></text:tracked-changes>"
+    document = opened(
+        "text",
+        f"{gone}<text:p>4.2{note} million{comment}{box}{chart}</text:p>{shape}<text:p>End<text:tab/>of<text:s text:c='2'/>it</text:p>",
+    )
+    assert shown(document) == [
+        ("paragraph", "4.2 [1] million"),
+        ("paragraph", "[1] Without tax."),
+        ("paragraph", "Comment by Ana: Too low."),
+        ("paragraph", "In a box"),
+        ("paragraph", "Chart: Ducks"),
+        ("table", "Year | Count\n2026 | 12"),
+        ("paragraph", "In a shape"),
+        ("paragraph", "End of it"),
+    ]
+
+
+def test_styles_raise_hide_and_number_text() -> None:
+    styles = (
+        "<style:style style:name='up'><style:text-properties style:text-position='super 58%'/></style:style>"
+        "<style:style style:name='no'><style:text-properties text:display='none'/></style:style>"
+        "<text:list-style style:name='L'><text:list-level-style-number text:level='1' style:num-format='a' style:num-suffix=')'/>"
+        "</text:list-style>"
+    )
+    one, two = (f"<text:list-item><text:p>{text}</text:p></text:list-item>" for text in ("one", "two"))
+    items = f"<text:list text:style-name='L'>{one}{two}</text:list>"
+    body = f"<text:p>4.2<text:span text:style-name='up'>1</text:span><text:span text:style-name='no'>secret</text:span></text:p>{items}"
+    document = opened("text", body, styles)
+    assert shown(document) == [("paragraph", "4.2 [1]"), ("list", "a) one\nb) two")]
+    assert document.warnings == ["The file has 1 hidden text that is not indexed."]
+
+
+def test_a_spreadsheet_as_it_is_shown() -> None:
+    styles = "<style:style style:name='off'><style:table-properties table:display='false'/></style:style>"
+    header = "<table:table-row>" + cell("Item") + cell("Cost") + cell("Margin") + cell("Since") + "</table:table-row>"
+    pump = cell("Pump") + cell("7", "office:value-type='float'") + cell("2.50%", "office:value-type='percentage'")
+    pump += cell("1 Feb", "office:value-type='date' office:date-value='2026-02-01T00:00:00'")
+    comment = "<office:annotation><dc:creator>Ana</dc:creator><text:p>Old.</text:p></office:annotation>"
+    valve = (
+        f"<table:table-cell><text:p>Valve</text:p>{comment}</table:table-cell>"
+        + cell("8")
+        + "<table:table-cell table:formula='of:=[.B2]'/>"
+    )
+    columns = "<table:table-column/><table:table-column table:visibility='collapse'/>"
+    columns += "<table:table-column table:number-columns-repeated='16000'/>"
+    rows = (
+        f"{header}<table:table-row>{pump}</table:table-row><table:table-row>{valve}</table:table-row>"
+        f"<table:table-row table:visibility='filter'>{cell('gone')}</table:table-row>"
+        "<table:table-row table:number-rows-repeated='1048000'><table:table-cell table:number-columns-repeated='16384'/></table:table-row>"
+    )
+    sheets = f"<table:table table:name='Prices'>{columns}{rows}</table:table>"
+    sheets += f"<table:table table:name='Salaries' table:style-name='off'><table:table-row>{cell('Ana')}</table:table-row></table:table>"
+    document = opened("spreadsheet", sheets, styles)
+    assert [line for line in document.text.split("\n") if line] == [
+        "Prices", "Item | Margin | Since", "Pump | 2.50% | 2026-02-01", "Valve | =[.B2]", "Comment on A3 by Ana: Old.",
+    ]  # fmt: skip
+    assert document.warnings == [
+        "The file has 1 hidden row that is not indexed.",
+        "The file has 1 hidden column that is not indexed.",
+        "The file has 1 hidden sheet that is not indexed.",
+        "The file has 1 formula that is stored without a result: the formula is shown.",
+    ]
+
+
+def test_what_a_spreadsheet_repeats_is_bounded() -> None:
+    many = cell("x" * 1000, "office:value-type='string' table:number-columns-repeated='16384'")
+    row = f"<table:table-row table:number-rows-repeated='1048576'>{many}</table:table-row>"
+    with pytest.raises(SkipDocumentError, match="characters"):
+        opened("spreadsheet", f"<table:table table:name='A'>{row}</table:table>")
+
+
+def test_slides_with_notes() -> None:
+    def frame(text: str, role: str = "") -> str:
+        return f"<draw:frame presentation:class='{role}'><draw:text-box><text:p>{text}</text:p></draw:text-box></draw:frame>"
+
+    notes = f"<presentation:notes>{frame('Say hello.')}</presentation:notes>"
+    document = opened(
+        "presentation",
+        f"<draw:page>{frame('First')}{frame('Plan', 'title')}{notes}</draw:page><draw:page>{frame('Next', 'title')}</draw:page>",
+    )
+    assert [(block.page, *one) for block, one in zip(document.blocks, shown(document), strict=True)] == [
+        (1, "paragraph", "First"),
+        (1, "heading", "Plan"),
+        (1, "paragraph", "Notes: Say hello."),
+        (2, "heading", "Next"),
+    ]
+    assert document.page_count == 2
+
+
+def record(kind: int, data: bytes) -> bytes:
+    return struct.pack("<HH", kind, len(data)) + data
+
+
+def xls(*sheets: tuple[str, int, list[list[object]]]) -> bytes:
+    """Return a workbook of Excel 97 with a name, a visibility (0 is visible) and rows for each sheet. Source: MS-XLS."""
+    begin = struct.pack("<HHHHII", 0x0600, 0x0010, 0, 0, 0, 0)
+    bodies: list[bytes] = []
+    for _, _, rows in sheets:
+        cells = b""
+        for y, row in enumerate(rows):
+            for x, value in enumerate(row):
+                place = struct.pack("<HHH", y, x, 0)
+                if isinstance(value, str):
+                    cells += record(0x0204, place + struct.pack("<HB", len(value), 0) + value.encode("latin-1"))
+                else:
+                    cells += record(0x0203, place + struct.pack("<d", value))
+        bodies.append(record(0x0809, begin) + cells + record(0x000A, b""))
+    head = record(0x0809, begin.replace(b"\x10\x00", b"\x05\x00", 1))
+    at = len(head) + sum(12 + len(name) for name, _, _ in sheets) + 4
+    index = b""
+    for (name, visible, _), body in zip(sheets, bodies, strict=True):
+        index += record(0x0085, struct.pack("<IBBBB", at, visible, 0, len(name), 0) + name.encode("latin-1"))
+        at += len(body)
+    root = outlook.Entry("Root Entry", outlook.ROOT)
+    root.children = [outlook.Entry("Workbook", outlook.STREAM, head + index + record(0x000A, b"") + b"".join(bodies))]
+    return outlook.compound(root)
+
+
+def test_an_old_workbook_without_its_hidden_sheets() -> None:
+    data = xls(("Prices", 0, [["Item", "Price"], ["Pump", 9.5]]), ("Salaries", 1, [["Ana", 90000.0]]))
+    document = parse(data, XLS, title="x")
+    assert shown(document) == [("heading", "Prices"), ("table", "Item | Price"), ("table", "Pump | 9.5")]
+    assert document.warnings == ["The workbook has 1 hidden sheet that is not indexed."]
+
+
+def test_a_notebook() -> None:
+    book = {
+        "cells": [
+            {"cell_type": "markdown", "source": ["# Sizes\n", "The pump is 40 cm."]},
+            {
+                "cell_type": "code",
+                "source": "print(wide)",
+                "outputs": [
+                    {"output_type": "stream", "text": ["40\n"]},
+                    {
+                        "output_type": "display_data",
+                        "data": {"image/png": "iVBORw0KGgo", "text/plain": ["<Figure size 4x4>"]},
+                    },
+                    {"output_type": "error", "ename": "NameError", "evalue": "name 'x'", "traceback": ["\x1b[31m"]},
+                ],
+            },
+            "no cell",
+        ]
+    }
+    document = parse(json.dumps(book).encode(), NOTEBOOK, title="x")
+    assert shown(document) == [
+        ("heading", "Sizes"),
+        ("paragraph", "The pump is 40 cm."),
+        ("code", "print(wide)"),
+        ("code", "40"),
+        ("code", "NameError: name 'x'"),
+    ]
+
+
+def test_a_calendar_and_contacts() -> None:
+    event = (
+        "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nBEGIN:VTIMEZONE\r\nTZID:Rome\r\nBEGIN:STANDARD\r\nDTSTART:19700101T000000\r\nEND:STANDARD\r\n"
+        "END:VTIMEZONE\r\nBEGIN:VEVENT\r\nUID:1@x\r\nDTSTART;TZID=Rome:20260203T093000\r\nSUMMARY:Pump\\, again\r\n"
+        'ATTENDEE;CN="Ana Ruiz";ROLE=X:mailto:ana@acme.com\r\nDESCRIPTION:It\r\n  hums.\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n'
+    )
+    assert shown(parse(event.encode(), "text/calendar", title="x")) == [
+        (
+            "list",
+            "Start: 2026-02-03 09:30\nSummary: Pump, again\nAttendee: Ana Ruiz (ana@acme.com)\nDescription: It hums.",
+        ),
+    ]
+    card = "BEGIN:VCARD\nVERSION:3.0\nN:Ruiz;Ana\nFN:Ana Ruiz\nORG:Acme;Pumps\nTEL;TYPE=work:+39 06 1\nEND:VCARD\n"
+    card += "BEGIN:VCARD\nFN:Ben\nEND:VCARD\n"
+    assert shown(parse(card.encode(), "text/vcard", title="x")) == [
+        ("list", "Name: Ana Ruiz\nOrganization: Acme, Pumps\nPhone: +39 06 1"),
+        ("list", "Name: Ben"),
+    ]
+
+
+def test_the_tables_and_notes_of_rtf() -> None:
+    row = r"\trowd\cellx1\cellx2 {0}\par\cell {1}\cell\row "
+    data = (
+        r"{\rtf1\ansi Before{\footnote Without tax.}.\par "
+        + row.format("City", "Days")
+        + row.format("Rome", "30")
+        + r"\pard After \u-10179?\u-8704?.\par}"
+    )
+    found = shown(parse(data.encode(), RTF, title="x"))
+    assert found[0][1].startswith("Before")
+    assert "Without tax." in found[0][1]
+    assert found[1:] == [("table", "City | Days\nRome | 30"), ("paragraph", "After 😀.")]
+
+
+def test_an_archive_is_listed() -> None:
+    document = parse(archive({"plans/pump.docx": "x", "plans/": "", "readme.txt": "y"}), ZIP, title="x")
+    assert shown(document) == [("paragraph", "Zip archive of 2 files"), ("list", "- plans/pump.docx\n- readme.txt")]
+    assert "not read" in document.warnings[0]
+
+
+def test_a_long_archive_is_cut() -> None:
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as file:
+        for number in range(10_050):
+            file.writestr(f"file{number}", "")
+    document = parse(target.getvalue(), ZIP, title="x")
+    assert "file9999\n" in f"{document.text}\n"
+    assert "file10000" not in document.text
+    assert "10,050 files" in document.warnings[1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "reason"),
+    [
+        (XLS, bytes.fromhex("d0cf11e0a1b11ae1") + bytes(600), "damaged or protected"),
+        (XLS, b"PK\x03\x04", "damaged"),
+        (NOTEBOOK, b"[1]", "not a notebook"),
+        (NOTEBOOK, b"{", "not a notebook"),
+        (NOTEBOOK, b"{}", "no text"),
+        (NOTEBOOK, b"[" * 100_000, "not a notebook"),
+        ("text/calendar", b"nothing of it", "no text"),
+        (ZIP, b"PK\x03\x04cut", "damaged"),
+        (ZIP, archive({}), "no files"),
+        (ODS, archive({"content.xml": "<x/>"}), "no text"),
+        (ODS, archive({"content.xml": "not xml"}), "damaged"),
+        (ODP, archive({"content.xml": '<!DOCTYPE x [<!ENTITY e "a">]><x>&e;</x>'}), "refers to the entity"),
+    ],
+)
+def test_what_cannot_be_read_says_why(kind: str, data: bytes, reason: str) -> None:
+    with pytest.raises(SkipDocumentError, match=reason):
+        parse(data, kind, title="x")
+
+
+WORD = archive({"word/document.xml": "<x/>"})
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "mime"),
+    [
+        ("a.docm", WORD, DOCX),
+        ("a.dotx", WORD, DOCX),
+        ("a.xltx", archive({"xl/workbook.xml": "<x/>"}), XLSX),
+        ("a.xlsm", archive({"xl/workbook.xml": "<x/>"}), XLSX),
+        ("a.potx", archive({"ppt/presentation.xml": "<x/>"}), PPTX),
+        ("a.pptm", archive({"ppt/presentation.xml": "<x/>"}), PPTX),
+        ("a.xls", xls(), XLS),
+        ("a.xlsb", archive({"xl/workbook.bin": "x"}), MIME_TYPES[".xlsb"]),
+        ("a.ods", archive({"content.xml": "<x/>"}), ODS),
+        ("a.zip", archive({"a": "x"}), ZIP),
+        ("a.ipynb", b"{}", NOTEBOOK),
+        ("a.ics", b"BEGIN:VCALENDAR", "text/calendar"),
+        ("a.vcf", b"BEGIN:VCARD", "text/vcard"),
+        ("a.srt", b"1\n00:00:01,000 --> 00:00:02,000\nHi", "text/plain"),
+        ("a.tex", b"\\section{x}", "text/plain"),
+        ("a.org", b"* x", "text/plain"),
+    ],
+)
+def test_content_fits_its_name(name: str, data: bytes, mime: str) -> None:
+    assert mime_type(name, data[:8192]) == mime
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [("a.doc", "Save it as .docx"), ("a.PPT", "Save it as .pptx"), ("a.pages", "Export it as .docx or .pdf")],
+)
+def test_a_type_that_is_not_read_names_the_remedy(name: str, remedy: str) -> None:
+    with pytest.raises(SkipDocumentError, match=rf"not supported\. {remedy}\. Supported:"):
+        mime_type(name, bytes.fromhex("d0cf11e0a1b11ae1"))
+
+
+@pytest.mark.parametrize("name", ["a.xlsm", "a.docm"])
+def test_a_password_is_named(name: str) -> None:
+    with pytest.raises(SkipDocumentError, match="has a password or is in the old Office format"):
+        mime_type(name, bytes.fromhex("d0cf11e0a1b11ae1") + bytes(100))
