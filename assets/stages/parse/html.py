@@ -9,7 +9,9 @@ from collections import Counter
 from typing import Any
 
 from assets.stages.normalize import BlockDraft, clean, one_line
+from assets.stages.parse.boilerplate import content, is_boilerplate, is_hidden
 from assets.stages.parse.decoding import decode
+from assets.stages.parse.html_tables import box, children, formula, grid, inline_text, script
 from assets.stages.parse.markdown import strip_html
 from assets.stages.parse.result import Parsed
 from assets.stages.parse.tables import table
@@ -17,8 +19,7 @@ from assets.stages.parse.text import paragraphs
 
 _DROPPED = frozenset(
     {
-        "script", "style", "nav", "noscript", "template", "svg", "iframe", "object", "canvas", "select", "button",
-        "textarea", "head", "math",
+        "script", "style", "noscript", "template", "svg", "iframe", "object", "canvas", "select", "button", "textarea", "head",
     }
 )  # fmt: skip
 _BLOCKS = frozenset(
@@ -51,6 +52,9 @@ _CLOSED_BY_OTHERS = frozenset(
 
 Source: https://html.spec.whatwg.org/multipage/syntax.html, "Void elements" and "Optional tags"
 """
+_XHTML = re.compile(r"<\?xml|http://www\.w3\.org/1999/xhtml")
+_CLOSED = re.compile(r"<(a|b|div|em|i|iframe|p|script|span|style|td|textarea|th|title|tr)(\s[^<>]*)?/>", re.IGNORECASE)
+"""Empty elements of XHTML, which are never closed in HTML."""
 _FOREIGN = ("svg", "math")
 _BREAKS = re.compile(r"</?(?:" + "|".join((*sorted(_BLOCKS), "br", "h[1-6]")) + r")\b", re.IGNORECASE)
 _TAG_NAME = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9:-]*)")
@@ -104,7 +108,8 @@ class _Close:
 
 
 class _Walker:
-    def __init__(self) -> None:
+    def __init__(self, *, all_of_it: bool = False) -> None:
+        self._all = all_of_it
         self.drafts: list[BlockDraft] = []
         self._inline: list[str] = []
         self._lists: list[int | None] = []
@@ -122,18 +127,18 @@ class _Walker:
             if tag == "-text":
                 self._inline.append(_WHITE_SPACE.sub(" ", node.text_content or ""))
                 continue
-            if tag in _DROPPED or tag.startswith(("-", "!")) or "hidden" in node.attributes:
+            if tag in _DROPPED or tag.startswith(("-", "!")):
+                continue
+            attributes = node.attributes
+            if is_hidden(tag, attributes) or (
+                not self._all and node is not root and is_boilerplate(node, tag, attributes)
+            ):
                 continue
             if self._whole(node, tag):
                 continue
             self._open(node, tag)
             stack.append(_Close(tag))
-            children: list[Any] = []
-            child = node.child
-            while child is not None:
-                children.append(child)
-                child = child.next
-            stack.extend(reversed(children))
+            stack.extend(reversed(list(children(node))))
         self._flush()
         self._end_list()
         return self.drafts
@@ -143,7 +148,7 @@ class _Walker:
         if tag in _HEADINGS:
             self._flush()
             self._end_list()
-            text = one_line(node.text(separator="") or "").strip("¶#").strip()
+            text = inline_text(node).strip("¶#").strip()
             self.drafts.append(
                 BlockDraft(kind="heading", text=text, level=_HEADINGS[tag], anchor=node.attributes.get("id") or None)
             )
@@ -154,9 +159,17 @@ class _Walker:
             self._inline.append("\n")
         elif tag == "img":
             self._inline.append(f" {node.attributes.get('alt') or ''} ")
-        elif tag == "table" and not self._lists and (rows := _rows(node)) is not None:
+        elif tag in {"sup", "sub"}:
+            self._inline.append(script(node, tag, "".join(self._inline[-3:])))
+        elif tag == "input":
+            self._inline.append(box(node.attributes))
+        elif tag == "math":
+            self._inline.append(formula(node))
+        elif tag == "table" and not self._lists and (found := grid(node)) is not None:
             self._flush()
-            self.drafts.extend(table(rows[1:], header=rows[0]) if len(rows) > 1 else table(rows))
+            if found.caption:
+                self.drafts.append(BlockDraft(kind="paragraph", text=found.caption))
+            self.drafts.extend(table(found.rows, header=found.header))
         else:
             return False
         return True
@@ -209,15 +222,6 @@ class _Walker:
             self._items = []
 
 
-def _rows(node: Any) -> list[list[str]] | None:
-    """Return the cells of a data table, or None for a layout table."""
-    if node.css_first("table table, h1, h2, h3, ul, ol, pre, p + p") is not None:
-        return None
-    rows = [[one_line(cell.text(separator=" ")) for cell in row.css("td, th")] for row in node.css("tr")]
-    rows = [row for row in rows if any(row)]
-    return rows if rows and max(map(len, rows)) > 1 else None
-
-
 def parse(data: bytes) -> Parsed:
     """Return the blocks of an HTML file."""
     named = _CHARSET.search(data[:_HEAD_BYTES])
@@ -232,13 +236,25 @@ def html(decoded: str, warnings: list[str]) -> Parsed:
     text = clean(decoded)
     if _nests_too_deeply(text):
         return _without_structure(text, warnings)
-    tree = LexborHTMLParser(text)
+    tree = LexborHTMLParser(_CLOSED.sub(r"<\1\2></\1>", text) if _XHTML.search(text[:1000]) else text)
     head = tree.css_first("title")
     author = tree.css_first("meta[name=author]")
     body = tree.body or tree.root
     return Parsed(
-        drafts=_Walker().walk(body) if body is not None else [],
+        drafts=_drafts(tree, body) if body is not None else [],
         title=one_line(head.text()) or None if head is not None else None,
         author=author.attributes.get("content") if author is not None else None,
         warnings=warnings,
     )
+
+
+def _drafts(tree: Any, body: Any) -> list[BlockDraft]:
+    root = content(tree, body)
+    drafts = _Walker().walk(root)
+    if root is not body and not any(draft.kind == "heading" and draft.level == 1 for draft in drafts):
+        titles = [title for title in tree.css("h1") if not is_hidden("h1", title.attributes)]
+        if len(titles) == 1 and (text := inline_text(titles[0])):
+            drafts.insert(
+                0, BlockDraft(kind="heading", text=text, level=1, anchor=titles[0].attributes.get("id") or None)
+            )
+    return drafts or _Walker(all_of_it=True).walk(body)

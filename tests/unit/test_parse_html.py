@@ -1,0 +1,136 @@
+"""Pages as people save and export them: figures, tables and forms as they are shown, without what belongs to the site."""
+
+from __future__ import annotations
+
+import pytest
+
+from assets.stages.parse import parse
+
+
+def page(body: str, head: str = "") -> str:
+    document = parse(f"<html><head>{head}</head><body>{body}</body></html>".encode(), "text/html", title="x")
+    return document.text
+
+
+@pytest.mark.parametrize(
+    ("markup", "text"),
+    [
+        ("<p>It cost 4.2<sup>1</sup> million.</p>", "It cost 4.2 [1] million."),
+        ('<p>It cost 4.2<sup><a href="#n">1</a></sup> million.</p>', "It cost 4.2 [1] million."),
+        ("<p>It cost 42<sup>[3]</sup> million.</p>", "It cost 42 [3] million."),
+        ("<p>Sales<sup>2,3</sup> fell.</p>", "Sales [2,3] fell."),
+        ("<h2>Revenue 2024<sup>1</sup></h2><p>x</p>", "Revenue 2024 [1]\n\nx"),
+        ("<p>H<sub>2</sub>O and x<sup>2</sup>, 30 m<sup>2</sup></p>", "H2O and x², 30 m²"),
+        ("<p>10<sup>6</sup> and 10<sup>-3</sup></p>", "10^6 and 10^-3"),
+        ("<p>the 5<sup>th</sup> floor</p>", "the 5th floor"),
+        (
+            "<table><tr><th>Year</th><th>Sum</th></tr><tr><td>2024</td><td>4.2<sup>1</sup></td></tr></table>",
+            "Year | Sum\n2024 | 4.2 [1]",
+        ),
+    ],
+)
+def test_marks_of_footnotes_stay_apart_from_figures(markup: str, text: str) -> None:
+    assert page(markup) == text
+
+
+HEAD = "<tr><th>Bird</th><th>Where</th><th>Call</th></tr>"
+
+
+@pytest.mark.parametrize(
+    ("rows", "text"),
+    [
+        (HEAD + "<tr><td><p>Mallard</p></td><td><ul><li>ponds</li><li>lakes</li></ul></td><td>quack</td></tr>",
+         "Bird | Where | Call\nMallard | ponds; lakes | quack"),
+        (HEAD + "<tr><td>Teal</td><td><table><tr><td>salt</td><td>marsh</td></tr></table></td><td>none</td></tr>",
+         "Bird | Where | Call\nTeal | salt marsh | none"),
+        (HEAD + "<tr><td rowspan=2>Heron</td><td>rivers</td><td>kraak</td></tr><tr><td>lakes</td><td>none</td></tr>",
+         "Bird | Where | Call\nHeron | rivers | kraak\nHeron | lakes | none"),
+        (HEAD + "<tr><td>Stork</td><td colspan=2>unknown</td></tr>", "Bird | Where | Call\nStork | unknown | unknown"),
+        ("<tr><th rowspan=2>Bird</th><th colspan=2>2024</th></tr>"
+         "<tr><th>Seen</th><th>Heard</th></tr><tr><td>Heron</td><td>3</td><td>5</td></tr>",
+         "Bird | 2024 Seen | 2024 Heard\nHeron | 3 | 5"),
+        ("<caption>Table 1: birds</caption>" + HEAD + "<tr><td>Heron</td><td>rivers</td><td>kraak</td></tr>",
+         "Table 1: birds\n\nBird | Where | Call\nHeron | rivers | kraak"),
+        ("<tr><th>Born</th><td>1815</td></tr><tr><th>Died</th><td>1852</td></tr>", "Born | 1815\nDied | 1852"),
+        ("<tr><td><h2>Layout</h2><p>Left</p></td><td><p>Right</p></td></tr>", "Layout\n\nLeft\n\nRight"),
+    ],
+)  # fmt: skip
+def test_a_row_is_a_line_with_each_value_below_its_header(rows: str, text: str) -> None:
+    assert page(f"<table>{rows}</table>") == text
+
+
+def test_spans_of_a_hostile_table_are_bounded() -> None:
+    text = page("<table>" + "<tr><td colspan=1000 rowspan=60000>x</td><td>y</td></tr>" * 300 + "</table>")
+    assert len(text) < 500_000
+
+
+@pytest.mark.parametrize(
+    "markup",
+    [
+        "<nav><a href=/>Home</a> <a href=/shop>Shop</a></nav>",
+        "<div role=navigation>Shop</div>",
+        "<div role=search>Shop</div>",
+        "<footer>Shop</footer>",
+        "<p hidden>Shop</p>",
+        "<p aria-hidden=true>Shop</p>",
+        '<p style="color:red; display: none">Shop</p>',
+        "<dialog>Shop</dialog>",
+        '<div class="cookie-banner">Shop</div>',
+        '<div id="cookie-consent">Shop</div>',
+        '<div role=dialog>We use cookies in our Shop. <button>Accept</button></div>',
+        '<div class="post share-buttons">Shop</div>',
+        '<section class="related-posts"><h3>Shop</h3></section>',
+        "<aside><h3>Related posts</h3><ul><li>Shop</li></ul></aside>",
+        "<section><h2>You may also like</h2><p>Shop</p></section>",
+        '<ul class="breadcrumb"><li>Shop</li></ul>',
+        '<a class="skip-link" href="#m" aria-hidden=true>Shop</a>',
+    ],
+)  # fmt: skip
+def test_what_belongs_to_the_site_goes(markup: str) -> None:
+    assert page(f"{markup}<h1>Leave</h1><p>Thirty days a year.</p>") == "Leave\n\nThirty days a year."
+
+
+@pytest.mark.parametrize(
+    "markup",
+    [
+        '<section id="sharing"><h2>Sharing files</h2><p>Shop</p></section>',
+        '<section id="cookies"><h2>Cookies</h2><p>A Shop sets one <button>Copy</button></p></section>',
+        "<article><p>Text</p><footer>Shop</footer></article>",
+        "<aside class=note>Shop</aside>",
+        "<header><p>Shop</p></header>",
+        "<div role=tabpanel hidden>Shop</div>",
+        "<details><summary>More</summary>Shop</details>",
+        '<div hidden="until-found">Shop</div>',
+        "<blockquote><p>Words</p><footer>Shop</footer></blockquote>",
+        "<p><math><mi>Shop</mi></math></p>",
+    ],
+)
+def test_content_stays_that_looks_like_it(markup: str) -> None:
+    assert "Shop" in page(f"<h1>Leave</h1><p>Thirty days a year.</p>{markup}")
+
+
+def test_the_only_main_element_is_the_content() -> None:
+    text = page(
+        "<header><h1>Leave</h1><p>Acme intranet</p></header><main><p>Thirty days a year.</p></main><div>Contact us</div>"
+    )
+    assert text == "Leave\n\nThirty days a year."
+
+
+def test_a_teaser_is_not_the_content() -> None:
+    assert "Thirty days" in page(
+        "<article>New!</article><p>Thirty days a year, and five more for everybody who asks.</p>"
+    )
+
+
+def test_a_page_of_boilerplate_only_is_kept() -> None:
+    assert page("<nav><a href=/a>Terms of delivery</a></nav>") == "Terms of delivery"
+
+
+def test_boxes_of_forms_are_shown() -> None:
+    assert page("<p><input type=checkbox checked> Yes <input type=checkbox> No</p>") == "☒ Yes ☐ No"
+
+
+def test_empty_elements_of_xhtml_swallow_nothing() -> None:
+    data = b'<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><head><title/><script src="a.js"/></head>'
+    data += b'<body><a id="x"/><p>Text</p></body></html>'
+    assert parse(data, "text/html", title="x").text == "Text"
