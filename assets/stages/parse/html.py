@@ -12,9 +12,9 @@ from assets.stages.normalize import BlockDraft, clean, one_line
 from assets.stages.parse.boilerplate import content, is_boilerplate, is_hidden
 from assets.stages.parse.decoding import decode
 from assets.stages.parse.html_tables import box, children, formula, grid, inline_text, script
-from assets.stages.parse.markdown import strip_html
 from assets.stages.parse.result import Parsed
 from assets.stages.parse.tables import table
+from assets.stages.parse.tags import strip_html
 from assets.stages.parse.text import paragraphs
 
 _DROPPED = frozenset(

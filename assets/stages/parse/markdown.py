@@ -10,23 +10,26 @@ from functools import cache
 from typing import Any
 
 from assets.stages.normalize import BlockDraft, clean, one_line
+from assets.stages.parse import front_matter
 from assets.stages.parse.decoding import decode
+from assets.stages.parse.html import html
+from assets.stages.parse.marks import raised
 from assets.stages.parse.result import Parsed
 from assets.stages.parse.tables import table
+from assets.stages.parse.tags import strip_html
 from resources.core.json import list_of
 
-_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
-_FIELD = re.compile(r"^(title|author)[ \t]*+:[ \t]*+(.+)$", re.MULTILINE)
 _CUSTOM_ID = re.compile(r"[^}\s]+")
 _NOT_IN_SLUG = re.compile(r"[^\w\- ]")
 _MARKUP = re.compile(r"[*_`\[\]<>&\\!~]|https?:")
 _MDX_LINE = re.compile(r"^(?:import|export)[ \t].*?(?:from[ \t]+['\"]|['\"];?[ \t]*$|=)")
 _ADMONITION = re.compile(r"[ \t]*+:{3,}+[ \t]*+[\w-]*+[ \t]*+")
-_LONG_REFERENCE = re.compile(r"&#\d{8,}+;?")
-_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-_HIDDEN = re.compile(r"<(script|style)\b.*?(?:</\1[ \t]*>|\Z)", re.DOTALL | re.IGNORECASE)
-_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 _FENCE = re.compile(r"^[ \t]{0,3}(```+|~~~+)", re.MULTILINE)
+
+_TABLE = re.compile(r"<table\b", re.IGNORECASE)
+_DELIMITERS = re.compile(r"[ \t]{0,3}\|?(?:[ \t]*:?-+:?[ \t]*\|)+(?:[ \t]*:?-+:?[ \t]*)?")
+_CODE = re.compile(r"(?<!`)(`+)(?!`)([^`]++)\1(?!`)")
+_BAR = re.compile(r"(?<!\\)\|")
 
 _INLINE_LIMIT = 50_000
 """Longer inline text is kept unparsed: the inline parser is quadratic on hostile input."""
@@ -65,12 +68,16 @@ def _inline_parser() -> Any:
     return MarkdownIt("commonmark", {"maxNesting": 40}).enable("strikethrough")
 
 
-def plain(content: str) -> str:
-    """Return inline Markdown as readable text: link texts, image descriptions, code in backticks."""
+def plain(content: str, env: dict[str, Any] | None = None) -> str:
+    """Return inline Markdown as readable text: link texts, image descriptions, code in backticks.
+
+    `env` holds the document's definitions of links.
+    """
     if not _MARKUP.search(content) or len(content) > _INLINE_LIMIT:
         return content
     pieces: list[str] = []
-    for token in _inline_parser().parseInline(content):
+    script: int | None = None
+    for token in _inline_parser().parseInline(content, {} if env is None else env):
         for child in list_of(token.children):
             match child.type:
                 case "text":
@@ -83,17 +90,14 @@ def plain(content: str) -> str:
                     pieces.append(child.content)
                 case "html_inline" if child.content.lower().startswith("<br"):
                     pieces.append("\n")
+                case "html_inline" if child.content.lower() == "<sup>":
+                    script = len(pieces)
+                case "html_inline" if child.content.lower() == "</sup>" and script is not None:
+                    pieces[script:] = [raised("".join(pieces[:script][-3:]), "".join(pieces[script:]))]
+                    script = None
                 case _:
                     pass
     return "".join(pieces)
-
-
-def strip_html(fragment: str) -> str:
-    """Return the text of an HTML or JSX block inside Markdown."""
-    from html import unescape
-
-    bare = _TAG.sub(" ", _HIDDEN.sub(" ", _COMMENT.sub(" ", fragment)))
-    return unescape(_LONG_REFERENCE.sub("", bare))  # no character has such a long number, and `int` rejects the longest
 
 
 def _custom_id(heading: str) -> tuple[str, str | None]:
@@ -153,7 +157,35 @@ def _without_mdx(body: str) -> str:
     return "\n".join(parts)
 
 
-def _list_lines(tokens: list[Any], index: int) -> tuple[str, int]:
+def _with_pipes(body: str) -> str:
+    """Escape vertical bars in code within rows of tables, where they would end the cell and the rest of the row would be lost."""
+    lines = body.split("\n")
+    index = 1
+    while index < len(lines):
+        first, index = index, index + 1
+        if "|" not in lines[first] or "|" not in lines[first - 1] or not _DELIMITERS.fullmatch(lines[first]):
+            continue
+        while index < len(lines) and lines[index].strip():
+            index += 1
+        cells = _cells(lines[first])
+        for row in (first - 1, *range(first + 1, index)):
+            if "`" in lines[row] and _cells(lines[row]) > cells:
+                escaped = _CODE.sub(lambda code: _BAR.sub(r"\\|", code.group()), lines[row])
+                if _cells(escaped) == cells:
+                    lines[row] = escaped
+    return "\n".join(lines)
+
+
+def _cells(line: str) -> int:
+    return len(_BAR.findall(line.strip().strip("|"))) + 1
+
+
+def _page(fragment: str) -> Iterator[BlockDraft]:
+    """Yield the drafts of a table that is written in HTML."""
+    yield from html(fragment, []).drafts
+
+
+def _list_lines(tokens: list[Any], index: int, env: dict[str, Any]) -> tuple[str, int]:
     """Return a list as Markdown lines and the index after it; nested lists are indented by two spaces per level."""
     lines: list[str] = []
     stack: list[int | None] = []
@@ -175,7 +207,7 @@ def _list_lines(tokens: list[Any], index: int) -> tuple[str, int]:
                 marker = "- " if number is None else f"{number}. "
                 stack[-1] = None if number is None else number + 1
             case "inline":
-                text = plain(token.content).strip()
+                text = plain(token.content, env).strip()
                 lines.append("  " * (len(stack) - 1) + (marker or "  ") + text.replace("\n", " "))
                 marker = ""
             case "fence" | "code_block" | "html_block":
@@ -187,7 +219,7 @@ def _list_lines(tokens: list[Any], index: int) -> tuple[str, int]:
     return "\n".join(lines), index
 
 
-def _table_rows(tokens: list[Any], index: int) -> tuple[list[list[str]], int]:
+def _table_rows(tokens: list[Any], index: int, env: dict[str, Any]) -> tuple[list[list[str]], int]:
     rows: list[list[str]] = []
     while index < len(tokens):
         token = tokens[index]
@@ -195,14 +227,15 @@ def _table_rows(tokens: list[Any], index: int) -> tuple[list[list[str]], int]:
         if token.type == "tr_open":
             rows.append([])
         elif token.type == "inline":
-            rows[-1].append(plain(token.content))
+            rows[-1].append(plain(token.content, env))
         elif token.type == "table_close":
             break
     return rows, index
 
 
 def _drafts(body: str) -> Iterator[BlockDraft]:
-    tokens: list[Any] = _block_parser().parse(body)
+    env: dict[str, Any] = {}
+    tokens: list[Any] = _block_parser().parse(_with_pipes(body), env)
     slugs = Slugs()
     index = 0
     while index < len(tokens):
@@ -211,24 +244,27 @@ def _drafts(body: str) -> Iterator[BlockDraft]:
             case "heading_open":
                 content = tokens[index + 1].content
                 content, custom = _custom_id(content)
-                name = one_line(plain(content).replace("`", ""))
+                name = one_line(plain(content, env).replace("`", ""))
                 anchor = custom or slugs.slug(name)
                 yield BlockDraft(kind="heading", text=name, level=int(token.tag[1]), anchor=anchor)
                 index += 3
             case "bullet_list_open" | "ordered_list_open":
-                text, index = _list_lines(tokens, index)
+                text, index = _list_lines(tokens, index, env)
                 yield BlockDraft(kind="list", text=text)
             case "table_open":
-                rows, index = _table_rows(tokens, index)
+                rows, index = _table_rows(tokens, index, env)
                 yield from table(rows[1:], header=rows[0] if rows else None)
             case "fence" | "code_block":
                 yield BlockDraft(kind="code", text=token.content)
                 index += 1
             case "html_block":
-                yield BlockDraft(kind="paragraph", text=strip_html(token.content))
+                if _TABLE.search(token.content):
+                    yield from _page(token.content)
+                else:
+                    yield BlockDraft(kind="paragraph", text=strip_html(token.content))
                 index += 1
             case "inline":
-                yield BlockDraft(kind="paragraph", text=plain(token.content))
+                yield BlockDraft(kind="paragraph", text=plain(token.content, env))
                 index += 1
             case _:
                 index += 1
@@ -237,14 +273,15 @@ def _drafts(body: str) -> Iterator[BlockDraft]:
 def markdown(text: str) -> Parsed:
     """Return the blocks of Markdown text; its title comes from the front matter or the first top-level heading."""
     text = clean(text)
-    front = _FRONT_MATTER.match(text)
-    fields: dict[str, str] = {}
-    if front:
-        fields = {name: value.strip("\"' ") for name, value in _FIELD.findall(front.group(1))}
-        text = text[front.end() :]
+    fields, text = front_matter.split(text)
     drafts = list(_drafts(_without_mdx(text)))
     first = next((draft.text for draft in drafts if draft.kind == "heading" and draft.level == 1), None)
-    return Parsed(drafts=drafts, title=fields.get("title") or first, author=fields.get("author"))
+    described = [BlockDraft(kind="paragraph", text=text) for text in front_matter.shown(fields)]
+    return Parsed(
+        drafts=[*described, *drafts],
+        title=" ".join(fields.get("title", [])) or first,
+        author=", ".join(fields.get("author") or fields.get("authors") or []) or None,
+    )
 
 
 def parse(data: bytes) -> Parsed:

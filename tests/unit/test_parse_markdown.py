@@ -1,0 +1,40 @@
+"""Markdown of wikis, READMEs and notes."""
+
+from __future__ import annotations
+
+import pytest
+
+from assets.stages.parse import parse
+
+
+def text(markdown: str) -> str:
+    return parse(markdown.encode(), "text/markdown", title="x").text
+
+
+@pytest.mark.parametrize(
+    ("markdown", "expected"),
+    [
+        ("See [the guide][g] and [terms][].\n\n[g]: https://a.example/g\n[terms]: /t 'Terms'\n", "See the guide and terms."),
+        ("It cost 4.2<sup>1</sup> million, 30 m<sup>2</sup>.", "It cost 4.2 [1] million, 30 m²."),
+        ("| Command | Use |\n|---|---|\n| `a | b` | a pipe |\n", "Command | Use\n`a / b` | a pipe"),
+        ("| Command | Use |\n|---|---|\n| `a \\| b` | a pipe |\n", "Command | Use\n`a / b` | a pipe"),
+        ("| A | B |\n|---|---|\n| `x` | ` |\n", "A | B\n`x` | `"),
+        ("<table><tr><th>Bird</th><th>Call</th></tr><tr><td>Heron</td><td>kraak</td></tr></table>\n", "Bird | Call\nHeron | kraak"),
+    ],
+)  # fmt: skip
+def test_markdown_reads_as_it_is_shown(markdown: str, expected: str) -> None:
+    assert text(markdown) == expected
+
+
+@pytest.mark.parametrize(
+    "front",
+    [
+        "---\ntitle: Leave\ndescription: Who may take leave\ntags: [people, leave]\n---\n",
+        '---\ntitle: "Leave"\ndescription: >\n  Who may\n  take leave\ntags:\n  - people\n  - "leave"\ndraft: false\n---\n',
+        '+++\ntitle = "Leave"\ndescription = "Who may take leave"\ntags = ["people", "leave"]\n+++\n',
+    ],
+)
+def test_description_and_tags_of_the_front_matter_are_text(front: str) -> None:
+    document = parse(f"{front}\n# Days\n\nThirty.\n".encode(), "text/markdown", title="x")
+    assert document.title == "Leave"
+    assert document.text == "Who may take leave\n\nTags: people, leave\n\nDays\n\nThirty."
