@@ -143,7 +143,7 @@ class Changes(threading.Thread):
             who = self._random.choice([ENGINEERS, "domain:soak.example", BOB, ADA])
             audience = {owner} | (AUDIENCES.get(who) or {who})
             narrows = not fact.audience <= audience
-            self._truth.change(fact, audience)
+            self._truth.change(fact, audience, kept={owner})
             if self._send(owner, text, [who]) is not None:
                 self._truth.done(fact, in_force=narrows)
 

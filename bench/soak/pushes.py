@@ -76,7 +76,7 @@ class Pushes:
             fact, _ = self._documents[name]
             who = self._random.choice(sorted(self._audiences))
             narrows = not fact.audience <= self._audiences[who]
-            self._truth.change(fact, self._audiences[who])
+            self._truth.change(fact, self._audiences[who], kept=())
             if self._put(name, fact, who):
                 self._truth.done(fact, in_force=narrows)
                 self._documents[name] = (fact, who)

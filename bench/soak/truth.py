@@ -77,10 +77,17 @@ class Truth:
         with self._lock:
             return list(self._facts.values())
 
-    def change(self, fact: Fact, audience: Collection[str]) -> None:
-        """Change a fact's audience; call this before changing the source."""
+    def change(self, fact: Fact, audience: Collection[str], kept: Collection[str] | None = None) -> None:
+        """Change a fact's audience; call this before changing the source.
+
+        `kept` is who keeps access throughout where a narrowing is in force immediately and a grant by the next sync: a person
+        in both audiences by different principals is between the two for that long.
+        """
         with self._lock:
-            fact.changes.append(Change(frozenset(audience), time.monotonic()))
+            now = time.monotonic()
+            if kept is not None:
+                fact.changes.append(Change(frozenset(kept), now))
+            fact.changes.append(Change(frozenset(audience), now))
 
     def inherit(self, new: Fact, old: Fact) -> None:
         """Copy the unsettled audiences of a replaced text to the new one, since either audience may see the new text."""

@@ -103,3 +103,19 @@ def test_a_new_text_inherits_the_audiences_that_are_not_settled() -> None:
     truth.synced("files", time.monotonic())
     now = time.monotonic()
     assert truth.leaked(new.word, "bob", now, now)
+
+
+def test_a_person_who_is_in_both_audiences_may_wait_for_the_sync_if_the_old_one_ends_at_once() -> None:
+    truth = Truth()
+    fact = truth.fact("push", {"ada", "bob"})
+    truth.done(fact)
+    truth.synced("push", time.monotonic())
+    truth.change(fact, {"ada"}, kept=())
+    truth.done(fact, in_force=True)
+    now = time.monotonic()
+    assert not truth.missed(fact.word, "ada", now, now)
+    assert not truth.leaked(fact.word, "ada", now, now)
+    assert truth.leaked(fact.word, "bob", now, now)
+    truth.synced("push", time.monotonic())
+    now = time.monotonic()
+    assert truth.missed(fact.word, "ada", now, now)
