@@ -14,6 +14,7 @@ An identifier is indexed whole besides its parts: PKZ-0821 is three terms, of wh
 """
 
 import re
+import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
@@ -27,13 +28,19 @@ K1 = 1.2
 B = 0.75
 """Weight of the length normalisation. Source: same as `K1`."""
 
+_FORMS = re.compile("[\uf900-\ufdff\ufe30-\ufe4f\ufe70-\ufefe\uff01-\uffee]+")
+"""Characters that stand for others: ligatures (ﬁ), Arabic presentation forms, full-width and half-width ones, and compatible ideographs.
+
+Only these are folded: all of NFKC would make "AcmeTM" of "Acme™".
+"""
+
 FORM = 0.5
 """Weight of a word's written form relative to its stem; 0.2 to 1 all raise the mean nDCG@10 of three collections by 0.004-0.008."""
 
 SHORTEST_MEAN = 1.0
 """Least mean length, in words: that of a corpus without texts."""
 
-VERSION = "w4"
+VERSION = "w5"
 """Version of the keyword vectors; raise it whenever a text may get another vector. The next sync rebuilds them without embedding."""
 
 ENGLISH = "en"
@@ -107,7 +114,8 @@ def _counter(language: str | None = ENGLISH) -> _Words:
 
 
 def with_identifiers(text: str) -> str:
-    """Return the text followed by each identifier in it as one word."""
+    """Return the text followed by each identifier in it as one word, with ligatures and presentation forms as the letters they show."""
+    text = _FORMS.sub(lambda form: unicodedata.normalize("NFKC", form.group()), text)
     found = [one for one in _COMPOUND.findall(text) if _SPECIFIC.search(one)]
     return f"{text} {' '.join(_JOINTS.sub(_BOND, one) for one in found)}" if found else text
 

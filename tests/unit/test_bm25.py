@@ -136,3 +136,15 @@ def test_lengths_are_counted_without_the_stop_words_of_each_language() -> None:
     assert mean_length(["die Verträge und der Preis"], ["de"]) == 2
     assert mean_length(["die Verträge und der Preis", "the contracts and the price"], ["de", "en"]) == 2
     assert mean_length(["die Verträge und der Preis"]) == 5
+
+
+@pytest.mark.parametrize(
+    ("shown", "asked"),
+    [("The ﬁle is oﬃcial", "official file"), ("ﺍﻟﺨﻄﻮﻁ", "الخطوط"), ("ＡＢＣ－１２３", "ABC-123"), ("ｶﾞｲﾄﾞ", "ガイド")],
+)
+def test_ligatures_and_presentation_forms_are_found_by_plain_letters(shown: str, asked: str) -> None:
+    assert product(encode_query(asked), encode_documents([shown], 3.0)[0]) > 0
+
+
+def test_signs_that_are_no_letters_stay_apart_from_words() -> None:
+    assert product(encode_query("Acme"), encode_documents(["Acme™"], 3.0)[0]) > 0
