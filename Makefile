@@ -18,7 +18,11 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## Show the available targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
-setup: $(STAMP) ## Install everything into .venv from the lock file
+setup: $(STAMP) $(if $(OCR),$(VENV)/.ocr) ## Install everything into .venv from the lock files; OCR=1 adds text recognition
+
+$(VENV)/.ocr: requirements-ocr.lock | $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-ocr.lock
+	@touch $@
 
 $(STAMP): requirements.lock pyproject.toml setup.sh
 	@PYTHON=$(PYTHON) VENV=$(VENV) sh setup.sh

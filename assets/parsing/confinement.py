@@ -139,7 +139,7 @@ def _readable() -> Iterator[Path]:
     if sys.pycache_prefix:
         yield Path(sys.pycache_prefix)
     for entry in {sys.prefix, sys.base_prefix}:
-        yield from (Path(entry) / name for name in ("lib", "lib64", "pyvenv.cfg"))
+        yield from (Path(entry) / name for name in ("lib", "lib64", "share/tessdata", "pyvenv.cfg"))
     checkout = (_ROOT / "pyproject.toml").exists()
     for entry in (Path(entry).resolve() for entry in sys.path if entry):
         if entry != _ROOT or not checkout:

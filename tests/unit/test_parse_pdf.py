@@ -15,7 +15,8 @@ from reportlab.pdfbase import pdfmetrics
 from reportlab.pdfbase.ttfonts import TTFont
 from reportlab.pdfgen.canvas import Canvas
 
-from assets.stages.parse import parse
+from assets.stages.parse import ocr, parse
+from assets.stages.parse import pdf as pdf_parser
 from assets.stages.parse.running import running_lines
 from resources.core.domain import ParsedDocument
 
@@ -256,7 +257,7 @@ def scanned(sheet: Canvas) -> None:
     sheet.showPage()
 
 
-def test_scanned_pages_of_a_text_are_named() -> None:
+def test_scanned_pages_of_a_text_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def draw(sheet: Canvas) -> None:
         sheet.drawString(60, 700, "The first page has text.")
         sheet.showPage()
@@ -264,6 +265,7 @@ def test_scanned_pages_of_a_text_are_named() -> None:
         scanned(sheet)
         sheet.drawString(60, 700, "The last one, too.")
 
+    monkeypatch.setattr(pdf_parser, "languages", tuple[str, ...])
     document = read_bytes(drawn(draw))
     assert document.page_count == 4
     assert document.warnings == ["Pages 2 and 3 hold no text."]
@@ -297,7 +299,8 @@ def undecodable() -> bytes:
     return target.getvalue()
 
 
-def test_text_that_cannot_be_decoded_is_left_out_and_named() -> None:
+def test_text_that_cannot_be_decoded_is_left_out_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pdf_parser, "languages", tuple[str, ...])
     document = read_bytes(undecodable())
     assert document.text == "A line that can be read."
     assert document.warnings == ["Page 1 has text that cannot be decoded."]
@@ -315,3 +318,43 @@ def test_embedded_files_are_read_below_their_names() -> None:
     assert found["Payment within 14 days."] == (("In attachment terms.pdf",), None)
     assert any("Heron | 30 EUR" in text and path[0] == ("In attachment prices.csv",) for text, path in found.items())
     assert [warning for warning in document.warnings if "program.exe is not read" in warning]
+
+
+class Engine:
+    """Reads the same text in every picture."""
+
+    def SetImage(self, picture: Image.Image) -> None:  # noqa: N802
+        assert max(picture.size) <= ocr.MAX_SIDE
+
+    def SetSourceResolution(self, dots: int) -> None:  # noqa: N802
+        assert dots == ocr.DOTS_PER_INCH
+
+    def GetUTF8Text(self) -> str:  # noqa: N802
+        return "Invoice 4711\nTotal 30 EUR\n"
+
+    def MeanTextConf(self) -> int:  # noqa: N802
+        return 90
+
+    def Clear(self) -> None:  # noqa: N802
+        pass
+
+
+def with_a_scan(sheet: Canvas) -> None:
+    sheet.drawString(60, 700, "The first page has text.")
+    sheet.showPage()
+    scanned(sheet)
+    sheet.drawString(60, 700, "The last one, too.")
+
+
+def test_scanned_pages_are_read_where_text_recognition_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pdf_parser, "languages", lambda: ("eng",))
+    monkeypatch.setattr(ocr, "_engine", Engine)
+    document = read_bytes(drawn(with_a_scan))
+    assert page_text(document, 2) == f"{ocr.READ}\nInvoice 4711\nTotal 30 EUR"
+    assert document.warnings == []
+
+
+def test_pages_beyond_the_time_of_text_recognition_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pdf_parser, "languages", lambda: ("eng",))
+    monkeypatch.setattr(ocr, "MAX_SECONDS", 0.0)
+    assert read_bytes(drawn(with_a_scan)).warnings == ["Page 2 holds no text."]

@@ -8,11 +8,12 @@ import re
 from importlib import import_module
 
 from assets.stages.normalize import MAX_NAME, BlockDraft, assemble
+from assets.stages.parse.ocr import suffix
 from assets.stages.parse.result import Parsed
 from resources.core.domain import ParsedDocument
 from resources.core.errors import DocumentError, FailedDocumentError, SkipDocumentError
 
-PARSER_VERSION = "p3"
+PARSER_VERSION = f"p3{suffix()}"
 """Increment it whenever the same bytes may yield different text: everything is then parsed again."""
 
 _PARSERS = {

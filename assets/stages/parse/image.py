@@ -2,39 +2,14 @@
 
 import io
 import warnings
-from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
-from typing import Any
 
 from assets.stages.normalize import BlockDraft
+from assets.stages.parse.ocr import MAX_SIDE, Recogniser, languages
 from assets.stages.parse.result import Parsed
-from assets.stages.parse.text import paragraphs
 from resources.core.errors import SkipDocumentError
 
 MAX_PIXELS = 100_000_000
 """Larger images are not opened: unpacked they would take over 300 MB."""
-OCR_SIDE = 4_000
-"""Images are scaled down to this many pixels per side before text recognition."""
-
-
-@cache
-def _reader() -> Any:
-    library: Any = import_module("rapidocr")  # an optional extra
-    return library.RapidOCR()
-
-
-def _recognise(data: bytes) -> str:
-    if find_spec("rapidocr") is None:
-        return ""
-    import numpy as np
-    from PIL import Image
-
-    with Image.open(io.BytesIO(data)) as picture:
-        picture.draft("RGB", (OCR_SIDE, OCR_SIDE))
-        picture.thumbnail((OCR_SIDE, OCR_SIDE))
-        result = _reader()(np.asarray(picture.convert("RGB")))
-    return "\n".join(getattr(result, "txts", None) or ())
 
 
 def parse(data: bytes, *, title: str, description: str | None) -> Parsed:
@@ -58,5 +33,8 @@ def parse(data: bytes, *, title: str, description: str | None) -> Parsed:
     if description:
         drafts.append(BlockDraft(kind="paragraph", text=description))
     drafts.append(BlockDraft(kind="paragraph", text=f"Picture, {width} x {height} pixels"))
-    drafts.extend(paragraphs(_recognise(data)))
+    if languages():
+        with Image.open(io.BytesIO(data)) as picture:
+            picture.draft("L", (MAX_SIDE, MAX_SIDE))
+            drafts.extend(Recogniser().drafts(picture))
     return Parsed(drafts=drafts)

@@ -31,6 +31,7 @@ def blocks(pages: Sequence[PdfPage], outline: Iterable[Outline]) -> list[BlockDr
     drafts: list[BlockDraft] = []
     for number, page in enumerate(pages, start=1):
         drafts.extend(_page(page.lines, number, levels))
+        drafts.extend(page.recognised)
         if page.notes:
             drafts.append(
                 BlockDraft(

@@ -12,6 +12,7 @@ import msgspec
 
 from assets.stages.normalize import BlockDraft, clean, one_line
 from assets.stages.parse.layout import blocks
+from assets.stages.parse.ocr import DOTS_PER_INCH, MAX_SIDE, Recogniser, languages
 from assets.stages.parse.pdf_lines import Line
 from assets.stages.parse.pdfium import DamagedError, Outline, PasswordError, PdfPage, Reader
 from assets.stages.parse.result import Parsed
@@ -37,7 +38,10 @@ _FAULTS = (
 )  # fmt: skip
 """What pypdf raises for damaged files besides its own errors."""
 _ENCRYPTED = "The PDF is encrypted. Save it without a password and it will be indexed."
-_IMAGES = "The PDF holds no text, only images. Run OCR on it (for example with ocrmypdf) and it will be indexed."
+_IMAGES = (
+    "The PDF holds no text, only images. Run OCR on it (for example with ocrmypdf) and it will be indexed, or install text "
+    "recognition with `make setup OCR=1`."
+)
 _UNDECODED = "The PDF's text cannot be decoded: its fonts do not say which characters they show. Run OCR on it."
 
 
@@ -73,8 +77,9 @@ def _first(reader: Reader, data: bytes, *, attachments: bool) -> Parsed:
         except DamagedError:
             pages.append(PdfPage())
             damaged.append(index + 1)
+    _recognise(reader, pages)
     attached, warnings = _attached(reader) if attachments else ([], [])
-    if not attached and not any(page.lines or page.notes for page in pages):
+    if not attached and not any(page.lines or page.notes or page.recognised for page in pages):
         try:
             return _second(data)
         except SkipDocumentError:
@@ -89,6 +94,16 @@ def _first(reader: Reader, data: bytes, *, attachments: bool) -> Parsed:
         author=reader.metadata("Author"),
     )
     return msgspec.structs.replace(found, drafts=[*found.drafts, *attached], warnings=[*found.warnings, *warnings])
+
+
+def _recognise(reader: Reader, pages: list[PdfPage]) -> None:
+    """Read the scanned pages, and those in fonts that cannot be decoded, by text recognition while its time lasts."""
+    recogniser = Recogniser()
+    for index, page in enumerate(pages):
+        if (page.images or page.undecoded) and languages() and recogniser.has_time:
+            page.recognised = recogniser.drafts(reader.picture(index, DOTS_PER_INCH, MAX_SIDE), index + 1)
+            page.images = page.images and not page.recognised
+            page.undecoded = page.undecoded and not page.recognised
 
 
 def _attached(reader: Reader) -> tuple[list[BlockDraft], list[str]]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from assets.stages.normalize import BlockDraft
 from assets.stages.parse.pdf_lines import Line, PageText, Shown, turned
 
 _IMAGE = 3
@@ -37,6 +38,8 @@ class PdfPage(msgspec.Struct, kw_only=True):
     undecoded: bool = False
     """True if the page has text in a font that does not say which characters it shows."""
     images: bool = False
+    recognised: list[BlockDraft] = []
+    """What text recognition finds on the page."""
 
 
 class Outline(msgspec.Struct, frozen=True):
@@ -123,6 +126,15 @@ class Reader:
             raise DamagedError(str(error)) from None
         else:
             return found
+        finally:
+            page.close()
+
+    def picture(self, index: int, dots_per_inch: int, most: int) -> Any:
+        """Return a page as a picture (PIL) with at most `most` pixels a side."""
+        page: Any = self._file[index]
+        try:
+            scale = min(dots_per_inch / 72, most / max(*page.get_size(), 1.0))
+            return page.render(scale=scale, grayscale=True).to_pil()
         finally:
             page.close()
 
