@@ -26,20 +26,37 @@ Line = tuple[int, str]
 
 
 class _Marked:
-    """A text of which the range from `start` to `end` is marked; the first mark has the id `place`."""
+    """A text of which a passage is marked, and more strongly what is quoted of it.
 
-    def __init__(self, text: str, start: int, end: int) -> None:
+    The first mark of the quote has the id `place`; without a quote, that of the passage.
+    """
+
+    def __init__(self, text: str, passage: tuple[int, int], quote: tuple[int, int]) -> None:
         self.text = text
-        self._start, self._end = start, end
+        self._passage, self._quote = passage, quote
         self._id = ' id="place"'
 
     def html(self, start: int, end: int) -> str:
         """Return a range as HTML."""
-        first, last = max(start, self._start), min(end, self._end)
+        first, last = max(start, self._passage[0]), min(end, self._passage[1])
         if first >= last:
             return escape(self.text[start:end])
-        mark, self._id = f"<mark{self._id}>{escape(self.text[first:last])}</mark>", ""
+        place = self._place(here=self._quote[0] >= self._quote[1])
+        mark = f"<mark{place}>{self._quoted(first, last)}</mark>"
         return f"{escape(self.text[start:first])}{mark}{escape(self.text[last:end])}"
+
+    def _quoted(self, start: int, end: int) -> str:
+        first, last = max(start, self._quote[0]), min(end, self._quote[1])
+        if first >= last:
+            return escape(self.text[start:end])
+        strong = f'<mark class="quote"{self._place(here=True)}>{escape(self.text[first:last])}</mark>'
+        return f"{escape(self.text[start:first])}{strong}{escape(self.text[last:end])}"
+
+    def _place(self, *, here: bool) -> str:
+        """Return the attribute of the place, once."""
+        found = self._id if here else ""
+        self._id = "" if here else self._id
+        return found
 
 
 def headings(section_paths: Sequence[Sequence[str]]) -> dict[str, int]:
@@ -53,16 +70,18 @@ def render(
     start: int = 0,
     end: int = 0,
     *,
+    quote: tuple[int, int] = (0, 0),
     wrapped: bool = True,
     signs: Mapping[int, str] | None = None,
 ) -> str:
-    """Return the text as HTML with the range from `start` to `end` marked.
+    """Return the text as HTML with the passage from `start` to `end` marked, and more strongly `quote`, a range of it.
 
     `known` are its headings with their levels. `wrapped`: lines that are about as long as their paragraph's longest were ended by the
     width of a page, so they are joined; otherwise each line is kept, as in a conversation. `signs` are HTML, such as the number of a
     page, by the place where it belongs; each is put before the block that contains it.
     """
-    marked = _Marked(text, start, end)
+    quote = (max(quote[0], start), min(quote[1], end))
+    marked = _Marked(text, (start, end), quote)
     ahead = sorted((signs or {}).items(), reverse=True)
     parts: list[str] = []
     for lines in _blocks(text):

@@ -1,13 +1,15 @@
 """Results as HTTP shows them: snippets, highlights, citations and explanations of passages."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from serving.citations.format import Cited, Format, citation
 from serving.citations.links import link
+from serving.citations.quote import Extent
 from serving.retrieval.explain import parts
 from serving.retrieval.highlight import snippet
 from serving.retrieval.passage import SCORE_DIGITS, Neighbour, Passage
@@ -130,8 +132,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """How the passage was scored; absent unless requested."""
 
 
-def link_of(passage: Passage, base_url: str, offset: int = 0) -> str:
-    """Return the link to the place of the passage's character at `offset`."""
+def link_of(passage: Passage, base_url: str, offset: int = 0, quote: Extent | None = None) -> str:
+    """Return the link to the place of the passage's character at `offset`; our own page marks `quote`, a range of the passage."""
     place = passage.place(offset)
     return link(
         base_url=base_url,
@@ -142,6 +144,7 @@ def link_of(passage: Passage, base_url: str, offset: int = 0) -> str:
         mime_type=passage.mime_type,
         page=place.page,
         anchor=place.anchor,
+        quote=quote,
     )
 
 
@@ -190,20 +193,29 @@ def results(
     now: datetime,
     explain: bool = False,
     expansions: Sequence[str] = (),
+    quotes: Mapping[int, Extent] = MappingProxyType({}),
 ) -> list[Result]:
-    """Return the results in order, numbered from 1 in their citations."""
+    """Return the results in order, numbered from 1 in their citations. `quotes` are what an answer quotes, by these numbers."""
     explained = _explanations(passages, expansions) if explain else [UNSET] * len(passages)
     return [
-        _result(one, index, style, base_url, now, explained[index - 1]) for index, one in enumerate(passages, start=1)
+        _result(one, index, style, base_url, now, explained[index - 1], quotes.get(index))
+        for index, one in enumerate(passages, start=1)
     ]
 
 
 def _result(
-    passage: Passage, index: int, style: Format, base_url: str, now: datetime, explained: Explanation | UnsetType
+    passage: Passage,
+    index: int,
+    style: Format,
+    base_url: str,
+    now: datetime,
+    explained: Explanation | UnsetType,
+    quote: Extent | None,
 ) -> Result:
     cut = snippet(passage.chunk_text, passage.matches)
     # a citation points at the sentence that answers, not at the chunk's start
-    address, section_path = link_of(passage, base_url, cut.start), passage.place(cut.start).section_path
+    offset = quote.start if quote else cut.start
+    address, section_path = link_of(passage, base_url, offset, quote), passage.place(offset).section_path
     cited = Cited.at(passage, address, section_path)
     return Result(
         doc_id=passage.doc_id,

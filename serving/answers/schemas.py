@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from serving.answers.quoted import Quoted
 from serving.answers.styles import STYLES, Style, StyleName
 from serving.answers.support import Verdict
 from serving.citations.format import Format
@@ -113,6 +114,8 @@ class AnswerResponse(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers of the sources that the answer cites."""
     sentences: list[Verdict]
     """The sentences of the answer, and whether their sources support them."""
+    quotes: list[Quoted]
+    """What the sentences quote of the sources."""
     removed_citations: int
     """Number of invented citations that were removed."""
     removed_links: int
@@ -204,6 +207,8 @@ class KeptSource(msgspec.Struct, frozen=True):
     """ID of the document; null if revoked."""
     chunk_id: str | None = None
     """ID of the passage; null if revoked."""
+    chunk_index: int | None = None
+    """Position of the passage in the document, from 0; null if it is gone."""
     title: str | None = None
     """Title of the document; null if revoked."""
     link: str | None = None
@@ -250,6 +255,8 @@ class KeptAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The sources as they are today."""
     sentences: list[Verdict]
     """The sentences of the answer; empty if a source is revoked."""
+    quotes: list[Quoted]
+    """What the sentences quote of the sources as they are today; empty if a source is revoked."""
     removed_citations: int
     """Number of invented citations that were removed."""
     latency_ms: float

@@ -8,7 +8,7 @@ signed out, or may no longer read a source, before it is complete (`access_check
 
 import time
 import uuid
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -31,11 +31,13 @@ from serving.answers.metrics import AnswerMetrics
 from serving.answers.model import LanguageModel, language_model
 from serving.answers.prompt import NO_DATA
 from serving.answers.question import PreparedQuestion, QuestionPreparer
+from serving.answers.quoted import first_of_each, quoted
 from serving.answers.schemas import AnswerEvent, AnswerResponse, AskRequest, PromptMessage
 from serving.answers.words import content
 from serving.answers.writing import Writer, supported
 from serving.audit import Audit, AuditEvent
 from serving.background import Background
+from serving.citations.quote import Extent
 from serving.database import Database
 from serving.embedding import QueryEmbedder
 from serving.metrics import Metrics
@@ -140,14 +142,17 @@ class Answers:
         await self._audit.record(
             AuditEvent(email=access.email, action="ask", query_id=query_id, query=asked.searched, doc_ids=shown_ids)
         )
-        shown = results(
-            asked.sources, style=request.citation_format, base_url=self._settings.base_url, now=self._clock()
-        )
+        now = self._clock()
+
+        def shown(quotes: Mapping[int, Extent]) -> list[Result]:
+            style, base_url = request.citation_format, self._settings.base_url
+            return results(asked.sources, style=style, base_url=base_url, now=now, quotes=quotes)
+
         draft = Draft(model_ms=asked.model_ms, warnings=[Warning_(*one) for one in asked.outcome.degradations])
         first: dict[str, Any] = {
             "answer_id": answer_id,
             "query_id": query_id,
-            "sources": shown,
+            "sources": shown({}),
             "understood": asked.understood,
         }
         check = AccessCheck(self._database, asked, current, lambda: self._clock() - self._max_age)
@@ -235,13 +240,14 @@ class Answers:
         self,
         asked: PreparedQuestion,
         draft: Draft,
-        shown: list[Result],
+        shown: Callable[[Mapping[int, Extent]], list[Result]],
         prompt: list[PromptMessage] | UnsetType,
         answer_id: str,
         query_id: str,
         began: float,
     ) -> AnswerResponse:
         cited = sorted({number for sentence in draft.sentences for number in sentence.citations})
+        quotes = quoted(draft.sentences, dict(enumerate(asked.sources, start=1)))
         return AnswerResponse(
             answer_id=answer_id,
             query_id=query_id,
@@ -251,9 +257,10 @@ class Answers:
             model=self.model if draft.mode == "model" or (asked.sources and draft.mode == "none") else None,
             standalone=asked.searched if asked.searched != asked.question else None,
             understood=asked.understood,
-            sources=shown,
+            sources=shown(first_of_each(quotes)),
             cited=cited,
             sentences=draft.sentences,
+            quotes=quotes,
             removed_citations=draft.removed_citations,
             removed_links=draft.removed_links,
             cached=draft.cached,

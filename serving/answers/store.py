@@ -13,9 +13,11 @@ import msgspec
 
 from resources.core.domain import Access
 from resources.core.permissions import is_unshared
+from serving.answers.quoted import first_of_each, quoted
 from serving.answers.schemas import AnswerResponse, KeptAnswer, KeptSource
 from serving.answers.support import Verdict
 from serving.background import Background
+from serving.citations.quote import Extent
 from serving.database import Database
 from serving.results import link_of
 from serving.retrieval.passage import Passage
@@ -97,7 +99,14 @@ async def load(
             doc_ids=sorted({one.doc_id for one in used}), principals=sorted(access.principals), fresh_since=fresh_since
         )
         readable = {one.doc_id for one in documents if own or not is_unshared(one.tags)}
-    sources = [_today(one, checked.passages.get(one.chunk_id), readable, base_url) for one in used]
+    allowed = {
+        one.index: checked.passages[one.chunk_id]
+        for one in used
+        if one.doc_id in readable and one.chunk_id in checked.passages
+    }
+    quotes = quoted(sentences, allowed)
+    marked = first_of_each(quotes)
+    sources = [_today(one, allowed.get(one.index), readable, base_url, marked.get(one.index)) for one in used]
     revoked = kept.erased or any(one.status == "revoked" for one in sources)
     return KeptAnswer(
         answer_id=kept.answer_id,
@@ -118,17 +127,26 @@ async def load(
         revoked=revoked,
         sources=sources,
         sentences=[] if revoked else sentences,
+        quotes=[] if revoked else quotes,
         removed_citations=kept.removed_citations,
         latency_ms=kept.latency_ms,
     )
 
 
-def _today(used: Used, passage: Passage | None, readable: set[str], base_url: str) -> KeptSource:
+def _today(used: Used, passage: Passage | None, readable: set[str], base_url: str, quote: Extent | None) -> KeptSource:
     if used.doc_id not in readable:
         return KeptSource(used.index, "revoked", used.cited)
     if passage is None:
         return KeptSource(used.index, "changed", used.cited, used.doc_id)
     status: Literal["current", "changed"] = "current" if passage.text_hash == used.text_hash else "changed"
+    link = link_of(passage, base_url, quote.start if quote else 0, quote)
     return KeptSource(
-        used.index, status, used.cited, passage.doc_id, passage.chunk_id, passage.title, link_of(passage, base_url)
+        used.index,
+        status,
+        used.cited,
+        passage.doc_id,
+        passage.chunk_id,
+        passage.chunk_index,
+        passage.title,
+        link,
     )

@@ -3,6 +3,7 @@
 from urllib.parse import urldefrag
 
 from resources.sources import find
+from serving.citations.quote import Extent
 
 PDF = "application/pdf"
 
@@ -22,11 +23,16 @@ def link(
     mime_type: str,
     page: int | None = None,
     anchor: str | None = None,
+    quote: Extent | None = None,
 ) -> str:
-    """Return the link to the source's own page (PDF page, heading, message) or, if it has none, to our document page at the chunk."""
+    """Return the link to the source's own page (PDF page, heading, message) or, if it has none, to our document page at the chunk.
+
+    Our page marks `quote`, a range of the chunk.
+    """
     if url is None or not is_web(url):
-        place = f"?chunk={chunk_index}#place" if chunk_index is not None else ""
-        return f"{base_url}/documents/{doc_id}{place}"
+        place = f"?chunk={chunk_index}" if chunk_index is not None else ""
+        marked = f"&from={quote.start}&to={quote.end}" if place and quote else ""
+        return f"{base_url}/documents/{doc_id}{place}{marked}{'#place' if place else ''}"
     if mime_type == PDF and page is not None:
         return f"{urldefrag(url).url}#page={page}"
     spec = find(source_type) if anchor else None

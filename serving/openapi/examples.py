@@ -63,6 +63,7 @@ ANSWER = {
     "sources": [_RESULT],
     "cited": [1],
     "sentences": [_SENTENCE],
+    "quotes": [{"sentence": 0, "source": 1, "start": 10, "end": 10 + len(_QUOTE), "page": None}],
     "removed_citations": 0,
     "removed_links": 0,
     "cached": False,
@@ -82,6 +83,7 @@ KEPT_ANSWER = {
         "mode",
         "model",
         "sentences",
+        "quotes",
         "removed_citations",
         "latency_ms",
     )
@@ -97,6 +99,7 @@ KEPT_ANSWER = {
     "sources": [
         {
             "index": 1,
+            "chunk_index": 0,
             "status": "current",
             "cited": True,
             "doc_id": DOC_ID,

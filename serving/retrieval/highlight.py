@@ -146,6 +146,12 @@ def _best(text: str, parts: Sequence[Piece], found: Sequence[tuple[int, int]]) -
     return parts[best]
 
 
+def best_piece(text: str, found: Sequence[tuple[int, int]]) -> Piece | None:
+    """Return the piece with most of the words that `spans` found; None for a text without any."""
+    parts = list(pieces(text))
+    return _best(text, parts, found) if parts else None
+
+
 def _start(text: str, piece: Piece, inside: Sequence[tuple[int, int]], size: int) -> int:
     """Return where the snippet begins: the piece's start if its words are near it, else a cell or word before them."""
     best, most, last = piece.start, 0, piece.start

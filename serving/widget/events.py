@@ -40,6 +40,15 @@ class WidgetSources(msgspec.Struct, frozen=True):
     """The passages; `[n]` in the answer is the one numbered n."""
 
 
+class WidgetQuote(msgspec.Struct, frozen=True, kw_only=True):
+    """What the answer quotes of a source."""
+
+    number: int
+    """Number of the source."""
+    text: str
+    """The text, as it is in the source."""
+
+
 class WidgetAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The data of the event `done` of a widget, the last of a stream."""
 
@@ -53,6 +62,8 @@ class WidgetAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """True if it is not certain that the quotes answer the question."""
     cited: list[int]
     """Numbers of the sources that the answer cites."""
+    quotes: list[WidgetQuote]
+    """What the answer quotes of the sources."""
     unsupported: list[str]
     """Sentences that no source supports."""
 
@@ -122,5 +133,9 @@ def _answer(answer: AnswerResponse) -> WidgetAnswer:
         quoted=answer.mode == "extractive",
         uncertain=UNCERTAIN in answer.warnings,
         cited=answer.cited,
+        quotes=[
+            WidgetQuote(number=one.source, text=answer.sources[one.source - 1].chunk_text[one.start : one.end])
+            for one in answer.quotes
+        ],
         unsupported=[one.text for one in answer.sentences if not one.supported],
     )

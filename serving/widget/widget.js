@@ -197,9 +197,12 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
   }
 
   /** Scroll to a heading and highlight what is below it, without a change to the page's styles. */
-  function reveal(target, focus) {
+  function reveal(target, focus, quote) {
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    target.scrollIntoView({ behavior: still ? "auto" : "smooth", block: "start" });
+    const range = mark(quote, target);
+    const low = range && range.getBoundingClientRect().bottom - target.getBoundingClientRect().top > innerHeight / 2;
+    const shown = low ? range.startContainer.parentElement : target;
+    shown.scrollIntoView({ behavior: still ? "auto" : "smooth", block: low ? "center" : "start" });
     const shade = { backgroundColor: "rgb(255 205 60 / .38)" };
     let node = target;
     do {
@@ -211,11 +214,56 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
     target.focus({ preventScroll: true });
   }
 
-  /** Return a link with which the opened page highlights the passage, in browsers that support text fragments. */
-  function highlighting({ link, snippet }) {
-    const words = snippet.split(/\s+/, 6).join(" ");
-    if (!words || /[|*_`#<>[\]]/.test(words)) return link;
-    return `${link}${link.includes("#") ? "" : "#"}:~:text=${encodeURIComponent(words).replaceAll("-", "%2D")}`;
+  /** Return the words of what is quoted, without marks of Markdown and tables. */
+  const wordsOf = (quote) => quote.replace(/\[([^\]]*)\]\([^)]*\)/g, "$1").replace(/^\s*(?:[-+]|#+|\d+\.)\s+|[|*_`<>[\]\\]+/g, " ").split(/\s+/).filter(Boolean);
+
+  /** Return a link with which the opened page highlights what is quoted, in browsers that support text fragments. */
+  function highlighting({ link, snippet, quote }) {
+    const words = wordsOf(quote ?? snippet);
+    if (!words.length) return link;
+    const parts = words.length > 10 ? [words.slice(0, 5), words.slice(-5)] : [words.slice(0, 10)];
+    const text = parts.map((part) => encodeURIComponent(part.join(" ")).replaceAll("-", "%2D")).join(",");
+    return `${link}${link.includes("#") ? "" : "#"}:~:text=${text}`;
+  }
+
+  /** Return the range of the page's text, from an element on, that holds the letters and digits of a quote. */
+  function rangeOf(quote, from) {
+    const plain = (text) => text.toLowerCase().replace(/[^\p{L}\p{N}]/gu, "");
+    const wanted = plain(wordsOf(quote).join(" "));
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    const places = [];
+    let letters = "";
+    for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+      if (from.compareDocumentPosition(node) & Node.DOCUMENT_POSITION_PRECEDING) continue;
+      [...node.data].reduce((at, character) => {
+        for (const letter of plain(character)) {
+          letters += letter;
+          places.push([node, at, character.length]);
+        }
+        return at + character.length;
+      }, 0);
+    }
+    const at = wanted ? letters.indexOf(wanted) : -1;
+    if (at < 0) return null;
+    const range = document.createRange();
+    const [first, start] = places[at];
+    const [last, end, length] = places[at + wanted.length - 1];
+    range.setStart(first, start);
+    range.setEnd(last, end + length);
+    return range;
+  }
+
+  const marks = new CSSStyleSheet();
+  marks.replaceSync("::highlight(concordance) { background: #ffd84d; color: #1c1f26; }");
+
+  /** Mark what is quoted until the next source is opened. Return its range, if it is on the page. */
+  function mark(quote, from) {
+    const range = quote && window.Highlight ? rangeOf(quote, from) : null;
+    CSS.highlights?.delete("concordance");
+    if (!range) return null;
+    if (!document.adoptedStyleSheets.includes(marks)) document.adoptedStyleSheets.push(marks);
+    CSS.highlights.set("concordance", new Highlight(range));
+    return range;
   }
 
   class Failure extends Error {
@@ -388,7 +436,8 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
       }
     }
 
-    #show(view, question, { answer, found, quoted, uncertain, cited, unsupported }, sources, cite) {
+    #show(view, question, { answer, found, quoted, uncertain, cited, quotes, unsupported }, sources, cite) {
+      for (const { number, text } of quotes) sources.find((one) => one.number === number).quote ??= text;
       if (!found) return view.replaceChildren(h("p", {}, "I found no answer in these pages. Try other words, or a more specific question."));
       const notes = [];
       if (quoted) notes.push(uncertain ? "Quoted from the closest sections. They may not answer your question." : "Quoted from the sections below.");
@@ -416,7 +465,7 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
         if (!target || event.metaKey || event.ctrlKey || event.shiftKey) return;
         event.preventDefault();
         if (this.#phone.matches) this.close();
-        reveal(target, event.detail === 0); // 0: by the keyboard
+        reveal(target, event.detail === 0, source.quote); // 0: by the keyboard
       };
       return h("a", { ...attributes, ...href, onclick }, ...children);
     }

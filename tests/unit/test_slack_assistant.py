@@ -105,7 +105,7 @@ def answer(text: str, *, title: str = "Handbook", link: str = "https://wiki.exam
     )  # fmt: skip
     fields: dict[str, Any] = {
         "answer_id": "a", "query_id": "q", "answer": text, "found": True, "mode": "model", "model": "m",
-        "standalone": None, "understood": [], "sources": [source], "cited": [1], "sentences": [], "removed_citations": 0,
+        "standalone": None, "understood": [], "sources": [source], "cited": [1], "sentences": [], "quotes": [], "removed_citations": 0,
         "removed_links": 0, "cached": False, "held_back": 0, "latency_ms": 1.0, "model_ms": 0.0, "warnings": [],
     }  # fmt: skip
     return AnswerResponse(**(fields | more))

@@ -37,12 +37,17 @@ async def view_answer(
 
 
 def _text(answer: KeptAnswer) -> dict[str, Any]:
-    """Return what the script of the page shows: the text, its verdicts and the places of its sources."""
+    """Return what the script of the page shows: the text, its verdicts and the pages that mark what it quotes."""
     return {
         "answer_id": answer.answer_id,
         "answer": answer.answer,
         "sentences": msgspec.to_builtins(answer.sentences),
-        "sources": {one.index: {"title": one.title, "link": one.link} for one in answer.sources if one.link},
+        "quotes": msgspec.to_builtins(answer.quotes),
+        "sources": {
+            one.index: {"title": one.title, "link": f"/documents/{one.doc_id}?chunk={one.chunk_index}#place"}
+            for one in answer.sources
+            if one.chunk_index is not None
+        },
     }
 
 

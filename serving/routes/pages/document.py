@@ -18,6 +18,7 @@ from resources.core.domain import Access, Role, SourceName
 from resources.sources.slack.documents import MIME_TYPE as CONVERSATION
 from serving.authentication import SESSION, SessionFrom
 from serving.citations.links import is_web
+from serving.citations.quote import Extent
 from serving.deps import Services
 from serving.document_html import headings, render
 from serving.openapi.describe import HTML, Answer, described
@@ -55,8 +56,8 @@ def _parts(opened: OpenDocument) -> Parts:
     )
 
 
-def _text(opened: OpenDocument, contents: list[Heading]) -> Markup:
-    """Return the text as HTML, with the places that the outline links to and the numbers of pages."""
+def _text(opened: OpenDocument, contents: list[Heading], quote: Extent) -> Markup:
+    """Return the text as HTML, with `quote` of the passage, the places that the outline links to and the numbers of pages."""
     document, begins = opened.response, opened.response.text_start
     signs: dict[int, str] = {}
     for heading in contents:
@@ -71,10 +72,20 @@ def _text(opened: OpenDocument, contents: list[Heading]) -> Markup:
         headings(paths),
         start,
         end,
+        quote=(start + quote.start, start + quote.end),
         wrapped=document.mime_type != CONVERSATION,
         signs={at: sign for at, sign in signs.items() if 0 <= at < len(document.text)},
     )
     return Markup(html)  # noqa: S704 (escaped by `render`)
+
+
+def _page(opened: OpenDocument, quote: Extent) -> int | None:
+    """Return the page of the quote, or that on which the passage begins."""
+    place = opened.response.place
+    if place is None:
+        return None
+    begun = [page for start, page in page_starts(opened.chunks).items() if start <= place.start + quote.start]
+    return begun[-1] if begun and place.page_start else place.page_start
 
 
 async def _owned(services: Services, access: Access, opened: OpenDocument) -> Mapping[str, Any]:
@@ -139,13 +150,25 @@ async def view_document(
             ge=0, le=MAX_INTEGER, description="Character to show the text around, from 0, instead of `chunk`."
         ),
     ] = None,
+    quote_start: Annotated[
+        int,
+        QueryParameter(
+            name="from",
+            ge=0,
+            le=MAX_INTEGER,
+            description="First character of the passage that is marked more strongly.",
+        ),
+    ] = 0,
+    quote_end: Annotated[
+        int, QueryParameter(name="to", ge=0, le=MAX_INTEGER, description="The character after the last one.")
+    ] = 0,
 ) -> Response[str]:
     """Show a document around a place, or "not found" if the caller may not read it."""
     access = await signed_in(request, services)
     opened = await open_document(
         services, access, doc_id, chunk=chunk, start=start, end=None, context=CONTEXT, whole=True
     )
-    document = opened.response
+    document, quote = opened.response, Extent(quote_start, quote_end)
     sections = await WebReads(services.database).document_outline(
         doc_id=document.doc_id, most=MAX_HEADINGS, **services.readable_by(access)
     )
@@ -155,7 +178,8 @@ async def view_document(
         access,
         script="viewer.js",
         document=document,
-        text=_text(opened, contents),
+        text=_text(opened, contents, quote),
+        page=_page(opened, quote),
         contents=contents,
         parts=_parts(opened),
         source=document.citation.link if document.url and is_web(document.url) else None,

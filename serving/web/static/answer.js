@@ -2,8 +2,9 @@
 
 import { Problem, call, events } from "./api.js";
 import { byId, element, loading } from "./dom.js";
-import { closePassage, openPassage } from "./passage.js";
+import { closePassage, openPassage, pageOf } from "./passage.js";
 import { prose } from "./prose.js";
+import { quotesOf } from "./quotes.js";
 import { sharing } from "./share.js";
 
 const LATEST = 5;
@@ -53,7 +54,7 @@ async function written(answer, text) {
   let sources = [];
   const draw = () => {
     frame = 0;
-    text.replaceChildren(...prose(sofar, [], (index) => citation(sources, index)));
+    text.replaceChildren(...prose(sofar, [], (index) => citation(sources, index, [])));
     text.lastElementChild?.classList.add("caret");
   };
   for await (const { name, data } of events(answer)) {
@@ -70,16 +71,16 @@ async function written(answer, text) {
   throw new Problem("The answer broke off. Try again.", 0);
 }
 
-/** @param {any[]} sources @param {number} index */
-function citation(sources, index) {
+/** @param {any[]} sources @param {number} index @param {any[]} quotes */
+function citation(sources, index, quotes) {
   const source = sources[index - 1];
   if (!source) return document.createTextNode("");
-  return element("button", { class: "cite", title: source.title, "aria-label": `Source ${index}: ${source.title}`, "aria-expanded": "false", onclick: (/** @type {Event} */ event) => openPassage(source, /** @type {HTMLElement} */ (event.currentTarget)) }, String(index));
+  return element("button", { class: "cite", title: source.title, "aria-label": `Source ${index}: ${source.title}`, "aria-expanded": "false", onclick: (/** @type {Event} */ event) => openPassage(source, quotes, /** @type {HTMLElement} */ (event.currentTarget)) }, String(index));
 }
 
 /** @param {HTMLElement} card @param {HTMLElement} text @param {any} done */
 function finish(card, text, done) {
-  text.replaceChildren(...prose(done.answer, done.sentences, (index) => citation(done.sources, index)));
+  text.replaceChildren(...prose(done.answer, done.sentences, (index, at) => citation(done.sources, index, quotesOf(done, index, at))));
   const unsure = done.sentences.filter((/** @type {any} */ one) => !one.supported).length;
   const notes = done.warnings.map((/** @type {any} */ one) => one.message);
   if (unsure && done.mode === "model") notes.push(`${unsure === 1 ? "One sentence is" : `${unsure} sentences are`} not supported by the sources: ${unsure === 1 ? "it is" : "they are"} underlined.`);
@@ -96,8 +97,8 @@ function finish(card, text, done) {
 function sourceList(done) {
   const shown = done.cited.length ? done.sources.filter((/** @type {any} */ one) => done.cited.includes(one.citation.index)) : done.sources;
   return element("ol", { class: "sources", "aria-label": "Sources" }, ...shown.map((/** @type {any} */ one) =>
-    element("li", {}, element("button", { "aria-expanded": "false", onclick: (/** @type {Event} */ event) => openPassage(one, /** @type {HTMLElement} */ (event.currentTarget)) },
-      element("b", {}, `${one.citation.index} ${one.title}`), element("span", {}, [...one.section_path.slice(-1), one.page_start ? `page ${one.page_start}` : "", one.owner].filter(Boolean).join(" · "))))));
+    element("li", {}, element("button", { "aria-expanded": "false", onclick: (/** @type {Event} */ event) => openPassage(one, quotesOf(done, one.citation.index), /** @type {HTMLElement} */ (event.currentTarget)) },
+      element("b", {}, `${one.citation.index} ${one.title}`), element("span", {}, [...one.section_path.slice(-1), pageOf(one, quotesOf(done, one.citation.index)), one.owner].filter(Boolean).join(" · "))))));
 }
 
 /** @param {any} done */

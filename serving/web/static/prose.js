@@ -15,7 +15,7 @@ const REASONS = {
 /**
  * @param {string} text
  * @param {{start: number, end: number, supported: boolean, reason?: string}[]} sentences Verdicts, by ranges of `text`
- * @param {(index: number) => Node} cite Makes the button of a citation
+ * @param {(index: number, at: number) => Node} cite Makes the button of a citation; `at` is its place in `text`
  * @returns {Node[]}
  */
 export function prose(text, sentences, cite) {
@@ -48,7 +48,7 @@ export function prose(text, sentences, cite) {
  * Cut a range of the text at the limits of sentences without support.
  * @param {string} text @param {number} start @param {number} end
  * @param {{start: number, end: number, supported: boolean, reason?: string}[]} sentences
- * @returns {{text: string, reason: string | null}[]}
+ * @returns {{text: string, start: number, reason: string | null}[]}
  */
 function ranges(text, start, end, sentences) {
   const found = [];
@@ -56,24 +56,24 @@ function ranges(text, start, end, sentences) {
   for (const one of sentences) {
     if (one.supported || one.end <= at || one.start >= end) continue;
     const from = Math.max(at, one.start), to = Math.min(end, one.end);
-    if (from > at) found.push({ text: text.slice(at, from), reason: null });
-    found.push({ text: text.slice(from, to), reason: one.reason ?? "" });
+    if (from > at) found.push({ text: text.slice(at, from), start: at, reason: null });
+    found.push({ text: text.slice(from, to), start: from, reason: one.reason ?? "" });
     at = to;
   }
-  if (at < end) found.push({ text: text.slice(at, end), reason: null });
+  if (at < end) found.push({ text: text.slice(at, end), start: at, reason: null });
   return found;
 }
 
-/** @param {{text: string, reason: string | null}} range @param {(index: number) => Node} cite */
+/** @param {{text: string, start: number, reason: string | null}} range @param {(index: number, at: number) => Node} cite */
 function shown(range, cite) {
-  const parts = inline(range.text, cite);
+  const parts = inline(range.text, range.start, cite);
   if (range.reason === null) return element("span", {}, ...parts);
   const why = REASONS[/** @type {keyof typeof REASONS} */ (range.reason)] ?? "the cited source does not say this";
   return element("span", { class: "unsupported", title: `Check this: ${why}` }, ...parts, element("span", { class: "hidden-text" }, ` (not supported: ${why})`));
 }
 
-/** @param {string} text @param {(index: number) => Node} cite */
-function inline(text, cite) {
+/** @param {string} text @param {number} start @param {(index: number, at: number) => Node} cite */
+function inline(text, start, cite) {
   /** @type {(Node | string)[]} */
   const parts = [];
   let at = 0;
@@ -81,7 +81,7 @@ function inline(text, cite) {
     parts.push(text.slice(at, match.index));
     if (match[1]) parts.push(element("b", {}, match[1]));
     else if (match[2]) parts.push(element("code", {}, match[2]));
-    else parts.push(cite(Number(match[3])));
+    else parts.push(cite(Number(match[3]), start + match.index));
     at = match.index + match[0].length;
   }
   parts.push(text.slice(at));

@@ -82,6 +82,23 @@ class PromptMessage(Model):
     """The text of the message."""
 
 
+class Quoted(Model):
+    """What a sentence of the answer quotes: `chunk_text[start:end]` of a source. What a language model wrote in its
+    own words is the sentence or row of the source that is nearest to it.
+    """
+
+    sentence: int
+    """Position of the sentence in `sentences`, from 0."""
+    source: int
+    """Number of the source, from 1."""
+    start: int
+    """First character in `chunk_text`, from 0."""
+    end: int
+    """The character after the last one."""
+    page: int | None
+    """Page or slide of the quote, from 1; null for documents without pages."""
+
+
 class Citation(Model):
     """The source of a result, ready to display; `link` opens the exact location."""
 
@@ -298,6 +315,8 @@ class AnswerResponse(Model):
     """Numbers of the sources that the answer cites."""
     sentences: list[Verdict]
     """The sentences of the answer, and whether their sources support them."""
+    quotes: list[Quoted]
+    """What the sentences quote of the sources."""
     removed_citations: int
     """Number of invented citations that were removed."""
     removed_links: int
@@ -836,6 +855,8 @@ class KeptSource(Model):
     """ID of the document; null if revoked."""
     chunk_id: str | None
     """ID of the passage; null if revoked."""
+    chunk_index: int | None
+    """Position of the passage in the document, from 0; null if it is gone."""
     title: str | None
     """Title of the document; null if revoked."""
     link: str | None
@@ -881,6 +902,8 @@ class KeptAnswer(Model):
     """The sources as they are today."""
     sentences: list[Verdict]
     """The sentences of the answer; empty if a source is revoked."""
+    quotes: list[Quoted]
+    """What the sentences quote of the sources as they are today; empty if a source is revoked."""
     removed_citations: int
     """Number of invented citations that were removed."""
     latency_ms: float

@@ -1,0 +1,53 @@
+"""The places that the sentences of an answer quote, in the passages that they cite."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from serving.answers.support import Verdict
+from serving.citations.quote import Extent, locate
+from serving.retrieval.highlight import best_piece
+from serving.retrieval.passage import Passage
+
+
+class Quoted(msgspec.Struct, frozen=True):
+    """What a sentence of the answer quotes: `chunk_text[start:end]` of a source.
+
+    What a language model wrote in its own words is the sentence or row of the source that is nearest to it."""
+
+    sentence: int
+    """Position of the sentence in `sentences`, from 0."""
+    source: int
+    """Number of the source, from 1."""
+    start: int
+    """First character in `chunk_text`, from 0."""
+    end: int
+    """The character after the last one."""
+    page: int | None
+    """Page or slide of the quote, from 1; null for documents without pages."""
+
+
+def quoted(sentences: Sequence[Verdict], sources: Mapping[int, Passage]) -> list[Quoted]:
+    """Return what the sentences quote, in their order. `sources`: passages by their number."""
+    found: list[Quoted] = []
+    for index, sentence in enumerate(sentences):
+        for number in sentence.citations:
+            if (passage := sources.get(number)) is None:
+                continue
+            ranges = locate(sentence.text, passage.chunk_text) or _best(passage)
+            found += [Quoted(index, number, one.start, one.end, passage.place(one.start).page) for one in ranges]
+    return found
+
+
+def _best(passage: Passage) -> list[Extent]:
+    """Return the piece that answers the query best."""
+    piece = best_piece(passage.chunk_text, passage.matches)
+    return [Extent(piece.start, piece.end)] if piece and passage.matches else []
+
+
+def first_of_each(found: Iterable[Quoted]) -> dict[int, Extent]:
+    """Return the first quote of each source."""
+    ranges: dict[int, Extent] = {}
+    for one in found:
+        ranges.setdefault(one.source, Extent(one.start, one.end))
+    return ranges

@@ -1,0 +1,24 @@
+/** What the citations of an answer quote, by the places that the server found. */
+
+/**
+ * The quotes of a citation: those of its sentence, else all of its source.
+ * @param {{sentences: any[], quotes: any[]}} answer @param {number} source Its number @param {number} [at] Its place in the text
+ * @returns {{start: number, end: number, page: number | null}[]}
+ */
+export function quotesOf(answer, source, at) {
+  const ofSource = answer.quotes.filter((one) => one.source === source);
+  const here = ofSource.filter(({ sentence }) => at !== undefined && answer.sentences[sentence].start <= at && at <= answer.sentences[sentence].end);
+  return here.length ? here : ofSource;
+}
+
+/**
+ * The address of a page of ours with these quotes marked; other addresses are kept.
+ * @param {string} address @param {{start: number, end: number}[]} quotes
+ */
+export function marking(address, quotes) {
+  const url = new URL(address, location.href);
+  if (!quotes.length || !url.pathname.startsWith("/documents/") || !url.searchParams.has("chunk")) return address;
+  url.searchParams.set("from", String(quotes[0].start));
+  url.searchParams.set("to", String(quotes[quotes.length - 1].end));
+  return url.href;
+}
