@@ -89,6 +89,9 @@ bench-sync: $(STAMP) ## Measure syncs of a simulated Drive and Slack: 1,000 chan
 bench-questions: $(STAMP) ## Count how the sample company's questions are answered: sure, uncertain, not found
 	@$(BIN)/python -m bench.questions
 
+bench-answers: $(STAMP) ## Count the right quotes and honest doubts on three sets of questions; a third of each is kept aside
+	@$(BIN)/python -m bench.answers $(ARGS)
+
 bench-relevance: $(STAMP) ## Count what searches show for irrelevant queries: FOLDERS="data/a data/b"
 	@$(BIN)/python -m bench.relevance $(FOLDERS)
 

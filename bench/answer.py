@@ -34,7 +34,7 @@ from resources.core.domain import SourceName
 from resources.logging import configure
 from resources.servers.postgres import EmbeddedPostgres
 from resources.servers.processes import free_port
-from resources.settings import Settings
+from resources.settings import FileRoot, Settings
 from resources.stores.migrate import migrate
 from resources.syncing import open_sync
 from serving.access.tokens import mint
@@ -57,8 +57,8 @@ def main() -> None:
 
 
 @contextmanager
-def indexed(**more: Any) -> Iterator[Settings]:
-    """Yield settings of embedded services that contain the sample company's files. `more`: further settings."""
+def indexed(roots: tuple[FileRoot, ...] | None = None, **more: Any) -> Iterator[Settings]:
+    """Yield settings of embedded services that contain the files of these roots, by default the sample company's."""
     folder = Path(tempfile.mkdtemp(prefix="concordance-bench-"))
     folder.chmod(0o711)
     plain = Settings(_env_file=None, home=folder / "home", postgres_port=free_port(), **more)  # type: ignore[call-arg]
@@ -68,7 +68,7 @@ def indexed(**more: Any) -> Iterator[Settings]:
         postgres.start()
         vectors.start()
         migrate(plain.postgres_dsn)
-        settings = plain.model_copy(update={"qdrant_url": vectors.url, "file_roots": sample.roots()})
+        settings = plain.model_copy(update={"qdrant_url": vectors.url, "file_roots": roots or sample.roots()})
         with open_sync(settings, SourceName.FILES, requested_by="bench") as run:
             pipeline.sync(run)
         yield settings

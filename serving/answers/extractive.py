@@ -1,99 +1,289 @@
 """Answer without a language model: quote and cite the sentences of the passages that answer best. Pure.
 
-A piece is a sentence or a table row. It answers the better, the more of the question's words it holds, by weight, and the nearer it
-and its passage are to the question in meaning; the headings above it say what it is about.
+A piece is a sentence, a list item or a table row. It answers the better, the more of the question's words it and the headings above it
+hold, by weight, the nearer it and its passage are to the question in meaning, and the surer it holds what the question asks for: an
+amount, a time, a person. A piece is quoted with the neighbour that it needs: the item's introduction, or the sentence that goes on.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from serving.answers.answer_type import counted, expected, holds_type
 from serving.answers.citations import Sentence
 from serving.answers.cleaning import clean
 from serving.answers.gate import coverage, weights
-from serving.answers.words import content
+from serving.answers.words import content, holds
 from serving.retrieval.highlight import pieces
 
-SHORTLIST = 60
+SHORTLIST = 50
 """Pieces whose meaning is compared, those that hold most of the question's words first."""
-WORDS, MEANING, PASSAGE = 0.36, 0.36, 0.28
-"""Shares of a piece's words, its meaning and its passage's meaning in its score. `python -m bench.questions` counts the right quotes:
-without the passage and with the ten pieces that hold most words alone, 22 of 72 paraphrases were answered."""
-QUESTION = 0.7
-"""Factor of a piece that is itself a question, as in a conversation: the answer is what follows it."""
-QUOTES = 3
-NEAR_BEST = 0.8
-"""A further quote is as good as this share of the best one."""
+WEIGHTS: Mapping[str, float] = {
+    "above": -0.26,
+    "amount": 0.77,
+    "around": 2.18,
+    "best": 0.68,
+    "beyond": 0.28,
+    "colon": -0.48,
+    "counted": 0.82,
+    "duration": 1.05,
+    "headed": 1.04,
+    "item": 0.17,
+    "long": -0.8,
+    "near": 4.22,
+    "new": -0.81,
+    "passage": 1.24,
+    "rank": 0.8,
+    "row": 0.68,
+    "short": -0.53,
+    "type": 1.29,
+    "untyped": -0.53,
+    "words": 1.17,
+}
+"""Weight of each feature of a piece, as `python -m bench.answer_weights` prints them."""
+QUOTES = 2
+TITLE_CHARACTERS, TITLE_WORDS = 60, 8
+"""Longest line that may be a heading without the mark of one."""
 LONGEST = 400
-_SHORTEST = 3
+WINDOW = 280
+"""Longest quote of a piece with neighbours, in characters."""
 _MARK = re.compile(r"\[(\d{1,4})\]")
 _LIST_MARK = re.compile(r"^(?:[-*+•]|#{1,6}|\d{1,3}[.)])\s+")
+_HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*[^*]+\*\*:?$|__[^_]+__:?$)")
+_ITEM = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s")
+_LINK_ONLY = re.compile(r"^\W*(?:!?\[[^\]]*\]\([^)]*\)|<?https?://\S+>?|\(\(link removed\)\))\W*$", re.IGNORECASE)
+_FIGURE = re.compile(r"\d")
+_GAP = re.compile(r"[ \t]*\n[ \t]*\n")
+_RULE = re.compile(r"^[\s|:=-]*$")
+_FENCE = re.compile(r"^\s*(?:```|~~~)")
+_ANAPHORA = re.compile(
+    r"^\W*(?:it|its|this|these|that|those|they|their|he|she|such|then|however|also|otherwise|so|if so|if not)\b",
+    re.IGNORECASE,
+)
+_REMOVED = re.compile(r"\s*\(\(link removed\)\)")
+_COLON = re.compile(r":[*_\s]*$")
 
 
 class Quote(NamedTuple):
-    """A sentence or table row of source `number`, and the share of the question's words that it holds, by weight."""
+    """A piece of source `number`: `text[start:end]` of its passage, and what is known of it as an answer."""
 
     number: int
     heading: str
     text: str
-    share: float
+    start: int
+    end: int
+    features: Mapping[str, float]
 
     @property
     def whole(self) -> str:
         """The piece with the headings above it."""
         return f"{self.heading}: {self.text}"
 
+    @property
+    def share(self) -> float:
+        return self.features["words"]
 
-def shortlist(question: str, passages: Sequence[tuple[str, str]]) -> list[Quote]:
-    """Return the pieces that hold most of the question, best first. `passages`: (heading, text) of sources 1, 2, …"""
-    asked = content(question)
-    cut: list[tuple[int, str, frozenset[str]]] = []
-    for number, (heading, text) in enumerate(passages, start=1):
-        titles = content(heading)
-        for piece in pieces(text):
-            flat = " ".join(text[piece.start : piece.end].split())
-            words = content(flat)
-            plain_heading = not piece.row and words <= titles
-            if len(flat.split()) < _SHORTEST or piece.header or plain_heading:
-                continue
-            cut.append((number, flat, words))
-    weighed = weights(asked, [words for _, _, words in cut])
-    # the heading says what "it" is: its words count half
-    found = [
-        Quote(
-            number,
-            passages[number - 1][0],
-            text,
-            (coverage(words, weighed) + coverage(words | content(passages[number - 1][0]), weighed)) / 2,
+
+class _Part(NamedTuple):
+    start: int
+    end: int
+    text: str
+    row: bool
+    header: bool
+    above: str
+    """The nearest heading, question or introduction above."""
+
+    title: bool = False
+
+    @property
+    def quotable(self) -> bool:
+        """True unless it is a heading, a question, a table's header, or nothing but links."""
+        return not (
+            self.header
+            or self.title
+            or _HEADING.match(self.text)
+            or self.text.rstrip("*_ \"”'’").endswith("?")
+            or _LINK_ONLY.match(self.text)
+            or _RULE.match(self.text)
+            or _FENCE.match(self.text)
         )
-        for number, text, words in cut
-    ]
-    return sorted(found, key=lambda piece: (-piece.share, piece.number))[:SHORTLIST]
 
 
-def choose(found: Sequence[Quote], meaning: Sequence[tuple[float, float]] | None) -> list[Quote]:
-    """Return the pieces to quote, best first, none twice.
+def _parts(text: str) -> list[_Part]:
+    found: list[_Part] = []
+    heading = intro = ""
+    for piece in pieces(text):
+        lines = [(piece.start, piece.end)] if piece.row else _lines(text, piece.start, piece.end)
+        for start, end in lines:
+            flat = " ".join(text[start:end].split())
+            if not flat:
+                continue
+            title = (start, end) != lines[-1] or (not piece.row and _stands_alone(text, start, end) and _is_short(flat))
+            part = _Part(start, end, flat, piece.row, piece.header, f"{heading} {intro}".strip(), title)
+            found.append(part)
+            if title or _HEADING.match(flat) or flat.endswith("?"):
+                heading, intro = flat, ""
+            elif _COLON.search(flat) or piece.header:
+                intro = flat
+            elif not _ITEM.match(flat) and not piece.row:
+                intro = ""
+    return found
 
-    `meaning`: how near each piece and its passage are to the question, in order, as `CosineScale.relative`; None if unknown.
+
+def _lines(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """Return the piece, cut after each line of it that is a heading: the sentence below is a piece of its own."""
+    found: list[tuple[int, int]] = []
+    at = start
+    while (line_end := text.find("\n", at, end)) >= 0:
+        line, below = text[at:line_end].strip(), text[line_end:end].lstrip()
+        if below and (not line or _is_title(line, below)):
+            found += [(at, line_end)] if line else []
+            at = line_end + 1
+        else:
+            break
+    return [*found, (at, end)]
+
+
+def _is_title(line: str, below: str) -> bool:
+    """Return True if a line above another is its heading: marked as one, or short, without a full stop, and no list item."""
+    if _HEADING.match(line):
+        return True
+    return _is_short(line) and not below[0].islower()
+
+
+def _is_short(line: str) -> bool:
+    """Return True if a line could be a heading: few words, no full stop, and no figure, which would be an answer."""
+    short = len(line) <= TITLE_CHARACTERS and len(line.split()) <= TITLE_WORDS
+    return short and line[0].isupper() and line[-1] not in ".,;:!?|" and not _FIGURE.search(line)
+
+
+def _stands_alone(text: str, start: int, end: int) -> bool:
+    """Return True if empty lines, or the ends of the passage, surround a piece."""
+    before, after = text[:start], text[end:]
+    alone = not before.strip() or before.rstrip(" \t").endswith("\n\n")
+    return (
+        alone
+        and "\n" not in text[start:end].strip()
+        and after.strip() != ""
+        and bool(_GAP.match(text, len(text[:end].rstrip())))
+    )
+
+
+def shortlist(
+    question: str, passages: Sequence[tuple[str, str]], nearness: Sequence[float] | None = None
+) -> list[Quote]:
+    """Return the pieces that may answer, the likeliest first. `passages`: (heading, text) of sources 1, 2, …
+
+    `nearness`: how near each passage is to the question in meaning, as `CosineScale.relative`; None if unknown.
     """
-    scores: list[float] = []
-    for index, piece in enumerate(found):
-        score = piece.share
-        if meaning is not None:
-            near, passage = meaning[index]
-            score = WORDS * piece.share + MEANING * near + PASSAGE * passage
-        scores.append(score * QUESTION if piece.text.endswith("?") else score)
-    order = sorted(range(len(found)), key=lambda index: (-scores[index], index))
-    chosen: dict[str, Quote] = {}
-    for index in order:
-        if len(chosen) < QUOTES and scores[index] >= NEAR_BEST * scores[order[0]]:
-            chosen.setdefault(found[index].text.casefold(), found[index])
-    return list(chosen.values())
+    asked, kind, items = content(question), expected(question), counted(question)
+    parts = [(number, part) for number, (_, text) in enumerate(passages, start=1) for part in _parts(text)]
+    weighed = weights(asked, [content(part.text) for _, part in parts])
+    found: list[Quote] = []
+    for at, (number, part) in enumerate(parts):
+        heading = passages[number - 1][0]
+        words = content(part.text)
+        if not part.quotable or (not part.row and words <= content(heading)) or not words or _same(words, asked):
+            continue
+        near = [other.text for source, other in parts[max(0, at - 2) : at + 3] if source == number]
+        headed = words | content(f"{heading} {part.above}")
+        follows = at + 1 < len(parts) and parts[at + 1][0] == number and parts[at + 1][1].quotable
+        inside = holds_type(_LIST_MARK.sub("", part.text), kind)
+        beyond = holds_type(parts[at + 1][1].text, kind) if follows else 0.0
+        features = {
+            "words": coverage(words, weighed),
+            "headed": coverage(headed, weighed),
+            "around": coverage(content(" ".join(near)) | headed, weighed),
+            "above": coverage(content(part.above), weighed),
+            "type": inside,
+            "untyped": float(kind != "other" and inside == 0),
+            "beyond": max(0.0, beyond - inside),
+            "counted": float(bool(items) and inside > 0 and any(holds(words, one) for one in items)),
+            "new": sum(not holds(asked, one) for one in words) / len(words),
+            "rank": 1 / number,
+            "passage": nearness[number - 1] if nearness is not None else 0.0,
+            "short": float(len(part.text) < 30),
+            "long": float(len(part.text) > 250),
+            "row": float(part.row),
+            "item": float(bool(_ITEM.match(part.text))),
+            "colon": float(bool(_COLON.search(part.text))),
+        }
+        if kind in ("amount", "duration"):
+            features[kind] = inside
+        found.append(Quote(number, f"{heading} {part.above}".strip(), part.text, part.start, part.end, features))
+    return sorted(found, key=lambda one: (-score(one), one.number))[:SHORTLIST]
+
+
+def _same(words: frozenset[str], asked: frozenset[str]) -> bool:
+    """Return True if a piece says nothing but what is asked: it is the question, without its mark."""
+    return len(words) > 2 and all(holds(asked, one) for one in words) and any(one.isalpha() for one in words)
+
+
+def measured(found: Sequence[Quote], nearness: Sequence[float] | None) -> list[Quote]:
+    """Return the pieces with how near each is to the question in meaning, as `CosineScale.relative`; None if unknown."""
+    if nearness is None:
+        return list(found)
+    best = max(nearness, default=0.0)
+    return [
+        piece._replace(features={**piece.features, "near": near, "best": float(near == best)})
+        for piece, near in zip(found, nearness, strict=True)
+    ]
+
+
+def score(piece: Quote) -> float:
+    return sum(weight * piece.features.get(name, 0.0) for name, weight in WEIGHTS.items())
+
+
+def choose(found: Sequence[Quote], passages: Sequence[tuple[str, str]]) -> list[Quote]:
+    """Return the pieces to quote with the neighbours that they need, best first; none twice, nor within another."""
+    ranked = sorted(found, key=lambda piece: -score(piece))
+    chosen: list[Quote] = []
+    for piece in ranked:
+        if len(chosen) == QUOTES:
+            break
+        one = _with_neighbours(piece, found, passages[piece.number - 1][1])
+        folded = one.text.casefold()
+        if any(folded in other.text.casefold() or piece.text.casefold() in other.text.casefold() for other in chosen):
+            continue
+        chosen.append(one)
+    return chosen
+
+
+def _with_neighbours(piece: Quote, found: Sequence[Quote], text: str) -> Quote:
+    """Return the piece with the parts before or after it that it needs, while they are short enough."""
+    parts = _parts(text)
+    at = next((index for index, part in enumerate(parts) if part.start == piece.start), None)
+    if at is None:
+        return piece
+    scores = {(one.number, one.start): score(one) for one in found}
+    first = last = at
+
+    def fits(begin: int, end: int) -> bool:
+        inside = parts[begin : end + 1]
+        span = " ".join(text[parts[begin].start : parts[end].end].split())
+        return len(span) <= WINDOW and all(part.quotable and part.row == parts[at].row for part in inside)
+
+    if parts[at].row:
+        return piece
+    if first > 0 and _ANAPHORA.match(_LIST_MARK.sub("", parts[first].text)) and fits(first - 1, last):
+        first -= 1
+    while True:
+        options: list[tuple[float, int, int]] = []
+        for begin, end in ((first, last + 1), (first - 1, last)):
+            if begin >= 0 and end < len(parts) and fits(begin, end):
+                other = end if begin == first else begin
+                value = scores.get((piece.number, parts[other].start), -99.0)
+                options.append((value + (0.2 if begin == first else 0.0), begin, end))
+        if not options:
+            break
+        _, first, last = max(options)
+    start, end = parts[first].start, parts[last].end
+    return piece._replace(text=" ".join(text[start:end].split()), start=start, end=end)
 
 
 def _quote(text: str) -> str:
     """Return the text between the quotation marks, without marks, links or tags of the document."""
-    text = _LIST_MARK.sub("", _MARK.sub(r"(\1)", text))
+    text = _LIST_MARK.sub("", _REMOVED.sub("", _MARK.sub(r"(\1)", text)))
     if len(text) > LONGEST:
         text = text[:LONGEST].rsplit(" ", 1)[0] + " …"
     return clean(text, 0)[0].replace("“", "‘").replace("”", "’")

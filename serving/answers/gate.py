@@ -70,7 +70,7 @@ def judge(question: str, found: Sequence[Passage], setting: float | None, *, by_
     reranked = [(one.scores.rerank, one) for one in found[:TOP] if one.scores.rerank is not None]
     if reranked:
         best = max(score for score, _ in reranked)
-        sure = any(score >= SURE_RERANK and _names(question, one) for score, one in reranked)
+        sure = any(score >= SURE_RERANK and names(question, one) for score, one in reranked)
         return Judged(best >= RERANK_GATE, sure, best, RERANK_GATE)
     asked = content(question)
     pool = [content(f"{one.heading} {one.chunk_text}") for one in found[:POOL]]
@@ -85,13 +85,13 @@ def judge(question: str, found: Sequence[Passage], setting: float | None, *, by_
     gate = gate if setting is None else setting
     passed = bool(found) and score >= gate
     sure = passed and any(
-        share >= SURE and (not known or (evidence(one) or 0.0) >= SURE_EVIDENCE) and _names(question, one)
+        share >= SURE and (not known or (evidence(one) or 0.0) >= SURE_EVIDENCE) and names(question, one)
         for share, one in zip(shares, found, strict=False)
     )
     return Judged(passed, sure, score, gate)
 
 
-def _names(question: str, passage: Passage) -> bool:
+def names(question: str, passage: Passage) -> bool:
     """Return True if the passage holds each name and number of the question, and numbered names (Kingfisher 9) as they are."""
     text = f"{passage.heading} {passage.chunk_text}"
     naming = naming_words(question)

@@ -24,9 +24,10 @@ from resources.logging import logger
 from resources.settings import Settings
 from serving.answers import store
 from serving.answers.access_check import AccessCheck, CurrentAccess
+from serving.answers.certainty import SURE, certainty
 from serving.answers.checking import Checker
 from serving.answers.draft import Draft
-from serving.answers.extractive import Quote, choose, compose, shortlist
+from serving.answers.extractive import Quote, choose, compose, measured, shortlist
 from serving.answers.metrics import AnswerMetrics
 from serving.answers.model import LanguageModel, language_model
 from serving.answers.prompt import NO_DATA
@@ -214,27 +215,27 @@ class Answers:
         question = asked.searched
         if request.selection is not None and not content(question):
             question = request.selection.text
-        found = shortlist(question, passages)
-        draft.text, cut = compose(choose(found, await self._meaning(question, found, asked.sources)))
+        pieces, by_meaning = await self._pieces(question, asked.sources)
+        draft.text, cut = compose(choose(pieces, passages))
         if not cut:
             draft.text, draft.mode, draft.sentences = NO_DATA, "none", []
             return
         draft.sentences = await self._checker.check(cut, asked.sources)
-        if not asked.judged.sure:
+        sure = asked.judged.sure
+        if by_meaning and asked.sources[0].scores.rerank is None:
+            sure = certainty(question, pieces, asked.sources) >= SURE
+        if not sure:
             draft.warnings.append(UNCERTAIN)
 
-    async def _meaning(
-        self, question: str, found: Sequence[Quote], sources: Sequence[Passage]
-    ) -> list[tuple[float, float]] | None:
-        """Return how near each piece and its passage are to the question; None if the embedding model does not tell."""
+    async def _pieces(self, question: str, sources: Sequence[Passage]) -> tuple[list[Quote], bool]:
+        """Return the pieces of the sources that may answer, and whether their meaning was compared: the model may be down."""
         scale = self._embedder.scale
+        nearness = [scale.relative(one.scores.dense or 0.0) for one in sources] if scale is not None else None
+        found = shortlist(question, [(one.heading, one.chunk_text) for one in sources], nearness)
         cosines = await self._checker.cosines([(question, piece.whole) for piece in found])
         if scale is None or cosines is None:
-            return None
-        passages = [scale.relative(one.scores.dense or 0.0) for one in sources]
-        return [
-            (scale.relative(cosine), passages[piece.number - 1]) for cosine, piece in zip(cosines, found, strict=True)
-        ]
+            return found, False
+        return measured(found, [scale.relative(cosine) for cosine in cosines]), True
 
     def _answer(
         self,

@@ -142,7 +142,8 @@ def test_the_answers_that_the_demonstration_prints_are_right(quoting: Running) -
         )
         assert outcome.faults == []
         if person in one.may:
-            assert (str(one.phrase) in " ".join(lines), answer["warnings"]) == (True, []), (person, lines)
+            assert str(one.phrase) in " ".join(lines), (person, lines)
+            assert {warning["code"] for warning in answer["warnings"]} <= {"uncertain"}, (person, lines)
         else:
             assert (lines[0].startswith("[yellow]withheld"), str(one.phrase) in answer["answer"]) == (True, False)
 

@@ -109,7 +109,7 @@ def test_the_command_asks_as_a_person(
         assert run(["ask", question, "--as", ANN]) == 0
         printed = capsys.readouterr()
         assert SALARY in printed.out
-        assert "Salaries" in printed.out.splitlines()[-2]
+        assert any("Salaries" in line for line in printed.out.splitlines()[1:])
         assert "no language model is set" in printed.err
         assert run(["ask", question, "--as", BOB, "--show-prompt"]) == 0
         printed = capsys.readouterr()
@@ -165,9 +165,9 @@ def test_what_is_kept_local_is_not_shown_to_an_outside_model(
 def test_without_a_model_the_best_sentences_are_quoted(without_model: Running) -> None:
     answer = ask(without_model, "What may a hotel night cost?")
     assert (answer["mode"], answer["model"], answer["found"]) == ("extractive", None, True)
-    number = answer["cited"][0]
-    assert f"“A hotel night may cost 140 euros at most.” [{number}]" in answer["answer"]
-    assert answer["sources"][number - 1]["title"] == "Handbook"
+    first = answer["sentences"][0]
+    assert "A hotel night may cost 140 euros at most." in first["text"]
+    assert [answer["sources"][number - 1]["title"] for number in first["citations"]] == ["Handbook"]
     assert all(sentence["supported"] for sentence in answer["sentences"])
 
 

@@ -11,7 +11,7 @@ import pytest
 from resources.embedding.background import CosineScale
 from serving.answers.condense import standalone
 from serving.answers.context import gather, share_out
-from serving.answers.extractive import choose, compose, shortlist
+from serving.answers.extractive import choose, compose, measured, shortlist
 from serving.answers.gate import COVERAGE_GATE, judge
 from serving.answers.no_data import says_no_data
 from serving.answers.prompt import CONDENSE, SYSTEM, condensing, messages
@@ -227,8 +227,9 @@ PASSAGES = [
 
 def test_quotes_are_the_sentences_that_hold_the_question() -> None:
     found = shortlist("How many years does a pair of cells last?", PASSAGES)
-    text, cut = compose(choose(found, None))
-    assert text.splitlines()[0] == "“A pair of cells lasts 6.5 years.” [1]"
+    text, cut = compose(choose(found, PASSAGES))
+    assert "A pair of cells lasts 6.5 years." in text.splitlines()[0]
+    assert text.splitlines()[0].endswith(" [1]")
     assert cut[0].cited == (1,)
     assert text[cut[0].start : cut[0].end] == text.splitlines()[0]
     assert "“Power”" not in text
@@ -237,21 +238,21 @@ def test_quotes_are_the_sentences_that_hold_the_question() -> None:
 def test_meaning_orders_quotes_where_it_is_known() -> None:
     found = shortlist("cells vacation", PASSAGES)
     nearest = next(index for index, piece in enumerate(found) if "25" in piece.text)
-    chosen = choose(found, [(1.0 if index == nearest else 0.0, 0.5) for index in range(len(found))])
-    assert chosen[0].number == 2
-    passage = choose(found, [(0.5, 1.0 if piece.number == 2 else 0.0) for piece in found])
-    assert passage[0].number == 2
+    near = [1.0 if index == nearest else 0.0 for index in range(len(found))]
+    assert choose(measured(found, near), PASSAGES)[0].number == 2
+    alike = [("One", "The lake is deep in the valley."), ("Two", "The lake is deep in the valley.")]
+    assert choose(shortlist("What is deep?", alike, [0.0, 1.0]), alike)[0].number == 2
 
 
 def test_a_question_is_quoted_after_its_answer() -> None:
     talk = [
         ("#support", "Why did the gateway at Gamle Bru drop off?\n\nThe gateway at Gamle Bru drops off at 47 degrees.")
     ]
-    assert choose(shortlist("Why did the gateway at Gamle Bru drop off?", talk), None)[0].text.endswith("47 degrees.")
+    assert choose(shortlist("Why did the gateway at Gamle Bru drop off?", talk), talk)[0].text.endswith("47 degrees.")
 
 
 def test_a_quote_brings_no_mark_and_no_link_of_the_documents_own() -> None:
-    text, _ = compose(choose(shortlist("See evil now", PASSAGES[:1]), None))
+    text, _ = compose(choose(shortlist("See evil now", PASSAGES[:1]), PASSAGES[:1]))
     assert "[3]" not in text
     assert "evil.example" not in text
 

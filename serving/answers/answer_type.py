@@ -1,0 +1,141 @@
+# ruff: noqa: E501 (word lists read best on one line)
+"""What kind of answer a question expects, and whether a sentence holds one. Pure.
+
+English only, like the stop words of `words`: a question of another language expects nothing, and its quotes are chosen by the rest.
+"""
+
+import re
+from typing import Literal
+
+from serving.answers.words import content, digits
+
+AnswerType = Literal["amount", "duration", "time", "person", "place", "yes_no", "other"]
+
+_DURATION = re.compile(
+    r"\bhow (?:long|soon|quickly|fast|early|often|frequently|late|old|far (?:ahead|in advance))\b|\bhow much (?:notice|time)\b",
+    re.IGNORECASE,
+)
+_AMOUNT = re.compile(
+    r"\bhow (?:much|many|far|big|large|high|heavy|tall|wide|warm|hot|cold|thick|deep|strong)\b|"
+    r"\b(?:what|which)\b.{0,40}\b(?:price|cost|fee|deposit|number|limit|maximum|minimum|percentage|percent|budget|rate|salary|amount|size|"
+    r"length|height|weight|temperature|code|port|version|cap|excess|default|threshold|value|largest|smallest|highest|lowest)\b|"
+    r"\bcosts?\s*\?$",
+    re.IGNORECASE,
+)
+_TIME = re.compile(
+    r"\bwhen\b|\b(?:what|which) (?:day|date|year|month|time|hour|week|quarter)s?\b|\bwhat\b.{0,30}\b(?:deadline|last day|date|times?)\b|"
+    r"\bsince what\b|\bby what date\b",
+    re.IGNORECASE,
+)
+_PERSON = re.compile(
+    r"\bwho(?:m|se)?\b|\b(?:which|what) (?:person|team|company|supplier|customer|agency|agencies|office)\b",
+    re.IGNORECASE,
+)
+_PLACE = re.compile(
+    r"\bwhere\b|\b(?:which|what) (?:room|place|city|country|folder|directory|file|floor|building)\b", re.IGNORECASE
+)
+_YES_NO = re.compile(
+    r"^(?:\W*)(?:is|are|was|were|do|does|did|can|could|may|must|should|shall|will|would|has|have|am|might)\b"
+    r"|[.,:;]\s+(?:is|are|do|does|did|can|could|may|must|should|will|would|has|have|am)\b(?=[^.]*\?)",
+    re.IGNORECASE,
+)
+
+_MONTH = r"jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?"
+_SPAN = r"(?:milli)?seconds?|minutes?|mins?|hours?|hrs?|(?:business |working |calendar )?days?|nights?|weeks?|fortnights?|months?|quarters?|years?|yrs?"
+_HOLDS_DURATION = re.compile(
+    rf"\b\d[\d.,]*(?:\s*(?:-|to|or)\s*\d+)?[\s-]*(?:\(\d+\)\s*)?(?:{_SPAN}|ms|h)\b|\b(?:an?|one|every|each|per|half an?|within an?)\s(?:{_SPAN})\b|"
+    r"\b(?:annually|yearly|quarterly|monthly|weekly|daily|hourly|immediately|overnight|forever|permanent(?:ly)?|indefinitely|once|twice)\b",
+    re.IGNORECASE,
+)
+_HOLDS_AMOUNT = re.compile(
+    r"\d|\b(?:half|none|unlimited|no (?:limit|cost|fee|maximum|minimum)|free|one|once|twice|double|dozen|hundred|thousand|million)\b",
+    re.IGNORECASE,
+)
+_HOLDS_TIME = re.compile(
+    rf"\b(?:{_MONTH})\.?\s+\d|\d\.?\s*(?:{_MONTH})\b|\b(?:january|february|march|april|june|july|august|september|october|november|december)\b|"
+    r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|\b\d{1,2}[:.]\d\d\b|\b\d{1,2}\s?[ap]\.?m\b|\b(?:19|20)\d\d\b|\b\d{4}-\d\d-\d\d\b|\b\d{1,2}/\d{1,2}\b|"
+    r"\b(?:noon|midnight|morning|afternoon|evening|spring|summer|autumn|winter|today|tomorrow|yesterday|q[1-4])\b",
+    re.IGNORECASE,
+)
+_BOUND = re.compile(
+    r"\b(?:after|before|until|once|within|when|whenever|upon|during|prior to|as soon as|at the (?:end|start|beginning))\b",
+    re.IGNORECASE,
+)
+_NAME = re.compile(r"(?<![.!?:#*\-|]\s)(?<!^)\b[A-Z][a-zà-ÿ]+(?:[\s-][A-Z][a-zà-ÿ]+)*|[\w.]+@\w|\s@\w")
+_ROLE = re.compile(
+    r"\b(?:managers?|supervisors?|directors?|officers?|leads?|leaders?|teams?|departments?|committees?|board|chair\w*|president|chief|head|secretary|"
+    r"administrators?|engineers?|owners?|employees?|staff|members?|contractors?|partners?|governors?|mayors?|authors?|maintainers?|users?|"
+    r"customers?|suppliers?|assistants?|accountants?|auditors?|lawyers?|doctors?|nurses?|representatives?|everyone|everybody|anyone|anybody|"
+    r"nobody|you|we|they|hr|founders?|ceo|cto|cfo)\b",
+    re.IGNORECASE,
+)
+_HOLDS_PLACE = re.compile(
+    r"\b(?:rooms?|floors?|buildings?|streets?|avenue|road|offices?|halls?|desks?|shel(?:f|ves)|cabinets?|cupboards?|drawers?|doors?|corner|entrance|lobby|"
+    r"kitchens?|basement|car park|parking|yard|site|folders?|director(?:y|ies)|files?|pages?|tabs?|channels?|menus?|settings|north|south|east|west|left|right)\b|"
+    r"[~/\\%][\w.{}-]+[/\\]|#\w|\b(?:in|at|from|near|behind|under|next to|opposite|to) (?:the )?[A-Z]",
+    re.IGNORECASE,
+)
+_RULING = re.compile(
+    r"\b(?:not|no|never|none|cannot|must|may|can|should|shall|only|allowed|permitted|required|need(?:s|ed)?|prohibited|forbidden|banned|optional|mandatory|"
+    r"always|unless|except|able|eligible|entitled|free|yes|included|excluded|recommended|preferred|approval|without|avoid|encouraged|expected)\b|n['’]t\b",
+    re.IGNORECASE,
+)
+_COUNTED = re.compile(r"\bhow (?:many|much) ((?:[\w-]+\s+){0,2}[\w-]+)", re.IGNORECASE)
+
+
+def expected(question: str) -> AnswerType:
+    """Return the kind of answer that a question expects."""
+    for pattern, kind in _KINDS:
+        if pattern.search(question):
+            return kind
+    return "other"
+
+
+_KINDS: tuple[tuple[re.Pattern[str], AnswerType], ...] = (
+    (_DURATION, "duration"),
+    (re.compile(r"\bhow (?:much|many)\b", re.IGNORECASE), "amount"),
+    (_TIME, "time"),
+    (_AMOUNT, "amount"),
+    (_PERSON, "person"),
+    (_PLACE, "place"),
+    (_YES_NO, "yes_no"),
+)
+
+
+def holds_type(text: str, kind: AnswerType) -> float:
+    """Return how surely a text holds an answer of this kind, 0 to 1; 0 for `other`."""
+    if kind == "amount":
+        return float(bool(_HOLDS_AMOUNT.search(digits(text))))
+    if kind == "duration":
+        spelled = digits(text)
+        return (
+            1.0
+            if _HOLDS_DURATION.search(spelled)
+            else 0.5
+            if _HOLDS_TIME.search(spelled) or _HOLDS_AMOUNT.search(spelled)
+            else 0.0
+        )
+    if kind == "time":
+        spelled = digits(text)
+        return (
+            1.0
+            if _HOLDS_TIME.search(spelled)
+            else 0.6
+            if _HOLDS_DURATION.search(spelled)
+            else 0.4
+            if _BOUND.search(text)
+            else 0.0
+        )
+    if kind == "person":
+        return 1.0 if _NAME.search(text) else 0.6 if _ROLE.search(text) else 0.0
+    if kind == "place":
+        return float(bool(_HOLDS_PLACE.search(text)))
+    if kind == "yes_no":
+        return float(bool(_RULING.search(text)))
+    return 0.0
+
+
+def counted(question: str) -> frozenset[str]:
+    """Return the stems of what a question counts: "how many paid breaks" asks for breaks."""
+    found = _COUNTED.search(question)
+    return content(found[1]) if found else frozenset()

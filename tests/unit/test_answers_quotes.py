@@ -1,0 +1,60 @@
+"""Sentences that answers quote: what the question expects, with the neighbours that it needs, and never a heading or a question."""
+
+import pytest
+
+from serving.answers.answer_type import AnswerType, expected, holds_type
+from serving.answers.extractive import choose, shortlist
+
+
+def quoted(question: str, text: str, heading: str = "Handbook") -> list[str]:
+    passages = [(heading, text)]
+    return [piece.text for piece in choose(shortlist(question, passages), passages)]
+
+
+@pytest.mark.parametrize(
+    ("question", "kind", "holds", "lacks"),
+    [
+        ("How long may I be away?", "duration", "At most four hours.", "Ask your lead."),
+        ("How much is the deposit?", "amount", "It costs $5.", "Ask the clerk."),
+        ("When are badges made?", "time", "Every Wednesday.", "In the workshop by hand."),
+        ("Who signs the letter?", "person", "It is signed by the governor.", "It is blue."),
+        ("Where are the pens?", "place", "They are in room 3523.", "They are blue."),
+        ("May I squash commits?", "yes_no", "This is not allowed.", "Commits have authors."),
+    ],
+)
+def test_a_question_expects_an_answer_of_its_kind(question: str, kind: AnswerType, holds: str, lacks: str) -> None:
+    assert expected(question) == kind
+    assert holds_type(holds, kind) > holds_type(lacks, kind)
+
+
+def test_an_amount_is_preferred_to_the_sentence_that_resembles_the_question() -> None:
+    filler = "The garden is watered by a volunteer who comes with a can and a hose in the early hours of the day. " * 3
+    text = f"The deposit for a transit card is described by the clerk of the office.\n\n{filler}\n\nA card requires a $5 deposit."
+    assert "$5" in quoted("How much is the deposit for a card?", text)[0]
+
+
+def test_a_short_item_below_its_heading_is_quoted() -> None:
+    text = "Discounts\n\n- Headspace: $70/year\n- Calm: free\n"
+    assert "Headspace: $70/year" in quoted("How much does Headspace cost?", text)[0]
+
+
+def test_neither_headings_nor_questions_nor_headers_are_quoted() -> None:
+    text = (
+        "Disability insurance\n\nDo you have disability insurance?\n\nWe do not offer it to anybody.\n\n"
+        "| Insurance | Offered |\n| Disability insurance | no |\n"
+    )
+    found = quoted("Do you have disability insurance?", text)
+    assert found
+    assert not any("?" in one or one.startswith(("Disability insurance", "| Insurance")) for one in found)
+
+
+def test_a_removed_link_alone_is_not_quoted() -> None:
+    assert quoted("Where is the guide to leave?", "((link removed))\n\nThe guide to leave is on the intranet.") == [
+        "The guide to leave is on the intranet."
+    ]
+
+
+def test_a_quote_is_a_stretch_of_its_passage() -> None:
+    text = "Leave is granted by leads.\nIt is at most four hours for each election.\n\nOther rules follow."
+    for one in quoted("How long is leave for an election?", text):
+        assert one in " ".join(text.split())
