@@ -257,6 +257,22 @@ def test_a_selection_on_a_page_that_is_not_indexed_can_be_asked_of_all_pages(rea
     assert reader.look("root.querySelectorAll('.source')[1].target") == "_blank"
 
 
+def test_a_source_on_this_page_is_shown_with_the_sentence_marked(reader: Reader) -> None:
+    reader.click(".launcher")
+    reader.ask()
+    reader.wait("root.querySelector('.sources')", "the answer")
+    shown: list[str] = []
+    for number in range(3):
+        reader.look(f"root.querySelectorAll('.source')[{number}].click()")
+        shown.append(reader.browser.evaluate("[...CSS.highlights.get('concordance') ?? []].map(String).join()"))
+    assert shown == [
+        "Everyone has twenty-eight days of paid holiday each calendar year",
+        "Up to five unused holidays move to the next year and lapse at the end of March",
+        "Call before ten if you are ill",
+    ]
+    assert reader.browser.complaints == []
+
+
 def test_failures_are_friendly_and_can_be_tried_again(reader: Reader) -> None:
     browser = reader.browser
     reader.click(".launcher")
