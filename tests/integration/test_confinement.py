@@ -7,6 +7,7 @@ import json
 import re
 import socket
 import sys
+from email.message import EmailMessage
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,11 @@ def test_a_confined_parser_reads_the_formats(enforced: Confinement) -> None:
         "csv": "Thirty days a year.\n\u00e9".encode("cp1252"),
     }
     jobs += [ParseJob(key=name, mime_type=f"text/{name}", title="x", data=data) for name, data in texts.items()]
+    mail = EmailMessage()
+    mail["Subject"] = "Thirty days a year."
+    mail.set_content("See the attachment.")
+    mail.add_attachment(b"\0", maintype="application", subtype="x-unheard-of", filename="drawing")
+    jobs.append(ParseJob(key="mail", mime_type="message/rfc822", title="x", data=mail.as_bytes()))
     with ParserPool(1, 30, 512) as pool:
         outcomes = {outcome.key: outcome for outcome in pool.run(jobs)}
     assert enforced.enforced

@@ -5,7 +5,6 @@ that cannot be read never makes its message unreadable: a warning names it.
 """
 
 import codecs
-import mimetypes
 import re
 from collections.abc import Mapping
 from importlib import import_module
@@ -193,4 +192,4 @@ def _typed_name(name: str, declared: str) -> str:
     if extension(name) in MIME_TYPES:
         return name
     found = next((end for end, kind in MIME_TYPES.items() if kind == declared.lower()), None)
-    return f"{name}{found or mimetypes.guess_extension(declared) or ''}" if not extension(name) or found else name
+    return name + (found or "")
