@@ -192,6 +192,7 @@ def test_source_code_is_unchanged_and_parted_where_something_begins() -> None:
         (MSG, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "not a readable Outlook message"),
         ("message/rfc822", b"Only a note.\n", "neither a sender nor a subject"),
         (RTF, rb"{\rtf1}", "no text"),
+        (RTF, rb"{\rtf1\u99999999999 ?}", "damaged"),
     ],
 )
 def test_what_cannot_be_read_says_why(mime: str, data: bytes, reason: str) -> None:

@@ -96,7 +96,16 @@ def message(data: bytes) -> Mail:
     try:
         with closing(ole.OleFileIO(io.BytesIO(data))) as file:
             root: Any = storage.Storage.from_ole(file)
-    except (OSError, ValueError, KeyError, LookupError, AttributeError, TypeError, struct.error) as error:
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        LookupError,
+        AttributeError,
+        TypeError,
+        OverflowError,
+        struct.error,
+    ) as error:
         raise SkipDocumentError(f"The file is not a readable Outlook message: {one_line(str(error))[:160]}.") from None
     if not any(stream.name == "__properties_version1.0" for stream in root.streams):
         raise SkipDocumentError("The file is not a readable Outlook message: it has no properties of one.")

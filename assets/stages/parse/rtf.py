@@ -4,7 +4,7 @@ import re
 import struct
 from collections.abc import Iterator
 
-from assets.stages.normalize import BlockDraft, clean
+from assets.stages.normalize import BlockDraft, clean, one_line
 from assets.stages.parse.result import Parsed
 from assets.stages.parse.tables import table
 from assets.stages.parse.text import paragraphs
@@ -35,7 +35,10 @@ def rtf(data: bytes) -> list[BlockDraft]:
 
     # RTF is ASCII; other characters are escaped in the code page that the file names
     source = _NOTE.sub(r"\\tab ", data.decode("latin-1"))
-    text = rtf_to_text(source, errors="replace")
+    try:
+        text = rtf_to_text(source, errors="replace")
+    except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
+        raise SkipDocumentError(f"The RTF is damaged: {one_line(str(error))[:160]}.") from None
     # characters beyond the first 65,536 are written as two halves
     text = text.encode("utf-16-le", errors="surrogatepass").decode("utf-16-le", errors="replace")
     return list(_blocks(clean(text).replace("\n|", "|")))
