@@ -234,14 +234,18 @@ def score(piece: Quote) -> float:
     return sum(weight * piece.features.get(name, 0.0) for name, weight in WEIGHTS.items())
 
 
-def choose(found: Sequence[Quote], passages: Sequence[tuple[str, str]]) -> list[Quote]:
-    """Return the pieces to quote with the neighbours that they need, best first; none twice, nor within another."""
+def choose(
+    found: Sequence[Quote], passages: Sequence[tuple[str, str]], pages: Sequence[Sequence[int]] = ()
+) -> list[Quote]:
+    """Return the pieces to quote with the neighbours that they need, best first; none twice, nor within another.
+
+    `pages` are the offsets in each passage at which a page begins: a quote has one page, so that a citation can name it."""
     ranked = sorted(found, key=lambda piece: -score(piece))
     chosen: list[Quote] = []
     for piece in ranked:
         if len(chosen) == QUOTES:
             break
-        one = _with_neighbours(piece, found, passages[piece.number - 1][1])
+        one = _with_neighbours(piece, found, passages[piece.number - 1][1], pages[piece.number - 1] if pages else ())
         folded = one.text.casefold()
         if any(folded in other.text.casefold() or piece.text.casefold() in other.text.casefold() for other in chosen):
             continue
@@ -249,7 +253,7 @@ def choose(found: Sequence[Quote], passages: Sequence[tuple[str, str]]) -> list[
     return chosen
 
 
-def _with_neighbours(piece: Quote, found: Sequence[Quote], text: str) -> Quote:
+def _with_neighbours(piece: Quote, found: Sequence[Quote], text: str, pages: Sequence[int]) -> Quote:
     """Return the piece with the parts before or after it that it needs, while they are short enough."""
     parts = _parts(text)
     at = next((index for index, part in enumerate(parts) if part.start == piece.start), None)
@@ -261,6 +265,8 @@ def _with_neighbours(piece: Quote, found: Sequence[Quote], text: str) -> Quote:
     def fits(begin: int, end: int) -> bool:
         inside = parts[begin : end + 1]
         span = " ".join(text[parts[begin].start : parts[end].end].split())
+        if any(parts[begin].start < page < parts[end].end for page in pages):
+            return False
         return len(span) <= WINDOW and all(part.quotable and part.row == parts[at].row for part in inside)
 
     if parts[at].row:

@@ -216,7 +216,7 @@ class Answers:
         if request.selection is not None and not content(question):
             question = request.selection.text
         pieces, by_meaning = await self._pieces(question, asked.sources)
-        draft.text, cut = compose(choose(pieces, passages))
+        draft.text, cut = compose(choose(pieces, passages, [one.page_starts for one in asked.sources]))
         if not cut:
             draft.text, draft.mode, draft.sentences = NO_DATA, "none", []
             return

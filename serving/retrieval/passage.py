@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import msgspec
@@ -164,6 +165,13 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         )
         begun = (place for place in reversed(self.places) if place.start_char <= self.start_char + offset)
         return next(begun, whole)
+
+    @property
+    def page_starts(self) -> list[int]:
+        """Return the offsets in the text at which another page begins."""
+        return [
+            after.start_char - self.start_char for before, after in pairwise(self.places) if after.page != before.page
+        ]
 
     @cached_property
     def matches(self) -> list[tuple[int, int]]:

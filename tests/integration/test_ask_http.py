@@ -125,7 +125,7 @@ def test_the_command_asks_as_a_person(
 def test_a_whole_answer_has_every_field(with_model: Running, model_server: ModelServer) -> None:
     answer = ask(with_model, "How many vacation days do employees accrue?")
     assert set(answer) == {
-        "answer_id", "query_id", "answer", "found", "mode", "model", "standalone", "understood", "sources", "cited", "sentences",
+        "answer_id", "query_id", "answer", "found", "mode", "model", "standalone", "understood", "sources", "cited", "sentences", "quotes",
         "removed_citations", "removed_links", "cached", "held_back", "latency_ms", "model_ms", "warnings",
     }  # fmt: skip
     assert (answer["found"], answer["mode"], answer["model"], answer["cached"]) == (True, "model", "stand-in", False)
@@ -180,7 +180,7 @@ def test_a_stream_brings_sources_tokens_check_and_the_whole(with_model: Running)
     assert len(names) > 5
     done = found[-1][1]
     assert "".join(data["text"] for name, data in found if name == "token") == done["answer"]
-    assert done["sources"] == found[0][1]["sources"]
+    assert [one["chunk_id"] for one in done["sources"]] == [one["chunk_id"] for one in found[0][1]["sources"]]
     assert done["sentences"] == found[-2][1]["sentences"]
     assert done["answer_id"] == found[0][1]["answer_id"]
 

@@ -44,9 +44,10 @@ GERMAN = (
     "Die Überstunden müssen spätestens bis März ausgeglichen werden, außer für Geschäftsführer in Köln und München.\n"
 )
 SUPPORTED = (
-    "Supported: .md, .markdown, .mdx, .txt, .text, .log, .rst, .adoc, .html, .htm, .csv, .tsv, .json, .jsonl, .ndjson, .pdf,"
-    " .docx, .pptx, .xlsx,"
-    " .png, .jpg, .jpeg, .odt, .rtf, .epub, .eml, .msg, .xml, .yaml, .yml, source code, and text without an extension."
+    "Supported: .md, .markdown, .mdx, .txt, .text, .log, .rst, .adoc, .html, .htm, .xhtml, .csv, .tsv, .json, .jsonl, .ndjson, .pdf,"
+    " .docx, .pptx, .xlsx, .png, .jpg, .jpeg, .docm, .dotx, .dotm, .pptm, .ppsx, .ppsm, .potx, .potm, .xlsm, .xltx, .xltm, .xlsb,"
+    " .xls, .odt, .ott, .ods, .ots, .odp, .otp, .ipynb, .ics, .vcf, .srt, .vtt, .tex, .org, .zip, .rtf, .epub, .eml, .msg, .xml,"
+    " .yaml, .yml, source code, and text without an extension."
 )
 PROGRAM = b"MZ\x90\x00\x03" + b"\x00" * 9000
 NOISE = b"".join(hashlib.sha256(bytes([number])).digest() for number in range(200))

@@ -70,7 +70,8 @@ def test_an_agent_lists_and_calls_the_tools(site: Site, running: Running, mode: 
             answer = await called(client, "ask", query="When does the ferry leave?")
             assert (answer["found"], "nine" in answer["answer"], answer["unsupported"]) == (True, True, [])
             assert answer["sources"] == [
-                {"index": 1, **{name: first[name] for name in ("id", "title", "url", "citation")}}
+                {"index": 1, **{name: first[name] for name in ("id", "title", "citation")}}
+                | {"url": f"{PUBLIC_URL}/documents/{doc_id}?chunk=0&from=0&to=46#place"}
             ]
 
     asyncio.run(session())
