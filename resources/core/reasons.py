@@ -10,14 +10,15 @@ OTHER = "other"
 
 _PATTERNS = {
     "permissions": r"sidecar|holds a private key|It has no ",
-    "unsupported": r"not supported|not a PDF|is not an email|is not a readable Outlook|not a conversation|but not a|does not match its"
-    r" extension|has no extension|Slack keeps it as|not a page|which is not loaded",
+    "unsupported": r"not supported|not a PDF|is not an email|is not a readable Outlook|not a message that Outlook|not a conversation|"
+    r"but not a|does not match its extension|has no extension|Slack keeps it as|not a page|not a notebook|which is not loaded",
     "encrypted": r"encrypted|password|\(DRM\)",
     "too_large": r"too large|larger than|more than [\d,]+|million pixels|longer than \d+ bytes|at most [\d,]+|times its size|"
     r"MB of memory|nested too deeply",
     "too_slow": r"took longer than",
-    "empty": r"is empty|holds no text|holds binary data|fewer than \d+ words|contain no text",
-    "damaged": r"damaged|could not be read as|parser (crashed|was killed)|missing from|has other contents|could not be read|no outcome",
+    "empty": r"is empty|holds no text|holds binary data|fewer than \d+ words|contain no text|holds no files",
+    "damaged": r"damaged|cannot be decoded|could not be read as|parser (crashed|was killed)|missing from|has other contents|"
+    r"could not be read|no outcome",
     "no_access": r"[Pp]ermission denied|not allow it|may not do this|does not share|the scope|hides it|not shared with|no longer lets us",
     "elsewhere": r"is a link|stored outside|not stored at Slack|leads out of|provides no URL|not a file|redirects too|no longer in "
     r"CONCORDANCE_FILE_ROOTS|UTF-8; rename|contains a NUL",

@@ -52,6 +52,7 @@ HEAD = "<tr><th>Bird</th><th>Where</th><th>Call</th></tr>"
         ("<caption>Table 1: birds</caption>" + HEAD + "<tr><td>Heron</td><td>rivers</td><td>kraak</td></tr>",
          "Table 1: birds\n\nBird | Where | Call\nHeron | rivers | kraak"),
         ("<tr><th>Born</th><td>1815</td></tr><tr><th>Died</th><td>1852</td></tr>", "Born | 1815\nDied | 1852"),
+        ("<tr><td>Heron</td><td>3</td></tr><tr><td>Stork</td><td>5</td></tr>", "Heron | 3\nStork | 5"),
         ("<tr><td><h2>Layout</h2><p>Left</p></td><td><p>Right</p></td></tr>", "Layout\n\nLeft\n\nRight"),
     ],
 )  # fmt: skip

@@ -240,11 +240,11 @@ def test_charts_diagrams_and_descriptions_of_pictures() -> None:
 
 def test_documents_of_other_formats_within_one() -> None:
     parts: dict[str, str | bytes] = {
-        "page.html": "<p>Simple <b>page</b></p><table><tr><td>ROW 2</td><td>x</td></tr></table>",
+        "page.html": "<p>Simple <b>page</b></p><table><tr><td>ROW 1</td><td>w</td></tr><tr><td>ROW 2</td><td>x</td></tr></table>",
         "inner.docx": docx(line(run("Inner text."))),
     }
     body = "<w:altChunk r:id='page'/><w:altChunk r:id='inner'/><w:altChunk r:id='nothing'/>"
-    assert text(body, parts) == "Simple page\n\nROW 2 | x\n\nInner text."
+    assert text(body, parts) == "Simple page\n\nROW 1 | w\nROW 2 | x\n\nInner text."
 
 
 NUMBERING = part(

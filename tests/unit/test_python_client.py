@@ -47,8 +47,8 @@ FOUND = {
 }  # fmt: skip
 ANSWER = {
     "answer_id": "a", "query_id": "q", "answer": "At four. [1]", "found": True, "mode": "model", "model": "m", "standalone": None,
-    "understood": [], "sources": [], "cited": [], "sentences": [], "removed_citations": 0, "removed_links": 0, "cached": False,
-    "held_back": 0, "latency_ms": 1.0, "model_ms": 0.5, "warnings": [],
+    "understood": [], "sources": [], "cited": [], "sentences": [], "quotes": [], "removed_citations": 0, "removed_links": 0,
+    "cached": False, "held_back": 0, "latency_ms": 1.0, "model_ms": 0.5, "warnings": [],
 }  # fmt: skip
 QUICK = Retries(first=0.001)
 

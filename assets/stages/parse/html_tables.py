@@ -104,7 +104,7 @@ def grid(node: Any) -> Grid | None:
     rows = list(_rows(node))
     caption = next((inline_text(child) for child in children(node) if child.tag == "caption"), "")
     declared = bool(caption) or any(row.head or any(cell.tag == "th" for cell in row.cells) for row in rows)
-    if not declared and node.css_first("table, h1, h2, h3, form") is not None:
+    if not declared and any(inner.mem_id != node.mem_id for inner in node.css("table, h1, h2, h3, form")):
         return None
     texts = [[inline_text(cell) for cell in row.cells] for row in rows]
     if not declared and any(len(text) > _MAX_CELL for cells in texts for text in cells):
@@ -160,7 +160,7 @@ def _filled(rows: list[_Row], texts: list[list[str]]) -> list[list[str]]:
         cells: list[str] = []
         following: dict[int, tuple[int, str]] = {}
         for cell, text in zip(row.cells, own, strict=True):
-            _cover(cells, below, following)
+            room -= _cover(cells, below, following, room)
             attributes = cell.attributes
             across, down = _span(attributes.get("colspan")), _span(attributes.get("rowspan"))
             across = 1 if across > room else across
@@ -170,18 +170,22 @@ def _filled(rows: list[_Row], texts: list[list[str]]) -> list[list[str]]:
                     following[len(cells)] = (down - 1, text)
                     room -= 1
                 cells.append(text)
-        _cover(cells, below, following)
+        room -= _cover(cells, below, following, room)
         below = following
         found.append(cells)
     return found
 
 
-def _cover(cells: list[str], below: dict[int, tuple[int, str]], following: dict[int, tuple[int, str]]) -> None:
-    """Add the values that cells above extend to the next columns, and note which of them extend further."""
-    while (span := below.get(len(cells))) is not None:
+def _cover(
+    cells: list[str], below: dict[int, tuple[int, str]], following: dict[int, tuple[int, str]], room: int
+) -> int:
+    """Add up to `room` values that cells above extend to the next columns, note which extend further, and return their number."""
+    before = len(cells)
+    while len(cells) - before < room and (span := below.get(len(cells))) is not None:
         if span[0] > 1:
             following[len(cells)] = (span[0] - 1, span[1])
         cells.append(span[1])
+    return len(cells) - before
 
 
 def _span(value: str | None) -> int:
