@@ -135,6 +135,20 @@ def test_an_attachment_that_cannot_be_read_is_named_in_a_warning(name: str, data
     assert [name in warning and reason in warning for warning in document.warnings] == [True]
 
 
+def test_a_message_within_another_that_cannot_be_read_is_named_in_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(data: bytes) -> None:
+        raise AttributeError("a fault of the library")
+
+    monkeypatch.setattr("assets.stages.parse.msg.message", fails)
+    mail = email()
+    mail.add_attachment(
+        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", maintype="application", subtype="vnd.ms-outlook", filename="a.msg"
+    )
+    document = read(mail.as_bytes())
+    assert "It hums." in document.text
+    assert ["a.msg" in warning for warning in document.warnings] == [True]
+
+
 def test_a_digest() -> None:
     parts = "".join(f"--x\r\n\r\nFrom: a@b.c\r\nSubject: No {n}\r\n\r\nMessage number {n}.\r\n" for n in (1, 2))
     text = read(raw('Content-Type: multipart/digest; boundary="x"', f"{parts}--x--\r\n".encode())).text

@@ -205,6 +205,16 @@ def test_comments_name_their_cell_and_author() -> None:
     assert lines(read(book))[-1] == "Comment on B2 by Ana Ruiz: Too low."
 
 
+def test_comments_on_hidden_cells_are_not_indexed() -> None:
+    book, sheet = workbook(["Item", "Salary", "Note"], ["Ada", 5000, "a"], ["Bob", 4000, "b"], ["Cy", 3000, "c"])
+    sheet.column_dimensions["B"].hidden = True
+    sheet.row_dimensions[3].hidden = True
+    for place in ("A2", "B2", "A3", "C4"):
+        sheet[place].comment = Comment(f"Said of {place}.", "Ana")
+    said = [line for line in lines(read(book)) if line.startswith("Comment")]
+    assert said == ["Comment on A2 by Ana: Said of A2.", "Comment on C4 by Ana: Said of C4."]
+
+
 def test_charts_are_named_and_their_figures_are_not_repeated() -> None:
     book, sheet = workbook(["Year", "Ducks"], [2024, 12], [2025, 15])
     chart = BarChart()

@@ -90,7 +90,7 @@ def test_a_spreadsheet_as_it_is_shown() -> None:
     comment = "<office:annotation><dc:creator>Ana</dc:creator><text:p>Old.</text:p></office:annotation>"
     valve = (
         f"<table:table-cell><text:p>Valve</text:p>{comment}</table:table-cell>"
-        + cell("8")
+        + f"<table:table-cell><text:p>8</text:p>{comment.replace('Old.', 'Too much.')}</table:table-cell>"
         + "<table:table-cell table:formula='of:=[.B2]'/>"
     )
     columns = "<table:table-column/><table:table-column table:visibility='collapse'/>"

@@ -5,6 +5,8 @@ when a file of their format is first parsed: a worker that sees only Markdown ne
 """
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 
 from assets.stages.normalize import MAX_NAME, BlockDraft, assemble
@@ -89,7 +91,7 @@ def read(data: bytes, mime_type: str, *, title: str, description: str | None = N
         raise SkipDocumentError(f"Files of type {kind or 'unknown'} are not supported.")
     if not data:
         raise SkipDocumentError("The file is empty.")
-    try:
+    with failures(kind):
         module = import_module(f"assets.stages.parse.{_PARSERS[kind]}")
         parsed: Parsed = (
             module.parse(data, title=title, description=description)
@@ -97,17 +99,22 @@ def read(data: bytes, mime_type: str, *, title: str, description: str | None = N
             else module.parse(data)
         )
         parsed.drafts = list(parsed.drafts)
-    except DocumentError:
-        raise
-    except MemoryError:
-        raise  # the process that set the limit reports it
+    return parsed
+
+
+@contextmanager
+def failures(kind: str) -> Iterator[None]:
+    """Raise whatever a parser raises for a file as a `DocumentError` with its reason; `MemoryError` passes through."""
+    try:
+        yield
+    except (DocumentError, MemoryError):
+        raise  # the process that set the limit reports that of memory
     except RecursionError:
         raise SkipDocumentError("The file is nested too deeply to be read.") from None
     except Exception as error:
         raise FailedDocumentError(
             f"The file could not be read as {kind}: {type(error).__name__}: {str(error)[:200]}"
         ) from error
-    return parsed
 
 
 def word_count(document: ParsedDocument) -> int:

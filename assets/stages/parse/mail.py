@@ -12,7 +12,7 @@ from importlib import import_module
 import msgspec
 
 from assets.stages.normalize import BlockDraft, clean, one_line
-from assets.stages.parse import read
+from assets.stages.parse import failures, read
 from assets.stages.parse.decoding import decode
 from assets.stages.parse.html import html
 from assets.stages.parse.result import Parsed
@@ -172,7 +172,8 @@ class _Writer:
         try:
             kind = mime_type(_typed_name(name, one.mime_type), data[:HEAD_BYTES])
             if kind in _MESSAGES:  # its attachments count towards the same limits
-                within: Mail = import_module(f"assets.stages.parse.{_MESSAGES[kind]}").message(data)
+                with failures(kind):
+                    within: Mail = import_module(f"assets.stages.parse.{_MESSAGES[kind]}").message(data)
                 self.drafts.append(heading)
                 self.write(within, depth + 1)
                 return

@@ -19,7 +19,7 @@ from assets.stages.parse.markup import tree
 from assets.stages.parse.numbering import numeral
 from assets.stages.parse.package import attribute, child, local, number, within
 from assets.stages.parse.result import Parsed
-from assets.stages.parse.sheets import SheetRow, sheet
+from assets.stages.parse.sheets import YEARS, SheetRow, counted, sheet
 from assets.stages.parse.tables import table
 from resources.core.errors import SkipDocumentError
 
@@ -48,7 +48,6 @@ _BLOCKS = frozenset({"section", "text-box", "index-body", "index-title", "table-
 """Elements that hold blocks."""
 _FORMS = {"1": "decimal", "a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
 _FIGURES = frozenset({"float", "percentage", "currency", "date", "time"})
-_YEARS = range(1900, 2101)
 
 
 def parse(data: bytes) -> Parsed:
@@ -122,11 +121,12 @@ class _OpenDocument:
                 case _:
                     found += self._blocks(content)
         self.warnings += [
-            f"The file has {_counted(count, f'hidden {kind}')} not indexed." for kind, count in self._left_out.items()
+            f"The file has {counted(count, f'hidden {kind}')} not indexed." for kind, count in self._left_out.items()
         ]
         if self._formulas:
-            counted = _counted(self._formulas, "formula")
-            self.warnings.append(f"The file has {counted} stored without a result: the formula is shown.")
+            self.warnings.append(
+                f"The file has {counted(self._formulas, 'formula')} stored without a result: the formula is shown."
+            )
         return found
 
     # Blocks
@@ -443,7 +443,7 @@ class _OpenDocument:
             times = number(attribute(cell, "number-columns-repeated"), 1, least=1, most=_MAX_REPEATED)
             text = self._figure(cell, found) if local(cell.tag) == "table-cell" else ""
             for one in cell:
-                if local(one.tag) == "annotation":
+                if local(one.tag) == "annotation" and column not in hidden:
                     self._comment(one, f"{_letters(column)}{place}")
             if text and len(text) * times > _MAX_ROW:
                 times = 1
@@ -467,7 +467,7 @@ class _OpenDocument:
             self._formulas += 1
             text = f"={formula.partition('=')[2]}"
         if kind in _FIGURES:
-            year = kind == "float" and text.isdecimal() and int(text[:9]) in _YEARS
+            year = kind == "float" and text.isdecimal() and int(text[:9]) in YEARS
             row.years, row.figures = row.years or year, row.figures or not year
         return text
 
@@ -507,7 +507,3 @@ def _letters(column: int) -> str:
         column, rest = divmod(column - 1, 26)
         text = chr(65 + rest) + text
     return text
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun} that is" if count == 1 else f"{count} {noun}s that are"

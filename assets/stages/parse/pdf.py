@@ -108,7 +108,7 @@ def _recognise(reader: Reader, pages: list[PdfPage]) -> None:
 
 def _attached(reader: Reader) -> tuple[list[BlockDraft], list[str]]:
     """Return the drafts of the embedded files, each below a heading that names it, and what was not read."""
-    from assets.stages.parse import read
+    from assets.stages.parse import failures, read
 
     drafts: list[BlockDraft] = []
     warnings: list[str] = []
@@ -123,7 +123,8 @@ def _attached(reader: Reader) -> tuple[list[BlockDraft], list[str]]:
             kind = mime_type(name, data[:HEAD_BYTES])
             if kind in _NAMED_ONLY:
                 continue
-            found = _pdf(data, attachments=False) if kind == "application/pdf" else read(data, kind, title=name)
+            with failures(kind):
+                found = _pdf(data, attachments=False) if kind == "application/pdf" else read(data, kind, title=name)
         except DocumentError as error:
             reason, _, _ = str(error).partition(". Supported: ")
             warnings.append(f"The attachment {name} is not read: {reason.rstrip('.')}.")

@@ -15,6 +15,9 @@ _APART = 20
 _TITLES = 3
 """Rows of one cell above an empty row that are titles; more are a list."""
 
+YEARS = range(1900, 2101)
+"""Whole numbers that may be a year rather than a figure."""
+
 
 class SheetRow(msgspec.Struct):
     """A row of cells as the sheet shows them."""
@@ -28,6 +31,11 @@ class SheetRow(msgspec.Struct):
     @property
     def filled(self) -> int:
         return sum(1 for cell in self.cells if cell.strip())
+
+
+def counted(count: int, noun: str) -> str:
+    """Return the beginning of a sentence about what is left out: `2 hidden rows that are`."""
+    return f"{count} {noun} that is" if count == 1 else f"{count} {noun}s that are"
 
 
 def sheet(name: str, rows: Iterable[SheetRow]) -> Iterator[BlockDraft]:

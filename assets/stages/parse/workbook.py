@@ -1,6 +1,7 @@
 """Parse workbooks in the binary formats of Excel, .xls and .xlsb. Hidden sheets are not read; the document says that it has some.
 
-The library returns values without their formats, so a percentage of such a file is indexed as `0.025`.
+The library returns values without their formats, so a percentage of such a file is indexed as `0.025`; and it does not say which rows and
+columns are hidden, so those are indexed.
 """
 
 import io
@@ -12,14 +13,13 @@ from assets.stages.normalize import MAX_CHARACTERS, BlockDraft, one_line
 from assets.stages.parse.archive import check
 from assets.stages.parse.number_format import general
 from assets.stages.parse.result import Parsed
-from assets.stages.parse.sheets import SheetRow, sheet
+from assets.stages.parse.sheets import YEARS, SheetRow, counted, sheet
 from resources.core.errors import SkipDocumentError
 
 MAX_SHEETS = 1_000
 MAX_CELLS = 20_000_000
 """Maximum cells between the first and the last of a sheet: the reader allocates all of them."""
 _ZIP = b"PK\x03\x04"
-_YEARS = range(1900, 2101)
 
 
 def parse(data: bytes) -> Parsed:
@@ -41,8 +41,8 @@ def parse(data: bytes) -> Parsed:
         raise SkipDocumentError("The workbook is protected by a password. Save it without one.") from None
     except CalamineError as error:
         raise SkipDocumentError(f"The workbook is damaged or protected: {one_line(str(error))[:160]}.") from None
-    counted = "1 hidden sheet that is" if hidden == 1 else f"{hidden} hidden sheets that are"
-    return Parsed(drafts=drafts, warnings=[f"The workbook has {counted} not indexed."] if hidden else [])
+    warnings = [f"The workbook has {counted(hidden, 'hidden sheet')} not indexed."] if hidden else []
+    return Parsed(drafts=drafts, warnings=warnings)
 
 
 def _rows(found: Any) -> Iterator[SheetRow]:
@@ -53,7 +53,7 @@ def _rows(found: Any) -> Iterator[SheetRow]:
         row = SheetRow([_cell(value) for value in values])
         for value in values:
             figure = isinstance(value, int | float | date | datetime | time | timedelta) and not isinstance(value, bool)
-            year = isinstance(value, int | float) and value in _YEARS
+            year = isinstance(value, int | float) and value in YEARS
             row.years, row.figures = row.years or (figure and year), row.figures or (figure and not year)
         characters += sum(map(len, row.cells))
         if characters > MAX_CHARACTERS:

@@ -16,7 +16,7 @@ from assets.stages.parse.drawing import chart, paragraph
 from assets.stages.parse.number_format import BUILT_IN, Formatter, formatter, general, is_date
 from assets.stages.parse.package import Package, attribute, child, local, number, within
 from assets.stages.parse.result import Parsed
-from assets.stages.parse.sheets import SheetRow, sheet
+from assets.stages.parse.sheets import YEARS, SheetRow, counted, sheet
 from resources.core.errors import SkipDocumentError
 
 MAX_SHEETS = 1_000
@@ -26,7 +26,6 @@ MAX_ROWS = 2**20
 MAX_COLUMNS = 2**14
 """Maximum rows and columns of a sheet. Source: Excel's specifications and limits."""
 _ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
-_YEARS = range(1900, 2101)
 _REMEMBERED = 50_000
 """Numbers whose text is kept: sheets repeat them."""
 _DIGITS = 9
@@ -65,13 +64,13 @@ class _Workbook:
         """Return what is left out or shown differently."""
         found: list[str] = []
         if self._hidden_sheets:
-            found.append(f"The workbook has {_counted(self._hidden_sheets, 'hidden sheet')} not indexed.")
+            found.append(f"The workbook has {counted(self._hidden_sheets, 'hidden sheet')} not indexed.")
         found += [
-            f"The workbook has {_counted(count, f'hidden {kind}')} not indexed." for kind, count in self._hidden.items()
+            f"The workbook has {counted(count, f'hidden {kind}')} not indexed." for kind, count in self._hidden.items()
         ]
         if self._formulas:
             found.append(
-                f"The workbook has {_counted(self._formulas, 'formula')} stored without a result: the formula is shown."
+                f"The workbook has {counted(self._formulas, 'formula')} stored without a result: the formula is shown."
             )
         return found
 
@@ -90,11 +89,12 @@ class _Workbook:
     def _sheet(self, name: str, part: str, kind: str) -> Iterator[BlockDraft]:
         name = name[:MAX_NAME]
         shown = False
+        hidden = _Hidden()
         if kind == "worksheet":
-            for draft in sheet(name, self._rows(part)):
+            for draft in sheet(name, self._rows(part, hidden)):
                 shown = True
                 yield draft
-        for draft in [*self._comments(part, name), *self._drawings(part, name)]:
+        for draft in [*self._comments(part, name, hidden), *self._drawings(part, name)]:
             if not shown:
                 shown = True
                 yield BlockDraft(kind="heading", text=name, level=1, sheet=name)
@@ -102,11 +102,10 @@ class _Workbook:
 
     # Cells
 
-    def _rows(self, part: str) -> Iterator[SheetRow]:
+    def _rows(self, part: str, hidden: "_Hidden") -> Iterator[SheetRow]:
         from lxml import etree
 
         cells = _Cells(self._strings, self._formats)
-        hidden = _Hidden()
         expected = size = 0
         with self._package.open(part) as file:
             events = etree.iterparse(
@@ -122,7 +121,7 @@ class _Workbook:
                     if place > MAX_ROWS:
                         break
                     if is_on_attribute(element, "hidden"):
-                        hidden.rows += 1
+                        hidden.rows.add(place)
                         expected = place
                     else:
                         row = cells.row(element, hidden)
@@ -134,7 +133,7 @@ class _Workbook:
                 element.clear()
                 while element.getprevious() is not None:
                     del element.getparent()[0]
-        for kind, count in (("row", hidden.rows), ("column", len(hidden.seen))):
+        for kind, count in (("row", len(hidden.rows)), ("column", len(hidden.seen))):
             if count:
                 self._hidden[kind] = self._hidden.get(kind, 0) + count
         self._formulas += cells.formulas
@@ -177,7 +176,7 @@ class _Workbook:
                 found[attribute(one, "id") or ""] = one_line(attribute(one, "displayName") or "")
         return found
 
-    def _comments(self, part: str, name: str) -> Iterator[BlockDraft]:
+    def _comments(self, part: str, name: str, hidden: "_Hidden") -> Iterator[BlockDraft]:
         for target in self._package.related(part, "comments"):
             root = self._package.xml(target)
             if root is None:
@@ -186,14 +185,15 @@ class _Workbook:
             for one in within(root, "comment"):
                 text = one_line(_rich(body)) if (body := child(one, "text")) is not None else ""
                 at = number(one.get("authorId"), 0)
-                if not text.startswith(_THREADED):
+                if not text.startswith(_THREADED) and not hidden.covers(one.get("ref") or ""):
                     yield from _comment(one.get("ref") or "", authors[at] if at < len(authors) else "", text, name)
         for target in self._package.related(part, "threadedComment"):
             root = self._package.xml(target)
             for one in root if root is not None else ():
                 text = one_line(body.text or "") if (body := child(one, "text")) is not None else ""
                 author = self._people.get(one.get("personId") or "", "")
-                yield from _comment(one.get("ref") or "", author, text, name)
+                if not hidden.covers(one.get("ref") or ""):
+                    yield from _comment(one.get("ref") or "", author, text, name)
 
     def _drawings(self, part: str, name: str) -> Iterator[BlockDraft]:
         for target in self._package.related(part, "drawing"):
@@ -215,7 +215,8 @@ class _Hidden:
     """Hidden columns and rows of a sheet."""
 
     def __init__(self) -> None:
-        self.rows = 0
+        self.rows: set[int] = set()
+        """Numbers of the hidden rows, from 1."""
         self.seen: set[int] = set()
         """Hidden columns that have cells."""
         self._columns = bytearray(MAX_COLUMNS + 1)
@@ -234,6 +235,11 @@ class _Hidden:
             return False
         self.seen.add(column)
         return True
+
+    def covers(self, place: str) -> bool:
+        """Return True if a cell (`B12`) is in a hidden row or column."""
+        letters = place.rstrip("0123456789")
+        return number(place[len(letters) :], 0) in self.rows or bool(self._columns[column_of(letters)])
 
     def __bool__(self) -> bool:
         return self._any
@@ -275,10 +281,7 @@ class _Cells:
         letters = place.rstrip("0123456789")
         found = self._columns.get(letters)
         if found is None:
-            found = 0
-            for letter in letters[:4].upper():
-                found = found * 26 + ord(letter) - 64
-            self._columns[letters] = found = min(max(found - 1, 0), MAX_COLUMNS)
+            self._columns[letters] = found = column_of(letters)
         return found
 
     def _cell(self, cell: Any, row: SheetRow) -> str:
@@ -331,7 +334,7 @@ class _Cells:
             return value, ""
         at = int(style) if style and style.isdecimal() and len(style) < _DIGITS else -1
         show, dated = self._formats[at] if 0 <= at < len(self._formats) else (general, False)
-        return show(figure), "year" if not dated and figure in _YEARS else "figure"
+        return show(figure), "year" if not dated and figure in YEARS else "figure"
 
     def _formula(self, element: Any) -> str:
         """Return a formula; one that is shared is written at the first of its cells."""
@@ -339,6 +342,14 @@ class _Cells:
         if shared is not None:
             text = self._shared.setdefault(shared, text) if text else self._shared.get(shared, "")
         return f"={text}" if text else ""
+
+
+def column_of(letters: str) -> int:
+    """Return the column of some letters, from 0: `B` is 1. `MAX_COLUMNS` for all beyond the last."""
+    found = 0
+    for letter in letters[:4].upper():
+        found = found * 26 + ord(letter) - 64
+    return min(max(found - 1, 0), MAX_COLUMNS)
 
 
 def is_on_attribute(element: Any, name: str) -> bool:
@@ -375,7 +386,3 @@ def _comment(place: str, author: str, text: str, name: str) -> Iterator[BlockDra
         yield BlockDraft(
             kind="paragraph", text=f"{said} by {author}: {text}" if author else f"{said}: {text}", sheet=name
         )
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun} that is" if count == 1 else f"{count} {noun}s that are"
