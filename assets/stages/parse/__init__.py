@@ -5,7 +5,7 @@ when a file of their format is first parsed: a worker that sees only Markdown ne
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from importlib import import_module
 
@@ -103,7 +103,7 @@ def read(data: bytes, mime_type: str, *, title: str, description: str | None = N
 
 
 @contextmanager
-def failures(kind: str) -> Iterator[None]:
+def failures(kind: str) -> Generator[None]:
     """Raise whatever a parser raises for a file as a `DocumentError` with its reason; `MemoryError` passes through."""
     try:
         yield

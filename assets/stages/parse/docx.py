@@ -10,6 +10,16 @@ from typing import Any
 
 from assets.stages.normalize import BlockDraft, one_line
 from assets.stages.parse import read
+from assets.stages.parse.docx_elements import (
+    WRAPPERS,
+    blocks_of,
+    cells_of,
+    continues,
+    field,
+    outermost,
+    rows_of,
+    symbol,
+)
 from assets.stages.parse.drawing import formula, graphics
 from assets.stages.parse.marks import raised
 from assets.stages.parse.numbering import MAX_LEVEL, Numbering, numeral
@@ -24,40 +34,10 @@ _NESTING = 5
 """Maximum depth of nested tables and of text boxes within text boxes that are read."""
 _REPEATED = 200
 """Characters of a cell that are repeated in each row that it spans."""
-_WRAPPERS = frozenset(
-    {
-        "sdt",
-        "sdtContent",
-        "ins",
-        "moveTo",
-        "smartTag",
-        "customXml",
-        "hyperlink",
-        "fldSimple",
-        "bdo",
-        "dir",
-        "ruby",
-        "rubyBase",
-    }
-)
 _GONE = frozenset(
     {"del", "moveFrom", "rt", "instrText", "delText", "delInstrText", "pPr", "sdtPr", "sdtEndPr", "rubyPr"}
 )
 _TEXTS = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
-_TICKS = {
-    "FE": "☒",
-    "FD": "☒",
-    "78": "☒",
-    "52": "☑",
-    "54": "☒",
-    "A8": "☐",
-    "6F": "☐",
-    "71": "☐",
-    "FC": "✓",
-    "A3": "☐",
-    "FB": "✗",
-}
-"""Characters of Wingdings and Wingdings 2 that forms tick. Fonts of symbols have codes of their own, above U+F000."""
 _PAGE_NUMBER = re.compile(
     r"\W*(?:(?:page|seite|página|pagina|pag|blatt|p|s)\b\W*)?\d*(?:\W*(?:of|von|de|di|sur|van|av)?\W*\d+)?\W*",
     re.IGNORECASE,
@@ -115,7 +95,7 @@ class _Document:
     def blocks(self, container: Any, part: str) -> Iterator[BlockDraft]:
         """Yield the blocks of a body, a cell, a note or a text box. `part` is the part whose references it uses."""
         outer, self._part = self._part, part
-        for element in _blocks_of(container):
+        for element in blocks_of(container):
             match local(element.tag):
                 case "p":
                     yield from self._paragraph(element)
@@ -147,7 +127,7 @@ class _Document:
         properties = child(element, "pPr")
         text = self._held + self.inline(element)
         self._held = ""
-        if _continues(properties):
+        if continues(properties):
             self._held = text.strip() if child(properties, "framePr") is not None else text
             return
         style = self._style(properties)
@@ -182,10 +162,10 @@ class _Document:
         return None, ""
 
     def _table(self, element: Any) -> Iterator[BlockDraft]:
-        cells = [[*_cells(row)] for row in _rows(element)]
+        cells = [[*cells_of(row)] for row in rows_of(element)]
         if (
             all(len(row) == 1 for row in cells)
-            and any(len([*_blocks_of(row[0])]) > 1 for row in cells)
+            and any(len([*blocks_of(row[0])]) > 1 for row in cells)
             and self._depth < _NESTING
         ):
             # a frame around text, not a table
@@ -204,13 +184,13 @@ class _Document:
         """
         rows: list[list[str]] = []
         above: dict[int, str] = {}
-        for row in _rows(grid):
+        for row in rows_of(grid):
             properties = child(row, "trPr")
             before = child(properties, "gridBefore") if properties is not None else None
             column = number(attribute(before, "val"), 0) if before is not None else 0
             cells: list[str] = []
             spanning: dict[int, str] = {}
-            for cell in _cells(row):
+            for cell in cells_of(row):
                 own = child(cell, "tcPr")
                 merge = child(own, "vMerge") if own is not None else None
                 span = child(own, "gridSpan") if own is not None else None
@@ -224,11 +204,11 @@ class _Document:
 
     def _cell(self, cell: Any, depth: int) -> str:
         texts: list[str] = []
-        for element in _blocks_of(cell):
+        for element in blocks_of(cell):
             if local(element.tag) == "p":
                 properties = child(element, "pPr")
                 text = self._held + self.inline(element)
-                self._held = text if _continues(properties) else ""
+                self._held = text if continues(properties) else ""
                 if not self._held:
                     _, marker = self._marker(self._style(properties), properties)
                     texts.append(f"{marker} {text}" if marker and text.strip() else text)
@@ -299,7 +279,7 @@ class _Document:
             elif name == "sdt" and (box := child(element, "sdtPr", "checkbox")) is not None:
                 state = child(box, "checked")
                 text += "☒" if state is not None and is_on(state) else "☐"
-            elif name in _WRAPPERS:
+            elif name in WRAPPERS:
                 text += self.inline(element, before + text)
             elif name == "AlternateContent":
                 text += self._alternative(element, before + text)
@@ -338,7 +318,7 @@ class _Document:
     def _other(self, name: str, element: Any) -> str:
         match name:
             case "sym":
-                return _symbol(element)
+                return symbol(element)
             case "oMath" | "oMathPara":
                 return formula(element)
             case "footnoteReference" | "endnoteReference":
@@ -346,7 +326,7 @@ class _Document:
             case "commentReference":
                 self._comment(element)
             case "fldChar":
-                return _field(element)
+                return field(element)
             case _:
                 pass
         return ""
@@ -389,7 +369,7 @@ class _Document:
 
     def _drawing(self, element: Any) -> str:
         """Keep the text boxes, charts and diagrams of a drawing for after the block."""
-        for box in _outermost(element, "txbxContent"):
+        for box in outermost(element, "txbxContent"):
             self._after += self._apart(box, self._part)
         for path in within(element, "textpath"):
             if path.get("string"):
@@ -402,94 +382,3 @@ class _Document:
             if described and "generated" not in described:
                 self._after.append(BlockDraft(kind="paragraph", text=f"Picture: {described}"))
         return ""
-
-
-def _blocks_of(container: Any) -> Iterator[Any]:
-    """Yield the paragraphs, tables and embedded documents of a container, through what only wraps them."""
-    for element in container:
-        name = local(element.tag)
-        if name in ("p", "tbl", "altChunk"):
-            yield element
-        elif name in _WRAPPERS:
-            yield from _blocks_of(element)
-        elif name == "AlternateContent":
-            for choice in element:
-                if found := [*_blocks_of(choice)]:
-                    yield from found
-                    break
-
-
-def _rows(grid: Any) -> Iterator[Any]:
-    for element in grid:
-        name = local(element.tag)
-        if name == "tr":
-            properties = child(element, "trPr")
-            if properties is None or child(properties, "del") is None:
-                yield element
-        elif name in _WRAPPERS:
-            yield from _rows(element)
-
-
-def _cells(row: Any) -> Iterator[Any]:
-    for element in row:
-        name = local(element.tag)
-        if name == "tc":
-            properties = child(element, "tcPr")
-            if properties is None or child(properties, "cellDel") is None:
-                yield element
-        elif name in _WRAPPERS:
-            yield from _cells(element)
-
-
-def _continues(properties: Any) -> bool:
-    """Return True if the next paragraph continues this one: a drop cap, or a paragraph whose end was deleted."""
-    if properties is None:
-        return False
-    frame = child(properties, "framePr")
-    if frame is not None and (attribute(frame, "dropCap") or "none") != "none":
-        return True
-    return child(properties, "rPr", "del") is not None
-
-
-def _outermost(element: Any, name: str) -> Iterator[Any]:
-    """Yield the elements of a name, without those within another; of alternatives, the first that has any."""
-    for one in element:
-        kind = local(one.tag)
-        if kind == name:
-            yield one
-        elif kind == "AlternateContent":
-            for choice in one:
-                if found := [*_outermost(choice, name)]:
-                    yield from found
-                    break
-        else:
-            yield from _outermost(one, name)
-
-
-def _symbol(element: Any) -> str:
-    code = (attribute(element, "char") or "").upper()
-    font = (attribute(element, "font") or "").lower()
-    if font.startswith("wingdings"):
-        return _TICKS.get(code[-2:], "")
-    try:
-        found = chr(int(code, 16))
-    except (ValueError, OverflowError):
-        return ""
-    return "" if "\ue000" <= found <= "\uf8ff" else found
-
-
-def _field(element: Any) -> str:
-    """Return what a form's field shows beside its text: a tick, or the chosen entry of a list."""
-    data = child(element, "ffData")
-    if data is None:
-        return ""
-    if (box := child(data, "checkBox")) is not None:
-        state = child(box, "checked")
-        state = child(box, "default") if state is None else state
-        return "☒" if is_on(state) else "☐"
-    if (entries := child(data, "ddList")) is not None:
-        texts = [attribute(one, "val") or "" for one in entries if local(one.tag) == "listEntry"]
-        chosen = child(entries, "result")
-        at = number(attribute(chosen, "val"), 0) if chosen is not None else 0
-        return texts[at] if at < len(texts) else ""
-    return ""

@@ -1,0 +1,130 @@
+"""Elements of Word documents: what holds blocks, rows and cells, and characters of fields and symbols.
+
+Source: ECMA-376, part 1, section 17.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from assets.stages.parse.package import attribute, child, is_on, local, number
+
+WRAPPERS = frozenset(
+    {
+        "sdt",
+        "sdtContent",
+        "ins",
+        "moveTo",
+        "smartTag",
+        "customXml",
+        "hyperlink",
+        "fldSimple",
+        "bdo",
+        "dir",
+        "ruby",
+        "rubyBase",
+    }
+)
+"""Elements that only wrap others."""
+_TICKS = {
+    "FE": "☒",
+    "FD": "☒",
+    "78": "☒",
+    "52": "☑",
+    "54": "☒",
+    "A8": "☐",
+    "6F": "☐",
+    "71": "☐",
+    "FC": "✓",
+    "A3": "☐",
+    "FB": "✗",
+}
+"""Characters of Wingdings and Wingdings 2 that forms tick. Fonts of symbols have codes of their own, above U+F000."""
+
+
+def blocks_of(container: Any) -> Iterator[Any]:
+    """Yield the paragraphs, tables and embedded documents of a container, through what only wraps them."""
+    for element in container:
+        name = local(element.tag)
+        if name in ("p", "tbl", "altChunk"):
+            yield element
+        elif name in WRAPPERS:
+            yield from blocks_of(element)
+        elif name == "AlternateContent":
+            for choice in element:
+                if found := [*blocks_of(choice)]:
+                    yield from found
+                    break
+
+
+def rows_of(grid: Any) -> Iterator[Any]:
+    """Yield the rows of a table, without those that were deleted."""
+    return _kept(grid, "tr", "trPr", "del")
+
+
+def cells_of(row: Any) -> Iterator[Any]:
+    """Yield the cells of a row, without those that were deleted."""
+    return _kept(row, "tc", "tcPr", "cellDel")
+
+
+def _kept(container: Any, kind: str, properties: str, deleted: str) -> Iterator[Any]:
+    for element in container:
+        name = local(element.tag)
+        if name == kind:
+            if child(element, properties, deleted) is None:
+                yield element
+        elif name in WRAPPERS:
+            yield from _kept(element, kind, properties, deleted)
+
+
+def continues(properties: Any) -> bool:
+    """Return True if the next paragraph continues this one: a drop cap, or a paragraph whose end was deleted."""
+    if properties is None:
+        return False
+    frame = child(properties, "framePr")
+    if frame is not None and (attribute(frame, "dropCap") or "none") != "none":
+        return True
+    return child(properties, "rPr", "del") is not None
+
+
+def outermost(element: Any, name: str) -> Iterator[Any]:
+    """Yield the elements of a name, without those within another; of alternatives, the first that has any."""
+    for one in element:
+        kind = local(one.tag)
+        if kind == name:
+            yield one
+        elif kind == "AlternateContent":
+            for choice in one:
+                if found := [*outermost(choice, name)]:
+                    yield from found
+                    break
+        else:
+            yield from outermost(one, name)
+
+
+def symbol(element: Any) -> str:
+    code = (attribute(element, "char") or "").upper()
+    font = (attribute(element, "font") or "").lower()
+    if font.startswith("wingdings"):
+        return _TICKS.get(code[-2:], "")
+    try:
+        found = chr(int(code, 16))
+    except (ValueError, OverflowError):
+        return ""
+    return "" if "\ue000" <= found <= "\uf8ff" else found
+
+
+def field(element: Any) -> str:
+    """Return what a form's field shows beside its text: a tick, or the chosen entry of a list."""
+    data = child(element, "ffData")
+    if data is None:
+        return ""
+    if (box := child(data, "checkBox")) is not None:
+        state = child(box, "checked")
+        state = child(box, "default") if state is None else state
+        return "☒" if is_on(state) else "☐"
+    if (entries := child(data, "ddList")) is not None:
+        texts = [attribute(one, "val") or "" for one in entries if local(one.tag) == "listEntry"]
+        chosen = child(entries, "result")
+        at = number(attribute(chosen, "val"), 0) if chosen is not None else 0
+        return texts[at] if at < len(texts) else ""
+    return ""

@@ -1,0 +1,320 @@
+"""Read the text of OpenDocument files: paragraphs, lists, tables, and what follows them.
+
+Source: OpenDocument 1.3, part 3, https://docs.oasis-open.org/office/OpenDocument/v1.3/
+"""
+
+import posixpath
+import zipfile
+from collections.abc import Iterator
+from typing import Any
+
+from assets.stages.normalize import BlockDraft, one_line
+from assets.stages.parse.marks import raised
+from assets.stages.parse.markup import tree
+from assets.stages.parse.numbering import numeral
+from assets.stages.parse.package import attribute, child, local, number, within
+from assets.stages.parse.tables import table
+
+MAX_CELL = 1_000_000
+"""Characters of a cell that is repeated: a file may claim any number of repetitions."""
+MAX_COLUMNS = 16_384
+_MAX_LEVEL = 8
+_NESTING = 5
+"""Maximum depth of text boxes within text boxes, and of tables within tables, that are read."""
+_REPEATED = 200
+"""Characters of a cell that are repeated in each row that it spans."""
+IGNORED = frozenset(
+    {
+        "tracked-changes",
+        "sequence-decls",
+        "forms",
+        "event-listeners",
+        "hidden-text",
+        "hidden-paragraph",
+        "ruby-text",
+        "title",
+        "desc",
+    }
+)
+_BLOCKS = frozenset({"section", "text-box", "index-body", "index-title", "table-of-content", "page", "list-item"})
+"""Elements that hold blocks."""
+_FORMS = {"1": "decimal", "a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
+
+
+class TextReader:
+    """A walk over one file. `pages`: slides seen so far."""
+
+    def __init__(self, archive: zipfile.ZipFile, root: Any) -> None:
+        self.warnings: list[str] = []
+        self.pages = 0
+        self._archive = archive
+        self._root = root
+        self._raised: set[str] = set()
+        self._hidden: set[str] = set()
+        self._numbers: dict[str, dict[int, tuple[str, str, int]]] = {}
+        self._after: list[BlockDraft] = []
+        self._notes = 0
+        self._depth = 0
+        self._page: int | None = None
+        self._left_out: dict[str, int] = {}
+        self.learn(root)
+
+    def learn(self, root: Any) -> None:
+        """Remember which styles raise text, hide it, or number the items of lists."""
+        for one in within(root, "style", "list-style"):
+            name = attribute(one, "name") or ""
+            if local(one.tag) == "list-style":
+                self._numbers[name] = {number(attribute(level, "level"), 1): _numbered(level) for level in one}
+                continue
+            for properties in one:
+                position = attribute(properties, "text-position") or ""
+                if position.startswith("super") or position[:1].isdigit():
+                    self._raised.add(name)
+                if attribute(properties, "display") in ("none", "false"):
+                    self._hidden.add(name)
+
+    # Blocks
+
+    def _blocks(self, container: Any) -> Iterator[BlockDraft]:
+        for element in container:
+            kind = local(element.tag)
+            if kind in ("p", "h"):
+                yield from self._paragraph(element, kind)
+            elif kind == "list":
+                lines = list(self._list(element, 0, self._list_style(element, "")))
+                if lines:
+                    yield BlockDraft(kind="list", text="\n".join(lines), page=self._page)
+                yield from self._following()
+            elif kind == "table":
+                rows = self._rows(element, 0)
+                yield from (
+                    table(rows[1:], header=rows[0], page=self._page) if len(rows) > 1 else table(rows, page=self._page)
+                )
+                yield from self._following()
+            elif kind in _BLOCKS:
+                if attribute(element, "display") == "none":
+                    self._hide("section")
+                else:
+                    yield from self._blocks(element)
+            elif kind not in IGNORED:
+                self._drawing(element)
+                yield from self._following()
+
+    def _following(self) -> list[BlockDraft]:
+        found, self._after = self._after, []
+        return found
+
+    def _hide(self, kind: str) -> None:
+        self._left_out[kind] = self._left_out.get(kind, 0) + 1
+
+    def _paragraph(self, element: Any, kind: str) -> Iterator[BlockDraft]:
+        text = self.inline(element)
+        if text.strip():
+            if attribute(element, "style-name") in self._hidden:
+                self._hide("paragraph")
+            elif kind == "h":
+                level = number(attribute(element, "outline-level"), 1, least=1, most=10)
+                yield BlockDraft(kind="heading", text=text, level=level, page=self._page)
+            else:
+                yield BlockDraft(kind="paragraph", text=text, page=self._page)
+        yield from self._following()
+
+    def _list_style(self, element: Any, inherited: str) -> str:
+        return attribute(element, "style-name") or inherited
+
+    def _list(self, element: Any, depth: int, style: str) -> Iterator[str]:
+        form, suffix, count = self._numbers.get(style, {}).get(depth + 1, ("", "", 1))
+        for item in element:
+            if local(item.tag) not in ("list-item", "list-header"):
+                continue
+            count = number(attribute(item, "start-value"), count)
+            marker = f"{numeral(count, form)}{suffix}" if form and local(item.tag) == "list-item" else "-"
+            for one in item:
+                kind = local(one.tag)
+                if kind in ("p", "h"):
+                    text = one_line(self.inline(one))
+                    if text:
+                        yield f"{'  ' * min(depth, _MAX_LEVEL)}{marker or ' '} {text}"
+                        count += marker not in ("-", "")
+                        marker = ""
+                elif kind == "list":
+                    yield from self._list(one, depth + 1, self._list_style(one, style))
+
+    def _rows(self, grid: Any, depth: int) -> list[list[str]]:
+        """Return a table's cells: one that spans columns appears once in its row, one that spans rows in each of them."""
+        rows: list[list[str]] = []
+        spanning: dict[int, tuple[int, str]] = {}
+        for row in rows_of(grid):
+            cells: list[str] = []
+            column = 0
+            for cell in row:
+                kind = local(cell.tag)
+                if kind not in ("table-cell", "covered-table-cell"):
+                    continue
+                times = number(attribute(cell, "number-columns-repeated"), 1, least=1, most=MAX_COLUMNS)
+                left, above = spanning.get(column, (0, ""))
+                if kind == "covered-table-cell":
+                    if left:
+                        cells.append(above)
+                        spanning[column] = (left - 1, above)
+                else:
+                    text = self._cell(cell, depth)
+                    cells += [text] * (times if len(text) * times < MAX_CELL else 1) if text else [""] * min(times, 100)
+                    down = number(attribute(cell, "number-rows-spanned"), 1, most=2**20)
+                    spanning[column] = (down - 1, text[:_REPEATED])
+                column += times
+            rows.append(cells)
+        return rows
+
+    def _cell(self, cell: Any, depth: int) -> str:
+        texts: list[str] = []
+        for one in cell:
+            kind = local(one.tag)
+            if kind in ("p", "h"):
+                texts.append(self.inline(one))
+            elif kind == "list":
+                texts += [line.strip() for line in self._list(one, 0, self._list_style(one, ""))]
+            elif kind == "table" and depth < _NESTING:
+                texts += [text for row in self._rows(one, depth + 1) for text in row]
+            elif kind == "annotation":
+                self._comment(one, "")
+            elif kind not in IGNORED:
+                self._drawing(one)
+        return " ".join(text for text in texts if text.strip())
+
+    # Text within a paragraph
+
+    def inline(self, element: Any) -> str:
+        """Return the text of a paragraph; what it refers to is kept for after the block."""
+        text = element.text or ""
+        for one in element:
+            text += self._part(one, local(one.tag), text) + (one.tail or "")
+        return text
+
+    def _part(self, element: Any, kind: str, before: str) -> str:
+        match kind:
+            case "s":
+                return " " * number(attribute(element, "c"), 1, most=1000)
+            case "tab":
+                return "\t"
+            case "line-break":
+                return "\n"
+            case "note":
+                return self._note(element)
+            case "annotation":
+                self._comment(element, "")
+            case "span":
+                style = attribute(element, "style-name")
+                text = self.inline(element)
+                if style in self._hidden:
+                    if text.strip():
+                        self._hide("text")
+                    return ""
+                return raised(before, text) if style in self._raised else text
+            case _ if kind in IGNORED:
+                return ""
+            case (
+                "frame"
+                | "rect"
+                | "custom-shape"
+                | "line"
+                | "ellipse"
+                | "g"
+                | "polygon"
+                | "path"
+                | "connector"
+                | "caption"
+                | "control"
+            ):
+                self._drawing(element)
+            case _:
+                return self.inline(element)
+        return ""
+
+    def _note(self, element: Any) -> str:
+        self._notes += 1
+        cited = child(element, "note-citation")
+        mark = one_line("".join(cited.itertext())) if cited is not None else str(self._notes)
+        body = child(element, "note-body")
+        found = self._apart(body) if body is not None else []
+        if found:
+            self._after.append(BlockDraft(kind="paragraph", text=f"[{mark}] {found[0].text}", page=self._page))
+            self._after += found[1:]
+        return f" [{mark}]"
+
+    def _comment(self, element: Any, place: str) -> None:
+        author = child(element, "creator")
+        name = one_line(author.text or "") if author is not None else ""
+        body = [one for one in element if local(one.tag) in ("p", "list")]
+        text = one_line(" ".join(draft.text for one in body for draft in self._apart([one])))
+        if text:
+            said = f"Comment on {place}" if place else "Comment"
+            self._after.append(
+                BlockDraft(
+                    kind="paragraph", text=f"{said} by {name}: {text}" if name else f"{said}: {text}", page=self._page
+                )
+            )
+
+    def _apart(self, container: Any) -> list[BlockDraft]:
+        """Return the blocks of something that is not in the flow of the text: a note, a comment, a text box."""
+        if self._depth >= _NESTING:
+            return []
+        after, self._after = self._after, []
+        self._depth += 1
+        found = list(self._blocks(container))
+        self._depth -= 1
+        self._after = after
+        return found
+
+    def _drawing(self, element: Any) -> None:
+        """Keep the texts of a shape, the figures of a chart and the description of a picture for after the block."""
+        if self._depth >= _NESTING:
+            return
+        kind = local(element.tag)
+        if kind == "object":
+            self._after += self._embedded(attribute(element, "href") or "")
+        elif kind in ("p", "h", "list", "table"):
+            self._after += self._apart([element])
+        elif kind in ("title", "desc"):
+            described = one_line("".join(element.itertext()))
+            if described:
+                self._after.append(BlockDraft(kind="paragraph", text=f"Picture: {described}", page=self._page))
+        else:
+            for one in element:
+                self._drawing(one)
+
+    def _embedded(self, href: str) -> list[BlockDraft]:
+        """Return the title and the data of a chart, or the text of another document within this one."""
+        name = posixpath.normpath(posixpath.join(href.removeprefix("./"), "content.xml"))
+        if self._depth >= _NESTING or name not in self._archive.namelist() or name == "content.xml":
+            return []
+        root = tree(self._archive.read(name))
+        drawn = child(root, "body", "chart", "chart")
+        if drawn is None:
+            return []
+        titles = [one_line("".join(one.itertext())) for one in within(drawn, "title") if child(one, "p") is not None]
+        found = (
+            [BlockDraft(kind="paragraph", text=f"Chart: {titles[0]}", page=self._page)] if titles and titles[0] else []
+        )
+        grid = child(drawn, "table")
+        if grid is not None:
+            rows = self._rows(grid, 0)
+            found += table(rows[1:], header=rows[0], page=self._page) if len(rows) > 1 else []
+        return found
+
+
+def _numbered(level: Any) -> tuple[str, str, int]:
+    """Return how a level of a list is numbered: its form, what follows the number, and the first number."""
+    if local(level.tag) != "list-level-style-number":
+        return "", "", 1
+    form = _FORMS.get(attribute(level, "num-format") or "", "")
+    return form, attribute(level, "num-suffix") or ".", number(attribute(level, "start-value"), 1)
+
+
+def rows_of(grid: Any) -> Iterator[Any]:
+    for one in grid:
+        kind = local(one.tag)
+        if kind == "table-row":
+            yield one
+        elif kind in ("table-rows", "table-header-rows", "table-row-group"):
+            yield from rows_of(one)
