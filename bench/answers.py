@@ -80,7 +80,7 @@ def answer(one: Found, meaning: Meaning, settings: Settings) -> Answered:
     passages = [(source.heading, source.chunk_text) for source in sources]
     began = time.perf_counter()
     pieces = meaning.pieces(one.searched, sources)
-    chosen = choose(pieces, passages)
+    chosen = choose(pieces, passages, [source.page_starts for source in sources])
     _, quotes = compose(chosen)
     spent = (time.perf_counter() - began) * 1000
     cited = [sources[piece.number - 1] for piece in chosen]

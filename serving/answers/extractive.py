@@ -234,9 +234,7 @@ def score(piece: Quote) -> float:
     return sum(weight * piece.features.get(name, 0.0) for name, weight in WEIGHTS.items())
 
 
-def choose(
-    found: Sequence[Quote], passages: Sequence[tuple[str, str]], pages: Sequence[Sequence[int]] = ()
-) -> list[Quote]:
+def choose(found: Sequence[Quote], passages: Sequence[tuple[str, str]], pages: Sequence[Sequence[int]]) -> list[Quote]:
     """Return the pieces to quote with the neighbours that they need, best first; none twice, nor within another.
 
     `pages` are the offsets in each passage at which a page begins: a quote has one page, so that a citation can name it."""
@@ -245,7 +243,7 @@ def choose(
     for piece in ranked:
         if len(chosen) == QUOTES:
             break
-        one = _with_neighbours(piece, found, passages[piece.number - 1][1], pages[piece.number - 1] if pages else ())
+        one = _with_neighbours(piece, found, passages[piece.number - 1][1], pages[piece.number - 1])
         folded = one.text.casefold()
         if any(folded in other.text.casefold() or piece.text.casefold() in other.text.casefold() for other in chosen):
             continue

@@ -216,6 +216,7 @@ def test_condensing_shows_the_conversation_and_asks_for_the_question_alone() -> 
     assert told[1]["content"].endswith("Last question:\n| And in March?")
 
 
+NO_PAGES: list[list[int]] = [[]] * 3
 PASSAGES = [
     (
         "Heron Power",
@@ -227,7 +228,7 @@ PASSAGES = [
 
 def test_quotes_are_the_sentences_that_hold_the_question() -> None:
     found = shortlist("How many years does a pair of cells last?", PASSAGES)
-    text, cut = compose(choose(found, PASSAGES))
+    text, cut = compose(choose(found, PASSAGES, NO_PAGES))
     assert "A pair of cells lasts 6.5 years." in text.splitlines()[0]
     assert text.splitlines()[0].endswith(" [1]")
     assert cut[0].cited == (1,)
@@ -239,20 +240,22 @@ def test_meaning_orders_quotes_where_it_is_known() -> None:
     found = shortlist("cells vacation", PASSAGES)
     nearest = next(index for index, piece in enumerate(found) if "25" in piece.text)
     near = [1.0 if index == nearest else 0.0 for index in range(len(found))]
-    assert choose(measured(found, near), PASSAGES)[0].number == 2
+    assert choose(measured(found, near), PASSAGES, NO_PAGES)[0].number == 2
     alike = [("One", "The lake is deep in the valley."), ("Two", "The lake is deep in the valley.")]
-    assert choose(shortlist("What is deep?", alike, [0.0, 1.0]), alike)[0].number == 2
+    assert choose(shortlist("What is deep?", alike, [0.0, 1.0]), alike, NO_PAGES)[0].number == 2
 
 
 def test_a_question_is_quoted_after_its_answer() -> None:
     talk = [
         ("#support", "Why did the gateway at Gamle Bru drop off?\n\nThe gateway at Gamle Bru drops off at 47 degrees.")
     ]
-    assert choose(shortlist("Why did the gateway at Gamle Bru drop off?", talk), talk)[0].text.endswith("47 degrees.")
+    assert choose(shortlist("Why did the gateway at Gamle Bru drop off?", talk), talk, NO_PAGES)[0].text.endswith(
+        "47 degrees."
+    )
 
 
 def test_a_quote_brings_no_mark_and_no_link_of_the_documents_own() -> None:
-    text, _ = compose(choose(shortlist("See evil now", PASSAGES[:1]), PASSAGES[:1]))
+    text, _ = compose(choose(shortlist("See evil now", PASSAGES[:1]), PASSAGES[:1], NO_PAGES))
     assert "[3]" not in text
     assert "evil.example" not in text
 

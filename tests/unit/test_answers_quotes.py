@@ -8,7 +8,7 @@ from serving.answers.extractive import choose, shortlist
 
 def quoted(question: str, text: str, heading: str = "Handbook") -> list[str]:
     passages = [(heading, text)]
-    return [piece.text for piece in choose(shortlist(question, passages), passages)]
+    return [piece.text for piece in choose(shortlist(question, passages), passages, [[]])]
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,11 @@ def test_a_quote_is_a_stretch_of_its_passage() -> None:
     text = "Leave is granted by leads.\nIt is at most four hours for each election.\n\nOther rules follow."
     for one in quoted("How long is leave for an election?", text):
         assert one in " ".join(text.split())
+
+
+def test_a_quote_stays_on_one_page() -> None:
+    text = "The ferry runs every hour. The bolts of the mast need a torque of 18 Nm. Grease them first."
+    passages, second = [("Mast", text)], text.index("The bolts")
+    found = shortlist("What torque do the bolts of the mast need?", passages)
+    assert choose(found, passages, [[]])[0].text == text
+    assert choose(found, passages, [[second]])[0].text == text[second:]
