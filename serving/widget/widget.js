@@ -253,14 +253,17 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
     return range;
   }
 
-  const marks = new CSSStyleSheet();
-  marks.replaceSync("::highlight(concordance) { background: #ffd84d; color: #1c1f26; }");
+  let marks;
 
   /** Mark what is quoted until the next source is opened. Return its range, if it is on the page. */
   function mark(quote, from) {
     const range = quote && window.Highlight ? rangeOf(quote, from) : null;
     CSS.highlights?.delete("concordance");
     if (!range) return null;
+    if (!marks) {
+      marks = new CSSStyleSheet();
+      marks.replaceSync("::highlight(concordance) { background: #ffd84d; color: #1c1f26; }");
+    }
     if (!document.adoptedStyleSheets.includes(marks)) document.adoptedStyleSheets.push(marks);
     CSS.highlights.set("concordance", new Highlight(range));
     return range;
