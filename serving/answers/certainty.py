@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from serving.answers.extractive import Quote, score
 from serving.answers.gate import coverage, names, weights
-from serving.answers.words import content
+from serving.answers.words import content, holds
 from serving.retrieval.passage import Passage
 
 SURE = 0.7
@@ -53,3 +53,9 @@ def certainty(question: str, pieces: Sequence[Quote], sources: Sequence[Passage]
         return 0.0
     figures = evidence_of(question, pieces, sources)
     return 1 / (1 + math.exp(-BIAS - sum(weight * figures[name] for name, weight in DOUBT.items())))
+
+
+def holds_own(question: str, own: frozenset[str], source: Passage) -> bool:
+    """Return True if a source holds what a question says itself, not only what it borrows from the question before."""
+    held = content(f"{source.heading} {source.chunk_text}")
+    return names(question, source) and all(holds(held, term) for term in own)

@@ -20,12 +20,12 @@ _ASKS = frozenset(
 )
 
 
-def standalone(question: str, rewritten: str, before: str) -> str:
-    """Return what to search. `rewritten`: the model's reply, empty if it failed; `before`: the user's previous question."""
+def standalone(question: str, rewritten: str, completed: str) -> str:
+    """Return what to search. `rewritten`: the model's reply, empty if it failed; `completed`: the question as `follow_up` completes it."""
     lines = [_LABEL.sub("", line.strip(_EDGES)).strip(_EDGES) for line in rewritten.splitlines()]
     line = next((one for one in lines if content(one)), "")
     if not line or len(line) > MAX_QUERY:
-        return normalise(f"{before[: MAX_QUERY - len(question) - 1]} {question}"[:MAX_QUERY])
+        return completed
     if _asks(line, question) and all(holds(content(line), term) for term in content(question)):
         return normalise(line)
     return normalise(f"{question} {line}"[:MAX_QUERY])

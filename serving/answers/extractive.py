@@ -42,6 +42,10 @@ WEIGHTS: Mapping[str, float] = {
 }
 """Weight of each feature of a piece, as `python -m bench.answer_weights` prints them."""
 QUOTES = 2
+OWN = 3.0
+"""How much more a question's own words weigh than those that it borrows from the question before."""
+SAID = 3.0
+"""What a piece loses that an earlier answer quoted, or that the reader selected."""
 TITLE_CHARACTERS, TITLE_WORDS = 60, 8
 """Longest line that may be a heading without the mark of one."""
 LONGEST = 400
@@ -134,6 +138,8 @@ def _lines(text: str, start: int, end: int) -> list[tuple[int, int]]:
     """Return the piece, cut after each line of it that is a heading: the sentence below is a piece of its own."""
     found: list[tuple[int, int]] = []
     at = start
+    if text[:start].rstrip(" \t")[-1:] not in ("", "\n"):  # a sentence that begins within a line
+        return [(start, end)]
     while (line_end := text.find("\n", at, end)) >= 0:
         line, below = text[at:line_end].strip(), text[line_end:end].lstrip()
         if below and (not line or _is_title(line, below)):
@@ -170,15 +176,23 @@ def _stands_alone(text: str, start: int, end: int) -> bool:
 
 
 def shortlist(
-    question: str, passages: Sequence[tuple[str, str]], nearness: Sequence[float] | None = None
+    question: str,
+    passages: Sequence[tuple[str, str]],
+    nearness: Sequence[float] | None = None,
+    *,
+    own: frozenset[str] = frozenset(),
+    said: Sequence[str] = (),
 ) -> list[Quote]:
     """Return the pieces that may answer, the likeliest first. `passages`: (heading, text) of sources 1, 2, …
 
-    `nearness`: how near each passage is to the question in meaning, as `CosineScale.relative`; None if unknown.
+    `nearness`: how near each passage is to the question in meaning, as `CosineScale.relative`; None if unknown. `own`: the words that
+    a question does not borrow from the one before. `said`: earlier answers, and what the reader selected.
     """
     asked, kind, items = content(question), expected(question), counted(question)
     parts = [(number, part) for number, (_, text) in enumerate(passages, start=1) for part in _parts(text)]
     weighed = weights(asked, [content(part.text) for _, part in parts])
+    weighed = {term: weight * (OWN if term in own else 1.0) for term, weight in weighed.items()}
+    before = [_letters(text) for text in said]
     found: list[Quote] = []
     for at, (number, part) in enumerate(parts):
         heading = passages[number - 1][0]
@@ -210,8 +224,15 @@ def shortlist(
         }
         if kind in ("amount", "duration"):
             features[kind] = inside
+        if before and any(_letters(part.text) in text for text in before):
+            features["said"] = 1.0
         found.append(Quote(number, f"{heading} {part.above}".strip(), part.text, part.start, part.end, features))
     return sorted(found, key=lambda one: (-score(one), one.number))[:SHORTLIST]
+
+
+def _letters(text: str) -> str:
+    """Return the letters and digits of a text, by which a quote is recognised without its marks."""
+    return "".join(filter(str.isalnum, text.casefold()))
 
 
 def _same(words: frozenset[str], asked: frozenset[str]) -> bool:
@@ -231,7 +252,8 @@ def measured(found: Sequence[Quote], nearness: Sequence[float] | None) -> list[Q
 
 
 def score(piece: Quote) -> float:
-    return sum(weight * piece.features.get(name, 0.0) for name, weight in WEIGHTS.items())
+    known = sum(weight * piece.features.get(name, 0.0) for name, weight in WEIGHTS.items())
+    return known - SAID * piece.features.get("said", 0.0)
 
 
 def choose(found: Sequence[Quote], passages: Sequence[tuple[str, str]], pages: Sequence[Sequence[int]]) -> list[Quote]:

@@ -91,6 +91,14 @@ def judge(question: str, found: Sequence[Passage], setting: float | None, *, by_
     return Judged(passed, sure, score, gate)
 
 
+def together(own: frozenset[str], question: str, found: Sequence[Passage]) -> bool:
+    """Return True if one of the best passages holds all of a question's own words and most of those that it borrows."""
+    asked = content(question)
+    pool = [content(f"{one.heading} {one.chunk_text}") for one in found[:POOL]]
+    weighed = weights(asked, pool)
+    return any(all(holds(words, term) for term in own) and coverage(words, weighed) >= SURE for words in pool[:TOP])
+
+
 def names(question: str, passage: Passage) -> bool:
     """Return True if the passage holds each name and number of the question, and numbered names (Kingfisher 9) as they are."""
     text = f"{passage.heading} {passage.chunk_text}"

@@ -1,7 +1,7 @@
 """Prepare a question for answering: make it standalone, search, apply the answer gate and choose the sources."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,20 +14,30 @@ from resources.logging import logger
 from resources.settings import Settings
 from serving.answers.condense import standalone
 from serving.answers.context import ContextBudget, gather, share_out
-from serving.answers.gate import POOL, Judged, judge
+from serving.answers.follow_up import FollowUp, follow_up, leaning
+from serving.answers.gate import POOL, Judged, judge, together
 from serving.answers.model import LanguageModel, is_outside
 from serving.answers.prompt import SYSTEM, condensing, messages
 from serving.answers.schemas import MAX_HISTORY, AskRequest, Message
 from serving.answers.styles import REWRITING
+from serving.answers.words import content
 from serving.filters import Filters, narrowing
 from serving.quoting import ChatMessage
-from serving.retrieval.highlight import terms
+from serving.retrieval.highlight import pieces, terms
 from serving.retrieval.passage import Degradation, Passage, SearchOutcome
 from serving.retrieval.query import MAX_QUERY, SearchQuery, normalise, search_query
 from serving.retrieval.retriever import Retriever
 from serving.understanding.filters import Reading, Understanding, Understood
 
 log = logger("serving")
+
+
+class Focus(NamedTuple):
+    """What quotes are chosen by: a text, the question's own words within it if it borrows others, and what was said before."""
+
+    text: str
+    own: frozenset[str]
+    said: tuple[str, ...]
 
 
 class PreparedQuestion(NamedTuple):
@@ -46,6 +56,13 @@ class PreparedQuestion(NamedTuple):
     model_ms: float
     understood: list[Understood]
     prompt: list[ChatMessage]
+    focus: Focus
+
+
+class _Searched(NamedTuple):
+    reading: Reading
+    outcome: SearchOutcome
+    judged: Judged
 
 
 @dataclass
@@ -61,18 +78,14 @@ class QuestionPreparer:
         """Return the question with its sources. Raises `InvalidRequestError` or `ServiceUnavailableError`."""
         question = normalise(request.query)
         history = request.conversation_history[-MAX_HISTORY:]
-        searched, model_ms = await self._standalone(question, history, access)
-        reading = await self._read(request, question, access)
-        if searched != question:  # the rewritten question is searched for as it is
-            reading = reading._replace(text=searched, asked=searched)
-        outcome = await self._retriever.search(self._query(request, reading, access))
-        if not outcome.passages and reading.narrows:
-            reading = reading.without()
-            outcome = await self._retriever.search(self._query(request, reading, access))
-        outcome = self._without_local(outcome)
-        about = f"{reading.text} {request.selection.text}" if request.selection else reading.text
-        by_model = self._model is not None
-        judged = judge(about, outcome.passages, self._settings.answer_gate, by_model=by_model)
+        asked, model_ms = await self._standalone(request, question, history, access)
+        searched = asked.searched
+        reading, outcome, judged = found = await self._search(request, question, searched, access)
+        if asked.leans == "perhaps" and not together(content(question), searched, outcome.passages):
+            alone = await self._search(request, question, question, access)
+            if alone.judged.sure:
+                searched, found = question, alone
+        reading, outcome, judged = found
         shares = self._shares(request, history, question, searched)
         sources: list[Passage] = []
         if judged.passed:
@@ -95,8 +108,25 @@ class QuestionPreparer:
                 history=shares.history,
                 selection=shares.selection,
             )
+        focus = _focus(request, question, searched, history)
         return PreparedQuestion(
-            question, searched, shares, sources, judged, outcome, model_ms, reading.understood, prompt
+            question, searched, shares, sources, judged, outcome, model_ms, reading.understood, prompt, focus
+        )
+
+    async def _search(self, request: AskRequest, question: str, searched: str, access: Access) -> _Searched:
+        """Search for `searched`, with the filters that the question itself states."""
+        reading = await self._read(request, question, access)
+        if searched != question:  # the rewritten question is searched for as it is
+            reading = reading._replace(text=searched, asked=searched)
+        outcome = await self._retriever.search(self._query(request, reading, access))
+        if not outcome.passages and reading.narrows:
+            reading = reading.without()
+            outcome = await self._retriever.search(self._query(request, reading, access))
+        outcome = self._without_local(outcome)
+        about = f"{reading.text} {request.selection.text}" if request.selection else reading.text
+        by_model = self._model is not None
+        return _Searched(
+            reading, outcome, judge(about, outcome.passages, self._settings.answer_gate, by_model=by_model)
         )
 
     def _without_local(self, outcome: SearchOutcome) -> SearchOutcome:
@@ -128,20 +158,25 @@ class QuestionPreparer:
             count=self._count,
         )
 
-    async def _standalone(self, question: str, history: list[Message], access: Access) -> tuple[str, float]:
-        """Return the question as it is understood without the conversation, and the model's time in ms."""
-        if not history:
-            return question, 0.0
+    async def _standalone(
+        self, request: AskRequest, question: str, history: list[Message], access: Access
+    ) -> tuple[FollowUp, float]:
+        """Return the question as it is understood without the conversation, and the model's time in ms.
+
+        The subject of a question about a selection is the selection."""
+        if not history or request.selection is not None:
+            return FollowUp(question, "no"), 0.0
+        completed = follow_up(question, history)
+        if self._model is None:
+            return completed, 0.0
         began, rewritten = self._clock(), ""
-        if self._model is not None:
-            prompt = condensing(question, history)
-            try:
-                rewritten = await self._model.complete(prompt, person=access.email, style=REWRITING)
-            except ConcordanceError as error:
-                log.warning("question_not_condensed", error=str(error))
-        before = next((one.content for one in reversed(history) if one.role == "user"), "")
-        searched = standalone(question, rewritten, before)
-        return searched, (self._clock() - began) * 1000 if self._model else 0.0
+        try:
+            rewritten = await self._model.complete(condensing(question, history), person=access.email, style=REWRITING)
+        except ConcordanceError as error:
+            log.warning("question_not_condensed", error=str(error))
+        searched = standalone(question, rewritten, completed.searched)
+        leans = completed.leans if searched == completed.searched else "no"
+        return FollowUp(searched, leans), (self._clock() - began) * 1000
 
     async def _read(self, request: AskRequest, question: str, access: Access) -> Reading:
         """Return what is understood of the user's own words; a selection says itself what is asked about."""
@@ -171,6 +206,18 @@ class QuestionPreparer:
         )
         # the selected text may be that of a document which no outside model may be shown
         return query if request.selection is None else query._replace(expansion="off")
+
+
+def _focus(request: AskRequest, question: str, searched: str, history: Sequence[Message]) -> Focus:
+    """Return what the quotes are chosen by. What was quoted or selected is hardly the answer to a question about it."""
+    selected = request.selection.text if request.selection else ""
+    text = f"{question} {selected}" if selected and leaning(question) == "surely" else searched
+    if text == question and not selected:
+        return Focus(text, frozenset(), ())
+    said = [one.content for one in history if one.role == "assistant"]
+    if selected and len(list(pieces(selected))) == 1:
+        said.append(selected)
+    return Focus(text, content(question) if text != question else frozenset(), tuple(said))
 
 
 def _document(text: str) -> str:

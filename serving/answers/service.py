@@ -24,17 +24,16 @@ from resources.logging import logger
 from resources.settings import Settings
 from serving.answers import store
 from serving.answers.access_check import AccessCheck, CurrentAccess
-from serving.answers.certainty import SURE, certainty
+from serving.answers.certainty import SURE, certainty, holds_own
 from serving.answers.checking import Checker
 from serving.answers.draft import Draft
 from serving.answers.extractive import Quote, choose, compose, measured, shortlist
 from serving.answers.metrics import AnswerMetrics
 from serving.answers.model import LanguageModel, language_model
 from serving.answers.prompt import NO_DATA
-from serving.answers.question import PreparedQuestion, QuestionPreparer
+from serving.answers.question import Focus, PreparedQuestion, QuestionPreparer
 from serving.answers.quoted import first_of_each, quoted
 from serving.answers.schemas import AnswerEvent, AnswerResponse, AskRequest, PromptMessage
-from serving.answers.words import content
 from serving.answers.writing import Writer, supported
 from serving.audit import Audit, AuditEvent
 from serving.background import Background
@@ -206,16 +205,14 @@ class Answers:
                 draft.warnings.append(UNSUPPORTED)
             if draft.text:
                 yield AnswerEvent("restart", {"warnings": list(draft.warnings)})
-        await self._quote(request, asked, draft)
+        await self._quote(asked, draft)
         yield AnswerEvent("token", {"text": draft.text})
 
-    async def _quote(self, request: AskRequest, asked: PreparedQuestion, draft: Draft) -> None:
+    async def _quote(self, asked: PreparedQuestion, draft: Draft) -> None:
         draft.mode, draft.removed_citations, draft.removed_links = "extractive", 0, 0
         passages = [(one.heading, one.chunk_text) for one in asked.sources]
-        question = asked.searched
-        if request.selection is not None and not content(question):
-            question = request.selection.text
-        pieces, by_meaning = await self._pieces(question, asked.sources)
+        focus = asked.focus
+        pieces, by_meaning = await self._pieces(focus, asked.sources)
         draft.text, cut = compose(choose(pieces, passages, [one.page_starts for one in asked.sources]))
         if not cut:
             draft.text, draft.mode, draft.sentences = NO_DATA, "none", []
@@ -223,16 +220,19 @@ class Answers:
         draft.sentences = await self._checker.check(cut, asked.sources)
         sure = asked.judged.sure
         if by_meaning and asked.sources[0].scores.rerank is None:
-            sure = certainty(question, pieces, asked.sources) >= SURE
+            sure = certainty(focus.text, pieces, asked.sources) >= SURE
+        if focus.own:
+            sure = sure and holds_own(asked.question, focus.own, asked.sources[cut[0].cited[0] - 1])
         if not sure:
             draft.warnings.append(UNCERTAIN)
 
-    async def _pieces(self, question: str, sources: Sequence[Passage]) -> tuple[list[Quote], bool]:
+    async def _pieces(self, focus: Focus, sources: Sequence[Passage]) -> tuple[list[Quote], bool]:
         """Return the pieces of the sources that may answer, and whether their meaning was compared: the model may be down."""
         scale = self._embedder.scale
         nearness = [scale.relative(one.scores.dense or 0.0) for one in sources] if scale is not None else None
-        found = shortlist(question, [(one.heading, one.chunk_text) for one in sources], nearness)
-        cosines = await self._checker.cosines([(question, piece.whole) for piece in found])
+        passages = [(one.heading, one.chunk_text) for one in sources]
+        found = shortlist(focus.text, passages, nearness, own=focus.own, said=focus.said)
+        cosines = await self._checker.cosines([(focus.text, piece.whole) for piece in found])
         if scale is None or cosines is None:
             return found, False
         return measured(found, [scale.relative(cosine) for cosine in cosines]), True

@@ -324,9 +324,9 @@ def test_a_conversation_is_condensed_by_the_model(with_model: Running, model_ser
     assert len(model_server.requests) == 2
 
 
-def test_a_conversation_without_a_model_joins_the_last_question(without_model: Running) -> None:
+def test_a_conversation_without_a_model_borrows_the_subject_of_the_last_question(without_model: Running) -> None:
     answer = ask(without_model, "And how many may they carry over?", conversation_history=HISTORY)
-    assert answer["standalone"] == "How many vacation days do employees accrue? And how many may they carry over?"
+    assert answer["standalone"] == "how many may they carry over? vacation days do employees accrue"
     assert "carry over" in answer["answer"]
 
 

@@ -316,7 +316,7 @@ def test_a_claim_about_what_is_not_is_a_claim(sentence: str) -> None:
     assert not says_no_data(sentence, cited=False)
 
 
-BEFORE = "How many vacation days do employees accrue?"
+COMPLETED = "how many may they carry over? vacation days do employees accrue"
 
 
 @pytest.mark.parametrize(
@@ -330,13 +330,13 @@ BEFORE = "How many vacation days do employees accrue?"
         ('| "How many days may they carry over?"', "How many days may they carry over?"),
         ("You may carry over five days.", "And how many may they carry over? You may carry over five days."),
         ("How many days are there?", "And how many may they carry over? How many days are there?"),
-        ("", f"{BEFORE} And how many may they carry over?"),
-        ("|\n", f"{BEFORE} And how many may they carry over?"),
-        ("x" * 1001, f"{BEFORE} And how many may they carry over?"),
+        ("", COMPLETED),
+        ("|\n", COMPLETED),
+        ("x" * 1001, COMPLETED),
     ],
 )
 def test_the_users_words_are_searched_whatever_the_model_makes_of_them(rewritten: str, searched: str) -> None:
-    assert standalone("And how many may they carry over?", rewritten, BEFORE) == searched
+    assert standalone("And how many may they carry over?", rewritten, COMPLETED) == searched
 
 
 def test_a_request_need_not_be_a_question() -> None:
