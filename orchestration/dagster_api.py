@@ -10,17 +10,23 @@ from typing import Any
 
 import dagster as dg
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+from dagster._core.errors import DagsterUserCodeUnreachableError
 from dagster._core.launcher.base import CheckRunHealthResult, LaunchRunContext, WorkerStatus
 from dagster._core.launcher.default_run_launcher import DefaultRunLauncher
 from dagster._core.storage.config import PostgresStorageConfig
+from dagster._core.storage.tags import GRPC_INFO_TAG
 from dagster._core.workspace.context import WorkspaceProcessContext, WorkspaceRequestContext
 from dagster._core.workspace.load_target import WorkspaceFileTarget
-from dagster._serdes import ConfigurableClassData
+from dagster._grpc.client import DagsterGrpcClient
+from dagster._grpc.types import CanCancelExecutionRequest, CanCancelExecutionResult
+from dagster._serdes import ConfigurableClassData, deserialize_value
 
 __all__ = [
+    "CODE_SERVER_TAG",
     "VERSION",
     "CheckRunHealthResult",
     "ConfigurableClassData",
+    "DagsterGrpcClient",
     "DefaultRunLauncher",
     "LaunchRunContext",
     "PostgresStorageConfig",
@@ -30,6 +36,7 @@ __all__ = [
     "WorkspaceProcessContext",
     "WorkspaceRequestContext",
     "asset_groups",
+    "code_server_runs",
     "define_asset_job",
     "run_executor",
     "run_failure_sensor",
@@ -40,6 +47,9 @@ __all__ = [
 
 VERSION = "1.13"
 """The release of Dagster that the private modules belong to. `pyproject.toml` admits no later one."""
+CODE_SERVER_TAG = GRPC_INFO_TAG
+"""Tag of a run that a code server executes in a process of its own: the address of that server."""
+CODE_SERVER_SECONDS = 5
 
 _dagster: Any = dg
 
@@ -56,3 +66,12 @@ def run_executor() -> Callable[..., int]:
     from dagster._cli.api import _execute_run_command_body  # pyright: ignore[reportPrivateUsage]
 
     return _execute_run_command_body
+
+
+def code_server_runs(client: DagsterGrpcClient, run_id: str) -> bool:
+    """Return False if the code server answers that it executes no such run; a server that does not answer may execute it."""
+    try:
+        answer = client.can_cancel_execution(CanCancelExecutionRequest(run_id=run_id), timeout=CODE_SERVER_SECONDS)
+    except DagsterUserCodeUnreachableError:
+        return True
+    return deserialize_value(answer, CanCancelExecutionResult).can_cancel

@@ -1,7 +1,7 @@
 """A warm run worker: import what runs need, then execute the runs whose ids arrive on standard input.
 
 `orchestration/supervision/workers.py` starts it and receives a heartbeat byte every few seconds and another byte per completed task. A
-worker also marks runs as failed whose worker died, because Dagster's run monitoring only covers runs that have started.
+worker also marks runs as failed whose process died, because Dagster's run monitoring only covers runs that have started.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, cast
 
 import psycopg
 
@@ -38,6 +39,8 @@ RUNS_A_WORKER = 50
 """Runs that one process executes before it is replaced."""
 SETTLE_SECONDS = 300.0
 """How long to retry while the database is unavailable."""
+LAUNCH_SECONDS = 60.0
+"""A code server may take so long to receive a run."""
 DIED = "The process of this run has died."
 
 log = logger("workers")
@@ -59,14 +62,17 @@ def main() -> int:
 
     execute = run_executor()
     with DagsterInstance.get() as instance:
-        for _ in range(RUNS_A_WORKER):
+        executed = 0
+        while executed < RUNS_A_WORKER:
             task = sys.stdin.readline().split()
             if not task:
                 return 0
             if task[0] == "settle":
                 settle(settings, instance, task[1:])
-            elif execute(task[1], instance, write_stream_fn=_discard, set_exit_code_on_failure=True):
-                return 0  # a run that failed or was interrupted may have left the process in any state
+            else:
+                executed += 1
+                if execute(task[1], instance, write_stream_fn=_discard, set_exit_code_on_failure=True):
+                    return 0  # a run that failed or was interrupted may have left the process in any state
             if priority.lowered():
                 return 0
             _release_memory()
@@ -82,7 +88,7 @@ def _release_memory() -> None:
 
 
 def settle(settings: Settings, instance: DagsterInstance, run_ids: Sequence[str]) -> None:
-    """Mark runs whose worker died as failed, and close their sync jobs. Retries while the database is unavailable."""
+    """Mark runs whose process died as failed, and close their sync jobs. Retries while the database is unavailable."""
     deadline = time.monotonic() + SETTLE_SECONDS
     while True:
         try:
@@ -112,14 +118,21 @@ def _fail(settings: Settings, instance: DagsterInstance, run: DagsterRun) -> Non
 
 
 def _abandoned(instance: DagsterInstance) -> list[DagsterRun]:
-    """Return the unfinished runs whose warm worker has ended."""
+    """Return the unfinished runs whose process has ended."""
     from dagster import DagsterRunStatus, RunsFilter
 
-    from orchestration.supervision.launcher import WORKER_TAG, worker_of
+    from orchestration.supervision.launcher import WORKER_TAG, WarmRunLauncher
 
     unfinished = [DagsterRunStatus.STARTING, DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]
-    runs = instance.get_runs(RunsFilter(statuses=unfinished))
-    return [run for run in runs if WORKER_TAG in run.tags and worker_of(run) is None]
+    records = instance.get_run_records(RunsFilter(statuses=unfinished))
+    launcher = cast("WarmRunLauncher", instance.run_launcher)
+    late = datetime.now(UTC) - timedelta(seconds=LAUNCH_SECONDS)
+    runs = [
+        record.dagster_run
+        for record in records
+        if WORKER_TAG in record.dagster_run.tags or record.create_timestamp.replace(tzinfo=UTC) < late
+    ]
+    return [current for run in runs if launcher.is_abandoned(run) and (current := instance.get_run_by_id(run.run_id))]
 
 
 def _storage_errors() -> tuple[type[Exception], ...]:

@@ -55,7 +55,8 @@ class Directory:
         try:
             row = await self._reads.directory(email=email, fresh_since=fresh_since, token_id=token_id)
         except RegistryDownError:
-            return with_roles(self._without_groups(access) if own else access, self._settings.roles)
+            access = self._without_groups(access) if own else access
+            return with_roles(msgspec.structs.replace(access, directory_unread=True), self._settings.roles)
         self._read_sources = row.read_sources
         if row.revoked:
             raise token_revoked()

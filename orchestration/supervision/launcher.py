@@ -1,13 +1,21 @@
-"""Dagster run launcher that uses a warm worker, or a new process if no worker can be reached."""
+"""Dagster run launcher that uses a warm worker, or a new process of the code server if no worker can be reached."""
 
 import os
 import signal
 from typing import Any, cast
 
 import psutil
-from dagster import DagsterRun
+from dagster import DagsterRun, DagsterRunStatus
 
-from orchestration.dagster_api import CheckRunHealthResult, DefaultRunLauncher, LaunchRunContext, WorkerStatus
+from orchestration.dagster_api import (
+    CODE_SERVER_TAG,
+    CheckRunHealthResult,
+    DagsterGrpcClient,
+    DefaultRunLauncher,
+    LaunchRunContext,
+    WorkerStatus,
+    code_server_runs,
+)
 from orchestration.supervision.workers import hand_over
 from resources.launch import PARTITION_TAG, RANGE_START_TAG, WHOLE
 from resources.settings import load
@@ -49,10 +57,22 @@ class WarmRunLauncher(DefaultRunLauncher):
         return True
 
     def check_run_worker_health(self, run: DagsterRun) -> CheckRunHealthResult:
-        """Return the health of the run's worker; the code server watches runs in its own processes."""
-        if WORKER_TAG not in run.tags or worker_of(run) is not None:
-            return CheckRunHealthResult(WorkerStatus.RUNNING)
-        return CheckRunHealthResult(WorkerStatus.FAILED, "The process of this run has died.")
+        """Return the health of the run's process."""
+        if self.is_abandoned(run):
+            return CheckRunHealthResult(WorkerStatus.FAILED, "The process of this run has died.")
+        return CheckRunHealthResult(WorkerStatus.RUNNING)
+
+    def is_abandoned(self, run: DagsterRun) -> bool:
+        """Return True if the process of an unfinished run has ended.
+
+        A code server fails the runs of its own processes that end, but its successor does not know the runs that ended with it.
+        """
+        if WORKER_TAG in run.tags:
+            return worker_of(run) is None
+        if CODE_SERVER_TAG not in run.tags or run.status == DagsterRunStatus.CANCELING:
+            return False
+        client: DagsterGrpcClient | None = cast("Any", self)._get_grpc_client_for_termination(run.run_id)
+        return client is not None and not code_server_runs(client, run.run_id)
 
 
 def whole_source(run: DagsterRun) -> dict[str, str]:

@@ -42,7 +42,9 @@ SILENCE_SECONDS = 60.0
 STOPPED_SECONDS = 10.0
 """The same for a worker that was stopped by a signal."""
 EVERY_RUN = "*"
-"""Used instead of a run id for every run whose worker has died."""
+"""Used instead of a run id for every run whose process has died."""
+CHECK_SECONDS = 60.0
+"""How often all runs are checked. A code server that is killed with its runs leaves some that nothing else notices."""
 BEAT, DONE = b".", b"D"
 """The bytes that a worker writes: a heartbeat, and the end of a task."""
 
@@ -115,6 +117,7 @@ class WorkerPool:
         self._first = True
         self._lost: list[str] = [EVERY_RUN]
         """Runs to mark as failed unless they have finished; a new pool first checks all runs."""
+        self._checked = time.monotonic()
 
     def outputs(self) -> list[IO[bytes]]:
         return [worker.output for worker in self._workers]
@@ -141,6 +144,9 @@ class WorkerPool:
         while self._first and len(self._workers) < AT_START:
             self._spawn()
         self._first = False
+        if time.monotonic() - self._checked >= CHECK_SECONDS and self._idle() is not None:
+            self._checked = time.monotonic()
+            self._lost.append(EVERY_RUN)
         if self._lost:
             self._settle()
         if self._idle() is None and self._calm():

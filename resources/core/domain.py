@@ -251,6 +251,8 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     roles: frozenset[Role] = frozenset()
     groups_omitted: bool = False
     """True if the provider of sign-in leaves out the caller's groups because they are too many: documents may be missing."""
+    directory_unread: bool = False
+    """True if Postgres did not answer when the caller's memberships were looked up: documents may be missing."""
 
     @property
     def admin(self) -> bool:

@@ -38,6 +38,10 @@ GROUPS_OMITTED = Degradation(
     "Your company's sign-in does not say which groups you are in, because they are too many. What is shared with you through a group "
     "is missing here. Ask the person who manages sign-in to send only the groups that are assigned to Concordance.",
 )
+DIRECTORY_UNREAD = Degradation(
+    POSTGRES_DOWN.code,
+    "Postgres did not answer when your groups and workspaces were looked up, so what is shared with them is missing here. Search again.",
+)
 HELD_BACK = "held_back"
 
 log = logger("serving")
@@ -132,6 +136,8 @@ class Retriever:
         degradations = [*ranking.found.degradations, *([INDEX_INCOMPLETE] if self._incomplete() else [])]
         if query.access.groups_omitted:
             degradations.append(GROUPS_OMITTED)
+        if query.access.directory_unread and ranking.registry:
+            degradations.append(DIRECTORY_UNREAD)
         if query.rerank and reranked is None:
             degradations.append(self._reranker.missing if self._reranker is not None else NO_RERANKER)
         if ranking.checked.held_back:

@@ -13,6 +13,8 @@ import pytest
 from resources import keys
 from resources.core.errors import ServiceUnavailableError
 from resources.settings import Settings
+from serving.database import RegistryDownError
+from sql.web import WebReads
 from tests.fixtures.serving import PUBLIC_URL, Running, Site
 
 ANN, BOB = "ann@acme.com", "bob@acme.com"
@@ -149,6 +151,27 @@ def test_a_postgres_that_dies_and_returns_is_survived(own_postgres: tuple[Site, 
         until_ready(running)
         answer = running.search("ferry", BOB)
         assert (titles(answer), codes(answer)) == ({"Open"}, [])
+
+
+def test_a_search_without_the_memberships_of_its_caller_says_so(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Postgres returns between the lookup of the caller's memberships and the search."""
+    site.add("Channel", ["The ferry is late, says the channel."], ["slack:T1"])
+    site.sql("INSERT INTO directory VALUES ('slack', %s, 'slack:T1')", BOB)
+    site.sql("INSERT INTO source_states (source, directory_at) VALUES ('slack', now())")
+    read, failures = WebReads.directory, [RegistryDownError("Postgres does not answer.")]
+
+    async def fails_once(self: WebReads, **parameters: Any) -> Any:
+        if parameters["email"] == BOB and failures:
+            raise failures.pop()
+        return await read(self, **parameters)
+
+    with site.running() as running:
+        assert titles(running.search("ferry", BOB)) == {"Channel"}
+        monkeypatch.setattr(WebReads, "directory", fails_once)
+        answer = running.search("ferry", BOB)
+        assert (titles(answer), codes(answer)) == (set(), ["registry_unavailable"])
+        answer = running.search("ferry", BOB)
+        assert (titles(answer), codes(answer)) == ({"Channel"}, [])
 
 
 @pytest.mark.usefixtures("quick_figures")

@@ -96,6 +96,12 @@ def text(running: Running, path: str, who: str) -> str:
     return shown(running, path, who).css_first("body").text()
 
 
+def test_the_button_of_a_delayed_sync_does_not_say_that_it_runs(running: Running) -> None:
+    running.site.sql("INSERT INTO sync_jobs (source, status, stage) VALUES ('slack', 'running', 'delayed')")
+    page = LexborHTMLParser(running.request("GET", "/sources", PEOPLE["operator"]).text)
+    assert [button.text() for button in page.css("[data-sync=slack]")] == ["Delayed …"]
+
+
 def test_each_page_opens_for_its_roles_and_refuses_others_in_words(running: Running, site: Site) -> None:
     statuses = {path: {who: fetched(running, path, who).status_code for who in PEOPLE} for path in PAGES}
     assert statuses == {path: {who: 200 if who in roles else 403 for who in PEOPLE} for path, roles in PAGES.items()}
