@@ -40,6 +40,15 @@ Fusion = Annotated[
         " rescaled for each query.",
     ),
 ]
+DenseWeight = Annotated[
+    float,
+    Meta(
+        ge=0,
+        le=1,
+        title="DenseWeight",
+        description="Share of the search by meaning in the fusions `weighted` and `rrf`; keywords have the rest.",
+    ),
+]
 AnswerMode = Annotated[
     Literal["model", "extractive", "none"],
     Meta(

@@ -65,7 +65,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 def profiles_for(settings: Settings, window: int) -> dict[str, Profile]:
     """Return every profile that fits the window. Raises `ConfigurationError` if the default one does not."""
     found = {DEFAULT_PROFILE: resolve(settings.chunk_profile, window)}
-    for name in ("auto", *PROFILES):
+    of_roots = [root.profile for root in settings.file_roots if root.profile is not None]
+    for name in dict.fromkeys(("auto", *PROFILES, *of_roots)):
         try:
             found[name] = resolve(name, window)
         except ConfigurationError:

@@ -1,5 +1,6 @@
 """Resolve a chunking profile for the embedding model's window. A profile larger than the window is refused."""
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal
@@ -48,6 +49,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 AUTO_SIZE = 500
+LEAST_SIZE = 16
+"""Tokens of a profile of one's own at least; shorter passages say nothing."""
+_OWN = re.compile(r"(\d{1,6})/(\d{1,6})/(\d{1,6})")
 PROFILES: Mapping[str, Profile] = MappingProxyType(
     {
         "a500": Profile(name="a500", size=500, overlap=50, minimum=50),
@@ -58,11 +62,25 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
 )
 
 
+def _own(name: str) -> Profile | None:
+    """Return the profile that its own name describes, `SIZE/OVERLAP/MINIMUM` in tokens; None if the name is another."""
+    numbers = _OWN.fullmatch(name)
+    if numbers is None:
+        return None
+    size, overlap, minimum = map(int, numbers.groups())
+    if size < LEAST_SIZE or overlap > size // 2 or minimum > size:
+        raise ConfigurationError(
+            f"chunk_profile in CONCORDANCE_SEARCH: {name!r} must have a size of at least {LEAST_SIZE} tokens, an overlap of at most "
+            "half the size, and a minimum of at most the size. Write SIZE/OVERLAP/MINIMUM, for example 200/20/50."
+        )
+    return Profile(name=name, size=size, overlap=overlap, minimum=minimum)
+
+
 def resolve(name: str, window: int) -> Profile:
     """Return the profile for a model that sees `window` tokens, special ones included.
 
-    `auto` is 500 tokens, or fewer to fit the window, with 10 % overlap. Raises `ConfigurationError` for an unknown name and for a
-    profile larger than the window, naming the largest that fits.
+    `auto` is 500 tokens, or fewer to fit the window, with 10 % overlap; `200/20/50` is a profile of one's own. Raises
+    `ConfigurationError` for an unknown name and for a profile larger than the window, naming the largest that fits.
     """
     usable = window - SPECIAL_TOKENS
     if usable < 1:
@@ -72,9 +90,9 @@ def resolve(name: str, window: int) -> Profile:
     if name == "auto":
         size = min(AUTO_SIZE, usable)
         return Profile(name=name, size=size, overlap=size // 10, minimum=size // 4, limit=size)
-    profile = PROFILES.get(name)
+    profile = PROFILES.get(name) or _own(name)
     if profile is None:
-        known = ", ".join(["auto", *PROFILES])
+        known = ", ".join(["auto", *PROFILES, "SIZE/OVERLAP/MINIMUM in tokens"])
         raise ConfigurationError(
             f"chunk_profile in CONCORDANCE_SEARCH: there is no chunking profile {name!r}. Known: {known}."
         )

@@ -107,13 +107,8 @@ class FixedFigures(BaseModel):
     prune_minimum: int = 5
     """As many deletions in one sync never wait."""
     retry_seconds: tuple[float, ...] = (1.0, 5.0, 30.0)
-    search_depth: int = 50
-    """Candidates taken from each leg."""
-    fusion: Literal["weighted", "rrf", "dbsf", "minmax"] = "weighted"
-    dense_weight: float = 0.7
     agreement: float = 0.3
     """Share of a passage's fused score that its nearest neighbours among the candidates decide."""
     keyword_engine: Literal["qdrant", "postgres"] = "qdrant"
     query_expansion_seconds: float = 3
     rerank_depth: int = 30
-    rerank_threshold: float = 0.3

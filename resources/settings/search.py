@@ -24,9 +24,19 @@ class SearchSettings(BaseModel):
     """Settings of chunking, search and ranking."""
 
     chunk_profile: str = "auto"
+    """A named profile, or SIZE/OVERLAP/MINIMUM in tokens."""
+    fusion: Literal["weighted", "rrf", "dbsf", "minmax"] = "weighted"
+    dense_weight: Annotated[float, Field(ge=0, le=1)] = 0.7
+    """Share of the vectors in the fusions `weighted` and `rrf`; keywords have the rest."""
+    search_depth: Annotated[int, Field(ge=10, le=500)] = 50
+    """Candidates taken from each leg."""
+    search_threshold: Annotated[float | None, Field(ge=0, le=1)] = None
+    """Results with a lower relevance are left out. Unset: those hardly about the query."""
     query_expansion: Literal["off", "paraphrases", "hyde"] = "off"
     rerank_model: str | None = None
     """Folder of a cross-encoder, or the name of one that was downloaded."""
+    rerank_threshold: Annotated[float, Field(ge=0, le=1)] = 0.3
+    """The same for results that were reranked, on the cross-encoder's own scale."""
 
 
 class AnswerSettings(BaseModel):

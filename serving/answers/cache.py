@@ -47,6 +47,7 @@ def key(
         request.filters,
         request.mode,
         request.fusion,
+        request.dense_weight,
     ]
     asked += request.written
     return hashlib.sha256(

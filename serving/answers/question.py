@@ -198,6 +198,7 @@ class QuestionPreparer:
             limit=POOL,
             mode=request.mode,
             fusion=request.fusion,
+            dense_weight=request.dense_weight,
             threshold=request.threshold,
             # what a reader selected is asked about whether or not it is the most relevant
             rerank=self._settings.rerank_model is not None and request.selection is None,

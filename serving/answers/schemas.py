@@ -11,7 +11,7 @@ from serving.answers.support import Verdict
 from serving.citations.format import Format
 from serving.filters import Filters
 from serving.results import Result
-from serving.schemas import AnswerMode, Fusion, Moment, Name, Question, SearchMode, Warning_
+from serving.schemas import AnswerMode, DenseWeight, Fusion, Moment, Name, Question, SearchMode, Warning_
 from serving.understanding.filters import Understand, Understood
 
 MAX_HISTORY = 5
@@ -54,6 +54,8 @@ class AskRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How to search."""
     fusion: Fusion | None = None
     """How to combine the two searches of mode `hybrid`. Null: the setting of the installation."""
+    dense_weight: DenseWeight | None = None
+    """Share of the search by meaning, 0 to 1. Null: the setting of the installation."""
     threshold: Annotated[float, Meta(ge=0, le=1)] | None = None
     """Leave out passages with a lower `relevance_score`. Null: those hardly about the question are left out."""
     filters: Filters | None = None

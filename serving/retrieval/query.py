@@ -98,22 +98,30 @@ def search_query(
     limit: int,
     mode: str = "hybrid",
     fusion: str | None = None,
+    dense_weight: float | None = None,
     depth: int | None = None,
+    threshold: float | None = None,
+    rerank: bool = False,
     narrowing: Narrowing | None = None,
     **more: Any,
 ) -> SearchQuery:
-    """Validate the text and take from the settings what is not given. Raises `InvalidRequestError`."""
+    """Validate the text and take from the settings what is not given. Raises `InvalidRequestError`.
+
+    The threshold of the settings does not apply to a reranker, whose scores have another scale and a threshold of their own.
+    """
     return SearchQuery(
         text=normalise(text),
         access=access,
         mode=mode,
         fusion=fusion or settings.fusion,
         depth=max(depth or settings.search_depth, limit),
-        dense_weight=settings.dense_weight,
+        dense_weight=settings.dense_weight if dense_weight is None else dense_weight,
         agreement=settings.agreement,
         keyword_engine=settings.keyword_engine,
         expansion="off" if mode == "keyword" else settings.query_expansion,
         narrowing=narrowing or Narrowing(),
         limit=limit,
+        threshold=settings.search_threshold if threshold is None and not rerank else threshold,
+        rerank=rerank,
         **more,
     )

@@ -25,7 +25,7 @@ from serving.retrieval.passage import Passage
 from serving.retrieval.query import search_query
 from serving.routes.leaving import unless_left
 from serving.routes.search import enforce_rate_limit, recorded_search, warnings_of
-from serving.schemas import Question, Warning_
+from serving.schemas import DenseWeight, Fusion, Question, Warning_
 
 CHAT_PASSAGES = STYLES["comprehensive"].passages
 MAX_LIMIT = 50
@@ -44,6 +44,10 @@ class DriveSearchRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """A file: its ID in Drive or Slack, or its `doc_id`. Null: all."""
     limit: Annotated[int, Meta(ge=1, le=MAX_LIMIT)] = CHAT_PASSAGES
     """Number of passages."""
+    fusion: Fusion | None = None
+    """How to combine the search by meaning and the search by keywords. Null: the setting of the installation."""
+    dense_weight: DenseWeight | None = None
+    """Share of the search by meaning, 0 to 1. Null: the setting of the installation."""
 
 
 class ChatRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -184,6 +188,8 @@ async def search_files(
         services.settings,
         limit=MAX_LIMIT,
         relevant_only=True,
+        fusion=data.fusion,
+        dense_weight=data.dense_weight,
         rerank=services.settings.rerank_model is not None,
         group=False,
         narrowing=narrowing(_filters(data.folder_id, data.file_id)),

@@ -28,7 +28,7 @@ from serving.retrieval.highlight import snippet
 from serving.retrieval.passage import SCORE_DIGITS, Passage
 from serving.retrieval.query import normalise, search_query
 from serving.routes.search import enforce_rate_limit, recorded_search, warnings_of
-from serving.schemas import Moment, Name, Question, Warning_
+from serving.schemas import DenseWeight, Fusion, Moment, Name, Question, Warning_
 from sql.web import WebReads
 
 MIN_QUERY = 3
@@ -52,6 +52,10 @@ class RagSearchRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     """False to leave `context` empty."""
     mode: Annotated[Literal["vector", "hybrid"], Meta(title="RagSearchMode", description="How to search.")] = "vector"
     """`vector` searches by meaning, `hybrid` by meaning and keywords."""
+    fusion: Fusion | None = None
+    """How to combine the two searches of mode `hybrid`. Null: the setting of the installation."""
+    dense_weight: DenseWeight | None = None
+    """Share of the search by meaning, 0 to 1. Null: the setting of the installation."""
 
 
 class RagDocument(msgspec.Struct, frozen=True, rename="camel"):
@@ -223,6 +227,8 @@ async def rag_search(
         services.settings,
         limit=MAX_LIMIT,
         mode=data.mode,
+        fusion=data.fusion,
+        dense_weight=data.dense_weight,
         relevant_only=data.threshold is None,
         rerank=reranking,
         threshold=data.threshold if reranking else None,

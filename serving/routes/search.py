@@ -29,7 +29,7 @@ from serving.openapi.describe import described
 from serving.results import Result, results
 from serving.retrieval.passage import Degradation, SearchOutcome
 from serving.retrieval.query import MOST_RESULTS, SearchQuery, search_query
-from serving.schemas import Fusion, Question, SearchMode, Warning_
+from serving.schemas import DenseWeight, Fusion, Question, SearchMode, Warning_
 from serving.understanding.filters import Reading, Understand, Understood
 
 log = logger("serving")
@@ -46,10 +46,12 @@ class SearchRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How to search."""
     fusion: Fusion | None = None
     """How to combine the two searches of mode `hybrid`. Null: the setting of the installation."""
+    dense_weight: DenseWeight | None = None
+    """Share of the search by meaning, 0 to 1. Null: the setting of the installation."""
     depth: Annotated[int, Meta(ge=10, le=500)] | None = None
     """Candidates from each of the two searches. Null: the setting of the installation."""
     threshold: Annotated[float, Meta(ge=0, le=1)] | None = None
-    """Leave out results with a lower `relevance_score`. Null: those hardly about the query are left out; 0 returns everything."""
+    """Leave out results with a lower `relevance_score`. Null: that of the installation, or those hardly about the query; 0 returns all."""
     rerank: bool = False
     """True to order the best passages by the cross-encoder of the installation, if it has one."""
     group_by_document: bool = True
@@ -247,6 +249,7 @@ def _query(
         limit=data.top_k,
         mode=data.mode,
         fusion=data.fusion,
+        dense_weight=data.dense_weight,
         depth=data.depth,
         narrowing=reading.narrowing,
         threshold=data.threshold,

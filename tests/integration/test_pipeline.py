@@ -365,6 +365,23 @@ def test_a_job_whose_run_no_process_has_received_is_overtaken(installation: Inst
     assert create_job(dsn, SourceName.FILES, partitions=None, full=False, requested_by="test").job_id == job.job_id
 
 
+def test_a_root_is_split_by_a_profile_of_its_own(installation: Installation) -> None:
+    installation.write(
+        "long.md", "\n\n".join(f"Paragraph {number} is about the tide at pier {number}." for number in range(40))
+    )
+    installation.sync()
+    before = installation.rows("SELECT max(tokens) AS most, count(*) AS number FROM active_chunks")[0]
+    root = installation.settings.file_roots[0].model_copy(update={"profile": "40/0/10"})
+    own = Installation(
+        settings=installation.settings.model_copy(update={"file_roots": (root,)}), root=installation.root
+    )
+    own.sync()
+    after = own.rows("SELECT max(tokens) AS most, count(*) AS number FROM active_chunks")[0]
+    assert before["most"] > 40 >= after["most"]
+    assert after["number"] > before["number"]
+    assert own.rows("SELECT DISTINCT profile FROM documents WHERE state = 'live'") == [{"profile": "40/0/10"}]
+
+
 def test_a_root_that_cannot_be_listed_keeps_its_documents_and_the_others_go_on(installation: Installation) -> None:
     other = installation.root.parent / "other"
     other.mkdir()

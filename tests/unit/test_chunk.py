@@ -12,7 +12,7 @@ from assets.stages.chunk import chunk
 from assets.stages.measure import PART, PIECE, Measure
 from assets.stages.normalize import BlockDraft, assemble
 from assets.stages.parse import parse
-from assets.stages.profiles import PROFILES, Profile, resolve
+from assets.stages.profiles import CHUNKING_VERSION, PROFILES, Profile, resolve
 from resources.core.domain import Chunk, ParsedDocument
 from resources.core.errors import ConfigurationError
 from resources.embedding import tokenizer
@@ -231,6 +231,20 @@ def test_hash_ignores_white_space() -> None:
 def test_large_texts_are_cut_recursively(text: str) -> None:
     document = parse(text.encode(), "text/plain", title="x")
     assert_sound(document, chunk(document, TOKENS, AUTO), AUTO)
+
+
+def test_a_profile_of_ones_own() -> None:
+    profile = resolve("200/20/50", 256)
+    assert (profile.size, profile.overlap, profile.minimum, profile.limit) == (200, 20, 50, 200)
+    assert profile.version == f"{CHUNKING_VERSION}-200/20/50-200"
+    with pytest.raises(ConfigurationError, match="the embedding model sees 254"):
+        resolve("255/0/0", 256)
+
+
+@pytest.mark.parametrize("name", ["15/0/0", "100/51/0", "100/0/101"])
+def test_a_profile_out_of_bounds_is_refused(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="Write SIZE/OVERLAP/MINIMUM"):
+        resolve(name, 512)
 
 
 def test_profiles_follow_the_window() -> None:

@@ -172,7 +172,7 @@ def test_old_names_are_read_or_ignored_with_a_warning(
         "PARSE_WORKERS": "3",
         "RETENTION_AUDIT": "forever",
         "MAX_VECTORS": "7",
-        "FUSION": "rrf",
+        "AGREEMENT": "0.5",
     }.items():
         monkeypatch.setenv(f"CONCORDANCE_{name}", value)
     for name in ("HTTP_HOST", "FUSION"):  # of another program
@@ -180,12 +180,12 @@ def test_old_names_are_read_or_ignored_with_a_warning(
     monkeypatch.setenv("CONCORDANCE_LIMITS", "max_vectors=9, parse_seconds=2.5")
     made = load()
     assert (made.parse_workers, made.retention_audit, made.max_vectors, made.parse_seconds) == (3, "forever", 9, 2.5)
-    assert made.fusion == "weighted"
+    assert (made.fusion, made.agreement) == ("weighted", 0.3)
     assert (
         "CONCORDANCE_PARSE_WORKERS is now a part of CONCORDANCE_LIMITS: write parse_workers=VALUE there" in caplog.text
     )
     assert "CONCORDANCE_RETENTION_AUDIT is now a part of CONCORDANCE_RETENTION" in caplog.text
-    assert "CONCORDANCE_FUSION is now fixed and ignored" in caplog.text
+    assert "CONCORDANCE_AGREEMENT is now fixed and ignored" in caplog.text
     assert "HTTP_HOST" not in caplog.text
 
 

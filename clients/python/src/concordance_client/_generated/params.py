@@ -114,6 +114,8 @@ class AskOptions(TypedDict, total=False):
     """How to search. Default: `"hybrid"`."""
     fusion: literals.Fusion | None
     """How to combine the two searches of mode `hybrid`. Null: the setting of the installation."""
+    dense_weight: float | None
+    """Share of the search by meaning, 0 to 1. Null: the setting of the installation."""
     threshold: float | None
     """Leave out passages with a lower `relevance_score`. Null: those hardly about the question are left out."""
     filters: Filters | None
@@ -341,11 +343,13 @@ class SearchOptions(TypedDict, total=False):
     """How to search. Default: `"hybrid"`."""
     fusion: literals.Fusion | None
     """How to combine the two searches of mode `hybrid`. Null: the setting of the installation."""
+    dense_weight: float | None
+    """Share of the search by meaning, 0 to 1. Null: the setting of the installation."""
     depth: int | None
     """Candidates from each of the two searches. Null: the setting of the installation."""
     threshold: float | None
-    """Leave out results with a lower `relevance_score`. Null: those hardly about the query are left out; 0 returns
-    everything.
+    """Leave out results with a lower `relevance_score`. Null: that of the installation, or those hardly about the
+    query; 0 returns all.
     """
     rerank: bool
     """True to order the best passages by the cross-encoder of the installation, if it has one. Default: `false`."""
