@@ -29,6 +29,7 @@ app = App(
     result_action="return_value",
 )
 key = App(name="key", help="Manage API keys for programs.", result_action="return_value")
+model = App(name="model", help="Get embedding models and rerankers, and try them.", result_action="return_value")
 sessions = App(name="session", help="List and end sessions of browsers.", result_action="return_value")
 connections = App(name="connect", help="Connect accounts that sources are read with.", result_action="return_value")
 simulators = App(
@@ -52,7 +53,8 @@ question_set = App(
 audit = App(name="audit", help="Check permissions, and list grants and revocations.", result_action="return_value")
 
 GROUPS = {"": app} | {
-    one.name[0]: one for one in (key, sessions, connections, simulators, source_roots, prune, question_set, audit)
+    one.name[0]: one
+    for one in (key, sessions, connections, simulators, source_roots, prune, question_set, model, audit)
 }
 
 for name, group in list(GROUPS.items())[1:]:

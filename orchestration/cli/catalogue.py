@@ -38,6 +38,9 @@ COMMANDS = {
         "audit run": "Compare permissions in the index with the sources' now, revoke excess grants and add missing ones.",
         "audit grants": "List permissions that were granted or revoked, and when each took effect.",
     },
+    "models": {
+        "model add": "Copy an embedding model or reranker into HOME, try it, and show its speed and gain. Nothing is switched.",
+    },
     "reindexing": {
         "reindex": "Build a second index with another embedding model, compare both, and switch. Run again to continue.",
         "cleanup": "Drop indexes that no search uses: those replaced by a reindex and, with --unfinished, an unfinished one.",
@@ -95,7 +98,7 @@ ARRANGED = {
     RUN: ("up", "restart", "down", "status", "doctor", "demo"),
     SEARCH: ("search", "ask", "why"),
     SOURCES: ("sync", "source", "connect", "simulate", "prune"),
-    QUALITY: ("eval", "questions", "reindex", "cleanup"),
+    QUALITY: ("eval", "questions", "model", "reindex", "cleanup"),
     ACCESS: ("sign-in", "token", "session", "key", "whoami", "audit"),
     UPKEEP: ("reconcile", "erase", "receipts", "backup", "restore"),
 }
@@ -128,6 +131,10 @@ EXAMPLES = {
         'concordance questions add "How long is parental leave?" --document handbook/leave.md --as ann@acme.com',
     ),
     "eval": ("concordance eval data/scifact --json",),
+    "model add": (
+        "concordance model add BAAI/bge-small-en-v1.5",
+        "concordance model add /srv/models/ms-marco-MiniLM-L6-v2",
+    ),
     "reconcile": ("concordance reconcile", "concordance reconcile files --apply"),
     "backup": ("concordance backup /srv/backup/monday",),
 }

@@ -14,9 +14,11 @@ from orchestration.evaluation.measures import score
 from orchestration.evaluation.question_set import StoredQuestion, stored
 from orchestration.evaluation.runner import EvaluationQuestion, QuestionResult, QuestionRunner, question_runner
 from resources.core.domain import Access
+from resources.embedding.cross_encoder import CrossEncoder
 from resources.settings import Settings
 from resources.stores.postgres import Connection
 from serving.retrieval.query import MAX_QUERY
+from serving.retrieval.rerank import Reranker
 from sql.evaluation import Questions
 from sql.sync import Collections
 
@@ -51,15 +53,50 @@ def compare(settings: Settings, connection: Connection, active: Target, made: Ta
 async def _compare(
     settings: Settings, connection: Connection, questions: Sequence[StoredQuestion], active: Target, made: Target
 ) -> ModelComparison:
-    # The same permissions apply to both collections, so their age does not matter here.
-    async with question_runner(settings.model_copy(update={"acl_max_age": "3650d"})) as runner:
+    async with question_runner(_ageless(settings)) as runner:
         readable = await _readable(connection, runner, questions)
         asked = readable or _titles(connection)
         before, after = [_score(asked, await runner.run(one, asked)) for one in (active, made)]
+    return _verdict(settings, asked, before, after, from_titles=not readable)
+
+
+def compare_reranker(
+    settings: Settings, connection: Connection, active: Target, reranker: CrossEncoder, threshold: float
+) -> ModelComparison:
+    """Run the questions without a reranker and with this one. Raises `ServiceUnavailableError` if the index does not respond."""
+    questions = [one for one in stored(connection, accepted=True) if not one.never]
+    return asyncio.run(_compare_reranker(settings, connection, questions, active, reranker, threshold))
+
+
+async def _compare_reranker(
+    settings: Settings,
+    connection: Connection,
+    questions: Sequence[StoredQuestion],
+    active: Target,
+    reranker: CrossEncoder,
+    threshold: float,
+) -> ModelComparison:
+    scorer = Reranker(lambda: reranker, settings.rerank_depth, threshold)
+    await scorer.start()
+    async with question_runner(_ageless(settings)) as runner:
+        readable = await _readable(connection, runner, questions)
+        asked = readable or _titles(connection)
+        before, after = [_score(asked, await runner.run(active, asked, one)) for one in (None, scorer)]
+    return _verdict(settings, asked, before, after, from_titles=not readable)
+
+
+def _ageless(settings: Settings) -> Settings:
+    """Return the settings without a limit on the age of permissions, which are the same for both sides of a comparison."""
+    return settings.model_copy(update={"acl_max_age": "3650d"})
+
+
+def _verdict(
+    settings: Settings, asked: Sequence[EvaluationQuestion], before: Score, after: Score, *, from_titles: bool
+) -> ModelComparison:
     loss = max(0.0, before.recall - after.recall, before.mrr - after.mrr)
     return ModelComparison(
         questions=len(asked),
-        from_titles=not readable,
+        from_titles=from_titles,
         active=before,
         new=after,
         loss=round(loss, 4),

@@ -23,6 +23,7 @@ from serving.embedding import QueryEmbedder
 from serving.retrieval.engines import Engines
 from serving.retrieval.query import Narrowing, search_query
 from serving.retrieval.registry import Registry
+from serving.retrieval.rerank import Reranker
 from serving.retrieval.retriever import HELD_BACK, Retriever
 from sql.web import WebReads
 
@@ -72,25 +73,29 @@ class QuestionRunner:
         known = Access(email=email, principals=principals_of(email, groups))
         return await Directory(self._settings, self._database).complete(known, fresh_since)
 
-    async def run(self, target: Target, questions: Sequence[EvaluationQuestion]) -> list[QuestionResult]:
+    async def run(
+        self, target: Target, questions: Sequence[EvaluationQuestion], reranker: Reranker | None = None
+    ) -> list[QuestionResult]:
         """Return the results from one collection, in the order of the questions. Raises `ServiceUnavailableError`."""
         active = await WebReads(self._database).active_collection()
         languages = active.languages if active is not None else []
         embedder = QueryEmbedder.pinned(target.embedder, target.collection.name, languages)
         engines = Engines(self._searches, self._database, embedder)
-        retriever = Retriever(self._settings, engines, Registry(self._database), embedder)
+        retriever = Retriever(self._settings, engines, Registry(self._database), embedder, reranker=reranker)
         limit = asyncio.Semaphore(CONCURRENT_QUESTIONS)
 
         async def one(question: EvaluationQuestion) -> QuestionResult:
             async with limit:
-                return await self._search(retriever, question)
+                return await self._search(retriever, question, rerank=reranker is not None)
 
         return list(await asyncio.gather(*(one(question) for question in questions)))
 
-    async def _search(self, retriever: Retriever, question: EvaluationQuestion) -> QuestionResult:
+    async def _search(self, retriever: Retriever, question: EvaluationQuestion, *, rerank: bool) -> QuestionResult:
         only = Narrowing(document_ids=tuple(sorted(question.documents)), include_archived=True)
         narrowing = only if question.never else None
-        query = search_query(question.text, question.access, self._settings, limit=DEPTH, narrowing=narrowing)
+        query = search_query(
+            question.text, question.access, self._settings, limit=DEPTH, narrowing=narrowing, rerank=rerank
+        )
         outcome = await retriever.search(query)
         degraded = [one.message for one in outcome.degradations if one.code != HELD_BACK]
         if degraded:

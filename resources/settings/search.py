@@ -37,6 +37,8 @@ class SearchSettings(BaseModel):
     """Folder of a cross-encoder, or the name of one that was downloaded."""
     rerank_threshold: Annotated[float, Field(ge=0, le=1)] = 0.3
     """The same for results that were reranked, on the cross-encoder's own scale."""
+    model_mirror: HttpUrl | None = None
+    """Where `concordance model add` gets models by name; it speaks the interface of the Hugging Face Hub."""
 
 
 class AnswerSettings(BaseModel):
