@@ -82,10 +82,14 @@ def ask(
     for warning in answer["warnings"]:
         note(f"Warning: {warning['message']}")
     say(answer["answer"])
+    if unanswered := answer.get("unanswered"):
+        say(unanswered["message"])
+        for one in unanswered["closest"]:
+            say(f"Close: {one['title']}\n   {one['link']}")
     for number in answer["cited"]:
         citation = answer["sources"][number - 1]["citation"]
         say(f"{citation['text']}\n   {citation['link']}")
-    if settings.llm_model is None:
+    if settings.llm_model is None and answer["found"]:
         note("Quoted, since no language model is set (CONCORDANCE_LLM_MODEL).")
 
 

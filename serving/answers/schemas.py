@@ -10,7 +10,7 @@ from serving.answers.styles import STYLES, Style, StyleName
 from serving.answers.support import Verdict
 from serving.citations.format import Format
 from serving.filters import Filters
-from serving.results import Result
+from serving.results import DocumentReference, Result
 from serving.schemas import AnswerMode, DenseWeight, Fusion, Moment, Name, Question, SearchMode, Warning_
 from serving.understanding.filters import Understand, Understood
 
@@ -88,6 +88,17 @@ class PromptMessage(msgspec.Struct, frozen=True):
     """The text of the message."""
 
 
+class Unanswered(msgspec.Struct, frozen=True, kw_only=True):
+    """What was searched for a question that the documents do not answer, and what to do."""
+
+    message: str
+    """What was searched, and what to do, in sentences."""
+    documents: int | None
+    """How many documents you can read, filters aside; 10,001 stands for more than 10,000. Null if unknown."""
+    closest: list[DocumentReference]
+    """The documents that are closest to the question, at most three."""
+
+
 class AnswerResponse(msgspec.Struct, frozen=True, kw_only=True):
     """An answer. `[n]` in `answer` is `sources[n - 1]`. `mode` is `model`, `extractive`, or `none` when nothing was found.
 
@@ -132,6 +143,8 @@ class AnswerResponse(msgspec.Struct, frozen=True, kw_only=True):
     """The language model's share of `latency_ms`, waiting for a turn included."""
     warnings: list[Warning_]
     """Reasons why the answer may be incomplete or uncertain."""
+    unanswered: Unanswered | None = None
+    """What was searched, and what to do, if nothing was found; else null."""
     prompt: list[PromptMessage] | UnsetType = UNSET
     """What the language model is sent, only with `show_prompt`; empty if no passage is about the question."""
 

@@ -34,6 +34,7 @@ from serving.answers.prompt import NO_DATA
 from serving.answers.question import Focus, PreparedQuestion, QuestionPreparer
 from serving.answers.quoted import first_of_each, quoted
 from serving.answers.schemas import AnswerEvent, AnswerResponse, AskRequest, PromptMessage
+from serving.answers.unanswered import close, count_readable, not_understood, unanswered
 from serving.answers.writing import Writer, supported
 from serving.audit import Audit, AuditEvent
 from serving.background import Background
@@ -138,15 +139,19 @@ class Answers:
         began = time.perf_counter()
         asked = await self._preparer.prepare(request, access)
         answer_id, query_id = str(uuid.uuid4()), str(uuid.uuid4())
-        shown_ids = list(dict.fromkeys(one.doc_id for one in asked.sources))
+        closest = close(asked)
+        shown_ids = list(dict.fromkeys(one.doc_id for one in asked.sources or closest))
         await self._audit.record(
             AuditEvent(email=access.email, action="ask", query_id=query_id, query=asked.searched, doc_ids=shown_ids)
         )
         now = self._clock()
 
         def shown(quotes: Mapping[int, Extent]) -> list[Result]:
+            return listed(asked.sources, quotes)
+
+        def listed(passages: Sequence[Passage], quotes: Mapping[int, Extent]) -> list[Result]:
             style, base_url = request.citation_format, self._settings.base_url
-            return results(asked.sources, style=style, base_url=base_url, now=now, quotes=quotes)
+            return results(passages, style=style, base_url=base_url, now=now, quotes=quotes)
 
         draft = Draft(model_ms=asked.model_ms, warnings=[Warning_(*one) for one in asked.outcome.degradations])
         first: dict[str, Any] = {
@@ -163,6 +168,12 @@ class Answers:
                     await check.if_due()
                     yield event
             await check.now()
+            if draft.mode == "none":
+                readable = await count_readable(self._database, access, now - self._max_age)
+                draft.unanswered = unanswered(request, asked, readable, listed(closest, {}))
+            foreign = not_understood(asked.question, self._embedder.model)
+            if foreign is not None and (draft.mode == "none" or UNCERTAIN in draft.warnings):
+                draft.warnings.append(foreign)
             draft.completed = True
             yield AnswerEvent(
                 "check",
@@ -254,6 +265,7 @@ class Answers:
             query_id=query_id,
             answer=draft.text,
             found=draft.mode != "none",
+            unanswered=draft.unanswered,
             mode=draft.mode,
             model=self.model if draft.mode == "model" or (asked.sources and draft.mode == "none") else None,
             standalone=asked.searched if asked.searched != asked.question else None,

@@ -76,7 +76,7 @@ def limited(seconds: float, ts: str) -> SlackMessage:
 def answer(given: AnswerResponse, ts: str, *, direct: bool, buttons: bool) -> SlackMessage:
     """Return the reply to the question `ts`. `direct`: only the person who asked reads it. `buttons`: it can be rated."""
     if not given.found:
-        message = plain(NOTHING if direct else NOTHING_HERE, ts)
+        message = _nothing(given, ts, direct=direct)
         notes = _notes(given)
     else:
         cited = [one for one in given.sources if one.citation.index in given.cited][:MOST_SOURCES]
@@ -87,6 +87,19 @@ def answer(given: AnswerResponse, ts: str, *, direct: bool, buttons: bool) -> Sl
         notes = [*_notes(given), *([] if direct else [EVERYONE])]
     blocks = message.blocks + ([_context(notes)] if notes else [])
     return message._replace(blocks=blocks + ([_buttons()] if buttons else []))
+
+
+def _nothing(given: AnswerResponse, ts: str, *, direct: bool) -> SlackMessage:
+    """Return the reply to a question that is not answered. In a channel, no document is named: answers from some are not shared."""
+    if given.unanswered is None:
+        return plain(NOTHING if direct else NOTHING_HERE, ts)
+    if not direct:
+        known = given.unanswered.documents
+        return plain(NOTHING_HERE if not known else f"{NOTHING_HERE} Everyone here may read {known:,} of them.", ts)
+    message = plain(f"I found no answer. {given.unanswered.message}", ts)
+    closest = [(_title(one.title), _address(one.link)) for one in given.unanswered.closest]
+    lines = [f"<{address}|{title}>" if address else title for title, address in closest]
+    return message._replace(blocks=message.blocks + ([_section("Closest: " + ", ".join(lines))] if lines else []))
 
 
 def escape(text: str) -> str:

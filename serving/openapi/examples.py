@@ -56,6 +56,7 @@ ANSWER = {
     "query_id": _QUERY_ID,
     "answer": _ANSWER,
     "found": True,
+    "unanswered": None,
     "mode": "extractive",
     "model": None,
     "standalone": None,

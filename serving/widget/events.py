@@ -11,6 +11,7 @@ from resources.core.errors import ServiceUnavailableError, TemporaryError
 from resources.logging import logger
 from serving.answers.schemas import AnswerEvent, AnswerResponse
 from serving.answers.service import UNCERTAIN
+from serving.answers.unanswered import FOREIGN
 from serving.results import Result
 
 UNAVAILABLE = "The assistant is temporarily unavailable. Try again."
@@ -49,6 +50,15 @@ class WidgetQuote(msgspec.Struct, frozen=True, kw_only=True):
     """The text, as it is in the source."""
 
 
+class WidgetClosest(msgspec.Struct, frozen=True, kw_only=True):
+    """A page that is close to a question that is not answered."""
+
+    title: str
+    """Title of the page."""
+    link: str | None
+    """Opens the page; null for documents without a page of their own."""
+
+
 class WidgetAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The data of the event `done` of a widget, the last of a stream."""
 
@@ -66,6 +76,10 @@ class WidgetAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What the answer quotes of the sources."""
     unsupported: list[str]
     """Sentences that no source supports."""
+    closest: list[WidgetClosest]
+    """Pages that are close to the question, if it is not answered."""
+    note: str | None
+    """That the question is in a language which search by meaning has not learned; null if it is not."""
 
 
 class WidgetEvent(msgspec.Struct, frozen=True):
@@ -100,7 +114,7 @@ async def visitor_events(events: AsyncGenerator[AnswerEvent], base_url: str) -> 
 
 def _shown(event: AnswerEvent, base_url: str) -> AnswerEvent | None:
     if isinstance(event.data, AnswerResponse):
-        return AnswerEvent("done", msgspec.to_builtins(_answer(event.data)))
+        return AnswerEvent("done", msgspec.to_builtins(_answer(event.data, base_url)))
     match event.name:
         case "sources":
             found = cast("list[Result]", event.data["sources"])
@@ -114,19 +128,21 @@ def _shown(event: AnswerEvent, base_url: str) -> AnswerEvent | None:
 
 
 def _source(result: Result, base_url: str) -> WidgetSource:
-    link: str | None = result.citation.link
-    if link.startswith(f"{base_url}/documents/"):  # the page of ours asks for a sign-in
-        link = None
     return WidgetSource(
         number=result.citation.index,
         title=result.title,
         section_path=result.section_path,
         snippet=result.snippet,
-        link=link,
+        link=_public(result.citation.link, base_url),
     )
 
 
-def _answer(answer: AnswerResponse) -> WidgetAnswer:
+def _public(link: str, base_url: str) -> str | None:
+    """Return a link unless it is to a page of ours, which asks for a sign-in."""
+    return None if link.startswith(f"{base_url}/documents/") else link
+
+
+def _answer(answer: AnswerResponse, base_url: str) -> WidgetAnswer:
     return WidgetAnswer(
         answer=answer.answer,
         found=answer.found,
@@ -138,4 +154,9 @@ def _answer(answer: AnswerResponse) -> WidgetAnswer:
             for one in answer.quotes
         ],
         unsupported=[one.text for one in answer.sentences if not one.supported],
+        closest=[
+            WidgetClosest(title=one.title, link=_public(one.link, base_url))
+            for one in (answer.unanswered.closest if answer.unanswered else [])
+        ],
+        note=next((one.message for one in answer.warnings if one.code == FOREIGN), None),
     )

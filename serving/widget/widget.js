@@ -439,10 +439,17 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
       }
     }
 
-    #show(view, question, { answer, found, quoted, uncertain, cited, quotes, unsupported }, sources, cite) {
+    #show(view, question, { answer, found, quoted, uncertain, cited, quotes, unsupported, closest, note }, sources, cite) {
       for (const { number, text } of quotes) sources.find((one) => one.number === number).quote ??= text;
-      if (!found) return view.replaceChildren(h("p", {}, "I found no answer in these pages. Try other words, or a more specific question."));
-      const notes = [];
+      if (!found) {
+        const near = closest.map((one) => h("li", {}, this.#link({ ...one, quote: "" }, { class: "source" }, h("span", {}, h("strong", {}, one.title)))));
+        return view.replaceChildren(
+          h("p", {}, "I found no answer in these pages. Try other words, such as those of the page that you expect, or a more specific question."),
+          ...(note ? [h("p", { class: "note" }, note)] : []),
+          ...(near.length ? [h("h3", {}, "Closest pages"), h("ol", { class: "sources" }, ...near)] : []),
+        );
+      }
+      const notes = note ? [note] : [];
       if (quoted) notes.push(uncertain ? "Quoted from the closest sections. They may not answer your question." : "Quoted from the sections below.");
       if (unsupported.length) notes.push("No section supports a part of this answer. Check it before you rely on it.");
       const shown = sources.filter((one) => cited.includes(one.number));

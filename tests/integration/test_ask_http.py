@@ -115,6 +115,10 @@ def test_the_command_asks_as_a_person(
         printed = capsys.readouterr()
         assert "--- system ---\n" in printed.out
         assert ("--- answer ---" in printed.out, "140,000" in printed.out) == (True, False)
+        assert run(["ask", "How high is Mount Kilimanjaro?", "--as", BOB]) == 0
+        printed = capsys.readouterr()
+        assert "No data found\nNone of the 2 documents that you can read answers this. Ask in" in printed.out
+        assert "no language model is set" not in printed.err
         assert run(["ask", question, "--as", ANN, "--json"]) == 0
         answer = json.loads(capsys.readouterr().out.splitlines()[-1])
         assert (answer["found"], "prompt" in answer) == (True, False)
@@ -126,7 +130,7 @@ def test_a_whole_answer_has_every_field(with_model: Running, model_server: Model
     answer = ask(with_model, "How many vacation days do employees accrue?")
     assert set(answer) == {
         "answer_id", "query_id", "answer", "found", "mode", "model", "standalone", "understood", "sources", "cited", "sentences", "quotes",
-        "removed_citations", "removed_links", "cached", "held_back", "latency_ms", "model_ms", "warnings",
+        "removed_citations", "removed_links", "cached", "held_back", "latency_ms", "model_ms", "warnings", "unanswered",
     }  # fmt: skip
     assert (answer["found"], answer["mode"], answer["model"], answer["cached"]) == (True, "model", "stand-in", False)
     assert "vacation days" in answer["answer"]
@@ -208,6 +212,59 @@ def test_nothing_found_is_said_and_no_model_is_called(with_model: Running, model
     streamed = events(with_model, "How high is Mount Kilimanjaro?")
     assert [name for name, _ in streamed] == ["sources", "token", "check", "done"]
     assert streamed[1][1] == {"text": "No data found"}
+
+
+def test_what_is_not_found_says_what_was_searched_for_the_caller(company: Site) -> None:
+    company.add("Old plan", ["The picnic plan of 2019."], ["domain:acme.com"], tags={"lifecycle": "archived"})
+    company.settings = company.settings.model_copy(update={"search_rate_limit": 1_000_000})
+    with company.running() as running:
+        for who, readable in ((BOB, 2), (ANN, 3), (EVE, 0)):
+            answer = ask(running, "How high is Mount Kilimanjaro?", who)
+            said = answer["unanswered"]
+            assert (answer["answer"], said["documents"]) == ("No data found", readable)
+            assert said["message"].startswith(
+                f"None of the {readable} documents that you can read answers this."
+                if readable
+                else "There is no document that you can read yet."
+            )
+        streamed = events(running, "How high is Mount Kilimanjaro?", ANN)[-1][1]
+        assert streamed["unanswered"]["documents"] == 3
+        assert ask(running, "What may a hotel night cost?")["unanswered"] is None
+
+
+def test_the_closest_documents_are_named_to_those_who_may_read_them(
+    with_model: Running, model_server: ModelServer
+) -> None:
+    model_server.manner = llm.knows_nothing
+    question = "What is the salary band of the chief vacation officer?"
+    mine, bobs = (ask(with_model, question, who)["unanswered"] for who in (ANN, BOB))
+    assert mine["closest"][0]["title"] == "Salaries"
+    assert mine["closest"][0]["link"].startswith(PUBLIC_URL)
+    assert "Salaries" not in [one["title"] for one in bobs["closest"]]
+
+
+def test_what_a_filter_or_a_selection_leaves_is_said(without_model: Running, company: Site) -> None:
+    question = "Which drone licence do pilots need?"
+    narrowed = ask(without_model, question, filters={"source_types": ["files"]})["unanswered"]
+    assert narrowed["message"].startswith(
+        "None of the documents that match the filters, of the 2 that you can read, answers this."
+    )
+    doc_id = company.sql("SELECT doc_id::text FROM documents WHERE source_title = 'Visitors'")[0][0]
+    selection = {"document_id": doc_id, "text": "Drone licences need pilots."}
+    selected = ask(without_model, question, selection=selection, threshold=1.0)["unanswered"]
+    assert (selected["documents"], selected["message"][:29]) == (1, "The document that you ask abo")
+
+
+def test_a_question_in_a_language_that_the_model_has_not_learned_is_told_so(company: Site, bundled_model: Any) -> None:
+    with Site(company.settings, bundled_model).running() as running:
+        for query, language in (
+            ("Wie viele Urlaubstage habe ich hier?", "German"),
+            ("休暇は何日ありますか", "Japanese"),
+        ):
+            (warning,) = [one for one in ask(running, query)["warnings"] if one["code"] == "question_language"]
+            assert warning["message"].startswith(f"The question seems to be in {language}.")
+        codes = [one["code"] for one in ask(running, "How high is Mount Kilimanjaro?")["warnings"]]
+        assert "question_language" not in codes
 
 
 def test_a_model_that_finds_nothing_in_the_sources_says_so(with_model: Running, model_server: ModelServer) -> None:

@@ -96,6 +96,7 @@ READS: dict[str, dict[str, Any]] = {
     "ingest_job": {"job_id": NOBODY, "email": BOB},
     "neighbours": {"doc_ids": [NOBODY], "chunk_indexes": [0], "distance": 1, "collection": None, **FRESH},
     "notification_channel": {"channel_id": NOBODY, "source": "google_drive"},
+    "readable_count": {"most": 10_001, **FRESH},
     "readable_names": FRESH,
     "readable_totals": FRESH,
     "recheck": {"chunk_ids": [NOBODY], "collection": None, "collection_ids": None, **FRESH},

@@ -246,7 +246,9 @@ def test_a_revoked_page_is_gone_at_once_also_from_cached_searches(handbook: Site
 
 
 def test_a_page_indexed_later_is_found_although_the_search_was_cached(handbook: Site, visitor: Visitor) -> None:
-    assert not visitor.events("What is served in the canteen on Mondays?")["done"]["found"]
+    done = visitor.events("What is served in the canteen on Mondays?")["done"]
+    assert (done["found"], done["note"]) == (False, None)
+    assert {*done} & {"unanswered", "documents"} == set()  # visitors receive no counts
     page(handbook, "Canteen", "In the canteen, soup is served on Mondays.", ["public"])
     assert visitor.events("What is served in the canteen on Mondays?")["done"]["found"]
 

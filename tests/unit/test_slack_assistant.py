@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from resources.sources.slack.envelope import Authorization, Envelope
 from resources.sources.slack.questions import Interaction, question_of, rating_of
 from resources.sources.slack.simulator.writing import fault_of
-from serving.answers.schemas import AnswerResponse
+from serving.answers.schemas import AnswerResponse, Unanswered
 from serving.answers.support import Verdict
 from serving.assistant import messages
-from serving.results import Result
+from serving.results import DocumentReference, Result
 from serving.schemas import Citation, Warning_
 
 BOT, ADA = "U0BOT", "U0ADA"
@@ -123,6 +123,19 @@ def test_markdown_becomes_slacks_markup() -> None:
     assert messages.markup(text, {1: "https://x.example"}) == (
         "*Kettles*\nThe *kettle* is:\n• hot <https://x.example|[1]>\n• clean [2]"
     )
+
+
+def test_a_question_that_is_not_answered_names_the_closest_documents_to_the_person_alone() -> None:
+    closest = [DocumentReference("d", "Kettles & <pots>", "files", "https://wiki.example/k")]
+    unanswered = Unanswered(
+        message="None of the 70 documents that you can read answers this.", documents=70, closest=closest
+    )
+    given_ = answer("No data found", found=False, mode="none", sources=[], cited=[], unanswered=unanswered)
+    direct = shown(messages.answer(given_, TS, direct=True, buttons=False))
+    assert "None of the 70 documents that you can read answers this." in direct
+    assert "<https://wiki.example/k|Kettles &amp; &lt;pots&gt;>" in direct
+    here = shown(messages.answer(given_, TS, direct=False, buttons=False))
+    assert ("Everyone here may read 70 of them." in here, "Kettles" in here) == (True, False)
 
 
 @given(TEXTS, TEXTS, TEXTS)

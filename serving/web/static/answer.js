@@ -1,7 +1,7 @@
 /** Ask a question and show the answer as it is written, with its sources, what was left out, and a follow-up question. */
 
 import { Problem, call, events } from "./api.js";
-import { byId, element, loading } from "./dom.js";
+import { byId, element, link, loading } from "./dom.js";
 import { closePassage, openPassage, pageOf } from "./passage.js";
 import { prose } from "./prose.js";
 import { quotesOf } from "./quotes.js";
@@ -88,9 +88,18 @@ function finish(card, text, done) {
   if (done.mode === "extractive" && done.found && !done.warnings.length) notes.push("These are quotes from the documents.");
   const reading = document.getElementById("reading")?.textContent;
   if ((!done.found || done.warnings.length) && reading) notes.push(reading);
+  if (done.unanswered) card.append(...nothing(done.unanswered));
   card.append(...notes.map((/** @type {string} */ note) => element("p", { class: "note" }, note)));
   if (done.found) card.append(sourceList(done));
   card.append(actions(done));
+}
+
+/** What was searched, what to do, and the closest documents. @param {any} unanswered */
+function nothing({ message, closest }) {
+  const said = element("p", { class: "soft" }, message);
+  if (!closest.length) return [said];
+  const list = element("ul", { class: "closest", "aria-label": "Closest documents" }, ...closest.map((/** @type {any} */ one) => element("li", {}, link(one.link, one.title))));
+  return [said, element("p", { class: "soft tiny" }, "Closest documents"), list];
 }
 
 /** @param {any} done */

@@ -243,6 +243,17 @@ class Result(Model):
     """How the passage was scored; absent unless requested."""
 
 
+class Unanswered(Model):
+    """What was searched for a question that the documents do not answer, and what to do."""
+
+    message: str
+    """What was searched, and what to do, in sentences."""
+    documents: int | None
+    """How many documents you can read, filters aside; 10,001 stands for more than 10,000. Null if unknown."""
+    closest: list[DocumentReference]
+    """The documents that are closest to the question, at most three."""
+
+
 class Understood(Model):
     """A filter that the question states: `text` is its part from `start` to `end`, `filters` what it stands for in
     `filters`. `applied` is False where it would have left no result.
@@ -331,6 +342,8 @@ class AnswerResponse(Model):
     """The language model's share of `latency_ms`, waiting for a turn included."""
     warnings: list[Warning]
     """Reasons why the answer may be incomplete or uncertain."""
+    unanswered: Unanswered | None
+    """What was searched, and what to do, if nothing was found; else null."""
     prompt: list[PromptMessage] | None = None
     """What the language model is sent, only with `show_prompt`; empty if no passage is about the question."""
 
