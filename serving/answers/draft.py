@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from msgspec import UNSET, UnsetType
+
 from serving.answers.schemas import Unanswered
 from serving.answers.support import Verdict
 from serving.schemas import Warning_
@@ -20,5 +22,5 @@ class Draft:
     removed_links: int = 0
     model_ms: float = 0.0
     warnings: list[Warning_] = field(default_factory=list[Warning_])
-    unanswered: Unanswered | None = None
+    unanswered: Unanswered | UnsetType = UNSET
     completed: bool = False

@@ -143,8 +143,8 @@ class AnswerResponse(msgspec.Struct, frozen=True, kw_only=True):
     """The language model's share of `latency_ms`, waiting for a turn included."""
     warnings: list[Warning_]
     """Reasons why the answer may be incomplete or uncertain."""
-    unanswered: Unanswered | None = None
-    """What was searched, and what to do, if nothing was found; else null."""
+    unanswered: Unanswered | UnsetType = UNSET
+    """What was searched, and what to do; absent if something was found."""
     prompt: list[PromptMessage] | UnsetType = UNSET
     """What the language model is sent, only with `show_prompt`; empty if no passage is about the question."""
 

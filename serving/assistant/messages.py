@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from msgspec import UNSET
+
 from resources.sources.slack.questions import VERDICTS
 from serving.answers.schemas import AnswerResponse
 from serving.citations.links import is_web
@@ -91,7 +93,7 @@ def answer(given: AnswerResponse, ts: str, *, direct: bool, buttons: bool) -> Sl
 
 def _nothing(given: AnswerResponse, ts: str, *, direct: bool) -> SlackMessage:
     """Return the reply to a question that is not answered. In a channel, no document is named: answers from some are not shared."""
-    if given.unanswered is None:
+    if given.unanswered is UNSET:
         return plain(NOTHING if direct else NOTHING_HERE, ts)
     if not direct:
         known = given.unanswered.documents

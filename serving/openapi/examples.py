@@ -56,7 +56,6 @@ ANSWER = {
     "query_id": _QUERY_ID,
     "answer": _ANSWER,
     "found": True,
-    "unanswered": None,
     "mode": "extractive",
     "model": None,
     "standalone": None,

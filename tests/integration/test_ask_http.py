@@ -130,7 +130,7 @@ def test_a_whole_answer_has_every_field(with_model: Running, model_server: Model
     answer = ask(with_model, "How many vacation days do employees accrue?")
     assert set(answer) == {
         "answer_id", "query_id", "answer", "found", "mode", "model", "standalone", "understood", "sources", "cited", "sentences", "quotes",
-        "removed_citations", "removed_links", "cached", "held_back", "latency_ms", "model_ms", "warnings", "unanswered",
+        "removed_citations", "removed_links", "cached", "held_back", "latency_ms", "model_ms", "warnings",
     }  # fmt: skip
     assert (answer["found"], answer["mode"], answer["model"], answer["cached"]) == (True, "model", "stand-in", False)
     assert "vacation days" in answer["answer"]
@@ -229,7 +229,7 @@ def test_what_is_not_found_says_what_was_searched_for_the_caller(company: Site) 
             )
         streamed = events(running, "How high is Mount Kilimanjaro?", ANN)[-1][1]
         assert streamed["unanswered"]["documents"] == 3
-        assert ask(running, "What may a hotel night cost?")["unanswered"] is None
+        assert "unanswered" not in ask(running, "What may a hotel night cost?")
 
 
 def test_the_closest_documents_are_named_to_those_who_may_read_them(

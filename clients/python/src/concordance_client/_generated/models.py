@@ -342,8 +342,8 @@ class AnswerResponse(Model):
     """The language model's share of `latency_ms`, waiting for a turn included."""
     warnings: list[Warning]
     """Reasons why the answer may be incomplete or uncertain."""
-    unanswered: Unanswered | None
-    """What was searched, and what to do, if nothing was found; else null."""
+    unanswered: Unanswered | None = None
+    """What was searched, and what to do; absent if something was found."""
     prompt: list[PromptMessage] | None = None
     """What the language model is sent, only with `show_prompt`; empty if no passage is about the question."""
 
