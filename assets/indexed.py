@@ -17,6 +17,7 @@ from assets.index.points import WRITE_POINTS, IndexEntry, PointWriter, Vectors
 from assets.index.targets import IndexCollection, Target, secondary_collections
 from assets.parsed import TABLE as PARSED
 from assets.stages.diff import GONE
+from assets.stages.headings import document_title, first_heading
 from assets.stages.identify import own_title
 from assets.stages.payload import document_payload, rfc3339
 from assets.stages.profiles import Profile
@@ -146,7 +147,7 @@ def index_missing(job: SyncJob, target: Target, pending: Sequence[Pending]) -> S
                     chunks=chunks[key],
                     version=key[1],
                     signature=collection.signature(profiles[document.profile]),
-                    facts=facts[document.content_key],
+                    facts=_named(facts[document.content_key], document.title),
                 )
                 for document in part
                 if (key := _key(document, profiles)) in chunks
@@ -234,12 +235,19 @@ def _chunks(
 
 
 def _facts(stores: Stores, keys: set[str]) -> dict[str, dict[str, Any]]:
-    """Return the properties of parsed texts for the registry: embedded title, language and page count."""
+    """Return the properties of parsed texts for the registry: embedded title, first heading, language and page count."""
     return {
         key: {
             "document_title": own_title(document.title),
+            "first_heading": first_heading(document),
             "language": document.language,
             "page_count": document.page_count,
         }
         for key, document in parsed_documents(stores, keys).items()
     }
+
+
+def _named(facts: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return the properties with the title of a document of this name, since files of other names may have the same text."""
+    title = document_title(name, facts["document_title"], facts["first_heading"])
+    return {**facts, "document_title": title}

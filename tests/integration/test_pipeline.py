@@ -423,9 +423,20 @@ def test_a_file_gives_its_own_title_and_a_sidecar_a_better_one(installation: Ins
     installation.write("a.md", STRIPES)
     installation.write("b.md", TAXES, title="What is due in May")
     installation.write("c.txt", TAXES + "More.")
+    page = "<h2>Feeding the {}</h2><p>Hay at noon, water all day, and an apple on Sundays for those that behave.</p>"
+    installation.write("index.html", page.format("zebras"))
+    installation.write("feeding.html", page.format("lions"))
+    installation.write("copy/index.html", page.format("lions"))
     installation.sync()
     titles = {point["source_id"]: point["title"] for point in installation.points()}
-    assert titles == {"docs/a.md": "Zebra care", "docs/b.md": "What is due in May", "docs/c.txt": "c.txt"}
+    assert titles == {
+        "docs/a.md": "Zebra care",
+        "docs/b.md": "What is due in May",
+        "docs/c.txt": "c.txt",
+        "docs/index.html": "Feeding the zebras",
+        "docs/feeding.html": "feeding.html",
+        "docs/copy/index.html": "Feeding the lions",
+    }
     assert installation.sync().counts.synced == 0
 
 

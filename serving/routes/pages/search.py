@@ -14,10 +14,13 @@ from msgspec import UNSET
 from resources.core.domain import Access
 from resources.sources import label
 from serving.authentication import SessionFrom, sender_of
+from serving.citations.excerpt import excerpt
 from serving.deps import Services
 from serving.errors import UnauthorizedError
 from serving.facets import FacetValue
 from serving.filters import DateRange, Filters
+from serving.results import Result, Span
+from serving.retrieval.highlight import terms
 from serving.retrieval.query import MAX_QUERY
 from serving.routes.pages.visitor import page_route, signed_in, visitor
 from serving.routes.search import SearchRequest, SearchResponse, found
@@ -109,12 +112,35 @@ def _options(parameter: str, counted: Sequence[FacetValue], chosen: str) -> list
     return sorted(options, key=lambda one: one.name.casefold())
 
 
+class ShownExcerpt(NamedTuple):
+    """What a page shows of a passage, and the query's words in it."""
+
+    text: str
+    highlights: list[Span]
+
+
+def _excerpt(result: Result, words: frozenset[str]) -> ShownExcerpt:
+    found = excerpt(result.chunk_text, words, [result.title, *result.section_path])
+    return ShownExcerpt(found.text, [Span(start, end) for start, end in found.spans])
+
+
+def _words(search: RequestedSearch, response: SearchResponse) -> frozenset[str]:
+    """Return the words that were searched: those of the query that state no filter."""
+    query, at = "", 0
+    for one in sorted(response.understood, key=lambda one: one.start):
+        if one.applied and one.start >= at:
+            query, at = f"{query}{search.query[at : one.start]} ", one.end
+    return terms(query + search.query[at:])
+
+
 def _shown(search: RequestedSearch, response: SearchResponse) -> dict[str, Any]:
     """Return the values of the template for a search with its response."""
+    words = _words(search, response)
     counted = response.facets if response.facets is not UNSET else {}
     return {
         "search": search,
         "response": response,
+        "excerpts": {one.chunk_id: _excerpt(one, words) for one in response.results},
         "total": response.total if response.total is not UNSET else None,
         "choices": {
             name: _options(name, counted.get(facet, []), search.chosen.get(name, "")) for name, facet in CHOICES.items()
