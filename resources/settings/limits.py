@@ -51,7 +51,7 @@ class LimitSettings(BaseModel):
     answer_cache_seconds: Annotated[int, Field(ge=0, le=604_800)] = 86_400
     answer_gate: Annotated[float | None, Field(ge=0, le=1)] = None
     """Questions whose best passage gives less evidence get no answer. Unset: by whether a language model reads the passages."""
-    answer_context_tokens: Annotated[int, Field(ge=256, le=200_000)] = 3000
+    answer_context_tokens: Annotated[int, Field(ge=256, le=200_000)] = 4500
     llm_timeout_seconds: Annotated[float, Field(gt=0)] = 60
     llm_max_tokens: Annotated[int, Field(ge=16, le=100_000)] = 4096
     llm_context_window: Annotated[int | None, Field(ge=1024)] = None

@@ -5,9 +5,13 @@ from collections.abc import Sequence
 from resources.core.errors import ConcordanceError
 from resources.logging import logger
 from serving.answers.citations import Sentence
+from serving.answers.spoken import foreign_language
 from serving.answers.support import MEANING, CitedText, Verdict, check, verdict
 from serving.embedding import QueryEmbedder
 from serving.retrieval.passage import Passage
+
+FEWEST = 5
+"""Stop words of another language that a source must have: names and tables of customers hold some."""
 
 log = logger("serving")
 
@@ -23,9 +27,19 @@ class Checker:
         """True if cosines of this model are calibrated."""
         return self._embedder.model in MEANING
 
-    async def check(self, cut: Sequence[Sentence], sources: Sequence[Passage]) -> list[Verdict]:
-        """Return a verdict a sentence, in order. `sources` are numbered from 1."""
-        passages = {number: CitedText(one.chunk_text, one.heading) for number, one in enumerate(sources, start=1)}
+    async def check(
+        self, cut: Sequence[Sentence], sources: Sequence[Passage], question: str | None = None
+    ) -> list[Verdict]:
+        """Return a verdict a sentence, in order. `sources` are numbered from 1.
+
+        What is written in the language of the question cannot be compared with sources in another one; without `question`, it is compared.
+        """
+        spoken = foreign_language(" ".join(sentence.text for sentence in cut))
+        asked = question is not None and foreign_language(question) == spoken
+        passages = {
+            number: CitedText(one.chunk_text, one.heading, asked and foreign_language(one.chunk_text, FEWEST) != spoken)
+            for number, one in enumerate(sources, start=1)
+        }
         claims = [check(sentence, passages, by_meaning=self.by_meaning) for sentence in cut]
         unsettled = [(one.sentence.text, one.evidence) for one in claims if one.evidence is not None]
         near = iter(await self.cosines(unsettled) or [])

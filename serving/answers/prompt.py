@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from resources.sources import capabilities, label
 from serving.answers.schemas import Message
+from serving.answers.spoken import foreign_language
 from serving.answers.styles import STYLES, Style
 from serving.quoting import BAR, INVISIBLE, ChatMessage, quoted
 from serving.retrieval.passage import Passage
@@ -46,12 +47,15 @@ Last question:
 Reply:
 When does the Quillon depot open on Sundays?"""
 
-VERSION = hashlib.sha256(f"{SYSTEM}{CONDENSE}{STYLES}".encode()).hexdigest()[:12]
+LANGUAGE = "Answer in {}, also where the sources are in another language."
+
+VERSION = hashlib.sha256(f"{SYSTEM}{CONDENSE}{STYLES}{LANGUAGE}".encode()).hexdigest()[:12]
 """Part of the answer cache's key: another prompt is another answer."""
 MOST_OF_A_MESSAGE = 600
 """Characters of an earlier message that are shown to condense a question."""
 
 _SENTENCE = re.compile(r"(?<=[.:])\s+")
+_NUMBER = re.compile(r"^\d\. ")
 _SHORTEST = 12
 """Characters of a sentence of ours that is recognised: shorter ones may be anybody's."""
 
@@ -122,8 +126,11 @@ def messages(
     body = f"{_conversation(history, fence)}{render(passages, fence)}\n{picked}Question:\n{quoted(question)}\n"
     if searched and searched != question:
         body += f"In other words:\n{quoted(searched)}\n"
-    body += f'{style.instruction} Cite [1] to [{len(passages)}], or reply "{NO_DATA}".'
-    return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": body}]
+    language = foreign_language(question)
+    said = f" {LANGUAGE.format(language)}" if language and " " not in language else ""
+    body += f'{style.instruction}{said} Cite [1] to [{len(passages)}], or reply "{NO_DATA}".'
+    system = f"{SYSTEM}\n\n{style.rules}" if style.rules else SYSTEM
+    return [{"role": "system", "content": system}, {"role": "user", "content": body}]
 
 
 def condensing(question: str, history: Sequence[Message], *, fence: str | None = None) -> list[ChatMessage]:
@@ -146,7 +153,8 @@ def ours() -> Sequence[str]:
         "you:",
         "Rules:",
     )
-    lines = [line.lstrip("-| ") for line in f"{SYSTEM}\n{CONDENSE}".splitlines()]
+    rules = "\n".join(style.rules for style in STYLES.values())
+    lines = [_NUMBER.sub("", line.lstrip("-| ")) for line in f"{SYSTEM}\n{CONDENSE}\n{rules}".splitlines()]
     parts = [part for line in lines for part in _SENTENCE.split(line) if len(part) >= _SHORTEST]
     instructions = [part for style in STYLES.values() for part in _SENTENCE.split(style.instruction)]
     return [one for one in (*parts, *instructions, *labels) if NO_DATA not in one]

@@ -150,7 +150,7 @@ class QuestionPreparer:
         style = request.written
         return share_out(
             self._settings.llm_context_window,
-            prompt=f"{SYSTEM}\n{style.instruction}\n{question}\n{searched}",
+            prompt=f"{SYSTEM}\n{style.rules}\n{style.instruction}\n{question}\n{searched}",
             history=history,
             selection=request.selection.text if request.selection else None,
             sources=self._settings.answer_context_tokens,

@@ -59,6 +59,10 @@ UNSUPPORTED = Warning_(
     "What the language model wrote is not shown, because the sources support none of it: they are quoted instead.",
 )
 
+OTHER_LANGUAGE = Warning_(
+    "other_language",
+    "The answer is in another language than its sources. Only figures could be compared with them, so check the sentences that are marked.",
+)
 UNCERTAIN = Warning_(
     "uncertain",
     "It is not certain that the documents answer this question: the quotes are from the closest passages.",
@@ -212,6 +216,8 @@ class Answers:
                 draft.warnings.append(MODEL_DOWN)
             else:
                 if draft.mode != "model" or supported(draft):
+                    if any(one.reason == "language" for one in draft.sentences):
+                        draft.warnings.append(OTHER_LANGUAGE)
                     return
                 draft.warnings.append(UNSUPPORTED)
             if draft.text:

@@ -14,6 +14,12 @@ from resources.core.bm25 import ENGLISH, LANGUAGES
 
 LEAST_WORDS = 2
 """Stop words of a language that a question needs: one alone is often a name, or a word of several languages."""
+MOST_ALIKE = 2
+"""Languages that a text may be in at once: Danish and Norwegian share their stop words."""
+SAMPLE = 60
+"""Words that are looked at."""
+MANY, ENGLISH_SHARE = 20, 0.3
+"""A text of so many words with such a share of English stop words is English, whatever other languages count: it saves their count."""
 _SCRIPTS = {
     "HIRAGANA": "Japanese",
     "KATAKANA": "Japanese",
@@ -31,29 +37,31 @@ _WORD = re.compile(r"[^\W\d_]+")
 _NAMES = sorted({*LANGUAGES.values()} - {LANGUAGES[ENGLISH]})
 
 
-def foreign_language(text: str) -> str | None:
-    """Return the name of the language of a text if it is clearly another one than English."""
+def foreign_language(text: str, least: int = LEAST_WORDS) -> str | None:
+    """Return the name of the language of a text if it is clearly another one than English, by at least so many stop words."""
     letters = [character for character in text if character.isalpha()]
     scripts = Counter(unicodedata.name(one, "").partition(" ")[0].partition("-")[0] for one in letters)
     for script, name in _SCRIPTS.items():
         if scripts[script] > len(letters) / 5:
             return name
-    spoken = _by_stop_words(text)
+    spoken = _by_stop_words(text, least)
     if spoken is None and scripts[_CYRILLIC] > len(letters) / 2:
         return "a language in Cyrillic letters"
     return spoken
 
 
-def _by_stop_words(text: str) -> str | None:
-    words = [word.lower() for word in _WORD.findall(text)]
+def _by_stop_words(text: str, least: int) -> str | None:
+    words = [word.lower() for word in _WORD.findall(text)[:SAMPLE]]
+    english = sum(_is_stopped(word, LANGUAGES[ENGLISH]) for word in words)
+    if len(words) >= MANY and english >= len(words) * ENGLISH_SHARE:
+        return None
     counts = {name: sum(_is_stopped(word, name) for word in words) for name in _NAMES}
     most = max(counts.values())
-    english = sum(_is_stopped(word, LANGUAGES[ENGLISH]) for word in words)
     best = [name.capitalize() for name, count in counts.items() if count == most]
-    return " or ".join(best) if most >= LEAST_WORDS and most > english and len(best) <= LEAST_WORDS else None
+    return " or ".join(best) if most >= least and most > english and len(best) <= MOST_ALIKE else None
 
 
-@lru_cache(4096)
+@lru_cache(50_000)
 def _is_stopped(word: str, language: str) -> bool:
     return not _reader(language).embed_document(word).indices
 

@@ -20,11 +20,11 @@ from serving.answers.words import UNITS, Measures, content, digits, holds, measu
 from serving.retrieval.highlight import pieces
 
 Reason = Annotated[
-    Literal["uncited", "empty", "words", "number", "name", "negation", "subject", "meaning"],
+    Literal["uncited", "empty", "words", "number", "name", "negation", "subject", "meaning", "language"],
     Meta(
         title="UnsupportedReason",
         description="What the sources lack. `uncited`: no source is cited. `empty`: nothing is said."
-        " `subject`: it is said of something else.",
+        " `subject`: it is said of something else. `language`: it is in another language than its sources, so words cannot be compared.",
     ),
 ]
 
@@ -50,10 +50,13 @@ _QUOTE = re.compile(r"^[“\"](.{12,})[”\"]\W*$", re.DOTALL)
 
 
 class CitedText(NamedTuple):
-    """The passage that a citation number refers to, and its title and headings, which a claim may name."""
+    """The passage that a citation number refers to, and its title and headings, which a claim may name.
+
+    `foreign`: it is in another language than the answer."""
 
     text: str
     heading: str = ""
+    foreign: bool = False
 
 
 class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -193,6 +196,9 @@ def check(sentence: Sentence, sources: Mapping[int, CitedText], *, by_meaning: b
         return Claim(sentence, False, "empty")
     if any(_flat(quoted[1] if quoted else claim) in _flat(passage.text) for passage in passages):
         return Claim(sentence, True, None)
+    if all(passage.foreign for passage in passages):  # spelled numbers are English, so only figures are compared
+        stated = frozenset[str]().union(*(numbers(f"{passage.heading} {passage.text}") for passage in passages))
+        return Claim(sentence, False, "language" if numbers(claim) <= stated else "number")
     cut = [[digits(one.text[piece.start : piece.end]) for piece in pieces(one.text)] for one in passages]
     heading = " ".join(passage.heading for passage in passages)
     evidence = _best(words, [part for parts in cut for part in parts])

@@ -55,7 +55,7 @@ class Writer:
                 yield AnswerEvent("token", {"text": text})
         if not draft.text.strip():
             raise ServiceUnavailableError("The language model returned an empty answer.")
-        draft.sentences = await self._checker.check(sentences(draft.text), asked.sources)
+        draft.sentences = await self._checker.check(sentences(draft.text), asked.sources, asked.question)
         if not supported(draft) and any(map(_denies, draft.sentences)):
             if draft.text != NO_DATA:
                 yield AnswerEvent("restart", {"warnings": list(draft.warnings)})
@@ -105,5 +105,5 @@ def _denies(sentence: Verdict) -> bool:
 
 
 def supported(draft: Draft) -> bool:
-    """Return True if a source supports a sentence that says more than that there is no answer."""
-    return any(one.supported and not _denies(one) for one in draft.sentences)
+    """Return True if a source supports a sentence that says more than that there is no answer, or cannot be compared with it."""
+    return any((one.supported or one.reason == "language") and not _denies(one) for one in draft.sentences)

@@ -170,7 +170,7 @@ def _sources(cited: Sequence[Result]) -> list[dict[str, Any]]:
 
 def _notes(given: AnswerResponse) -> list[str]:
     notes = [one.message for one in given.warnings]
-    unsupported = [one.text for one in given.sentences if not one.supported]
+    unsupported = [one.text for one in given.sentences if not one.supported and one.reason != "language"]
     if unsupported:
         notes.append(f"Not supported by these sources, so check it: {' … '.join(unsupported)}")
     if given.held_back:

@@ -267,6 +267,19 @@ def test_a_question_in_a_language_that_the_model_has_not_learned_is_told_so(comp
         assert "question_language" not in codes
 
 
+def test_an_answer_in_the_language_of_the_question_is_shown(with_model: Running, model_server: ModelServer) -> None:
+    question = "Wie viele vacation days accrue ich und die employees?"
+    model_server.manner = lambda _: "Alle haben jedes Jahr Urlaub, und bis zu fünf Tage sind im März noch da [1]."
+    answer = ask(with_model, question)
+    assert "Answer in German" in model_server.prompts[-1].text
+    assert (answer["mode"], [one.get("reason") for one in answer["sentences"]]) == ("model", ["language"])
+    assert "other_language" in [one["code"] for one in answer["warnings"]]
+    model_server.manner = lambda _: "Alle haben 77 Tage Urlaub, und die sind im März noch da [1]."
+    assert ask(with_model, f"{question} Bitte.")["mode"] == "extractive"  # no source has that figure
+    model_server.manner = lambda _: "Alle haben jedes Jahr Urlaub, und der Rest ist im März noch da [1]."
+    assert ask(with_model, "How many vacation days do employees accrue?")["mode"] == "extractive"
+
+
 def test_a_model_that_finds_nothing_in_the_sources_says_so(with_model: Running, model_server: ModelServer) -> None:
     model_server.manner = llm.knows_nothing
     answer = ask(with_model, "How many vacation days do employees accrue?")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from resources.embedding.background import CosineScale
+from resources.settings import Settings
 from serving.answers.condense import standalone
 from serving.answers.context import gather, share_out
 from serving.answers.extractive import choose, compose, measured, shortlist
@@ -201,6 +202,28 @@ def test_text_of_documents_and_people_never_begins_a_line_of_ours(text: str, whe
         'Answer in one to three sentences. Cite [1] to [1], or reply "No data found".',
     ]
     assert not re.search("[\u200b\U000e0041]", body)
+
+
+def test_the_answer_is_asked_for_in_the_language_of_the_question() -> None:
+    def told(question: str) -> str:
+        return messages(question, [hit("a", 0, "text")], style=STYLES["short"])[1]["content"].splitlines()[-1]
+
+    assert "Answer in German, also where the sources are in another language. Cite" in told("Wie viele Tage habe ich?")
+    assert "Answer in" not in told("How many days do I have?").removeprefix("Answer in one to three sentences.")
+    assert "Danish" not in told("Hvor mange dager har jeg?")  # or Norwegian: the model sees which
+
+
+def test_the_comprehensive_style_has_eight_parts() -> None:
+    system = messages("Why?", [hit("a", 0, "text")], style=STYLES["comprehensive"])[0]["content"]
+    assert system.startswith(messages("Why?", [hit("a", 0, "text")], style=STYLES["short"])[0]["content"])
+    assert [line[:3] for line in system.splitlines()[-8:]] == [f"{number}. " for number in range(1, 9)]
+
+
+def test_fifteen_passages_of_the_bundled_model_fit_the_default_budget() -> None:
+    found = [hit(f"doc{number}", 0, "text") for number in range(20)]
+    budget = Settings(_env_file=None).answer_context_tokens  # type: ignore[call-arg]
+    chosen = gather(found, documents=20, passages=STYLES["comprehensive"].passages, budget=budget, count=lambda _: 256)
+    assert len(chosen) == 15
 
 
 def test_the_fence_is_another_each_time() -> None:

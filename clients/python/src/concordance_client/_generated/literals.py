@@ -8,8 +8,8 @@ from typing import Literal, TypeAlias
 AnswerMode: TypeAlias = Literal["extractive", "model", "none"]
 """`model`: a language model wrote the answer. `extractive`: it consists of quotes. `none`: nothing was found."""
 AnswerStyle: TypeAlias = Literal["chat", "comprehensive", "page", "short"]
-"""`short`: one to three sentences. `comprehensive`: three to six paragraphs. `chat`: at most two short paragraphs.
-`page`: one paragraph for a reader of the text.
+"""`short`: one to three sentences. `comprehensive`: three to six paragraphs with all that the sources say. `chat`: at
+most two short paragraphs. `page`: one paragraph for a reader of the text.
 """
 CitationFormat: TypeAlias = Literal["endnote", "footnote", "inline", "key", "prose"]
 """`inline`: `[1] Title (Files, Nov 10)`. `key`: `[1] 2025-11-10 | Files | Title`. `footnote`, `endnote`: with the
@@ -45,7 +45,9 @@ SourceState: TypeAlias = Literal["changed", "current", "revoked"]
 """`changed`: the passage has another text now. `revoked`: it was deleted, or you may no longer read it."""
 SyncState: TypeAlias = Literal["failed", "running", "success"]
 """The state of a sync."""
-UnsupportedReason: TypeAlias = Literal["empty", "meaning", "name", "negation", "number", "subject", "uncited", "words"]
+UnsupportedReason: TypeAlias = Literal[
+    "empty", "language", "meaning", "name", "negation", "number", "subject", "uncited", "words"
+]
 """What the sources lack. `uncited`: no source is cited. `empty`: nothing is said. `subject`: it is said of something
-else.
+else. `language`: it is in another language than its sources, so words cannot be compared.
 """
