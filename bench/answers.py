@@ -25,7 +25,7 @@ from resources.logging import configure
 from resources.settings import Settings
 from serving.answers.certainty import SURE, certainty
 from serving.answers.context import gather
-from serving.answers.extractive import Quote, choose, compose, measured, shortlist
+from serving.answers.extractive import Quote, choose, compose, measured, shortlist, without_strays
 from serving.answers.gate import Judged, judge
 from serving.answers.styles import STYLES
 from serving.embedding import EmbedsQueries
@@ -80,7 +80,8 @@ def answer(one: Found, meaning: Meaning, settings: Settings) -> Answered:
     passages = [(source.heading, source.chunk_text) for source in sources]
     began = time.perf_counter()
     pieces = meaning.pieces(one.searched, sources)
-    chosen = choose(pieces, passages, [source.page_starts for source in sources])
+    sure = certainty(one.searched, pieces, sources) >= SURE
+    chosen = without_strays(choose(pieces, passages, [source.page_starts for source in sources]), sure=sure)
     _, quotes = compose(chosen)
     spent = (time.perf_counter() - began) * 1000
     cited = [sources[piece.number - 1] for piece in chosen]
@@ -93,9 +94,7 @@ def answer(one: Found, meaning: Meaning, settings: Settings) -> Answered:
         ),
         None,
     )
-    return Answered(
-        one, [quote.text for quote in quotes], right, judged, certainty(one.searched, pieces, sources) >= SURE, spent
-    )
+    return Answered(one, [quote.text for quote in quotes], right, judged, sure, spent)
 
 
 def sources_of(one: Found, settings: Settings) -> list[Passage]:

@@ -42,6 +42,10 @@ WEIGHTS: Mapping[str, float] = {
 }
 """Weight of each feature of a piece, as `python -m bench.answer_weights` prints them."""
 QUOTES = 2
+BEHIND = 5.0
+"""How far the score of a second quote may be behind that of the first."""
+FARTHER = 0.3
+"""How much farther from the question in meaning a second quote may be, if it is not certain that the first answers."""
 OWN = 3.0
 """How much more a question's own words weigh than those that it borrows from the question before."""
 SAID = 3.0
@@ -49,6 +53,8 @@ SAID = 3.0
 TITLE_CHARACTERS, TITLE_WORDS = 60, 8
 """Longest line that may be a heading without the mark of one."""
 LONGEST = 400
+LONGEST_NAME = 40
+"""Longest name of a column."""
 WINDOW = 280
 """Longest quote of a piece with neighbours, in characters."""
 _MARK = re.compile(r"\[(\d{1,4})\]")
@@ -65,6 +71,7 @@ _ANAPHORA = re.compile(
     re.IGNORECASE,
 )
 _REMOVED = re.compile(r"\s*\(\(link removed\)\)")
+_CELL, _BARS = " | ", " |"
 _COLON = re.compile(r":[*_\s]*$")
 
 
@@ -273,6 +280,20 @@ def choose(found: Sequence[Quote], passages: Sequence[tuple[str, str]], pages: S
     return chosen
 
 
+def without_strays(chosen: Sequence[Quote], *, sure: bool) -> list[Quote]:
+    """Return the quotes without a second one that is hardly about the question. `sure`: the first one surely answers."""
+    if not chosen:
+        return []
+    first, *others = chosen
+
+    def belongs(one: Quote) -> bool:
+        if sure or "near" not in one.features:
+            return score(one) > score(first) - BEHIND
+        return one.features["near"] >= first.features["near"] - FARTHER
+
+    return [first, *filter(belongs, others)]
+
+
 def _with_neighbours(piece: Quote, found: Sequence[Quote], text: str, pages: Sequence[int]) -> Quote:
     """Return the piece with the parts before or after it that it needs, while they are short enough."""
     parts = _parts(text)
@@ -290,7 +311,7 @@ def _with_neighbours(piece: Quote, found: Sequence[Quote], text: str, pages: Seq
         return len(span) <= WINDOW and all(part.quotable and part.row == parts[at].row for part in inside)
 
     if parts[at].row:
-        return piece
+        return piece._replace(text=_with_header(parts, at))
     if first > 0 and _ANAPHORA.match(_LIST_MARK.sub("", parts[first].text)) and fits(first - 1, last):
         first -= 1
     while True:
@@ -305,6 +326,18 @@ def _with_neighbours(piece: Quote, found: Sequence[Quote], text: str, pages: Seq
         _, first, last = max(options)
     start, end = parts[first].start, parts[last].end
     return piece._replace(text=" ".join(text[start:end].split()), start=start, end=end)
+
+
+def _with_header(parts: Sequence[_Part], at: int) -> str:
+    """Return a row after its table's header, if it has one that names as many columns, in words and not in figures."""
+    row, first = parts[at].text, at
+    while first > 0 and parts[first - 1].row and not parts[first].header:
+        first -= 1
+    header = parts[first].text if parts[first].header and first != at else ""
+    header, plain = header.strip(_BARS), row.strip(_BARS)
+    names = header.split(_CELL)
+    told = len(names) == len(plain.split(_CELL)) and len(header) + len(row) < LONGEST and not _FIGURE.search(header)
+    return f"{header}: {plain}" if told and all(len(one) <= LONGEST_NAME for one in names) else row
 
 
 def _quote(text: str) -> str:

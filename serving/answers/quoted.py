@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from serving.answers.support import Verdict
-from serving.citations.quote import Extent, locate
+from serving.citations.quote import Extent, locate, without_headers
 from serving.retrieval.highlight import best_piece
 from serving.retrieval.passage import Passage
 
@@ -34,7 +34,7 @@ def quoted(sentences: Sequence[Verdict], sources: Mapping[int, Passage]) -> list
         for number in sentence.citations:
             if (passage := sources.get(number)) is None:
                 continue
-            ranges = locate(sentence.text, passage.chunk_text) or _best(passage)
+            ranges = without_headers(locate(sentence.text, passage.chunk_text), passage.chunk_text) or _best(passage)
             found += [Quoted(index, number, one.start, one.end, passage.place(one.start).page) for one in ranges]
     return found
 

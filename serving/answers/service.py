@@ -27,7 +27,7 @@ from serving.answers.access_check import AccessCheck, CurrentAccess
 from serving.answers.certainty import SURE, certainty, holds_own
 from serving.answers.checking import Checker
 from serving.answers.draft import Draft
-from serving.answers.extractive import Quote, choose, compose, measured, shortlist
+from serving.answers.extractive import Quote, choose, compose, measured, shortlist, without_strays
 from serving.answers.metrics import AnswerMetrics
 from serving.answers.model import LanguageModel, language_model
 from serving.answers.prompt import NO_DATA
@@ -230,14 +230,15 @@ class Answers:
         passages = [(one.heading, one.chunk_text) for one in asked.sources]
         focus = asked.focus
         pieces, by_meaning = await self._pieces(focus, asked.sources)
-        draft.text, cut = compose(choose(pieces, passages, [one.page_starts for one in asked.sources]))
+        sure = asked.judged.sure
+        if by_meaning and asked.sources and asked.sources[0].scores.rerank is None:
+            sure = certainty(focus.text, pieces, asked.sources) >= SURE
+        chosen = choose(pieces, passages, [one.page_starts for one in asked.sources])
+        draft.text, cut = compose(without_strays(chosen, sure=sure))
         if not cut:
             draft.text, draft.mode, draft.sentences = NO_DATA, "none", []
             return
         draft.sentences = await self._checker.check(cut, asked.sources)
-        sure = asked.judged.sure
-        if by_meaning and asked.sources[0].scores.rerank is None:
-            sure = certainty(focus.text, pieces, asked.sources) >= SURE
         if focus.own:
             sure = sure and holds_own(asked.question, focus.own, asked.sources[cut[0].cited[0] - 1])
         if not sure:

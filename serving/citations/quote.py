@@ -54,6 +54,12 @@ def locate(quote: str, passage: str) -> list[Extent]:
     return _contained(wanted, passage, parts) or _nearest(quote, passage, parts)
 
 
+def without_headers(found: list[Extent], passage: str) -> list[Extent]:
+    """Return the ranges without the headers of tables, which may be far above their rows, unless there is nothing else."""
+    headers = {one.start for one in pieces(passage) if one.header} if len(found) > 1 else set[int]()
+    return [one for one in found if one.start not in headers] or found
+
+
 def _whole(wanted: str, passage: str) -> Extent | None:
     folded = _Folded.of(passage)
     at = folded.text.find(wanted)

@@ -12,13 +12,15 @@ from resources.embedding.background import CosineScale
 from resources.settings import Settings
 from serving.answers.condense import standalone
 from serving.answers.context import gather, share_out
-from serving.answers.extractive import choose, compose, measured, shortlist
+from serving.answers.extractive import choose, compose, measured, shortlist, without_strays
 from serving.answers.gate import COVERAGE_GATE, judge
 from serving.answers.no_data import says_no_data
 from serving.answers.prompt import CONDENSE, SYSTEM, condensing, messages
 from serving.answers.schemas import AskRequest, Message
 from serving.answers.styles import STYLES
+from serving.answers.support import CitedText, check
 from serving.answers.words import content, digits, measures, negated, numbers, opposed
+from serving.citations.quote import locate, without_headers
 from serving.retrieval.highlight import terms
 from serving.retrieval.passage import Passage, Scale, Scores
 from serving.retrieval.relevance import relevant
@@ -275,6 +277,38 @@ def test_a_question_is_quoted_after_its_answer() -> None:
     assert choose(shortlist("Why did the gateway at Gamle Bru drop off?", talk), talk, NO_PAGES)[0].text.endswith(
         "47 degrees."
     )
+
+
+PRICES = "Our prices:\n\nitem | price | minutes\nLantern | 40 euros | 12\nWick | 2 euros | 3\n\nThey hold for a year."
+
+
+def test_a_row_is_quoted_with_the_header_of_its_table() -> None:
+    passages = [("Prices", PRICES)]
+    text, cut = compose(choose(shortlist("What does a wick cost?", passages), passages, NO_PAGES)[:1])
+    assert text == "“item | price | minutes: Wick | 2 euros | 3” [1]"
+    assert check(cut[0], {1: CitedText(PRICES, "Prices")}, by_meaning=False).supported
+    (marked,) = without_headers(locate(cut[0].text, PRICES), PRICES)
+    assert PRICES[marked.start : marked.end] == "Wick | 2 euros | 3"
+    lantern = choose(shortlist("What does a lantern cost?", passages), passages, NO_PAGES)[:1]
+    (marked,) = locate(compose(lantern)[1][0].text, PRICES)
+    assert PRICES[marked.start : marked.end].endswith("Lantern | 40 euros | 12")
+
+
+@pytest.mark.parametrize("header", ["Lantern | 40 euros", "a | b | c", "x" * 50 + " | price"])
+def test_what_names_no_columns_is_no_header(header: str) -> None:
+    passages = [("Prices", f"{header}\nWick for lanterns | 2 euros")]
+    assert compose(choose(shortlist("What does a wick cost?", passages), passages, NO_PAGES))[0].startswith("“Wick")
+
+
+def test_a_second_quote_that_is_hardly_about_the_question_is_left_out() -> None:
+    found = shortlist("How many years does a pair of cells last?", PASSAGES)
+    chosen = choose(found, PASSAGES, NO_PAGES)
+    assert len(chosen) == 2
+    near, far = ([chosen[0], chosen[1]._replace(features={"near": by})] for by in (0.5, 0.1))
+    near[0] = far[0] = chosen[0]._replace(features={"near": 0.6})
+    assert [len(without_strays(one, sure=False)) for one in (near, far)] == [2, 1]
+    assert len(without_strays(near, sure=True)) == 2
+    assert without_strays([], sure=True) == []
 
 
 def test_a_quote_brings_no_mark_and_no_link_of_the_documents_own() -> None:
