@@ -10,16 +10,18 @@ Passages in other languages than English have the stems and stop words of their 
 one space of IDs, and a query has the terms of every language of the corpus: see `encode_query`. In a corpus of English
 alone, vectors and queries are English.
 
-An identifier is indexed whole besides its parts: PKZ-0821 is three terms, of which PKZ-0822 shares one.
+An identifier is indexed whole besides its parts: PKZ-0821 is three terms, of which PKZ-0822 shares one. What else a word may be written
+as, see `resources.core.spelling`, are further terms, in documents of average weight and in queries of little.
 """
 
 import re
-import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
 
 from qdrant_edge import Bm25, Bm25Config, DisabledStemmer
+
+from resources.core.spelling import BOND, folded, presented, spelled, split_ideographs
 
 K1 = 1.2
 """Saturation of term frequency. Source: Robertson & Zaragoza, The Probabilistic Relevance Framework (2009), section
@@ -28,19 +30,16 @@ K1 = 1.2
 B = 0.75
 """Weight of the length normalisation. Source: same as `K1`."""
 
-_FORMS = re.compile("[\uf900-\ufdff\ufe30-\ufe4f\ufe70-\ufefe\uff01-\uffee]+")
-"""Characters that stand for others: ligatures (ﬁ), Arabic presentation forms, full-width and half-width ones, and compatible ideographs.
-
-Only these are folded: all of NFKC would make "AcmeTM" of "Acme™".
-"""
-
 FORM = 0.5
 """Weight of a word's written form relative to its stem; 0.2 to 1 all raise the mean nDCG@10 of three collections by 0.004-0.008."""
+
+SPELLING = 0.05
+"""Weight of another spelling of a query's word relative to the word itself; see DECISIONS.md."""
 
 SHORTEST_MEAN = 1.0
 """Least mean length, in words: that of a corpus without texts."""
 
-VERSION = "w5"
+VERSION = "w6"
 """Version of the keyword vectors; raise it whenever a text may get another vector. The next sync rebuilds them without embedding."""
 
 ENGLISH = "en"
@@ -71,13 +70,7 @@ _MARKS = "\"'’“”„«»().,;:?!¿¡"
 _KNOWN_WORDS = 20_000
 """Words whose languages are kept."""
 
-_COMPOUND = re.compile(r"(?<![^\W_])[^\W_]++(?:[-_./\\:@#+&]++[^\W_]++)+")
-"""Begins at a word and never steps back, or a long word without a joint would take quadratic time."""
-_JOINTS = re.compile(r"[\W_]+")
-_SPECIFIC = re.compile(r"[\d_@.]")
-"""What tells an identifier from a hyphenated word."""
-_BOND = "\u01c0"
-"""Joins an identifier's parts. The tokenizer takes it for a letter, and texts hardly contain it."""
+_LETTERS = re.compile(r"[^\W\d_]+")
 
 _FULL_COUNT = 1e9
 """With `k` this large and `b` 0, BM25's term frequency tf·(k+1)/(tf+k) is the plain count, to six digits."""
@@ -113,11 +106,59 @@ def _counter(language: str | None = ENGLISH) -> _Words:
     return _words(_FULL_COUNT, 0.0, 1.0, language)
 
 
-def with_identifiers(text: str) -> str:
-    """Return the text followed by each identifier in it as one word, with ligatures and presentation forms as the letters they show."""
-    text = _FORMS.sub(lambda form: unicodedata.normalize("NFKC", form.group()), text)
-    found = [one for one in _COMPOUND.findall(text) if _SPECIFIC.search(one)]
-    return f"{text} {' '.join(_JOINTS.sub(_BOND, one) for one in found)}" if found else text
+class _Text(NamedTuple):
+    """A text as it is tokenized. What it is also written as does not count in its length."""
+
+    stems: str
+    """In the letters of its language, which the stemmer knows."""
+    forms: str
+    """Folded."""
+    more: str
+    """Other spellings."""
+    names: str
+    """Stop words that are names."""
+
+
+def _read(text: str, language: str | None) -> _Text:
+    """Return a text with each identifier in it as one word, and the other spellings of its words."""
+    plain = folded(text)
+    tokens = plain.split()
+    identifiers, more = list[str](), list[str]()
+    for token in tokens:
+        spelling = spelled(token)
+        identifiers += spelling.identifiers
+        more += spelling.joined
+        more += spelling.parts
+    stems = forms = split_ideographs(plain)
+    if not text.isascii() and LANGUAGES.get(language or ENGLISH, LANGUAGES[ENGLISH]) != LANGUAGES[ENGLISH]:
+        stems = split_ideographs(presented(text))
+        forms = _LETTERS.sub(_folded_word, stems)
+    end = f" {' '.join(identifiers)}" if identifiers else ""
+    return _Text(stems + end, forms + end, " ".join(more), " ".join(_named(tokens)))
+
+
+def _folded_word(match: re.Match[str]) -> str:
+    """Return a word folded, but a stop word as it is, or it would no longer be one."""
+    word = match.group()
+    plain = word if word.isascii() else folded(word)
+    return word if plain == word or _stopped(word.lower()) else plain
+
+
+def _named(tokens: Sequence[str], *, forced: bool = False) -> list[str]:
+    """Return the stop words that are names: in capitals (IT), and after another one with a capital (The Who). `forced`: in any case."""
+    found, before = list[str](), ""
+    for token in tokens:
+        after, before = before, token
+        if not forced and (not token[0].isupper() or (token.isupper() and after.isupper())):
+            continue  # a text in capitals tells nothing
+        word = token.strip(_MARKS).lower()
+        if len(word) < 2 or LANGUAGES[ENGLISH] not in _stopped(word):
+            continue
+        if after and after[-1] not in _MARKS and LANGUAGES[ENGLISH] in _stopped(after.lower()):
+            found.append(f"{after.lower()}{BOND}{word}")
+        if forced or token.strip(_MARKS).isupper():
+            found.append(f"{BOND}{word}")
+    return found
 
 
 def _counts(text: str, reader: Bm25) -> dict[int, float]:
@@ -139,15 +180,20 @@ def encode_documents(
     Raises `ValueError` if it is not positive.
     """
     return [
-        _document(with_identifiers(text), _documents(float(avg_len), language))
+        _document(_read(text, language), _documents(float(avg_len), language), language)
         for text, language in zip(texts, languages or [None] * len(texts), strict=True)
     ]
 
 
-def _document(text: str, model: _Words) -> SparseVector:
-    stems, forms = model.stems.embed_document(text), model.forms.embed_document(text)
+def _document(text: _Text, model: _Words, language: str | None) -> SparseVector:
+    stems, forms = model.stems.embed_document(text.stems), model.forms.embed_document(text.forms)
     values = dict(zip(forms.indices, forms.values, strict=True))
-    return _vector(values | dict(zip(stems.indices, stems.values, strict=True)))
+    values |= dict(zip(stems.indices, stems.values, strict=True))
+    counter = _counter(language)
+    for words, reader in ((text.more, counter.stems), (text.more, counter.forms), (text.names, counter.forms)):
+        for index in reader.embed_document(words).indices if words else ():
+            values.setdefault(index, 1.0)
+    return _vector(values)
 
 
 def encode_query(text: str, languages: Collection[str] = ()) -> SparseVector:
@@ -157,22 +203,33 @@ def encode_query(text: str, languages: Collection[str] = ()) -> SparseVector:
     query has English terms only. One in another language has the stems that every language of the corpus makes of its words, without its
     own stop words, which are rare in texts of other languages. A query that remains undecided has all stems and keeps all words.
     """
-    text = with_identifiers(text)
     others = sorted({LANGUAGES[one] for one in languages if one in LANGUAGES} - {LANGUAGES[ENGLISH]})
     spoken = _spoken(text, others) if others else LANGUAGES[ENGLISH]
     if spoken == LANGUAGES[ENGLISH]:
         others = []
     elif spoken is not None:
         text = " ".join(word for word in text.split() if spoken not in _stopped(word.strip(_MARKS).lower()))
-    stems, forms = dict[int, float](), dict[int, float]()
+    stems, forms, more = dict[int, float](), dict[int, float](), dict[int, float]()
     for name in (LANGUAGES[ENGLISH], *others):
-        counter = _counter(_CODES[name])
-        for found, reader in ((stems, counter.stems), (forms, counter.forms)):
-            for index, count in _counts(text, reader).items():
+        read, counter = _read(text, _CODES[name]), _counter(_CODES[name])
+        parts = (stems, read.stems, counter.stems), (forms, read.forms, counter.forms)
+        spellings = (more, read.more, counter.stems), (more, read.more, counter.forms)
+        for found, words, reader in (*parts, *spellings):
+            for index, count in _counts(words, reader).items() if words else ():
                 found[index] = max(found.get(index, 0.0), count)
     for index, count in forms.items():
         stems[index] = stems.get(index, 0.0) + FORM * count
+    for index in more:
+        stems.setdefault(index, SPELLING)
+    for index in _counts(" ".join(names_in(text)), _counter().forms):
+        stems[index] = 1 + FORM
     return _vector(stems)
+
+
+def names_in(query: str) -> list[str]:
+    """Return the stop words that are names in a query. If it has no other words, all of them are."""
+    tokens = [word for token in folded(query).split() if (word := token.strip(_MARKS))]
+    return _named(tokens, forced=all(LANGUAGES[ENGLISH] in _stopped(token.lower()) for token in tokens))
 
 
 def _spoken(text: str, others: Sequence[str]) -> str | None:
@@ -200,7 +257,7 @@ def mean_length(texts: Sequence[str], languages: Sequence[str | None] | None = N
     if not texts:
         return SHORTEST_MEAN
     counts = (
-        sum(_counts(with_identifiers(text), _counter(language).stems).values())
+        sum(_counts(_read(text, language).stems, _counter(language).stems).values())
         for text, language in zip(texts, languages or [None] * len(texts), strict=True)
     )
     return max(SHORTEST_MEAN, sum(counts) / len(texts))

@@ -23,10 +23,11 @@ from serving.answers.styles import REWRITING
 from serving.answers.words import content
 from serving.filters import Filters, narrowing
 from serving.quoting import ChatMessage
-from serving.retrieval.highlight import pieces, terms
+from serving.retrieval.highlight import pieces
 from serving.retrieval.passage import Degradation, Passage, SearchOutcome
 from serving.retrieval.query import MAX_QUERY, SearchQuery, normalise, search_query
 from serving.retrieval.retriever import Retriever
+from serving.retrieval.terms import terms
 from serving.understanding.filters import Reading, Understanding, Understood
 
 log = logger("serving")

@@ -7,7 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from serving.retrieval.highlight import Piece, best_piece, pieces, spans
+from serving.retrieval.highlight import Piece, best_piece, pieces
+from serving.retrieval.terms import spans
 
 LONGEST = 260
 """Characters of an excerpt: three lines of the results on a desktop."""

@@ -10,23 +10,16 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from itertools import takewhile
 from typing import NamedTuple
 
+from serving.retrieval.terms import stem
+
 SNIPPET_CHARACTERS = 100
-_WORD = re.compile(r"\w+")
 _SPACE = re.compile(r"\s")
 _SENTENCE_END = re.compile(r"[.!?][\"'”’)\]]*\s+|[。！？]")
 _LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,3}[.)])\s")
 _CELL = " | "
-_ENDINGS = ("ings", "ing", "edly", "ed", "ies", "es", "s", "ly")
-_STOPWORDS = frozenset(
-    """
-    a about an and are as at be by can do does for from has have how i in is it its my of on or our that the their there this
-    to was we were what when where which who why will with you your
-    """.split()  # noqa: SIM905 (a list of sixty quoted words says less)
-)
 
 
 class Piece(NamedTuple):
@@ -44,60 +37,6 @@ class Snippet(NamedTuple):
     text: str
     start: int
     spans: list[tuple[int, int]]
-
-
-@lru_cache(50_000)
-def _stem(word: str) -> str:
-    word = word.casefold()
-    for ending in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
-            word = word[: -len(ending)]
-            break
-    # policy and policies, employee and employees: the last vowel is part of the ending
-    return word.rstrip("ey") or word
-
-
-def terms(query: str) -> frozenset[str]:
-    """Return the query's words, light stems, without stopwords (all words when there are only stopwords)."""
-    words = [word.casefold() for word in _WORD.findall(query)]
-    return frozenset(_stem(word) for word in words if word not in _STOPWORDS) or frozenset(map(_stem, words))
-
-
-def spans(text: str, wanted: frozenset[str]) -> list[tuple[int, int]]:
-    """Return the positions of the wanted words in the text."""
-    folded = text.casefold()
-    if len(folded) != len(text):  # ß becomes ss: places would be others
-        return [match.span() for match in _WORD.finditer(text) if _stem(match.group()) in wanted]
-    found: set[tuple[int, int]] = set()
-    for stem in wanted:  # the words of a stem begin with it, so that few words of the text are looked at
-        at = folded.find(stem)
-        while at >= 0:
-            begins = at == 0 or not _WORD.match(folded, at - 1)
-            end = _word_end(folded, at) if begins else at + 1
-            if begins and _stem(folded[at:end]) in wanted:
-                found.add((at, end))
-            at = folded.find(stem, end)
-    return sorted(found)
-
-
-def held(text: str, wanted: frozenset[str]) -> frozenset[str]:
-    """Return the wanted words that are in the text."""
-    return stems(text, spans(text, wanted))
-
-
-def occurrences(text: str, found: Sequence[tuple[int, int]]) -> Counter[str]:
-    """Return how often each of the words at these places occurs, by its stem."""
-    return Counter(_stem(text[start:end]) for start, end in found)
-
-
-def stems(text: str, found: Sequence[tuple[int, int]]) -> frozenset[str]:
-    """Return the stems of the words at these places."""
-    return frozenset(_stem(text[start:end]) for start, end in found)
-
-
-def _word_end(text: str, start: int) -> int:
-    word = _WORD.match(text, start)
-    return word.end() if word else start + 1
 
 
 def pieces(text: str) -> Iterator[Piece]:
@@ -134,10 +73,10 @@ def _best(text: str, parts: Sequence[Piece], found: Sequence[tuple[int, int]]) -
         while at < len(parts) and parts[at].end <= start:
             at += 1
         if at < len(parts) and parts[at].start <= start:
-            held[at].add(_stem(text[start:end]))
-    counts = Counter(stem for stems in held for stem in stems)
-    rarity = {stem: math.log(1 + len(parts) / count) for stem, count in counts.items()}
-    weights = [sum(rarity[stem] for stem in sorted(stems)) if stems else 0.0 for stems in held]
+            held[at].add(stem(text[start:end]))
+    counts = Counter(one for stems in held for one in stems)
+    rarity = {one: math.log(1 + len(parts) / count) for one, count in counts.items()}
+    weights = [sum(rarity[one] for one in sorted(stems)) if stems else 0.0 for stems in held]
     best = weights.index(max(weights))
     if parts[best].header:
         rows = list(takewhile(lambda index: parts[index].row and not parts[index].header, range(best + 1, len(parts))))
@@ -157,7 +96,7 @@ def _start(text: str, piece: Piece, inside: Sequence[tuple[int, int]], size: int
     best, most, last = piece.start, 0, piece.start
     for start in (piece.start, *(s for s, _ in inside)):
         within = [(s, e) for s, e in inside if s >= start and e <= start + size]
-        stems = {_stem(text[s:e]) for s, e in within}
+        stems = {stem(text[s:e]) for s, e in within}
         if len(stems) > most:
             best, most, last = start, len(stems), max(e for _, e in within)
     if best == piece.start:

@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from resources.core.spelling import IDEOGRAPHS, folded
 from serving.retrieval.cache import Candidate
-from serving.retrieval.highlight import held, terms
 from serving.retrieval.passage import Passage
+from serving.retrieval.terms import Words, held, terms
 
 EXPONENT = 16
 """The share of words is raised to this power: nine words of ten count for a fifth."""
@@ -35,7 +36,7 @@ MOST_PHRASES = 8
 _IDENTIFIER = re.compile(r"\S*[\d@_/]\S*")
 _NAME = re.compile(r"[A-Z][a-z]+")
 _QUOTED = re.compile(r'"([^"]+)"|“([^”]+)”')
-_WORD = re.compile(r"\w+")
+_WORD = re.compile(r"[^\W\d_](?:\+\+|#)(?![\w#+])|\w+")
 
 
 def with_phrases(candidates: Sequence[Candidate], readable: Mapping[str, Passage], text: str) -> Sequence[Candidate]:
@@ -45,26 +46,34 @@ def with_phrases(candidates: Sequence[Candidate], readable: Mapping[str, Passage
         return candidates
 
     def holds(passage: Passage) -> bool:
-        return all(phrase.search(passage.chunk_text) or phrase.search(passage.heading) for phrase in wanted)
+        texts = folded(passage.chunk_text), folded(passage.heading)
+        return all(any(phrase.search(text) for text in texts) for phrase in wanted)
 
     return [one for one in candidates if holds(readable[one.chunk_id])]
 
 
 def _phrases(text: str) -> list[re.Pattern[str]]:
-    quoted = [_WORD.findall(plain or curly) for plain, curly in _QUOTED.findall(text)]
+    quoted = [_WORD.findall(folded(plain or curly)) for plain, curly in _QUOTED.findall(text)]
     if len(_QUOTED.sub(" ", text).split()) > PROSE or len(quoted) > MOST_PHRASES:
         return []
-    return [re.compile(r"\b" + r"\W+".join(words) + r"\b", re.IGNORECASE) for words in quoted if words]
+    return [phrase(words) for words in quoted if words]
+
+
+def phrase(words: Sequence[str]) -> re.Pattern[str]:
+    """Return the pattern of the words one after another in a folded text, in any case, whatever the punctuation between them."""
+    start = "" if IDEOGRAPHS.match(words[0]) else r"(?<!\w)"
+    end = "" if IDEOGRAPHS.match(words[-1][-1]) else r"(?!\w)"
+    return re.compile(start + r"\W+".join(map(re.escape, words)) + end, re.IGNORECASE)
 
 
 def known_items(candidates: Sequence[Candidate], readable: Mapping[str, Passage], text: str) -> Sequence[Candidate]:
     """Return the candidates, all of them readable, with how far each is a known item, between 0 and 1."""
     scores = {one.chunk_id: one.keyword for one in candidates if one.keyword}
     found = sorted(scores, key=lambda chunk_id: -scores[chunk_id])
-    words = _weights(text)
+    words, weights = terms(text), _weights(text)
     if not found or not words:
         return candidates
-    shares = {chunk_id: _share(readable[chunk_id], words) for chunk_id in found[:LOOKED_AT]}
+    shares = {chunk_id: _share(readable[chunk_id], words, weights) for chunk_id in found[:LOOKED_AT]}
     usual = scores[found[FEW]] if len(found) > FEW else 0.0
     # a share says nothing where there are only few candidates to compare it with
     usual_share = sorted(shares.values(), reverse=True)[FEW] if len(shares) > FEW else 1.0
@@ -76,14 +85,14 @@ def known_items(candidates: Sequence[Candidate], readable: Mapping[str, Passage]
     return known
 
 
-def naming_words(text: str) -> frozenset[str]:
+def naming_words(text: str) -> Words:
     """Return the words of a query that look like identifiers, or like names within a question."""
-    tokens = text.split()
+    tokens, words = text.split(), terms(text)
     naming = {word for token in tokens if _IDENTIFIER.fullmatch(token) for word in terms(token)}
     if len(tokens) > SHORT:
         names = [token for token in tokens[1:] if _NAME.fullmatch(token.strip("?!.,;:()'\""))]
         naming |= {word for name in names for word in terms(name)}
-    return frozenset(naming)
+    return words.only(frozenset(naming) | words.names.keys())
 
 
 def _weights(text: str) -> dict[str, float]:
@@ -92,6 +101,6 @@ def _weights(text: str) -> dict[str, float]:
     return {word: NAMING if word in naming else 1.0 for word in terms(text)}
 
 
-def _share(passage: Passage, words: Mapping[str, float]) -> float:
-    found = held(f"{passage.heading} {passage.chunk_text}", frozenset(words))
-    return sum(words[word] for word in found) / sum(words.values())
+def _share(passage: Passage, words: Words, weights: Mapping[str, float]) -> float:
+    found = held(f"{passage.heading} {passage.chunk_text}", words)
+    return sum(weights[word] for word in found) / sum(weights.values())

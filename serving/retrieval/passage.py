@@ -15,8 +15,8 @@ from resources.core.domain import TextLocation
 from resources.embedding.background import CosineScale
 from serving.retrieval.cache import Candidate
 from serving.retrieval.fuse import clamp
-from serving.retrieval.highlight import held, occurrences, spans, stems
 from serving.retrieval.query import SearchQuery
+from serving.retrieval.terms import held, occurrences, spans, stems
 
 SCORE_DIGITS = 6
 """Decimals of a score that is shown."""
@@ -183,7 +183,7 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The share of the query's words in the passage and its headings; None if words were not searched."""
         if self.scores.scale.mode == "vector":
             return None
-        found = stems(self.chunk_text, self.matches) | held(self.heading, self.words)
+        found = stems(self.chunk_text, self.matches, self.words) | held(self.heading, self.words)
         return len(found) / len(self.words) if self.words else 0.0
 
     @cached_property

@@ -11,9 +11,9 @@ from resources.core.domain import text_hash
 from resources.sources import capabilities
 from serving.retrieval.boost import boosts
 from serving.retrieval.cache import Candidate
-from serving.retrieval.highlight import terms
 from serving.retrieval.passage import OWN, SCORE_DIGITS, Passage, Scale, Scores
 from serving.retrieval.query import SearchQuery
+from serving.retrieval.terms import terms
 
 
 def rank(

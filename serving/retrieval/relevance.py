@@ -5,9 +5,9 @@ model's own scale, and of the share of the query's words. It depends on the quer
 nothing about other documents.
 """
 
-from serving.retrieval.highlight import held
 from serving.retrieval.known import naming_words
 from serving.retrieval.passage import Passage
+from serving.retrieval.terms import held
 
 MEANING = 0.7
 """Share of the cosine in the evidence; the words have the rest, as in the order of passages."""

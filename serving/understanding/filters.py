@@ -12,8 +12,8 @@ from msgspec import Meta
 
 from resources.core.domain import Access, SourceName
 from serving.filters import DateRange, Filters, narrowing
-from serving.retrieval.highlight import terms
 from serving.retrieval.query import Narrowing, normalise
+from serving.retrieval.terms import terms
 from serving.understanding.grammar import Grammar
 from serving.understanding.names import ReadableNames
 from serving.understanding.people import may_hold_names

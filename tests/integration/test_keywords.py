@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from resources.core.naming import keyword_text
 from resources.embedding import choose
 from resources.stores import qdrant
 from tests.fixtures.installation import Installation
+from tests.fixtures.step import follow, web
 from tests.fixtures.tiny_model import make_tiny_model
 
 HAY = "Every stable gets fresh hay in the morning.\n"
@@ -94,6 +97,56 @@ def test_what_an_earlier_version_indexed_is_renewed_by_the_next_sync(
     assert (run.counts.embedded, installation.last["indexed"]["keywords_refreshed"]) == (0, 1)
     check(installation, "otter dens")
     assert installation.rows("SELECT chunk_id, sketch FROM chunks ORDER BY chunk_id") == sketches
+
+
+VISIT = "José García visited the stable with number {}. He asked whether PKZ-0821 may be bought, and left before noon."
+ADA = "ada@acme.example"
+
+
+def test_searches_go_on_while_the_keywords_of_the_version_before_are_renewed(
+    installation: Installation, bundled_model: Any, show: Callable[[str], None]
+) -> None:
+    """One sync renews the keyword vectors of all documents, embeds nothing, and leaves no moment without results."""
+    for number in range(60):
+        installation.write(f"visit {number}.txt", VISIT.format(number))
+    installation.sync()
+    before = bm25.encode_documents([VISIT.replace("José García", "").replace("PKZ-0821", "")], 10)[0]
+    client = qdrant.client(installation.settings)
+    qdrant.set_keywords(client, qdrant.ALIAS, dict.fromkeys(vectors(installation), before))
+    client.close()
+    assert bm25.VERSION != "w5"
+    installation.rows("UPDATE index_entries SET keywords = replace(keywords, %s, 'w5') RETURNING 1", bm25.VERSION)
+    follow(installation)
+    with web(installation, bundled_model) as running:
+
+        def found(query: str) -> int:
+            answer = running.search(query, ADA, mode="keyword", top_k=50)
+            assert not answer["warnings"]
+            return len(answer["results"])
+
+        queries = ("Jose Garcia", "PKZ0821")
+        assert [found(query) for query in queries] == [0, 0]
+        counts, over = list[int](), threading.Event()
+
+        def search() -> None:
+            while not over.is_set():
+                counts.append(found("stable noon"))
+
+        thread = threading.Thread(target=search)
+        thread.start()
+        try:
+            run = installation.sync()
+        finally:
+            over.set()
+            thread.join()
+        refreshed = installation.last["indexed"]["keywords_refreshed"]
+        assert (run.error, run.counts.embedded, refreshed) == (None, 0, 60)
+        assert len(counts) > 1
+        assert set(counts) == {50}
+        assert [found(query) for query in queries] == [50, 50]
+        show(f"{refreshed} documents renewed, 0 embedded; {len(counts)} searches meanwhile, all answered")
+    installation.sync()
+    assert installation.last["indexed"]["keywords_refreshed"] == 0
 
 
 def test_a_collection_that_an_empty_source_created_is_measured_by_the_first_documents(

@@ -21,9 +21,9 @@ from serving.answers.styles import STYLES
 from serving.answers.support import CitedText, check
 from serving.answers.words import content, digits, measures, negated, numbers, opposed
 from serving.citations.quote import locate, without_headers
-from serving.retrieval.highlight import terms
 from serving.retrieval.passage import Passage, Scale, Scores
 from serving.retrieval.relevance import relevant
+from serving.retrieval.terms import terms
 
 
 def hit(doc: str, index: int, text: str, **fields: Any) -> Passage:

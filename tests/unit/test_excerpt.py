@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from serving.citations.excerpt import CUT, LONGEST, excerpt, plain
-from serving.retrieval.highlight import spans, terms
+from serving.retrieval.terms import spans, terms
 
 DOORS = "Four doors need a real key: the chemical store, the server room, the roof and the boat shed."
 CABINET = "Keys hang in the cabinet next to the workshop and are signed out with a badge."

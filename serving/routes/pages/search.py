@@ -20,8 +20,8 @@ from serving.errors import UnauthorizedError
 from serving.facets import FacetValue
 from serving.filters import DateRange, Filters
 from serving.results import Result, Span
-from serving.retrieval.highlight import terms
 from serving.retrieval.query import MAX_QUERY
+from serving.retrieval.terms import terms
 from serving.routes.pages.visitor import page_route, signed_in, visitor
 from serving.routes.search import SearchRequest, SearchResponse, found
 from serving.understanding.phrases import KINDS, Kind

@@ -1,0 +1,229 @@
+"""The words of a query and where a text holds them, as keyword search spells them: `resources.core.spelling` says how.
+
+A stem here is a light one: only what can be compared without knowing the language. Places are those of the text as it is stored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+
+from resources.core.bm25 import names_in
+from resources.core.spelling import BOND, IDEOGRAPHS, JOINTS, bigrams, folded, folded_in_place, spelled
+
+_WORD = re.compile(r"[^\W\d_](?:\+\+|#)(?![\w#+])|(?<!\w)\.net\b|\w+", re.IGNORECASE)
+"""A word, C++, C#, F# or .NET."""
+_TOKEN = re.compile(r"\S+")
+_ENDINGS = ("ings", "ing", "edly", "ed", "ies", "es", "s", "ly")
+_STOPWORDS = frozenset(
+    """
+    a about an and are as at be by can do does for from has have how i in is it its my of on or our that the their there this
+    to was we were what when where which who why will with you your
+    """.split()  # noqa: SIM905 (a list of sixty quoted words says less)
+)
+_UNJOINED = str.maketrans("", "", JOINTS)
+_EDGES = "\"'“”„«»().,;:?!¿¡[]{}<>`*"
+
+
+class Words(frozenset[str]):
+    """The stems of a query's words. It equals any other set of them, but knows how else they are written."""
+
+    joined: Mapping[str, frozenset[str]] = {}
+    """What stands for several stems: wifi for both of wi-fi."""
+    parts: Mapping[str, tuple[str, ...]] = {}
+    """What together stands for a stem: get, user and name for getUserName."""
+    names: Mapping[str, re.Pattern[str]] = {}
+    """Stop words that are names, and how they are written: IT, The Who."""
+
+    def only(self, chosen: frozenset[str]) -> Words:
+        """Return the chosen ones of these words."""
+        found = Words(self & chosen)
+        found.joined = {word: stems & chosen for word, stems in self.joined.items() if stems & chosen}
+        found.parts = {stem: parts for stem, parts in self.parts.items() if stem in chosen}
+        found.names = {stem: pattern for stem, pattern in self.names.items() if stem in chosen}
+        return found
+
+
+@lru_cache(50_000)
+def stem(word: str) -> str:
+    """Return the light stem of a word in any spelling."""
+    word = folded(word).casefold()
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            word = word[: -len(ending)]
+            break
+    # policy and policies, employee and employees: the last vowel is part of the ending
+    return word.rstrip("ey") or word
+
+
+def _words(text: str) -> Iterator[str]:
+    """Yield the words of a folded text; Chinese, Japanese and Korean by two characters."""
+    for match in _WORD.finditer(text):
+        word, at = match.group(), 0
+        for run in () if word.isascii() else IDEOGRAPHS.finditer(word):
+            yield from filter(None, [word[at : run.start()]])
+            yield from bigrams(run.group())
+            at = run.end()
+        yield from filter(None, [word[at:]])
+
+
+@lru_cache(2000)
+def terms(query: str) -> Words:
+    """Return the query's words, light stems, without stopwords. A query of stop words has those that are names, or else all."""
+    text = folded(query)
+    words = list(_words(text))
+    stems = frozenset(stem(word) for word in words if word.casefold() not in _STOPWORDS)
+    names = {name: _written(name) for name in names_in(query)} if len(stems) < len(words) else {}
+    if not stems and len(words) > 1:  # The Who is neither The nor Who
+        names = {name: pattern for name, pattern in names.items() if not name.startswith(BOND)} or names
+    found = Words(stems | names.keys() or map(stem, words))
+    found.names = names
+    joined, parts = dict[str, frozenset[str]](), dict[str, tuple[str, ...]]()
+    for token in text.split():
+        spelling = spelled(token)
+        mine = [stem(word) for word in _words(token) if stem(word) in found]
+        if mine:
+            whole = frozenset(mine)
+            joined |= {stem(one): whole for one in (*spelling.identifiers, *spelling.joined) if stem(one) not in found}
+        if spelling.parts and len(mine) == 1:
+            parts[mine[0]] = tuple(map(stem, spelling.parts))
+        for one in mine:
+            if "_" in one:
+                joined[stem(one.replace("_", ""))] = frozenset([one])
+                parts[one] = tuple(stem(part) for part in one.split("_") if part)
+    found.joined, found.parts = joined, parts
+    return found
+
+
+def _written(name: str) -> re.Pattern[str]:
+    """Return how stop words are written where they are a name: IT, or The Who, the second with a capital."""
+    first, _, last = name.partition(BOND)
+    return re.compile(rf"\b{last.upper()}\b" if not first else rf"\b(?i:{first})\s+{last[0].upper()}(?i:{last[1:]})\b")
+
+
+def _aligned(text: str) -> tuple[str, Sequence[int] | None]:
+    """Return the text folded, in lower case, and the place of each of its characters in the text; None: the same."""
+    if text.isascii():
+        return text.lower(), None
+    plain = folded_in_place(text)
+    if plain is not None and len(plain := plain.casefold()) == len(text):
+        return plain, None
+    each = [folded(letter).casefold() for letter in text]
+    return "".join(each), [*(at for at, letters in enumerate(each) for _ in letters), len(text)]
+
+
+def spans(text: str, wanted: frozenset[str]) -> list[tuple[int, int]]:
+    """Return the positions of the wanted words in the text, in order; none overlaps another."""
+    plain, places = _aligned(text)
+    words = wanted if isinstance(wanted, Words) else Words(wanted)
+    looked = words.union(words.joined, *words.parts.values())
+    found = {
+        span if places is None else (places[span[0]], places[span[1] - 1] + 1)
+        for one in looked
+        for span in _places_of(plain, text if places is None else "", one, looked)
+    }
+    for pattern in words.names.values():
+        found |= {match.span() for match in pattern.finditer(text)}
+    squeezed = plain.translate(_UNJOINED) if any(joint in plain for joint in JOINTS) else plain
+    apart = [one for one in words if one in squeezed and one not in plain]
+    if apart:
+        for token in _TOKEN.finditer(text):
+            spelling = spelled(folded(token.group()))
+            if any(stem(one) in apart for one in (*spelling.identifiers, *spelling.joined)):
+                start = token.end() - len(token.group().lstrip(_EDGES.replace(".", "")))
+                found.add((start, token.start() + len(token.group().rstrip(_EDGES))))
+    return _merged(sorted(found), text)
+
+
+def _places_of(plain: str, cased: str, one: str, looked: frozenset[str]) -> Iterator[tuple[int, int]]:
+    """Yield where a folded text has a word with this stem. The words of a stem begin with it, so that few words are looked at."""
+    at = plain.find(one)
+    ideographs = at >= 0 and IDEOGRAPHS.match(one) is not None
+    while at >= 0:
+        end = at + len(one) if ideographs else _end(plain, cased, at, looked)
+        if end is not None:
+            yield at, end
+        at = plain.find(one, end or at + 1)
+
+
+def _end(plain: str, cased: str, at: int, looked: frozenset[str]) -> int | None:
+    """Return the end of the word that begins here, or of its part: user in getUserName; None if it is not looked for."""
+    before = plain[at - 1] if at else " "
+    if not (before.isalnum() or before == "_") and stem(plain[at : (end := _word_end(plain, at))]) in looked:
+        return end
+    if not before.isalnum() or _hump(cased, at):
+        end = _part_end(plain, cased, at)
+        if plain[end : end + 1] not in ("+", "#") and stem(plain[at:end]) in looked:
+            return end
+    return None
+
+
+def _word_end(text: str, start: int) -> int:
+    word = _WORD.match(text, start)
+    if word is None:
+        return start + 1
+    ideographs = None if text.isascii() else IDEOGRAPHS.search(text, start, word.end())
+    return word.end() if ideographs is None else max(start + 1, ideographs.start())
+
+
+def _hump(cased: str, at: int) -> bool:
+    """Return True if a part of a word begins here: Name in userName, 0821 in PKZ0821."""
+    if not 0 < at < len(cased):
+        return False
+    before, here = cased[at - 1], cased[at]
+    return (before.islower() and here.isupper()) or (before.isalpha() and cased[at : at + 2].isdigit())
+
+
+def _part_end(plain: str, cased: str, start: int) -> int:
+    for at in range(start + 1, len(plain)):
+        if not plain[at].isalnum() or _hump(cased, at):
+            return at
+    return len(plain)
+
+
+def _merged(found: Sequence[tuple[int, int]], text: str) -> list[tuple[int, int]]:
+    """Return the spans without those that begin within the one before; overlapping pairs of ideographs make one span."""
+    merged = list[tuple[int, int]]()
+    for start, end in found:
+        if merged and start < merged[-1][1]:
+            if end > merged[-1][1] and IDEOGRAPHS.match(text, start):
+                merged[-1] = (merged[-1][0], end)
+            elif start == merged[-1][0]:  # the longer of two
+                merged[-1] = (start, end)
+            continue
+        merged.append((start, end))
+    return merged
+
+
+def held(text: str, wanted: frozenset[str]) -> frozenset[str]:
+    """Return the wanted words that are in the text."""
+    return stems(text, spans(text, wanted), wanted)
+
+
+def occurrences(text: str, found: Sequence[tuple[int, int]]) -> Counter[str]:
+    """Return how often each of the words at these places occurs, by its stem."""
+    return Counter(stem(text[start:end]) for start, end in found)
+
+
+def stems(text: str, found: Sequence[tuple[int, int]], wanted: frozenset[str]) -> frozenset[str]:
+    """Return the wanted words that the text has at the places that `spans` found."""
+    words = wanted if isinstance(wanted, Words) else Words(wanted)
+    seen, held = set[str](), set[str]()
+    for piece in {text[start:end] for start, end in found}:
+        one = stem(piece)
+        seen.add(one)
+        if one in words:
+            continue
+        held |= words.joined.get(one, frozenset())
+        if IDEOGRAPHS.match(piece):
+            held.update(bigrams(piece))
+        elif words.names:
+            held.update(name for name, pattern in words.names.items() if pattern.fullmatch(piece))
+        if not piece.isalnum():
+            spelling = spelled(folded(piece))
+            held.update(stem(other) for other in (*spelling.identifiers, *spelling.joined))
+    held |= seen
+    held.update(one for one, parts in words.parts.items() if held.issuperset(parts))
+    return words & held
