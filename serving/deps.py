@@ -59,6 +59,7 @@ from serving.sync_requests import SyncRequests
 from serving.understanding.filters import Understanding
 from serving.understanding.grammar import Grammar
 from serving.understanding.names import ReadableNames
+from serving.understanding.operators import Operators
 from serving.widget.visitors import Widgets
 from sql.web import WebReads
 from sql.web_rows import ActiveModel
@@ -177,7 +178,7 @@ class Services:
             passages_per_document=lambda: self.monitor.passages_per_document,
         )
         names = ReadableNames(self.database, self.directory)
-        self.understanding = Understanding(Grammar(specs()), names, clock, self.acl_max_age)
+        self.understanding = Understanding(Grammar(specs()), Operators(specs()), names, clock, self.acl_max_age)
         self.answers = Answers(
             settings,
             self.database,

@@ -88,6 +88,8 @@ class Filters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Tags that a document must have: a value, or a list of which one must match. At most 50."""
     date_range: DateRange | None = None
     """The dates of the documents. Null: all."""
+    without: Annotated[list[Name], ShortList] = []
+    """Words and phrases that neither the passage nor its headings and title may have. Empty: none."""
     include_archived: bool = False
     """True to include documents tagged `lifecycle: archived`."""
 
@@ -172,4 +174,5 @@ def narrowing(filters: Filters | None, naming: Naming = in_filters) -> Narrowing
         since=since,
         before=before,
         include_archived=filters.include_archived,
+        without=tuple(sorted(set(filters.without))),
     )

@@ -52,6 +52,21 @@ def with_phrases(candidates: Sequence[Candidate], readable: Mapping[str, Passage
     return [one for one in candidates if holds(readable[one.chunk_id])]
 
 
+def without(
+    candidates: Sequence[Candidate], readable: Mapping[str, Passage], words: Sequence[str]
+) -> Sequence[Candidate]:
+    """Return the candidates that hold none of these words and phrases, neither in the text nor above it."""
+    unwanted = [phrase(found) for one in words if (found := _WORD.findall(folded(one)))]
+    if not unwanted:
+        return candidates
+
+    def holds(passage: Passage) -> bool:
+        text = folded(f"{passage.heading}\n{passage.chunk_text}")
+        return any(one.search(text) for one in unwanted)
+
+    return [one for one in candidates if not holds(readable[one.chunk_id])]
+
+
 def _phrases(text: str) -> list[re.Pattern[str]]:
     quoted = [_WORD.findall(folded(plain or curly)) for plain, curly in _QUOTED.findall(text)]
     if len(_QUOTED.sub(" ", text).split()) > PROSE or len(quoted) > MOST_PHRASES:

@@ -33,6 +33,8 @@ class Narrowing(NamedTuple):
     since: datetime | None = None
     before: datetime | None = None
     include_archived: bool = False
+    without: tuple[str, ...] = ()
+    """Words and phrases that neither a passage nor its headings may have."""
 
 
 class LeftOut(NamedTuple):

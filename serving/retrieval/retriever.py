@@ -20,7 +20,7 @@ from serving.retrieval.cache import Candidate, CandidateCache, Candidates
 from serving.retrieval.depth import ROUNDS, complete, deeper, first_depth
 from serving.retrieval.engines import POSTGRES_DOWN, Embedded, Engines, Retrieved
 from serving.retrieval.expand import UNAVAILABLE, Expander
-from serving.retrieval.known import known_items, with_phrases
+from serving.retrieval.known import known_items, with_phrases, without
 from serving.retrieval.paging import page_of, ranked_for
 from serving.retrieval.passage import Degradation, Passage, Scale, SearchOutcome
 from serving.retrieval.query import LeftOut, SearchQuery
@@ -252,6 +252,7 @@ class Retriever:
     def _rank(self, query: SearchQuery, found: Retrieved, checked: Checked, now: datetime) -> _Ranking:
         readable = checked.passages
         candidates = with_phrases(agreed(found.candidates, readable), readable, query.text)
+        candidates = without(candidates, readable, query.narrowing.without)
         if query.mode == "hybrid":
             candidates = known_items(candidates, readable, query.text)
         scale = Scale.of(query, candidates, self._embedder.scale)

@@ -253,7 +253,7 @@ def _query(
         depth=data.depth,
         narrowing=reading.narrowing,
         threshold=data.threshold,
-        relevant_only=True,
+        relevant_only=not reading.open,
         rerank=data.rerank,
         group=data.group_by_document,
         neighbours=data.neighbours,

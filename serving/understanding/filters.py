@@ -16,6 +16,7 @@ from serving.retrieval.query import Narrowing, normalise
 from serving.retrieval.terms import terms
 from serving.understanding.grammar import Grammar
 from serving.understanding.names import ReadableNames
+from serving.understanding.operators import Operators, blanked, stated
 from serving.understanding.people import may_hold_names
 from serving.understanding.phrases import KINDS, Kind, Names, Phrase
 
@@ -39,36 +40,48 @@ class Understood(msgspec.Struct, frozen=True):
     """The character after the last one of `text`."""
     filters: dict[str, Any]
     """The filter, in the form of `filters` of a request."""
+    operator: bool
+    """True for an operator, such as `type:pdf`; false for words."""
     applied: bool
     """False if the filter contradicts the request's `filters` or would leave no result, and was ignored."""
 
 
 class Reading(NamedTuple):
-    """A question as it is understood: the text to search for and the filters to apply. `plain` are those of the request alone."""
+    """A question as it is understood: the text to search for and the filters to apply."""
 
     text: str
     narrowing: Narrowing
     asked: str
-    plain: Narrowing
     understood: list[Understood]
+    strict: Reading | None = None
+    """The question with its operators and the request's filters alone; None: they are all there is."""
+    open: bool = False
+    """The question has nothing but operators, so everything that they let through is meant."""
 
     @property
     def narrows(self) -> bool:
-        return any(one.applied for one in self.understood)
+        """True if filters were understood that may be ignored if nothing is found with them."""
+        return any(one.applied and not one.operator for one in self.understood)
 
     def without(self) -> Reading:
-        """Return the question with the request's own filters alone, for when nothing was found with those understood."""
-        understood = [msgspec.structs.replace(one, applied=False) for one in self.understood]
-        return Reading(self.asked, self.plain, self.asked, self.plain, understood)
+        """Return the question with its operators and the request's filters alone, for when nothing was found with those understood."""
+        understood = [msgspec.structs.replace(one, applied=one.operator and one.applied) for one in self.understood]
+        return (self.strict or self)._replace(understood=understood)
 
 
 class Understanding:
     """Reads questions."""
 
     def __init__(
-        self, grammar: Grammar, names: ReadableNames, clock: Callable[[], datetime], acl_max_age: timedelta
+        self,
+        grammar: Grammar,
+        operators: Operators,
+        names: ReadableNames,
+        clock: Callable[[], datetime],
+        acl_max_age: timedelta,
     ) -> None:
         self._grammar = grammar
+        self._operators = operators
         self._names = names
         self._clock = clock
         self._max_age = acl_max_age
@@ -78,17 +91,22 @@ class Understanding:
         asked = normalise(question)
         kinds: list[Kind] = [kind for kind in KINDS if wanted is True or (wanted and kind in wanted)]
         if not kinds:
-            return Reading(asked, plain, asked, plain, [])
+            return Reading(asked, plain, asked, [])
         now = self._clock()
         names = Names()
-        if may_hold_names(asked) and {"author", "channel"} & set(kinds):
+        if (may_hold_names(asked) or stated(asked)) and {"author", "channel"} & set(kinds):
             names = await self._names.of(access, now - self._max_age)
-        phrases = self._grammar.phrases(asked, now.date(), kinds, names)
-        return reading(asked, phrases, plain) if phrases else Reading(asked, plain, asked, plain, [])
+        operators = self._operators.phrases(asked, kinds, names)
+        words = blanked(asked, ((one.start, one.end) for one in operators))
+        phrases = self._grammar.phrases(words, now.date(), kinds, names)
+        whole = reading(asked, sorted([*operators, *phrases], key=lambda one: one.start), plain)
+        return whole._replace(strict=reading(asked, operators, plain)) if phrases else whole
 
 
 def reading(asked: str, phrases: Sequence[Phrase], plain: Narrowing) -> Reading:
     """Return the question with the filters of these phrases, whose words are not searched for unless nothing else is left."""
+    if not phrases:
+        return Reading(asked, plain, asked, [])
     narrowed, understood, rest, at = plain, list[Understood](), "", 0
     for phrase in phrases:
         filters = _filters(phrase)
@@ -99,10 +117,20 @@ def reading(asked: str, phrases: Sequence[Phrase], plain: Narrowing) -> Reading:
             at = phrase.end
         shown = {name: value for name, value in msgspec.to_builtins(filters).items() if value}
         words = asked[phrase.start : phrase.end]
-        understood.append(Understood(phrase.kind, words, phrase.start, phrase.end, shown, both is not None))
+        applied = both is not None
+        understood.append(Understood(phrase.kind, words, phrase.start, phrase.end, shown, phrase.operator, applied))
     rest = " ".join((rest + asked[at:]).split()).strip(" ,;:")
-    searched = rest if re.search(r"\w", rest) and terms(f"{rest} about") == terms(rest) else asked
-    return Reading(searched, narrowed, asked, plain, understood)
+    said = re.search(r"\w", rest) is not None
+    if all(phrase.operator for phrase in phrases):
+        return Reading(
+            rest if said else " ".join(_words_of(phrases)) or asked, narrowed, asked, understood, open=not said
+        )
+    searched = rest if said and terms(f"{rest} about") == terms(rest) else asked
+    return Reading(searched, narrowed, asked, understood)
+
+
+def _words_of(phrases: Sequence[Phrase]) -> list[str]:
+    return [value for phrase in phrases if phrase.kind != "without" for value in phrase.values if value]
 
 
 def _filters(phrase: Phrase) -> Filters:
@@ -115,7 +143,12 @@ def _filters(phrase: Phrase) -> Filters:
         case "author":
             return Filters(authors=values)
         case "channel":
-            return Filters(source_types=[SourceName.SLACK.value], tags={"channel": values[0]})
+            tags = {"channel": values if len(values) > 1 else values[0]}
+            return Filters(source_types=[SourceName.SLACK.value], tags=tags)
+        case "place":
+            return Filters(collection_ids=values)
+        case "without":
+            return Filters(without=values)
         case "date":
             first, last = phrase.values
             field = "created_at" if phrase.field == "created_at" else "modified_at"
@@ -125,7 +158,7 @@ def _filters(phrase: Phrase) -> Filters:
 def _both(one: Narrowing, other: Narrowing) -> Narrowing | None:
     """Return the filters that hold where both do; None if that is nowhere, or cannot be said."""
     lists: dict[str, tuple[str, ...]] = {}
-    for name in ("source_types", "mime_types", "authors"):
+    for name in ("source_types", "mime_types", "authors", "collection_ids"):
         mine, theirs = getattr(one, name), getattr(other, name)
         lists[name] = tuple(value for value in mine if value in theirs) if mine and theirs else mine or theirs
         if mine and theirs and not lists[name]:
@@ -144,4 +177,5 @@ def _both(one: Narrowing, other: Narrowing) -> Narrowing | None:
         if since and before and since >= before:
             return None
         dated = one._replace(field=other.field, since=since, before=before)
-    return dated._replace(**lists, tags=tuple(sorted(tags.items())))
+    without = tuple(dict.fromkeys((*one.without, *other.without)))
+    return dated._replace(**lists, tags=tuple(sorted(tags.items())), without=without)

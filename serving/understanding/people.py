@@ -113,7 +113,7 @@ def _author(text: str, match: re.Match[str], names: Names, *, ends: bool) -> Phr
         begin = chosen[0][0]
         name = text[begin : chosen[-1][1]].rstrip(".,;:?!")
         end = begin + len(name)
-        if not (holders := _called(name, names)):
+        if not (holders := called(name, names)):
             continue
         if len(holders) > MOST_AUTHORS or _among_others(text, begin, end):
             return None
@@ -123,7 +123,8 @@ def _author(text: str, match: re.Match[str], names: Names, *, ends: bool) -> Phr
     return None
 
 
-def _called(name: str, names: Names) -> list[str]:
+def called(name: str, names: Names) -> list[str]:
+    """Return the authors who have this name, or all of its words in theirs."""
     folded = name.casefold()
     wanted = frozenset(_LETTERS.findall(folded))
     return [

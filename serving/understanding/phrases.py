@@ -8,10 +8,10 @@ from typing import Annotated, Literal, NamedTuple
 from msgspec import Meta
 
 Kind = Annotated[
-    Literal["source", "type", "author", "channel", "date"],
+    Literal["source", "type", "author", "channel", "date", "place", "without"],
     Meta(title="FilterKind", description="A kind of filter that a query states in words."),
 ]
-KINDS: tuple[Kind, ...] = ("source", "type", "author", "channel", "date")
+KINDS: tuple[Kind, ...] = ("source", "type", "author", "channel", "date", "place", "without")
 
 
 class Names(NamedTuple):
@@ -22,10 +22,14 @@ class Names(NamedTuple):
 
 
 class Phrase(NamedTuple):
-    """A filter as the question states it, at `start` to `end`. `values` are those of the filter; of a date, the first and the last day."""
+    """A filter as the question states it, at `start` to `end`. `values` are those of the filter; of a date, the first and the last day.
+
+    `operator`: it is written as `type:pdf`, not in words.
+    """
 
     kind: Kind
     start: int
     end: int
     values: tuple[str | None, ...]
     field: str = "modified_at"
+    operator: bool = False

@@ -28,6 +28,7 @@ from resources.core.permissions import PUBLIC
 from resources.sources import label
 from resources.sources.slack.documents import MIME_TYPE as CONVERSATION
 from serving.citations.format import long_date
+from serving.understanding.filters import Understood
 
 KINDS: Mapping[str, str] = {
     "application/pdf": "PDF",
@@ -187,9 +188,21 @@ def own(address: str, base_url: str) -> str:
     return address.removeprefix(base_url) if address.startswith(f"{base_url}/") else address
 
 
+_OPERATORS: Mapping[str, str] = {"author": "From", "place": "In", "channel": "In", "source": "In", "without": "Without"}
+
+
+def chip(one: Understood) -> str:
+    """Return what the chip of a filter says: Type: pdf."""
+    if not one.operator:
+        return f"{one.kind.capitalize()}: {one.text}"
+    value = one.text.removeprefix("-") if one.kind == "without" else one.text.partition(":")[2]
+    return f"{_OPERATORS.get(one.kind, one.kind.capitalize())}: {value.strip(chr(34))}"
+
+
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "ago": ago,
     "browser": browser,
+    "chip": chip,
     "day": day,
     "exact": exact,
     "icon": icon,

@@ -89,6 +89,19 @@ def test_what_the_query_says_is_shown_and_can_be_removed(site: Site, running: Ru
     assert set(titles(page(running, chip.css_first("a").attributes["href"] or ""))) == {"Talk", "Tea"}
 
 
+def test_operators_are_chips_that_take_themselves_out_of_the_query(site: Site, running: Running) -> None:
+    site.add("Tea", ["The kettle is descaled on Fridays."], [ANN])
+    site.add("Talk", ["The kettle is broken."], [ANN], source=SourceName.SLACK)
+    shown = page(running, "/?q=in:slack+kettle+-Fridays")
+    assert titles(shown) == ["Talk"]
+    first, second = shown.css(".chip")
+    assert [one.text(deep=False) for one in (first, second)] == ["In: slack", "Without: Fridays"]
+    address = first.css_first("a").attributes["href"] or ""
+    assert address == "/?q=kettle+-Fridays"
+    assert titles(page(running, address)) == ["Talk"]
+    assert set(titles(page(running, "/?q=kettle"))) == {"Talk", "Tea"}
+
+
 def test_more_results_continue_the_list(site: Site, running: Running) -> None:
     for number in range(13):
         site.add(f"Kettle {number}", [f"Kettle number {number} stands in the kitchen."], [ANN])

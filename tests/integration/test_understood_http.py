@@ -113,6 +113,60 @@ def test_names_that_the_caller_may_not_know_are_words(desk: Running) -> None:
     assert kinds(desk.search("what was said in #board about the pumps", ANN)) == [("channel", "in #board", True)]
 
 
+def test_operators_narrow_and_are_shown(desk: Running, subtests: pytest.Subtests) -> None:
+    everything = {"Begun", "Answered", "Old", "Elsewhere", "Alone", "Manual"}
+    cases = {
+        "pumps from:marta": ({"Begun", "Answered", "Old", "Elsewhere", "Manual"}, "author"),
+        'from:"Tom Brandt" pumps': ({"Answered", "Alone"}, "author"),
+        "pumps in:#support": ({"Begun", "Answered", "Old", "Alone"}, "channel"),
+        "pumps in:general": ({"Elsewhere"}, "channel"),
+        "pumps in:slack": (everything - {"Manual"}, "source"),
+        "pumps from:files": ({"Manual"}, "source"),
+        "pumps type:md": (everything, "type"),
+        "pumps type:pdf": (set[str](), "type"),
+        "pumps -remarks": ({"Manual"}, "without"),
+        'pumps -"page 4"': (everything - {"Manual"}, "without"),
+        "pumps -manual": (everything - {"Manual"}, "without"),
+        "pumps from:Wim": (set[str](), "author"),
+        "pumps from:Nobody": (set[str](), "author"),
+        "pumps in:board": (set[str](), "place"),
+        "pumps in:nowhere": (set[str](), "place"),
+    }
+    for query, (wanted, kind) in cases.items():
+        with subtests.test(query=query):
+            found = desk.search(query, BOB, top_k=20)
+            assert titles(found) == wanted
+            (one,) = found["understood"]
+            assert (one["kind"], one["operator"], one["applied"]) == (kind, True, True)
+            assert query[one["start"] : one["end"]] == one["text"]
+            assert desk.search("pumps", BOB, top_k=20, filters=one["filters"])["results"] or not wanted
+    assert titles(desk.search("pumps from:wim", ANN)) == {"Secret"}
+
+
+def test_operators_of_one_kind_are_alternatives_and_hold_beside_words(desk: Running) -> None:
+    found = desk.search("pumps in:#support in:#general from:marta", BOB, top_k=20)
+    assert titles(found) == {"Begun", "Answered", "Old", "Elsewhere"}
+    assert titles(desk.search("messages from last week about the pumps from:marta -Answered", BOB, top_k=20)) == {
+        "Begun",
+        "Elsewhere",
+    }
+    lost = desk.search("messages from yesterday about the pumps in:#general", BOB, top_k=20)
+    assert titles(lost) == {"Elsewhere"}, "words that leave nothing are ignored, operators are not"
+    assert kinds(lost) == [("date", "from yesterday", False), ("channel", "in:#general", True)]
+
+
+def test_operators_alone_return_what_they_let_through(desk: Running) -> None:
+    assert titles(desk.search("in:#support", BOB, top_k=20)) == {"Begun", "Answered", "Old", "Alone"}
+    assert titles(desk.search("from:marta in:files", BOB, top_k=20)) == {"Manual"}
+
+
+@pytest.mark.parametrize(
+    "query", ["error type:unknown of pumps", "wi-fi pumps", '"pumps -remarks"', "pumps - remarks", "a:b"]
+)
+def test_other_words_with_colons_and_dashes_are_words(desk: Running, query: str) -> None:
+    assert desk.search(query, BOB)["understood"] == []
+
+
 def test_a_name_is_forgotten_with_the_last_document(desk: Running) -> None:
     question = "messages by Wim about the pumps"
     assert kinds(desk.search(question, ANN)) == [("author", "by Wim", True)]

@@ -24,6 +24,7 @@ from serving.retrieval.query import MAX_QUERY
 from serving.retrieval.terms import terms
 from serving.routes.pages.visitor import page_route, signed_in, visitor
 from serving.routes.search import SearchRequest, SearchResponse, found
+from serving.understanding.filters import Understood
 from serving.understanding.phrases import KINDS, Kind
 from serving.web.first_syncs import still_reading
 from serving.web.formats import kind
@@ -62,6 +63,12 @@ class RequestedSearch(NamedTuple):
     def without(self, name: Kind) -> str:
         """Return the address of this search without understanding one kind of filter."""
         return self.address(ignored=(*self.ignored, name))
+
+    def removing(self, one: Understood) -> str:
+        """Return the address of this search without a filter that the query states."""
+        if not one.operator:
+            return self.without(one.kind)
+        return self.address(query=" ".join((self.query[: one.start] + self.query[one.end :]).split()))
 
     def more(self, cursor: str) -> str:
         return f"{self.address()}&{urlencode({'cursor': cursor})}"

@@ -51,7 +51,7 @@ function narrowing() {
   const list = (name) => (wanted.get(name) ? [wanted.get(name)] : []);
   return {
     filters: { source_types: list("source"), mime_types: list("type"), authors: list("author"), date_range: start ? { start } : null },
-    understand: ["source", "type", "author", "channel", "date"].filter((name) => !ignored.includes(name)),
+    understand: ["source", "type", "author", "channel", "date", "place", "without"].filter((name) => !ignored.includes(name)),
   };
 }
 
@@ -88,7 +88,10 @@ results.addEventListener("click", async (event) => {
   if (!anchor || anchor.origin !== location.origin || anchor.pathname !== "/") return;
   event.preventDefault();
   const wanted = new URLSearchParams(anchor.search);
-  if (anchor.id !== "more") return show(wanted, true);
+  if (anchor.id !== "more") {
+    input.value = wanted.get("q") ?? "";
+    return show(wanted, true);
+  }
   anchor.textContent = "Loading …";
   try {
     const next = element("div");

@@ -21,7 +21,7 @@ DeletionDecision: TypeAlias = Literal["approve", "reject"]
 """`approve`: the next sync deletes. `reject`: the documents stay until the source reports the deletions again."""
 FeedbackVerdict: TypeAlias = Literal["bad", "good"]
 """A rating."""
-FilterKind: TypeAlias = Literal["author", "channel", "date", "source", "type"]
+FilterKind: TypeAlias = Literal["author", "channel", "date", "place", "source", "type", "without"]
 """A kind of filter that a query states in words."""
 Fusion: TypeAlias = Literal["dbsf", "minmax", "rrf", "weighted"]
 """How the two searches are combined. `weighted`: by calibrated scores. `rrf`: by ranks. `dbsf`, `minmax`: by scores

@@ -269,6 +269,8 @@ class Understood(Model):
     """The character after the last one of `text`."""
     filters: dict[str, Any]
     """The filter, in the form of `filters` of a request."""
+    operator: bool
+    """True for an operator, such as `type:pdf`; false for words."""
     applied: bool
     """False if the filter contradicts the request's `filters` or would leave no result, and was ignored."""
 

@@ -66,6 +66,8 @@ class Filters(TypedDict, total=False):
     """Tags that a document must have: a value, or a list of which one must match. At most 50."""
     date_range: DateRange | None
     """The dates of the documents. Null: all."""
+    without: list[str]
+    """Words and phrases that neither the passage nor its headings and title may have. Empty: none."""
     include_archived: bool
     """True to include documents tagged `lifecycle: archived`. Default: `false`."""
 
