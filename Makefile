@@ -92,6 +92,9 @@ bench-questions: $(STAMP) ## Count how the sample company's questions are answer
 bench-answers: $(STAMP) ## Count the right quotes and honest doubts on three sets of questions; a third of each is kept aside
 	@$(BIN)/python -m bench.answers $(ARGS)
 
+bench-spelling: $(STAMP) ## Count what searches find for beginnings of words, errors, accents and separators; a third is kept aside
+	@$(BIN)/python -m bench.spelling $(ARGS)
+
 bench-relevance: $(STAMP) ## Count what searches show for irrelevant queries: FOLDERS="data/a data/b"
 	@$(BIN)/python -m bench.relevance $(FOLDERS)
 

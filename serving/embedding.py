@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,19 @@ MAX_RETRY_SECONDS = 30.0
 """Longest interval of attempts to load a model that cannot be loaded."""
 
 log = logger("serving")
+
+
+LETTERS_A_PIECE = 2.5
+"""Letters of a word in each piece of a model's vocabulary, at least: of "automobile" 10, of "tokenisation" 6, of "gqymuijchp" 1.4."""
+
+
+@runtime_checkable
+class CountsPieces(Protocol):
+    """An embedder whose vocabulary is known."""
+
+    def pieces(self, text: str) -> int:
+        """Return the number of pieces that the model reads a text in."""
+        ...
 
 
 class EmbedsQueries(Protocol):
@@ -149,6 +162,14 @@ class QueryEmbedder:
             raise _no_answer(error) from error
         self.fault = self.retry_after = None
         return vector.tolist()
+
+    def meaningless(self, words: Collection[str]) -> bool:
+        """Return True if these are Latin letters that the model knows no words of; False if its vocabulary is not known."""
+        embedder = self._active.embedder if self._active else None
+        return isinstance(embedder, CountsPieces) and all(
+            word.isascii() and word.isalpha() and len(word) / max(1, embedder.pieces(word)) < LETTERS_A_PIECE
+            for word in words
+        )
 
     async def texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one row per text, L2-normalised, in order. Raises as `query` does."""

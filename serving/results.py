@@ -13,6 +13,7 @@ from serving.citations.quote import Extent
 from serving.retrieval.explain import parts
 from serving.retrieval.highlight import snippet
 from serving.retrieval.passage import SCORE_DIGITS, Neighbour, Passage
+from serving.retrieval.relevance import weak
 from serving.schemas import Citation, Moment, Tags
 
 
@@ -116,6 +117,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """Last page or slide of the passage; null for documents without pages."""
     relevance_score: float
     """Relevance of the passage, 0 to 1. Results are not always in the order of this score."""
+    weak: bool
+    """True for a result that lacks words of the query and is not near to it either."""
     created_at: Moment | None
     """When the document was created; null if unknown."""
     modified_at: Moment | None
@@ -236,6 +239,7 @@ def _result(
         page_start=passage.page_start,
         page_end=passage.page_end,
         relevance_score=passage.relevance,
+        weak=weak(passage),
         created_at=passage.created_at,
         modified_at=passage.modified_at,
         acl_checked_at=passage.acl_checked_at,

@@ -31,6 +31,7 @@ from sql.web_rows import (
     DocumentPage,
     Figure,
     FullTextMatch,
+    Holder,
     IngestState,
     Memberships,
     NotifiedChannel,
@@ -182,6 +183,16 @@ class WebReads(AsyncFamily, path="serving"):
         fresh_since: datetime,
     ) -> list[Around]: ...
     async def notification_channel(self, *, channel_id: str, source: str) -> NotifiedChannel | None: ...
+    async def readable_words(
+        self,
+        *,
+        forms: str,
+        lexemes: str,
+        principals: list[str],
+        fresh_since: datetime,
+        collection: str | None,
+        most: int,
+    ) -> list[Holder]: ...
     async def readable_count(self, *, principals: list[str], fresh_since: datetime, most: int) -> int: ...
     async def readable_names(self, *, principals: list[str], fresh_since: datetime) -> list[ReadableName]: ...
     async def readable_totals(self, *, principals: list[str], fresh_since: datetime) -> list[SourceTotals]: ...

@@ -95,6 +95,15 @@ class AuditRow(msgspec.Struct, frozen=True):
     detail: Any
 
 
+class Holder(msgspec.Struct, frozen=True):
+    """A passage that the caller may read."""
+
+    doc_id: str
+    title: str
+    section_path: list[str]
+    chunk_text: str
+
+
 class ReadableName(msgspec.Struct, frozen=True):
     """An author, or the name of a Slack channel, of documents that the caller may read."""
 

@@ -81,6 +81,10 @@ class LocalEmbedder:
         """Return one row per text, in order, and the number of tokens processed."""
         return self._embedded(texts, self._passage)
 
+    def pieces(self, text: str) -> int:
+        """Return the number of pieces that the model reads a text in."""
+        return self._pieces.count(text)
+
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """Return the vector of one text, shape (dimensions,)."""
         return self._embedded([text], self._query)[0][0]

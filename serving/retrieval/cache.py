@@ -70,6 +70,7 @@ def key(query: SearchQuery, model: str, index_version: int | None) -> str:
         deepest=0,
         threshold=None,
         relevant_only=False,
+        respell=False,
         rerank=False,
         group=False,
         neighbours=0,

@@ -25,7 +25,7 @@ from serving.retrieval.full_text import full_text
 from serving.retrieval.fuse import Leg, fuse
 from serving.retrieval.passage import Degradation
 from serving.retrieval.plan import queries, scoring
-from serving.retrieval.query import SearchQuery
+from serving.retrieval.query import SearchQuery, keywords
 from sql.web import WebReads
 
 QDRANT_SECONDS = 10.0
@@ -149,7 +149,7 @@ class Engines:
         self, collection: str, query: SearchQuery, dense: _Dense | None, *, with_payload: bool
     ) -> Retrieved:
         """Search both legs in one batch."""
-        sparse = encode_query(query.text, self._embedder.languages) if query.mode != "vector" else None
+        sparse = encode_query(keywords(query), self._embedder.languages) if query.mode != "vector" else None
         keyword = sparse if sparse is not None and sparse.indices else None
         vector = dense.vector if dense is not None else None
         answers = await self._ask(collection, queries(query, vector, keyword, with_payload=with_payload))

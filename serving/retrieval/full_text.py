@@ -12,7 +12,7 @@ import msgspec
 
 from resources.core.naming import split_compounds
 from serving.database import Database
-from serving.retrieval.query import Narrowing, SearchQuery
+from serving.retrieval.query import Narrowing, SearchQuery, keywords
 from sql.web import WebReads
 
 MOST_PASSAGES = 2000
@@ -37,7 +37,7 @@ async def full_text(
 def parameters(query: SearchQuery, collection: str | None, chunk_ids: Sequence[str] | None = None) -> dict[str, Any]:
     """Return the parameters of `full_text.sql`."""
     return filters_of(query.narrowing) | {
-        "query": split_compounds(query.text),
+        "query": split_compounds(keywords(query)),
         "collection": collection,
         "principals": sorted(query.access.principals),
         "depth": query.depth,

@@ -15,6 +15,8 @@ import msgspec
 from resources.core.spelling import IDEOGRAPHS, folded
 from serving.retrieval.cache import Candidate
 from serving.retrieval.passage import Passage
+from serving.retrieval.query import Respelled
+from serving.retrieval.respell import words_of
 from serving.retrieval.terms import Words, held, terms
 
 EXPONENT = 16
@@ -27,6 +29,10 @@ NAMING = 8.0
 """Weight of a word of an identifier, or of a capitalised word within a question, relative to others."""
 SHORT = 3
 """A query of so many words is a name, or holds no other words to weigh against one."""
+TITLED = 0.5
+"""What a title that is the query adds; one with more words adds their share."""
+EXACT = 0.04
+"""What all words of a query as short as a name add: an exact word comes before meaning."""
 PROSE = 10
 """A query with more words outside its quotation marks is prose, in which they quote and do not demand."""
 
@@ -81,11 +87,13 @@ def phrase(words: Sequence[str]) -> re.Pattern[str]:
     return re.compile(start + r"\W+".join(map(re.escape, words)) + end, re.IGNORECASE)
 
 
-def known_items(candidates: Sequence[Candidate], readable: Mapping[str, Passage], text: str) -> Sequence[Candidate]:
-    """Return the candidates, all of them readable, with how far each is a known item, between 0 and 1."""
+def known_items(
+    candidates: Sequence[Candidate], readable: Mapping[str, Passage], text: str, also: Sequence[Respelled] = ()
+) -> Sequence[Candidate]:
+    """Return the candidates, all of them readable, with how far each is a known item, from 0."""
     scores = {one.chunk_id: one.keyword for one in candidates if one.keyword}
     found = sorted(scores, key=lambda chunk_id: -scores[chunk_id])
-    words, weights = terms(text), _weights(text)
+    words, weights = words_of(text, also), _weights(text)
     if not found or not words:
         return candidates
     shares = {chunk_id: _share(readable[chunk_id], words, weights) for chunk_id in found[:LOOKED_AT]}
@@ -96,8 +104,16 @@ def known_items(candidates: Sequence[Candidate], readable: Mapping[str, Passage]
     for one in candidates:
         share = shares.get(one.chunk_id, 0.0)
         excess = max(0.0, (scores.get(one.chunk_id, 0.0) - usual) / scores[found[0]]) + max(0.0, share - usual_share)
-        known.append(msgspec.structs.replace(one, known=excess / 2 * share**EXPONENT))
+        named = _named(readable[one.chunk_id], words) if share == 1 and len(words) <= SHORT else 0.0
+        known.append(msgspec.structs.replace(one, known=excess / 2 * share**EXPONENT + named))
     return known
+
+
+def _named(passage: Passage, words: Words) -> float:
+    """Return how far a short query names a passage that has all of its words: in the title, or at all."""
+    if held(passage.title, words) != words:
+        return EXACT
+    return EXACT + TITLED * len(words) / max(len(words), len(terms(passage.title)))
 
 
 def naming_words(text: str) -> Words:
@@ -117,5 +133,5 @@ def _weights(text: str) -> dict[str, float]:
 
 
 def _share(passage: Passage, words: Words, weights: Mapping[str, float]) -> float:
-    found = held(f"{passage.heading} {passage.chunk_text}", words)
+    found = held(f"{passage.where} {passage.chunk_text}", words)
     return sum(weights[word] for word in found) / sum(weights.values())

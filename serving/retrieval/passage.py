@@ -15,7 +15,7 @@ from resources.core.domain import TextLocation
 from resources.embedding.background import CosineScale
 from serving.retrieval.cache import Candidate
 from serving.retrieval.fuse import clamp
-from serving.retrieval.query import SearchQuery
+from serving.retrieval.query import Respelled, SearchQuery
 from serving.retrieval.terms import held, occurrences, spans, stems
 
 SCORE_DIGITS = 6
@@ -158,6 +158,11 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The title and the headings above the passage, in one line."""
         return " ".join([self.title, *self.section_path])
 
+    @property
+    def where(self) -> str:
+        """What the passage is found by beside its text: title, headings above it, and the folders that the caller may know."""
+        return f"{self.heading} {self.path}"
+
     def place(self, offset: int) -> TextLocation:
         """Return the place of the character at `offset` of the text; it is the chunk's own where the chunk has only one."""
         whole = TextLocation(
@@ -183,7 +188,7 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The share of the query's words in the passage and its headings; None if words were not searched."""
         if self.scores.scale.mode == "vector":
             return None
-        found = stems(self.chunk_text, self.matches, self.words) | held(self.heading, self.words)
+        found = stems(self.chunk_text, self.matches, self.words) | held(self.where, self.words)
         return len(found) / len(self.words) if self.words else 0.0
 
     @cached_property
@@ -248,3 +253,7 @@ class SearchOutcome(NamedTuple):
     reranked: bool
     saturated: bool
     """A greater depth may find more."""
+    text: str = ""
+    """What was searched for."""
+    respelled: Sequence[Respelled] = ()
+    """Words that were completed or corrected."""

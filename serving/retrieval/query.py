@@ -37,6 +37,17 @@ class Narrowing(NamedTuple):
     """Words and phrases that neither a passage nor its headings may have."""
 
 
+class Respelled(NamedTuple):
+    """A word of a query that no passage holds, and the words that are searched for instead, the likeliest first.
+
+    `beginning`: they begin with it; otherwise they differ from it by one edit.
+    """
+
+    word: str
+    instead: tuple[str, ...]
+    beginning: bool
+
+
 class LeftOut(NamedTuple):
     """Documents that the permission check left out so far. The engines leave them out too when the search looks deeper."""
 
@@ -78,8 +89,17 @@ class SearchQuery(NamedTuple):
     left_out: LeftOut = NOTHING
     seen: frozenset[str] = frozenset()
     """What earlier pages have passed: documents, or passages if not `group`."""
+    respell: bool = False
+    """Complete and correct words that no passage holds."""
+    also: tuple[Respelled, ...] = ()
+    """Words of `text` that have been completed or corrected."""
     counted: bool = False
     """Rank as many results as all pages have, so that they can be counted."""
+
+
+def keywords(query: SearchQuery) -> str:
+    """Return the words to search for: the text, and what else the beginning of a word may stand for."""
+    return " ".join([query.text, *(other for one in query.also for other in one.instead[1:])])
 
 
 def normalise(query: str) -> str:

@@ -13,7 +13,7 @@ from serving.retrieval.boost import boosts
 from serving.retrieval.cache import Candidate
 from serving.retrieval.passage import OWN, SCORE_DIGITS, Passage, Scale, Scores
 from serving.retrieval.query import SearchQuery
-from serving.retrieval.terms import terms
+from serving.retrieval.respell import words_of
 
 
 def rank(
@@ -35,7 +35,7 @@ def rank(
     At most `query.limit` passages are returned.
     """
     scored: list[tuple[Scores, Passage]] = []
-    words, reader = terms(query.text), query.access.email
+    words, reader = words_of(query.text, query.also), query.access.email
     for candidate in candidates:
         passage = readable.get(candidate.chunk_id)
         if passage is None or (reranked is not None and passage.chunk_id not in reranked):

@@ -7,7 +7,7 @@ they are never too old there; their copies in payloads age like any other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -19,7 +19,9 @@ from serving.database import Database
 from serving.retrieval.cache import Candidates
 from serving.retrieval.passage import Neighbour, Passage
 from serving.retrieval.query import SearchQuery
+from serving.retrieval.respell import MOST_PASSAGES
 from sql.web import WebReads
+from sql.web_rows import Holder
 
 
 class _CheckedPassage(Passage, frozen=True, kw_only=True):
@@ -65,6 +67,19 @@ class Registry:
             collection=candidates.collection,
             archived=query.narrowing.include_archived,
             collection_ids=query.narrowing.collection_ids,
+        )
+
+    async def words(
+        self, forms: Collection[str], lexemes: str, access: Access, fresh_since: datetime, collection: str | None
+    ) -> list[Holder]:
+        """Return passages that the caller may read and that hold any of the words."""
+        return await WebReads(self._database).readable_words(
+            forms=" | ".join(sorted(forms)),
+            lexemes=lexemes,
+            principals=sorted(access.principals),
+            fresh_since=fresh_since,
+            collection=collection,
+            most=MOST_PASSAGES,
         )
 
     async def stale_partitions(self, fresh_since: datetime) -> tuple[tuple[str, str], ...]:

@@ -23,9 +23,19 @@ def evidence(passage: Passage) -> float | None:
     return MEANING * cosines.relative(scores.dense) + (1 - MEANING) * (passage.share or 0.0)
 
 
+GOOD = 0.55
+"""Least evidence of a result that is not weak."""
+
+
+def weak(passage: Passage) -> bool:
+    """Return True for a result that is only just shown: it lacks words of the query and is not near to it either."""
+    found = evidence(passage)
+    return found is not None and found < GOOD and (passage.share or 0.0) < 1
+
+
 def relevant(passage: Passage, query: str) -> bool:
     """Return False if the passage is hardly about the query: little evidence, and none of the names and identifiers in the query."""
     found = evidence(passage)
     if found is None or found >= RELEVANT:
         return True
-    return bool(held(f"{passage.heading} {passage.chunk_text}", naming_words(query)))
+    return bool(held(f"{passage.where} {passage.chunk_text}", naming_words(query)))

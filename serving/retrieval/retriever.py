@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -23,11 +24,23 @@ from serving.retrieval.expand import UNAVAILABLE, Expander
 from serving.retrieval.known import known_items, with_phrases, without
 from serving.retrieval.paging import page_of, ranked_for
 from serving.retrieval.passage import Degradation, Passage, Scale, SearchOutcome
-from serving.retrieval.query import LeftOut, SearchQuery
+from serving.retrieval.query import LeftOut, Respelled, SearchQuery
 from serving.retrieval.rank import rank
 from serving.retrieval.registry import Checked, Registry, from_payloads
 from serving.retrieval.relevance import relevant
 from serving.retrieval.rerank import NO_RERANKER, Reranker
+from serving.retrieval.respell import (
+    SHORTEST_WORD,
+    beginnings,
+    completions,
+    corrections,
+    is_last,
+    missing,
+    one_edit,
+    respelled,
+    unclear,
+)
+from serving.retrieval.terms import terms
 
 INDEX_INCOMPLETE = Degradation(
     "index_incomplete",
@@ -119,6 +132,7 @@ class Retriever:
                 raise
             log.warning("search_without_registry", error=str(error))
             ranking = await self._checked_by_payloads(query, self._rights, now)
+        query, ranking, lost = await self._respelled(query, ranking, now)
         query = query._replace(threshold=threshold)
         reranked = await self._reranked(query, ranking, now) if reranking else None
         passages = ranking.passages if reranked is None else reranked
@@ -128,6 +142,8 @@ class Retriever:
         matches = passages
         if query.relevant_only and threshold is None and reranked is None and not expansions:
             matches = [one for one in passages if relevant(one, query.text)]
+        if lost:
+            passages = matches = []
         page = page_of(passages, matches, asked)
         saturated = ranking.found.candidates.saturated
         shown = page.passages
@@ -155,7 +171,42 @@ class Retriever:
             expansions=expansions,
             reranked=reranked is not None,
             saturated=saturated,
+            text=query.text,
+            respelled=query.also,
         )
+
+    async def _respelled(
+        self, query: SearchQuery, ranking: _Ranking, now: datetime
+    ) -> tuple[SearchQuery, _Ranking, bool]:
+        """Return the search with its words completed and corrected, and whether it has no words: letters that no passage holds."""
+        if not query.respell or not ranking.registry or query.mode == "vector":
+            return query, ranking, False
+        readable = ranking.checked.passages
+        candidates = [one for one in ranking.found.candidates.ranked if one.chunk_id in readable]
+        unheld = missing(query.text, candidates, readable)
+        if not unheld:
+            return query, ranking, False
+        words = terms(query.text)
+        looked_up = await asyncio.gather(
+            *(self._instead(query, word, ranking, now) for word in unclear(query.text, unheld))
+        )
+        found = tuple(one for one in looked_up if one is not None)
+        if not found:
+            return query, ranking, unheld == words and self._embedder.meaningless(words)
+        query = query._replace(text=respelled(query.text, found), also=found)
+        return query, await self._checked_by_registry(query, now), False
+
+    async def _instead(self, query: SearchQuery, word: str, ranking: _Ranking, now: datetime) -> Respelled | None:
+        """Return the words that a word of the query may stand for: what begins with it if it is the last, else what is one edit away."""
+        collection, fresh_since = ranking.found.candidates.collection, now - self._max_age
+        if is_last(query.text, word):
+            holders = await self._registry.words((), beginnings(word), query.access, fresh_since, collection)
+            if (found := completions(word, holders)) is not None:
+                return found
+        if len(word) < SHORTEST_WORD:
+            return None
+        holders = await self._registry.words(one_edit(word), "", query.access, fresh_since, collection)
+        return corrections(word, holders)
 
     async def _checked_by_registry(self, query: SearchQuery, now: datetime) -> _Ranking:
         known = self._cache.lookup(query, self._embedder.model) if self._cache is not None else None
@@ -254,7 +305,7 @@ class Retriever:
         candidates = with_phrases(agreed(found.candidates, readable), readable, query.text)
         candidates = without(candidates, readable, query.narrowing.without)
         if query.mode == "hybrid":
-            candidates = known_items(candidates, readable, query.text)
+            candidates = known_items(candidates, readable, query.text, query.also)
         scale = Scale.of(query, candidates, self._embedder.scale)
         return _Ranking(rank(candidates, readable, query, now, scale), candidates, found, checked, scale)
 

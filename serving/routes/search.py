@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from litestar import Request, post
@@ -28,7 +28,8 @@ from serving.openapi import examples
 from serving.openapi.describe import described
 from serving.results import Result, results
 from serving.retrieval.passage import Degradation, SearchOutcome
-from serving.retrieval.query import MOST_RESULTS, SearchQuery, search_query
+from serving.retrieval.query import MOST_RESULTS, Respelled, SearchQuery, search_query
+from serving.retrieval.respell import respelled
 from serving.schemas import DenseWeight, Fusion, Question, SearchMode, Warning_
 from serving.understanding.filters import Reading, Understand, Understood
 
@@ -83,6 +84,23 @@ class Total(msgspec.Struct, frozen=True):
     """False if there may be more."""
 
 
+SpellingKind = Annotated[
+    Literal["beginning", "error"],
+    Meta(title="SpellingKind", description="How a word of the query differs from the words that were searched for."),
+]
+
+
+class Spelling(msgspec.Struct, frozen=True):
+    """A word of the query that no passage holds, and the words of passages that were searched for instead."""
+
+    word: str
+    """The word as it is in the query, without accents."""
+    instead: list[str]
+    """What was searched for, the likeliest first."""
+    kind: SpellingKind
+    """`beginning`: the query ends with it, and `instead` begins with it. `error`: `instead` differs from it by one edit."""
+
+
 class SearchResponse(msgspec.Struct, frozen=True, kw_only=True):
     """Results of a search. `held_back` counts documents withheld because their permissions were checked too long ago.
 
@@ -103,6 +121,10 @@ class SearchResponse(msgspec.Struct, frozen=True, kw_only=True):
     """Number of documents left out because their permissions were checked too long ago."""
     warnings: list[Warning_]
     """Reasons why the results may be incomplete."""
+    spelling: list[Spelling]
+    """Words of the query that were completed or corrected, because no passage holds them."""
+    corrected: str | None
+    """The query with the corrections; null if none of its words is taken for an error."""
     next_cursor: str | None
     """The field `cursor` of the next page; null if there is none."""
     total: Total | UnsetType = UNSET
@@ -216,10 +238,19 @@ async def found(services: Services, data: SearchRequest, access: Access) -> Sear
         cached=outcome.cached,
         held_back=outcome.held_back,
         warnings=warnings_of(outcome.degradations),
+        spelling=[
+            Spelling(one.word, list(one.instead), "beginning" if one.beginning else "error")
+            for one in outcome.respelled
+        ],
+        corrected=respelled(reading.asked, errors) if (errors := _errors(outcome)) else None,
         next_cursor=_next(cursor, outcome),
         total=Total(len(outcome.matches), outcome.exact) if data.total else UNSET,
         facets=facets(outcome.matches, data.facets) if data.facets else UNSET,
     )
+
+
+def _errors(outcome: SearchOutcome) -> list[Respelled]:
+    return [one for one in outcome.respelled if not one.beginning]
 
 
 def _cursor(data: SearchRequest) -> SearchCursor:
@@ -254,6 +285,7 @@ def _query(
         narrowing=reading.narrowing,
         threshold=data.threshold,
         relevant_only=not reading.open,
+        respell=not reading.open,
         rerank=data.rerank,
         group=data.group_by_document,
         neighbours=data.neighbours,

@@ -29,7 +29,17 @@ SENDERS: Sequence[dict[str, str]] = [
     )
 ]
 """What a browser says of an address that was typed in, and of one that a page of another site links to, frames or loads."""
-QUERIES = (*WORDS, "heron salary", "ferry budget of the harbour", "layoff of the heron team", SECRET_TEXT)
+SPELLED = (
+    *(word[:-2] for word in WORDS),
+    *(f"{word[0]}{word[2]}{word[1]}{word[3:]}" for word in WORDS),
+    "qxwvzk",
+    "hidden from:ann",
+    "-heron pier",
+    "in:root ferry",
+    "type:md heron",
+)
+"""Beginnings of words, words with an error, letters without a meaning, and operators."""
+QUERIES = (*WORDS, *SPELLED, "heron salary", "ferry budget of the harbour", "layoff of the heron team", SECRET_TEXT)
 
 
 def test_no_score_reveals_how_many_hidden_documents_contain_a_word(

@@ -147,6 +147,7 @@ def _shown(search: RequestedSearch, response: SearchResponse) -> dict[str, Any]:
     return {
         "search": search,
         "response": response,
+        "folded": folded(response.results) if search.cursor is None else 0,
         "excerpts": {one.chunk_id: _excerpt(one, words) for one in response.results},
         "total": response.total if response.total is not UNSET else None,
         "choices": {
@@ -156,8 +157,14 @@ def _shown(search: RequestedSearch, response: SearchResponse) -> dict[str, Any]:
     }
 
 
+def folded(found: Sequence[Result]) -> int:
+    """Return how many results are folded: the weak ones, if there are others."""
+    weak = sum(one.weak for one in found)
+    return weak if weak < len(found) else 0
+
+
 def _empty(search: RequestedSearch) -> dict[str, Any]:
-    return {"search": search, "response": None, "total": None, "choices": {}, "periods": []}
+    return {"search": search, "response": None, "folded": 0, "total": None, "choices": {}, "periods": []}
 
 
 async def _values(services: Services, access: Access, search: RequestedSearch) -> dict[str, Any]:

@@ -97,7 +97,7 @@ results.addEventListener("click", async (event) => {
     const next = element("div");
     next.innerHTML = await (await call(`/results?${wanted}`, { headers: { "X-Part": "1" } })).text(); // escaped on the server
     const added = next.querySelectorAll(".result");
-    results.querySelector(".results")?.append(...added);
+    [...results.querySelectorAll(".results")].at(-1)?.append(...added);
     const more = next.querySelector("#more");
     if (more) anchor.replaceWith(more);
     else anchor.remove();

@@ -43,6 +43,8 @@ SearchMode: TypeAlias = Literal["hybrid", "keyword", "vector"]
 """`hybrid`: by meaning and keywords. `vector`: by meaning. `keyword`: BM25."""
 SourceState: TypeAlias = Literal["changed", "current", "revoked"]
 """`changed`: the passage has another text now. `revoked`: it was deleted, or you may no longer read it."""
+SpellingKind: TypeAlias = Literal["beginning", "error"]
+"""How a word of the query differs from the words that were searched for."""
 SyncState: TypeAlias = Literal["failed", "running", "success"]
 """The state of a sync."""
 UnsupportedReason: TypeAlias = Literal[

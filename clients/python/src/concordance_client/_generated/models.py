@@ -227,6 +227,8 @@ class Result(Model):
     """Last page or slide of the passage; null for documents without pages."""
     relevance_score: float
     """Relevance of the passage, 0 to 1. Results are not always in the order of this score."""
+    weak: bool
+    """True for a result that lacks words of the query and is not near to it either."""
     created_at: datetime | None
     """When the document was created; null if unknown."""
     modified_at: datetime | None
@@ -1086,6 +1088,19 @@ class FacetValue(Model):
     """Number of results with this value."""
 
 
+class Spelling(Model):
+    """A word of the query that no passage holds, and the words of passages that were searched for instead."""
+
+    word: str
+    """The word as it is in the query, without accents."""
+    instead: list[str]
+    """What was searched for, the likeliest first."""
+    kind: literals.SpellingKind | str
+    """`beginning`: the query ends with it, and `instead` begins with it. `error`: `instead` differs from it by one
+    edit.
+    """
+
+
 class Total(Model):
     """The number of results that the caller may read: documents, or passages without grouping."""
 
@@ -1114,6 +1129,10 @@ class SearchResponse(Model):
     """Number of documents left out because their permissions were checked too long ago."""
     warnings: list[Warning]
     """Reasons why the results may be incomplete."""
+    spelling: list[Spelling]
+    """Words of the query that were completed or corrected, because no passage holds them."""
+    corrected: str | None
+    """The query with the corrections; null if none of its words is taken for an error."""
     next_cursor: str | None
     """The field `cursor` of the next page; null if there is none."""
     total: Total | None = None

@@ -1,0 +1,20 @@
+-- Purpose: texts of passages that the caller may read and that hold any of these words, to complete and correct a word of a query from.
+-- Parameters: forms (words in any form, to_tsquery's syntax), lexemes (a tsquery), principals, fresh_since, collection (null: the active
+-- one), most. Grain: chunk. Index: chunks_tsv, primary keys of documents and partitions.
+-- They are the first ones as they are stored: their choice depends on no document that the caller may not read, as the most frequent would.
+SELECT
+    d.doc_id::text AS doc_id,
+    d.title,
+    c.section_path,
+    c.chunk_text
+FROM chunks AS c
+INNER JOIN checked_documents AS d ON c.doc_id = d.doc_id
+WHERE
+    c.tsv @@ (to_tsquery('english', %(forms)s) || %(lexemes)s::tsquery)
+    AND c.collection = coalesce(%(collection)s::text, (SELECT i.name FROM index_collections AS i WHERE i.active))
+    AND d.state = 'live'
+    AND d.permissions && %(principals)s::text []
+    AND NOT d.departed && %(principals)s::text []
+    AND d.acl_checked_at >= %(fresh_since)s
+    AND d.tags ->> 'lifecycle' IS DISTINCT FROM 'archived'
+LIMIT %(most)s -- noqa: AM09
