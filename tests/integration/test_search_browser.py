@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -218,3 +219,45 @@ def test_pages_are_accessible(visit: Visit, axe: str) -> None:
         check(name)
     visit.browser.complaints[:] = [one for one in visit.browser.complaints if "404" not in one]
     assert not found, json.dumps(found, indent=1)
+
+
+def test_corrections_and_operators_change_what_is_in_the_box(visit: Visit, axe: str, tmp_path: Path) -> None:
+    visit.running.site.add(
+        "Calibration procedure", ["Every gauge is checked against the reference cell once a month."], [ANN]
+    )
+    visit.running.site.add("Gauges", ["Gauges are adjusted and verified before each measurement."], [ANN])
+    folder = Path(os.environ.get("SCREENSHOTS", tmp_path))
+
+    def box() -> str:
+        return visit.browser.evaluate("document.getElementById('q').value")
+
+    def pictured(name: str) -> None:
+        for width, dark in itertools.product((1280, 390), (False, True)):
+            visit.browser.look(width=width, dark=dark)
+            assert violations(visit.browser, axe) == []
+            assert visit.browser.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            visit.browser.screenshot(folder / f"{name}-{width}-{'dark' if dark else 'light'}.png")
+        visit.browser.look()
+
+    visit.sign_in(ANN)
+    visit.type("calibra")
+    visit.until("document.querySelector('.result h2')?.textContent === 'Calibration procedure'")
+    visit.type("calibartion procedure")
+    visit.until("document.querySelector('#corrected a')?.textContent === 'calibration procedure'")
+    assert visit.titles()[0] == "Calibration procedure"
+    pictured("corrected")
+    visit.browser.evaluate("document.querySelector('#corrected a').click()")
+    visit.until("!document.querySelector('#corrected') && document.querySelectorAll('.result').length > 0")
+    assert box() == "calibration procedure"
+    visit.type("kettle in:files -leaks type:md")
+    visit.until("document.querySelectorAll('.chip').length === 3")
+    assert "Talk" not in visit.titles()
+    pictured("operators")
+    visit.browser.evaluate("document.querySelector('.chip[data-kind=source] a').click()")
+    visit.until("document.querySelectorAll('.chip').length === 2")
+    assert box() == "kettle -leaks type:md"
+    visit.type("verified measurement")
+    visit.until("document.querySelectorAll('.weaker > summary').length === 1")
+    pictured("folded")
+    visit.browser.evaluate("document.querySelector('.weaker > summary').click()")
+    assert visit.browser.evaluate("document.querySelector('.weaker .result').checkVisibility()")

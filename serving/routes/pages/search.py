@@ -132,12 +132,13 @@ def _excerpt(result: Result, words: frozenset[str]) -> ShownExcerpt:
 
 
 def _words(search: RequestedSearch, response: SearchResponse) -> frozenset[str]:
-    """Return the words that were searched: those of the query that state no filter."""
+    """Return the words that were searched: those of the query that state no filter, and what was searched for instead of some."""
     query, at = "", 0
     for one in sorted(response.understood, key=lambda one: one.start):
         if one.applied and one.start >= at:
             query, at = f"{query}{search.query[at : one.start]} ", one.end
-    return terms(query + search.query[at:])
+    instead = (word for one in response.spelling for word in one.instead)
+    return terms(" ".join([query + search.query[at:], *instead]))
 
 
 def _shown(search: RequestedSearch, response: SearchResponse) -> dict[str, Any]:
