@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import polars as pl
 
 from assets.chunked import TABLE as CHUNKED
@@ -23,6 +24,7 @@ from assets.stages.payload import document_payload, rfc3339
 from assets.stages.profiles import Profile
 from resources.core.durations import duration
 from resources.core.errors import AbortSyncError
+from resources.core.notes import notes
 from resources.stores import qdrant
 from resources.stores.clients import Stores
 from resources.stores.damage import rows_lost
@@ -235,13 +237,14 @@ def _chunks(
 
 
 def _facts(stores: Stores, keys: set[str]) -> dict[str, dict[str, Any]]:
-    """Return the properties of parsed texts for the registry: embedded title, first heading, language and page count."""
+    """Return the properties of parsed texts for the registry: embedded title, first heading, language, page count and notes."""
     return {
         key: {
             "document_title": own_title(document.title),
             "first_heading": first_heading(document),
             "language": document.language,
             "page_count": document.page_count,
+            "notes": msgspec.to_builtins(notes(document.warnings)),
         }
         for key, document in parsed_documents(stores, keys).items()
     }

@@ -22,6 +22,7 @@ from assets.stages.language import identify_language
 from assets.stages.parse import PARSER_VERSION, word_count
 from resources.core.domain import State
 from resources.core.errors import FailedDocumentError
+from resources.core.notes import kind_of
 from resources.core.tables import table
 from resources.settings import Settings
 from resources.sources import capabilities
@@ -56,9 +57,10 @@ def parse_missing(job: SyncJob, pending: Sequence[Pending], pool: ParserPool | N
     rows: list[dict[str, Any]] = []
     unread: dict[str, dict[str, Any]] = {}
     written = time.monotonic()
-    for row in _parse(job, todo, unread, pool):
+    for row, noted in _parse(job, todo, unread, pool):
         rows.append(row)
-        result.count(by_key[row["content_key"]].partition, **{"parsed" if row["status"] == "ok" else row["status"]: 1})
+        counted = {"parsed" if row["status"] == "ok" else row["status"]: 1} | {f"noted_{kind}": 1 for kind in noted}
+        result.count(by_key[row["content_key"]].partition, **counted)
         if len(rows) >= BATCH_DOCUMENTS or time.monotonic() - written > BATCH_SECONDS:
             _append(stores, rows)
             rows, written = [], time.monotonic()
@@ -108,8 +110,8 @@ def _verdicts(stores: Stores, keys: dict[str, Pending]) -> dict[str, dict[str, A
 
 def _parse(
     job: SyncJob, todo: Sequence[Pending], unread: dict[str, dict[str, Any]], pool: ParserPool | None
-) -> Iterator[dict[str, Any]]:
-    """Yield a lake row for each file that was tried.
+) -> Iterator[tuple[dict[str, Any], set[str]]]:
+    """Yield a lake row for each file that was tried, with the kinds of the notes on its text.
 
     A file whose stored bytes are missing or damaged is added to `unread` instead and retried once its bytes are back.
     """
@@ -139,7 +141,7 @@ def _parse(
             if outcome.unread:
                 unread[outcome.key] = {"status": "failed", "reason": outcome.error, "attempts": 0}
             else:
-                yield _judge(outcome, book=outcome.key in books)
+                yield _judge(outcome, book=outcome.key in books), _noted(outcome)
 
 
 def parser_pool(settings: Settings, jobs: int) -> ParserPool:
@@ -187,6 +189,10 @@ def _judge(outcome: ParseOutcome, *, book: bool) -> dict[str, Any]:
         "seconds": outcome.seconds,
         "at": datetime.now(UTC),
     }
+
+
+def _noted(outcome: ParseOutcome) -> set[str]:
+    return {kind_of(text) for text in outcome.document.warnings} if outcome.document is not None else set()
 
 
 def _append(stores: Stores, rows: list[dict[str, Any]]) -> None:

@@ -16,6 +16,7 @@ from assets.index.targets import active_target
 from assets.raw import raw_table
 from assets.sample import sample_of
 from resources.core.domain import document_id
+from resources.core.notes import KINDS as NOTES
 from resources.core.reasons import kind_of
 from resources.core.tables import embedded_table
 from resources.settings.urls import without_password
@@ -42,6 +43,7 @@ RUN_COUNTS: Mapping[str, Mapping[str, str]] = {
         "reused": "texts_kept",
         "skipped": "texts_skipped",
         "failed": "texts_failed",
+        **{f"noted_{kind}": f"notes_{kind}" for kind in NOTES},
     },
     "chunked": {
         "documents": "texts_checked",
@@ -67,8 +69,8 @@ RUN_COUNTS: Mapping[str, Mapping[str, str]] = {
 }
 """The names under which the counts of each stage are shown."""
 NOT_BY_PARTITION = frozenset({"tokens_embedded", "cost_usd", "keyword_vectors_refreshed"})
-ONLY_IF_ANY = frozenset({"tokens_embedded", "cost_usd"})
-"""Counts that are left out while they are zero: a local model has no price."""
+ONLY_IF_ANY = frozenset({"tokens_embedded", "cost_usd", *(f"notes_{kind}" for kind in NOTES)})
+"""Counts that are left out while they are zero: a local model has no price, most texts have no notes."""
 TOTALS: Mapping[str, Sequence[str]] = {
     "raw": ("documents", "documents_skipped", "documents_failed"),
     "parsed": ("documents_skipped", "documents_failed"),
@@ -126,7 +128,11 @@ class Report:
             "partition/name": state.title or key,
             "dagster/partition_row_count": self._rows.partitions.get(key, 0),
             **{f"partition/{name}": number for name, number in _documents(state).items()},
-            **{f"partition_run/{name}": number for name, number in named.items() if name not in NOT_BY_PARTITION},
+            **{
+                f"partition_run/{name}": number
+                for name, number in named.items()
+                if name not in NOT_BY_PARTITION and (number or name not in ONLY_IF_ANY)
+            },
         }
 
     def _totals(self) -> dict[str, int]:

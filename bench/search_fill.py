@@ -106,7 +106,7 @@ def _write(job: SyncJob, writer: PointWriter, target: Target, company: Company, 
                 chunks=chunks,
                 version=chunk_version(profile),
                 signature=target.collection.signature(profile),
-                facts={"document_title": document.title, "language": "en", "page_count": None},
+                facts={"document_title": document.title, "language": "en", "page_count": None, "notes": []},
             )
         )
     writer.write(entries, GivenVectors(vectors))

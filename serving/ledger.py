@@ -16,7 +16,7 @@ from resources.core.domain import SourceName
 from resources.core.reasons import OTHER, kind_of
 from resources.sources import label
 from serving.schemas import Moment
-from sql.source_rows import PartitionTotals, Skips, SourceRow, SourceTotals, SyncJobRow
+from sql.source_rows import Noted, PartitionTotals, Skips, SourceRow, SourceTotals, SyncJobRow
 
 MAX_REASONS = 20
 OTHER_REASONS = "other reasons"
@@ -31,6 +31,15 @@ class SkippedReason(msgspec.Struct, frozen=True):
     `elsewhere`, `changed`, `unavailable`, `waiting` or `other`."""
     reason: str | None
     """Why documents were skipped; null unless you are an operator."""
+    count: int
+    """Number of documents."""
+
+
+class NotedKind(msgspec.Struct, frozen=True):
+    """A kind of the parser's notes, and how many documents have some. The notes are shown with their document."""
+
+    kind: str
+    """The kind of the notes: `hidden`, `not_read`, `no_text`, `decoding`, `removed`, `formulas`, `structure` or `other`."""
     count: int
     """Number of documents."""
 
@@ -66,6 +75,8 @@ class Partition(Totals, frozen=True, kw_only=True):
     """When the source counted; null if it has not."""
     skipped_reasons: list[SkippedReason]
     """Why documents were skipped, the most frequent first: a reason each for operators, a kind each for auditors."""
+    notes: list[NotedKind]
+    """What the texts of documents leave out, by kind, the most frequent first."""
     lost_at: Moment | None
     """When the partition could no longer be read; null if it can be read."""
     last_sync_at: Moment | None
@@ -157,6 +168,7 @@ def full_report(
     sources: Iterable[SourceRow],
     partitions: Iterable[PartitionTotals],
     skips: Iterable[Skips],
+    noted: Iterable[Noted],
     configured: Collection[SourceName],
     *,
     texts: bool,
@@ -171,10 +183,16 @@ def full_report(
     reasons: dict[tuple[str, str], Counter[tuple[str, str | None]]] = defaultdict(Counter)
     for skip in skips:
         reasons[skip.source, skip.partition][kind_of(skip.reason), skip.reason if texts else None] += skip.count
+    notes: dict[tuple[str, str], list[NotedKind]] = defaultdict(list)
+    for one in noted:
+        notes[one.source, one.partition].append(NotedKind(one.kind, one.count))
     return [
         msgspec.structs.replace(
             _report(row, by_source[row.source], configured, full=True),
-            partitions=[_partition(one, reasons[one.source, one.partition]) for one in by_source[row.source]],
+            partitions=[
+                _partition(one, reasons[one.source, one.partition], notes[one.source, one.partition])
+                for one in by_source[row.source]
+            ],
         )
         for row in sources
     ]
@@ -225,13 +243,13 @@ def _minute(moment: datetime | None) -> datetime | None:
     return None if moment is None else moment.replace(second=0, microsecond=0)
 
 
-def _partition(row: PartitionTotals, reasons: Counter[tuple[str, str | None]]) -> Partition:
+def _partition(row: PartitionTotals, reasons: Counter[tuple[str, str | None]], notes: list[NotedKind]) -> Partition:
     complete = None
     if row.source_count is not None and row.lost_at is None:
         complete = row.source_count == row.live + row.skipped + row.failed - row.held_deletions
     facts = msgspec.structs.asdict(row)
     del facts["source"]
-    return Partition(**facts, skipped_reasons=_shortened(reasons), complete=complete)
+    return Partition(**facts, skipped_reasons=_shortened(reasons), notes=notes, complete=complete)
 
 
 def _shortened(reasons: Counter[tuple[str, str | None]]) -> list[SkippedReason]:

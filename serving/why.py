@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from resources.core.domain import STAGES, State
+from resources.core.notes import TextNote
 from serving.references import Reference
 from serving.retrieval.passage import Passage
 from sql.web_rows import RegistryEntry, Shares
@@ -47,6 +48,8 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """The first cause for which it is not found; null if there is none."""
     stages: Stages = Stages()
     """The stages that it has passed."""
+    notes: list[TextNote] = []
+    """What its text leaves out, was decoded with doubt or removed; empty unless you may read it."""
     permitted: bool = False
     """True if you may read it."""
     rank: int | None = None
@@ -108,6 +111,7 @@ def trace(
         state=state.value if state is not None else "queued",
         reason=_reason(row, state, stages, asked=asked, rank=rank, max_age=max_age),
         stages=stages,
+        notes=msgspec.convert(row.notes, list[TextNote]) if state == State.LIVE and row.permitted else [],
         permitted=row.permitted,
         rank=rank,
         shared_with=None if shares is None else sorted(shares.permissions),

@@ -46,6 +46,15 @@ class Skips(msgspec.Struct, frozen=True):
     count: int
 
 
+class Noted(msgspec.Struct, frozen=True):
+    """A kind of the parser's notes, and the number of documents of a partition that have such notes."""
+
+    source: str
+    partition: str
+    kind: str
+    count: int
+
+
 class SyncJobRow(msgspec.Struct, frozen=True, kw_only=True):
     """A sync."""
 

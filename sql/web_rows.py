@@ -179,6 +179,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     indexed_at: datetime | None
     language: str | None
     page_count: int | None
+    notes: list[dict[str, Any]]
     chunk_count: int
     acl_checked_at: datetime | None
 
@@ -253,6 +254,7 @@ class IngestState(msgspec.Struct, frozen=True):
     indexed: bool
     chunk_count: int | None
     page_count: int | None
+    notes: list[dict[str, Any]]
 
 
 class Around(msgspec.Struct, frozen=True):
@@ -290,6 +292,7 @@ class RegistryEntry(msgspec.Struct, frozen=True, kw_only=True):
     state: str | None
     reason: str | None
     stage: str | None
+    notes: list[dict[str, Any]]
     archived: bool
     stale: bool
     permitted: bool

@@ -130,4 +130,5 @@ def _lines(found: Trace, source: str, email: str, query: str | None) -> list[str
         lines.append(f"Shared     with {', '.join(found.shared_with) or 'no one'}{by}")
     if query is not None:
         lines.append(f"Rank       {found.rank if found.rank is not None else 'none'}, for {query!r}")
+    lines += [f"Note       {note.text}" for note in found.notes]
     return [*lines, found.reason or "It can be found."]

@@ -204,6 +204,7 @@ class ParsedDocument(msgspec.Struct, frozen=True, kw_only=True):
     language: str | None = None
     page_count: int | None = None
     warnings: list[str] = []
+    """What the text leaves out, was decoded with doubt or removed: the document's notes (`resources.core.notes`)."""
 
 
 class TextLocation(msgspec.Struct, frozen=True, kw_only=True):

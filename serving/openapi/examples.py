@@ -112,12 +112,14 @@ KEPT_ANSWER = {
         }
     ],
 }
+_NOTES: list[dict[str, str]] = []
 _LISTED = _SUMMARY | {
     "url": None,
     "author": "Helen Marsh",
     "indexed_at": MOMENT,
     "language": "en",
     "page_count": None,
+    "notes": _NOTES,
     "chunk_count": 3,
 }
 DOCUMENTS = {"documents": [_LISTED], "total": 61, "next_cursor": "kteWjZIC"}

@@ -11,6 +11,7 @@ from litestar.params import QueryParameter
 
 from resources.core.domain import Access, Role, SourceName
 from resources.core.errors import InvalidRequestError
+from resources.core.notes import TextNote
 from resources.stores.postgres import Connection
 from serving.audit import AuditEvent
 from serving.citations.format import Cited, citation
@@ -99,6 +100,8 @@ class DocumentSummary(msgspec.Struct, frozen=True, kw_only=True):
     """The document's language, such as `en`; null if unknown."""
     page_count: int | None
     """Number of pages or slides; null for documents without pages."""
+    notes: list[TextNote]
+    """What the text leaves out, was decoded with doubt or removed."""
     chunk_count: int
     """Number of passages."""
 
@@ -173,8 +176,10 @@ async def open_document(
     section: list[str] = place.section_path if place else []
     cited = Cited.at(document, address, section)
     await services.audit.record(AuditEvent(email=access.email, action="open", doc_ids=[doc_id]))
+    facts: dict[str, Any] = msgspec.structs.asdict(document)
+    facts["notes"] = msgspec.convert(document.notes, list[TextNote])
     response = DocumentResponse(
-        **msgspec.structs.asdict(document),
+        **facts,
         text=text,
         text_start=begins,
         text_end=begins + len(text),

@@ -49,4 +49,4 @@ async def reports(services: Services, access: Access) -> list[SourceReport]:
         totals = await statements.readable_totals(**services.readable_by(access))
         return report(sources, totals, ready)
     partitions, skips = await statements.source_partitions(), await statements.source_skips()
-    return full_report(sources, partitions, skips, ready, texts=sees_reasons(access))
+    return full_report(sources, partitions, skips, await statements.source_notes(), ready, texts=sees_reasons(access))

@@ -36,6 +36,7 @@ log = logger("serving")
             "found": True,
             "state": "live",
             "reason": None,
+            "notes": [{"kind": "removed", "text": "12 repeated headers, footers and page numbers were left out."}],
             "permitted": True,
             "rank": 3,
             "stages": {"seen": True, "parsed": True, "chunked": 4, "embedded": 4, "indexed": True},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, TypeVar
@@ -18,6 +19,17 @@ Row = TypeVar("Row", RecentSync, SyncDay)
 LATE_AFTER = 3
 """Scheduled syncs that may be missed before a source is called late."""
 MOST_PARTITIONS = 100
+NOTES = {
+    "hidden": "have hidden parts, which are left out",
+    "not_read": "have parts or attachments that could not be read",
+    "no_text": "have pages without text that can be read",
+    "decoding": "were decoded by a guess of their encoding",
+    "removed": "had headers and footers, which were left out",
+    "formulas": "have formulas without a result",
+    "structure": "were read as plain text",
+    "other": "have other notes",
+}
+"""Kinds of the parser's notes, as the end of a sentence about documents."""
 LEAST_SYNCS = 3
 """Syncs that make a plot."""
 
@@ -42,6 +54,8 @@ class Card(NamedTuple):
     """Roots or channels, those with something to look at first."""
     hidden: int
     """Roots or channels that are not shown."""
+    notes: Sequence[tuple[str, int]]
+    """Kinds of the parser's notes in words, and how many documents have some, the most frequent first."""
     checked: str | None
     """How long ago the permissions of the stalest root or channel were read."""
     syncs: Plot | None
@@ -82,6 +96,7 @@ def card(
         running.done / running.documents if running and running.documents else None,
         partitions[:MOST_PARTITIONS],
         max(0, len(partitions) - MOST_PARTITIONS),
+        _notes(partitions),
         age_of(min(checks), now) if checks else None,
         _syncs(recent) if len(recent) >= LEAST_SYNCS else None,
         days(by_day, report.last_sync_at, now, LATE_AFTER * every),
@@ -121,6 +136,13 @@ def _calm(one: Partition) -> tuple[bool, str]:
     """Order partitions: those with something to look at first, then by name."""
     calm = one.complete is not False and one.lost_at is None and not (one.failed or one.held_deletions)
     return calm, (one.title or one.partition).casefold()
+
+
+def _notes(partitions: Sequence[Partition]) -> list[tuple[str, int]]:
+    counts: Counter[str] = Counter()
+    for one in partitions:
+        counts.update({note.kind: note.count for note in one.notes})
+    return [(NOTES.get(kind, kind), count) for kind, count in counts.most_common()]
 
 
 def _syncs(recent: Sequence[RecentSync]) -> Plot:

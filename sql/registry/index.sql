@@ -70,15 +70,17 @@ ORDER BY d.doc_id;
 -- name: begin_entries!
 -- Mark the points of these documents as being written: their entries are incomplete until `indexed` is called. Grain: document.
 WITH facts AS (
-    SELECT r.* FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, document_title text, language text, page_count integer)
+    SELECT r.*
+    FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, document_title text, language text, page_count integer, notes jsonb)
 ),
 
 noted AS (
-    UPDATE documents AS d SET document_title = f.document_title, language = f.language, page_count = f.page_count
+    UPDATE documents AS d SET document_title = f.document_title, language = f.language, page_count = f.page_count, notes = f.notes
     FROM facts AS f
     WHERE
         d.doc_id = f.doc_id
-        AND (d.document_title, d.language, d.page_count) IS DISTINCT FROM (f.document_title, f.language, f.page_count)
+        AND (d.document_title, d.language, d.page_count, d.notes)
+        IS DISTINCT FROM (f.document_title, f.language, f.page_count, f.notes)
 )
 
 INSERT INTO index_entries (collection, doc_id)

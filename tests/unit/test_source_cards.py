@@ -34,7 +34,13 @@ def job(status: str, stage: str | None = None) -> LastJob:
 
 
 def part(name: str, **more: Any) -> Partition:
-    facts = {**dict.fromkeys(Partition.__struct_fields__), **COUNTS, "skipped_reasons": [], "complete": True}
+    facts = {
+        **dict.fromkeys(Partition.__struct_fields__),
+        **COUNTS,
+        "skipped_reasons": [],
+        "notes": [],
+        "complete": True,
+    }
     return Partition(**cast("dict[str, Any]", facts | {"partition": name} | more))
 
 

@@ -9,13 +9,14 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from importlib import import_module
 
-from assets.stages.normalize import MAX_NAME, BlockDraft, assemble
+from assets.stages.normalize import MAX_NAME, BlockDraft, assemble, clean
 from assets.stages.parse.ocr import suffix
 from assets.stages.parse.result import Parsed
 from resources.core.domain import ParsedDocument
 from resources.core.errors import DocumentError, FailedDocumentError, SkipDocumentError
+from resources.core.notes import bounded
 
-PARSER_VERSION = f"p3{suffix()}"
+PARSER_VERSION = f"p4{suffix()}"
 """Increment it whenever the same bytes may yield different text: everything is then parsed again."""
 
 _PARSERS = {
@@ -80,7 +81,7 @@ def parse(data: bytes, mime_type: str, *, title: str, description: str | None = 
         title=parsed.title[:MAX_NAME] if parsed.title else None,
         author=parsed.author[:MAX_NAME] if parsed.author else None,
         page_count=parsed.page_count,
-        warnings=parsed.warnings,
+        warnings=bounded(map(clean, parsed.warnings)),
     )
 
 

@@ -83,7 +83,7 @@ async function follow() {
     try {
       const wanted = new URLSearchParams({ source_type: "upload", author: form.dataset.owner ?? "", include_archived: "true", limit: "200" });
       const { documents } = await (await call(`/api/documents?${wanted}`)).json();
-      for (const one of documents) if (one.indexed_at) found(one.doc_id);
+      for (const one of documents) if (one.indexed_at) found(one);
       if (look % ASK_WHY === 0) for (const id of [...waiting.keys()].slice(0, ASKED)) await explain(id);
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
@@ -94,13 +94,14 @@ async function follow() {
   waiting.clear();
 }
 
-/** @param {string} id */
-function found(id) {
+/** @param {{doc_id: string, notes: {text: string}[]}} document */
+function found({ doc_id: id, notes }) {
   const upload = waiting.get(id);
   if (!upload) return;
   waiting.delete(id);
   const seconds = Math.max(1, Math.round((performance.now() - upload.begun) / 1000));
   upload.state.replaceChildren(`Searchable in ${seconds} s. `, element("a", { href: `/documents/${id}` }, "Open it"));
+  if (notes.length) upload.state.append(element("ul", { class: "plain-list" }, ...notes.map((note) => element("li", {}, note.text))));
 }
 
 /** @param {string} id */

@@ -565,6 +565,18 @@ class DeleteResponse(Model):
     """The sync that removes it from the index; null if none could be started, and a later one does it."""
 
 
+class TextNote(Model):
+    """Something that the reader of a document cannot tell from its text."""
+
+    kind: str
+    """The kind of the note: `hidden` (sheets, rows, columns, text), `not_read` (attachments, parts, pages), `no_text`
+    (pages without text), `decoding` (encoding guessed), `removed` (page headers and footers), `formulas`,
+    `structure` (read as plain text) or `other`.
+    """
+    text: str
+    """The note as a sentence."""
+
+
 class DocumentSummary(Model):
     """A document without its text."""
 
@@ -602,6 +614,8 @@ class DocumentSummary(Model):
     """The document's language, such as `en`; null if unknown."""
     page_count: int | None
     """Number of pages or slides; null for documents without pages."""
+    notes: list[TextNote]
+    """What the text leaves out, was decoded with doubt or removed."""
     chunk_count: int
     """Number of passages."""
 
@@ -671,6 +685,8 @@ class DocumentResponse(Model):
     """The document's language, such as `en`; null if unknown."""
     page_count: int | None
     """Number of pages or slides; null for documents without pages."""
+    notes: list[TextNote]
+    """What the text leaves out, was decoded with doubt or removed."""
     chunk_count: int
     """Number of passages."""
     text: str
@@ -846,6 +862,8 @@ class IngestJob(Model):
     """Counts of what the index holds of the document."""
     error: str | None
     """Why the job failed; null otherwise."""
+    notes: list[TextNote]
+    """What the document's text leaves out, was decoded with doubt or removed; empty until it is indexed."""
 
 
 class IngestResponse(Model):
@@ -1306,6 +1324,17 @@ class LastJob(Model):
     """Why the sync failed; null if it did not, or unless you are an operator or auditor."""
 
 
+class NotedKind(Model):
+    """A kind of the parser's notes, and how many documents have some. The notes are shown with their document."""
+
+    kind: str
+    """The kind of the notes: `hidden`, `not_read`, `no_text`, `decoding`, `removed`, `formulas`, `structure` or
+    `other`.
+    """
+    count: int
+    """Number of documents."""
+
+
 class SkippedReason(Model):
     """A reason for which documents were skipped, and their number. Reasons may quote a name, so auditors see their
     kinds only.
@@ -1347,6 +1376,8 @@ class Partition(Model):
     """When the source counted; null if it has not."""
     skipped_reasons: list[SkippedReason]
     """Why documents were skipped, the most frequent first: a reason each for operators, a kind each for auditors."""
+    notes: list[NotedKind]
+    """What the texts of documents leave out, by kind, the most frequent first."""
     lost_at: datetime | None
     """When the partition could no longer be read; null if it can be read."""
     last_sync_at: datetime | None
@@ -1519,6 +1550,8 @@ class Trace(Model):
     """The first cause for which it is not found; null if there is none."""
     stages: Stages
     """The stages that it has passed."""
+    notes: list[TextNote]
+    """What its text leaves out, was decoded with doubt or removed; empty unless you may read it."""
     permitted: bool
     """True if you may read it."""
     rank: int | None
