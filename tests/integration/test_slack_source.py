@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from resources.core.errors import AuthorizationError, RetryLaterError, SkipDocumentError
+from resources.core.errors import AuthorizationError, FailedDocumentError, RetryLaterError, SkipDocumentError
 from resources.settings import Settings
 from resources.sources.slack.simulator import Workspace
 from resources.sources.slack.source import Slack
@@ -133,6 +133,93 @@ def test_what_the_app_itself_writes_is_not_indexed(office: Office) -> None:
     said = [message["text"] for held in office.index.conversations(general).values() for message in held]
     assert sorted(said) == ["Build failed.", "Thanks.", "When is lunch?"]
     office.index.check(office.workspace)
+
+
+def said(office: Office, channel: str) -> list[tuple[str, str]]:
+    """Return (name, text) of every message of a channel's documents."""
+    held = office.index.conversations(channel).values()
+    return sorted((one["name"], one["text"]) for messages in held for one in messages)
+
+
+def section(text: str) -> dict[str, Any]:
+    return {"type": "section", "text": {"type": "mrkdwn", "text": text}}
+
+
+def test_apps_are_read_by_their_blocks_and_an_edit_of_these_alone_is_noticed(office: Office) -> None:
+    workspace = office.workspace
+    general = workspace.channel("general", [office.ada])
+    pager = workspace.user("PagerDuty", None, bot=True)
+    root = office.post(
+        general, "New incident", user=pager, blocks=[section("*Disk full* on mill 3: <@" + office.ada + ">")]
+    )
+    office.post(general, "On it", user=office.ada, thread=root)
+    alone = office.post(general, "Deploy", user=pager, blocks=[section("heron 1.2 to production")])
+    office.sync()
+    texts = [
+        ("Ada Byron", "On it"),
+        ("PagerDuty", "Disk full on mill 3: @Ada Byron"),
+        ("PagerDuty", "heron 1.2 to production"),
+    ]
+    assert said(office, general) == texts
+    workspace.edit(general, root, "New incident", blocks=[section("Solved")])
+    workspace.edit(general, alone, "Deploy", blocks=[section("heron 1.2 rolled back")])
+    office.sync()
+    assert said(office, general) == [texts[0], ("PagerDuty", "Solved"), ("PagerDuty", "heron 1.2 rolled back")]
+
+
+def test_user_groups_are_named_once_and_their_names_are_read_for_all_channels_together(office: Office) -> None:
+    workspace = office.workspace
+    bakers, gone = workspace.usergroup("bakers", [office.ada]), workspace.usergroup("millers", [office.ada])
+    workspace.disable_usergroup(gone)
+    for name in ("general", "ops"):
+        office.post(workspace.channel(name, [office.ada]), f"<!subteam^{bakers}|@bakers> and <!subteam^{gone}>")
+    office.sync()
+    for name in ("general", "ops"):
+        channel = workspace.find_channel(name).id
+        assert said(office, channel) == [("Ada Byron", "@bakers and a user group")]
+    assert workspace.calls["usergroups.list"] == 1
+
+
+def test_authors_from_connected_workspaces_are_asked_for_once(office: Office) -> None:
+    workspace = office.workspace
+    general = workspace.channel("general", [office.ada])
+    zoe = workspace.user("Zoe Far", "zoe@far.example", external=True, listed=False)
+    workspace.join(general, zoe)
+    office.post(general, "Hello from afar", user=zoe)
+    office.post(general, f"Thank you <@{zoe}>", user=office.ada)
+    office.post(general, "The contract is signed", user=zoe, after=DAY)
+    office.sync()
+    assert workspace.calls["users.info"] == 1
+    assert said(office, general) == [
+        ("Ada Byron", "Thank you somebody outside of the workspace"),
+        ("Zoe Far", "Hello from afar"),
+        ("Zoe Far", "The contract is signed"),
+    ]
+    office.site.faults.add("server_error", times=0, match="users.info")
+    source = office.source()
+    office.index.sync(source, full=True)
+    assert [text for name, text in said(office, general) if name == zoe] == [
+        "Hello from afar",
+        "The contract is signed",
+    ]
+    assert len(source.warnings) == 1
+
+
+def test_canvases_are_read_and_lists_are_refused_once(office: Office) -> None:
+    workspace = office.workspace
+    channel = workspace.channel("ops", [office.ada])
+    page = "<h1>Runbook</h1><p>Restart the mill before noon.</p>"
+    canvas = workspace.upload(office.ada, "Runbook", page, "application/vnd.slack-docs", mode="quip")
+    tasks = workspace.upload(office.ada, "Tasks", "{}", "application/vnd.slack-list", mode="list")
+    root = office.post(channel, "Both are here")
+    office.post(channel, "Look", thread=root, files=[canvas, tasks])
+    office.sync()
+    item = office.index.items[f"T0LARKMOOR/{channel}/{canvas}"]
+    assert (item.mime_type, b"".join(office.source().fetch(item))) == ("text/html", page.encode())
+    assert "as a list" in office.index.refused[f"T0LARKMOOR/{channel}/{tasks}"].reason
+    workspace.set_scopes(workspace.scopes - {"files:read"})
+    with pytest.raises(FailedDocumentError, match="files:read"):
+        list(office.source().fetch(item))
 
 
 def test_a_token_without_the_scope_for_user_groups_keeps_working(office: Office) -> None:

@@ -176,7 +176,7 @@ def test_snippets_are_text(name: str, mime_type: str) -> None:
         ({"mode": "external", "is_external": True}, "outside Slack"),
         ({"mode": "hidden_by_limit"}, "plan"),
         ({"file_access": "check_file_info"}, "connected workspace"),
-        ({"mode": "canvas"}, "canvas"),
+        ({"mode": "list"}, "as a list"),
         ({"name": "film.mp4"}, ".mp4"),
         ({"name": "film", "mimetype": "video/mp4"}, "video/mp4"),
         ({"size": 101}, "too large"),

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from resources.sources.slack.blocks import attachments_text, blocks_text
 from resources.sources.slack.messages import fingerprint, is_reply, is_root, parse_message
-from resources.sources.slack.render import NameLookups, attachments_text, blocks_text, readable
+from resources.sources.slack.render import NameLookups, readable
 
-NAMES = NameLookups({"U1": "Ada Byron"}.get, {"U1": "Ada Byron"}.get, {"C1": "general"}.get)
+NAMES = NameLookups({"U1": "Ada Byron"}.get, {"U1": "Ada Byron"}.get, {"C1": "general"}.get, {"S2": "bakers"}.get)
 
 
 @pytest.mark.parametrize(
@@ -19,7 +20,7 @@ NAMES = NameLookups({"U1": "Ada Byron"}.get, {"U1": "Ada Byron"}.get, {"C1": "ge
         ("<@U1> and <@U1|ada>", "@Ada Byron and @Ada Byron"),
         ("<@U9|zoe>, <@U9>", "somebody outside of the workspace, somebody outside of the workspace"),
         ("<#C1|old-name> <#C1> <#C9|other> <#C9|>", "#general #general a private channel a private channel"),
-        ("<!subteam^S1> <!subteam^S9|@bakers>", "a user group a user group"),
+        ("<!subteam^S1> <!subteam^S9|@bakers> <!subteam^S2|@old>", "a user group a user group @bakers"),
         ("`<#C9|other>` ```<@U9|zoe>```", "`a private channel` ```somebody outside of the workspace```"),
         ("<!here> <!channel> <!everyone>", "@here @channel @everyone"),
         ("<!date^1392734382^{date_short}|18 Feb 2014>", "18 Feb 2014"),
@@ -62,6 +63,74 @@ def test_blocks() -> None:
         {"type": "divider"},
     ]
     assert blocks_text(blocks, NAMES) == "Outage\nMill 3 is down\nsince 9\nby @Ada Byron"
+
+
+def test_every_block_that_holds_text() -> None:
+    def plain(text: str) -> dict[str, Any]:
+        return {"type": "plain_text", "text": text}
+
+    bold = {"type": "rich_text_section", "elements": [{"type": "text", "text": "3\n days", "style": {"bold": True}}]}
+    blocks: list[Any] = [
+        {"type": "markdown", "text": "## Release *2*\n**Fixed** in [PR 7](https://a.example/7) by <@U1>\n```\n**kept**\n```"},
+        {
+            "type": "table",
+            "rows": [
+                [{"type": "raw_text", "text": "Service"}, {"type": "raw_text", "text": "Down | since"}],
+                [{"type": "raw_text", "text": "Mill 3"}, {"type": "rich_text", "elements": [bold]}],
+                [{"type": "raw_text", "text": ""}, {"type": "raw_text", "text": ""}],
+            ],
+        },
+        {"type": "image", "image_url": "https://a.example/x", "alt_text": "Load by hour", "title": plain("CPU")},
+        {"type": "section", "text": plain("Runbook"), "accessory": {"type": "image", "alt_text": "a heron"}},
+        {"type": "section", "text": plain("Page"), "accessory": {"type": "button", "text": plain("Ack")}},
+        {"type": "context", "elements": [{"type": "image", "alt_text": "octocat"}, plain("acme/heron")]},
+        {"type": "input", "label": plain("Reason"), "element": {"type": "plain_text_input"}},
+        {"type": "video", "title": plain("Stand-up"), "description": plain("of Monday"), "alt_text": "film"},
+        {"type": "carousel", "cards": [{"type": "card", "title": plain("Ticket 9"), "body": plain("is open")}]},
+        "no block", {"type": "divider"}, {"type": "file", "source": "remote"},
+    ]  # fmt: skip
+    assert blocks_text(blocks, NAMES).split("\n") == [
+        "Release 2", "Fixed in PR 7 (https://a.example/7) by @Ada Byron", "```", "**kept**", "```",
+        "Service | Down \\| since", "Mill 3 | 3 days", "CPU", "Load by hour", "Runbook", "a heron", "Page", "octocat", "acme/heron",
+        "Reason", "Stand-up", "of Monday", "film", "Ticket 9", "is open",
+    ]  # fmt: skip
+
+
+def test_blocks_are_the_message_and_the_text_its_notification() -> None:
+    section = {"type": "section", "text": {"type": "mrkdwn", "text": "*Disk full* on mill 3"}}
+    raw: dict[str, Any] = {"ts": "1.0", "bot_id": "B1", "text": "New incident", "blocks": [section]}
+    message = parse_message(raw, NAMES)
+    assert message is not None
+    assert message.text == "Disk full on mill 3"
+    buttons = {"type": "actions", "elements": [{"type": "button", "text": {"type": "plain_text", "text": "Ack"}}]}
+    message = parse_message(raw | {"blocks": [buttons]}, NAMES)
+    assert message is not None
+    assert message.text == "New incident"
+
+
+def test_a_parent_whose_blocks_or_attachments_change_is_read_again() -> None:
+    def section(text: str) -> dict[str, Any]:
+        return {"type": "section", "text": {"type": "mrkdwn", "text": text}}
+
+    raw: dict[str, Any] = {"ts": "1.0", "text": "New incident", "bot_id": "B1", "reply_count": 1}
+    states = [
+        raw,
+        raw | {"blocks": [section("open")]},
+        raw | {"blocks": [section("closed")]},
+        raw | {"attachments": [{"text": "open"}]},
+        raw | {"attachments": [{"text": "closed"}]},
+    ]
+    assert len({fingerprint(state) for state in states}) == len(states)
+    preview = {"attachments": [{"from_url": "https://a.example", "text": "News"}]}
+    rich = {"blocks": [{"type": "rich_text", "elements": []}], "bot_id": None}
+    assert fingerprint(raw | preview) == fingerprint(raw)
+    assert fingerprint(raw | rich) == fingerprint(raw | {"bot_id": None})
+
+
+def test_lists_count_on_where_they_were_interrupted() -> None:
+    item = {"type": "rich_text_section", "elements": [{"type": "text", "text": "sift"}]}
+    elements = [{"type": "rich_text_list", "style": "ordered", "offset": 2, "elements": [item, item]}]
+    assert blocks_text([{"type": "rich_text", "elements": elements}], NAMES) == "3. sift\n4. sift"
 
 
 def test_rich_text() -> None:
@@ -114,8 +183,12 @@ def test_previews_of_links_are_other_peoples_words() -> None:
         },
         {"is_share": True, "channel_name": "layoffs", "fallback": "[#layoffs] ada: soon", "text": "soon"},
         {"fallback": "nothing else"},
+        {"fallback": "[no preview available]", "blocks": [{"type": "actions"}]},
+        {"author_name": "octocat", "text": "Merged", "footer": "acme/heron"},
     ]
-    assert attachments_text(attachments, NAMES) == "Alert (https://a.example)\nCPU\nHost: m3\nnothing else"
+    assert attachments_text(attachments, NAMES) == (
+        "Alert (https://a.example)\nCPU\nHost: m3\nnothing else\noctocat\nMerged\nacme/heron"
+    )
 
 
 @pytest.mark.parametrize("subtype", ["channel_join", "channel_topic", "group_purpose", "tombstone", "pinned_item"])

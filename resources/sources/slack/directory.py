@@ -4,17 +4,20 @@ An email counts only if Slack reports it as confirmed, and only for accounts of 
 and bots read nothing here. Pure except for `load`.
 """
 
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
 from resources.core import permissions
-from resources.core.errors import AbortSyncError, AuthorizationError, InvalidRequestError
+from resources.core.errors import AbortSyncError, AuthorizationError, InvalidRequestError, RetryLaterError
 from resources.core.json import list_of, object_of
 from resources.sources.slack.client import LIST_LIMIT, MissingScopeError, SlackClient
 
 BOTS = frozenset({"USLACKBOT"})
+MOST_STRANGERS = 1000
+"""Authors from connected workspaces that one sync asks Slack for."""
 
 
 class SlackAccount(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,6 +95,45 @@ def usergroups(client: SlackClient) -> list[dict[str, Any]] | None:
             return None
         raise
     return [group for group in map(object_of, list_of(answer.get("usergroups"))) if not group.get("date_delete")]
+
+
+def group_names(groups: Iterable[dict[str, Any]]) -> dict[str, str]:
+    """Return the handles of user groups by id, which all members of the workspace and its guests see."""
+    return {str(group.get("id")): str(group["handle"]) for group in groups if group.get("handle")}
+
+
+class Strangers:
+    """Names of authors whom `users.list` leaves out: users of connected workspaces. Each is asked for once in a sync. Thread-safe.
+
+    Source: https://docs.slack.dev/apis/slack-connect/using-slack-connect-api
+    """
+
+    def __init__(self, client: SlackClient, warn: Callable[[str], None]) -> None:
+        self._client = client
+        self._warn = warn
+        self._names: dict[str, str | None] = {}
+        self._lock = threading.Lock()
+        self._failed = False
+
+    def name(self, user: str) -> str | None:
+        """Return the name of a user whose message was read; None if Slack does not tell it."""
+        with self._lock:
+            if user not in self._names:
+                self._names[user] = self._ask(user) if len(self._names) < MOST_STRANGERS else None
+            return self._names[user]
+
+    def _ask(self, user: str) -> str | None:
+        if self._failed:
+            return None
+        try:
+            account = object_of(self._client.call("users.info", user=user).get("user"))
+        except (AuthorizationError, RetryLaterError) as error:
+            self._failed = True
+            self._warn(f"Some authors from connected workspaces are shown without their names. {error}")
+            return None
+        except AbortSyncError:  # user_not_found, user_not_visible
+            return None
+        return _person("", {"id": user, **account}).name if account else None
 
 
 def memberships(people: SlackPeople, groups: Iterable[dict[str, Any]], domain: str) -> list[tuple[str, str]]:

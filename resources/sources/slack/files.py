@@ -3,6 +3,7 @@
 Bytes are only fetched from Slack's own hosts, whatever URL a message contains: no other host receives the token.
 """
 
+import re
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
@@ -31,6 +32,14 @@ HOPS = 3
 TIMEOUT_SECONDS = 60
 _HOSTED = frozenset({"hosted", "snippet", "email", ""})
 """Modes of files that Slack itself stores. Source: https://docs.slack.dev/reference/objects/file-object"""
+CANVAS = frozenset({"quip", "canvas", "docs"})
+"""Modes of canvases, which Slack hands over as pages. Source: https://github.com/rusq/slackdump/pull/401"""
+_SIGN_IN = re.compile(
+    rb"""<title>[^<]{0,80}sign[ -]?in\b|<form[^>]{0,400}action=["'][^"']{0,200}/signin|data-qa=["']signin|shouldRedirect""",
+    re.IGNORECASE,
+)
+"""What only pages to sign in hold, by which they are told from canvases, whose size is not known."""
+_HEAD_BYTES = 65_536
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 
 
@@ -53,6 +62,7 @@ def describe(channel: ChannelInfo, file: dict[str, Any], author: str | None, lim
             version=version,
         )
     created = int(file.get("created") or changed)
+    canvas = file.get("mode") in CANVAS
     return Item(
         source_id=channel.source_id(file["id"]),
         partition=channel.id,
@@ -63,7 +73,7 @@ def describe(channel: ChannelInfo, file: dict[str, Any], author: str | None, lim
         permissions=channel.permissions,
         author=author,
         url=str(file.get("permalink") or "") or None,
-        size=size or None,
+        size=None if canvas else size or None,  # Slack counts something else than the page that it sends
         created_at=_moment(created),
         modified_at=_moment(changed),
         collection_ids=(channel.id,),
@@ -143,10 +153,15 @@ class Downloads:
         )
         if html and item.mime_type not in _HTML:
             raise sign_in
+        head = b""
         total = 0
         for piece in response.iter_bytes():
             if total == 0:
                 mime_type(_checked_name(item), piece)
+            if html and item.size is None and len(head) < _HEAD_BYTES:
+                head = (head + piece)[:_HEAD_BYTES]
+                if _SIGN_IN.search(head):
+                    raise sign_in
             total += len(piece)
             if total > self._limit:
                 raise SkipDocumentError(
@@ -168,7 +183,11 @@ def _kind(file: dict[str, Any], name: str, size: int, limit: int) -> str:
         raise SkipDocumentError("It is stored outside Slack; Slack has only the link to it.")
     if file.get("file_access") == "check_file_info":
         raise SkipDocumentError("It belongs to a connected workspace, which does not share it.")
-    if mode not in _HOSTED:
+    if mode == "list":
+        raise SkipDocumentError(
+            "Slack keeps it as a list, which cannot be downloaded: export it as CSV and share the file. " + supported()
+        )
+    if mode not in _HOSTED | CANVAS:
         raise SkipDocumentError(
             f"Slack keeps it as a {mode.replace('_', ' ')}, which cannot be downloaded. {supported()}"
         )
@@ -178,6 +197,8 @@ def _kind(file: dict[str, Any], name: str, size: int, limit: int) -> str:
         raise SkipDocumentError(
             f"It is too large: {size:,} bytes, and max_file_bytes in CONCORDANCE_LIMITS allows {limit:,}."
         )
+    if mode in CANVAS:
+        return "text/html"
     try:
         return declared(name, str(file.get("mimetype") or "").lower())
     except SkipDocumentError:

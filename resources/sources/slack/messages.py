@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from resources.core.json import list_of, object_of
-from resources.sources.slack.render import NameLookups, attachments_text, blocks_text, readable
+from resources.sources.slack.blocks import attachments_text, blocks_text, own_attachments
+from resources.sources.slack.render import NameLookups, readable
 from resources.sources.slack.windows import micros
 
 SYSTEM = frozenset(
@@ -99,18 +100,23 @@ def parse_message(
 
 def fingerprint(raw: dict[str, Any]) -> str:
     """Return a hash of a thread parent's own changeable content, so that only changed threads are read again."""
-    parts = (
+    parts: list[Any] = [
         raw.get("subtype"),
         raw.get("text"),
         object_of(raw.get("edited")).get("ts"),
         [(file.get("id"), file.get("mode")) for file in list_of(raw.get("files")) if file],
-    )
+    ]
+    # what people write has rich text that says the same as the text; an app may change blocks and attachments alone
+    blocks, attached = list_of(raw.get("blocks")), own_attachments(list_of(raw.get("attachments")))
+    if attached or (blocks and raw.get("bot_id")) or any(object_of(one).get("type") != "rich_text" for one in blocks):
+        parts += [blocks, attached]
     return hashlib.sha256(_encoder.encode(parts)).hexdigest()[:16]
 
 
 def _text(raw: dict[str, Any], names: NameLookups) -> str:
-    text = readable(str(raw.get("text") or ""), names) or blocks_text(raw.get("blocks") or [], names)
-    attached = attachments_text(raw.get("attachments") or [], names)
+    """Return what a reader sees: the blocks if they hold text, which the message's own text only stands in for in notifications."""
+    text = blocks_text(list_of(raw.get("blocks")), names) or readable(str(raw.get("text") or ""), names)
+    attached = attachments_text(list_of(raw.get("attachments")), names)
     return f"{text}\n{attached}" if text and attached and attached not in text else text or attached
 
 
@@ -122,4 +128,5 @@ def _author(raw: dict[str, Any], names: NameLookups) -> tuple[str, str]:
     known = names.author(user) if user else None
     shown = raw.get("username") if raw.get("subtype") == "bot_message" or not known else None
     name = shown or known or bot.get("name") or profile.get("display_name") or profile.get("real_name")
+    name = name or (names.stranger(user) if user else None)
     return user or str(raw.get("bot_id") or ""), " ".join(str(name or user or raw.get("bot_id") or "somebody").split())

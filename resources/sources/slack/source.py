@@ -123,7 +123,7 @@ class Slack(Source):
         """
         with self._lock:
             found = [(email, permissions.workspace(self._team)) for email in self._people.members()]
-            groups, self._note = self._usergroups()
+            groups, self._note = self._usergroups
             found += directory.memberships(self._people, groups or (), urlsplit(self._url).hostname or "")
         return found
 
@@ -142,7 +142,7 @@ class Slack(Source):
                 app = self._client.call("bots.info", bot=bot).get("bot", {}).get("app_id") if bot else None
             except (AbortSyncError, RetryLaterError) as error:
                 note = f"The app that the bot belongs to is not known, so events of any app count. {error}"
-                self.warnings = [*self.warnings, note]
+                self._warn(note)
                 return
             registry.save_app(source=self.name.value, bot_id=bot, app_id=app)
 
@@ -166,6 +166,7 @@ class Slack(Source):
             raise FailedDocumentError("Its messages are no longer in memory; sync the channel again.")
         yield content
 
+    @cached_property
     def _usergroups(self) -> tuple[list[dict[str, Any]] | None, str | None]:
         """Return the user groups if they can be read, and what is to be said if not: a workspace may do without."""
         try:
@@ -173,7 +174,7 @@ class Slack(Source):
         except (AbortSyncError, RetryLaterError) as error:  # the token is good, as the members were just read with it
             self.groups_unread = True
             note = f"Slack's user groups could not be read; those read before count until they are too old. {error}"
-            self.warnings = [*self.warnings, note]
+            self._warn(note)
             return None, note
         return groups, NO_USERGROUPS if groups is None else None
 
@@ -188,7 +189,13 @@ class Slack(Source):
                 raw = self._current(partition)
             channel = self._channel(raw)
             mentions = Mentions(self._public_channels)
-            names = NameLookups(self._people.name, self._people.own_name, mentions.name)
+            names = NameLookups(
+                author=self._people.name,
+                person=self._people.own_name,
+                channel=mentions.name,
+                group=self._group_name,
+                stranger=self._strangers.name,
+            )
             budget, author = self._budget, self._people.name
         gap = timedelta(minutes=self._settings.slack_window_minutes) // SECOND
         builder = ChannelBatchBuilder(
@@ -250,6 +257,22 @@ class Slack(Source):
     @cached_property
     def _people(self) -> directory.SlackPeople:
         return directory.load(self._client, self._team)
+
+    @cached_property
+    def _strangers(self) -> directory.Strangers:
+        return directory.Strangers(self._client, self._warn)
+
+    def _group_name(self, group: str) -> str | None:
+        """Return the handle of a user group; groups are read when the first is mentioned."""
+        with self._lock:
+            return self._group_names.get(group)
+
+    @cached_property
+    def _group_names(self) -> dict[str, str]:
+        return directory.group_names(self._usergroups[0] or ())
+
+    def _warn(self, text: str) -> None:
+        self.warnings = [*self.warnings, text]
 
     @cached_property
     def _listed(self) -> dict[str, dict[str, Any]]:

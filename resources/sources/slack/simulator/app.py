@@ -141,7 +141,8 @@ class SlackApp:
             return HTMLResponse(
                 "<!DOCTYPE html><title>File not found | Slack</title><h1>This file was deleted</h1>", 404
             )
-        return Response(found.content, headers={"content-type": found.mimetype})
+        page = found.mode == "quip"
+        return Response(found.content, headers={"content-type": "text/html; charset=utf-8" if page else found.mimetype})
 
     def _failed(self, fault: InjectedFault, channel: str, method: str) -> Response:
         match fault.kind:

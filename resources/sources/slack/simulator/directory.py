@@ -74,13 +74,17 @@ class SimulatedDirectory:
         *,
         guest: bool = False,
         external: bool = False,
+        listed: bool = True,
         deactivated: bool = False,
         bot: bool = False,
         tz: str = "Europe/London",
     ) -> str:
-        """Add a user and return the id: a member, a guest, or (`external`) a user of a connected workspace."""
+        """Add a user and return the id: a member, a guest, or (`external`) a user of a connected workspace.
+
+        `users.list` leaves out those who are not `listed`.
+        """
         made = SimulatedUser(self.new_id("U"), name, email, _OTHER_TEAM if external else self.team, self.now(), tz=tz)
-        made.guest, made.external, made.deactivated = guest, external, deactivated
+        made.guest, made.external, made.deactivated, made.listed = guest, external, deactivated, listed
         made.bot_id = self.new_id("B") if bot else None
         self.users[made.id] = made
         return made.id

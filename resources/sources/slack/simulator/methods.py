@@ -71,7 +71,8 @@ def _auth_test(call: MethodCall) -> Json:
 
 
 def _users_list(call: MethodCall) -> Json:
-    ids = sorted(call.workspace.users)
+    """List users. Source for those left out: https://docs.slack.dev/apis/slack-connect/using-slack-connect-api"""
+    ids = sorted(id_ for id_, user in call.workspace.users.items() if user.listed)
     found, metadata = call.page("user", [call.workspace.users[id_] for id_ in ids], ids, call.limit(*_USERS))
     return {
         "members": [shapes.user(call.workspace, user) for user in found],

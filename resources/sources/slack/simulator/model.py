@@ -223,13 +223,23 @@ class Workspace(SimulatedDirectory):
             listener(pressed)
 
     @locked
-    def edit(self, channel: str, ts: str, text: str) -> None:
+    def edit(
+        self,
+        channel: str,
+        ts: str,
+        text: str,
+        *,
+        blocks: list[Any] | None = None,
+        attachments: list[Any] | None = None,
+    ) -> None:
+        """Replace a message's text, blocks and attachments."""
         found = self.find_channel(channel)
         message = self._message(found, ts)
         if not message.written:
             raise ValueError("a deleted message or an event can't be edited")
         before = events.snapshot(message)
-        message.text, message.blocks, message.edited = text, None, (message.user, self.now())
+        message.text, message.blocks, message.attachments = text, blocks, attachments
+        message.edited = (message.user, self.now())
         self._report(found, events.changed(found, message, before))
 
     @locked
@@ -252,10 +262,12 @@ class Workspace(SimulatedDirectory):
         content: bytes | str,
         mimetype: str = "text/plain",
         id: str | None = None,  # noqa: A002
+        *,
+        mode: str = "hosted",
     ) -> str:
-        """Upload a file and return its id; it becomes visible where it is posted."""
+        """Upload a file and return its id; it becomes visible where it is posted. `mode` "quip" makes a canvas, "list" a list."""
         data = content.encode() if isinstance(content, str) else content
-        made = SlackFile(id or self.new_id("F"), self.find_user(user).id, name, mimetype, data, self.now())
+        made = SlackFile(id or self.new_id("F"), self.find_user(user).id, name, mimetype, data, self.now(), mode=mode)
         self.files[made.id] = made
         return made.id
 

@@ -52,6 +52,8 @@ class SimulatedUser:
     created: int
     guest: bool = False
     external: bool = False
+    listed: bool = True
+    """False: `users.list` leaves the user out, as most users of connected workspaces."""
     deactivated: bool = False
     bot_id: str | None = None
     tz: str = "Europe/London"
@@ -114,6 +116,8 @@ class SlackFile:
     content: bytes
     created: int
     deleted: bool = False
+    mode: str = "hosted"
+    """`quip` for a canvas, which is sent as a page of another size, `list` for a list, which is not sent."""
 
 
 class Truth(msgspec.Struct, frozen=True):

@@ -25,7 +25,15 @@ NO_REPLIES = "0000000000.000000"
 """`latest_reply` of a parent whose replies were all deleted."""
 _REPLY_USERS = 5
 """Slack lists at most this many authors of a thread."""
-_FILETYPES = {"text/plain": "text", "text/markdown": "markdown", "image/jpeg": "jpg"}
+_CANVAS_EXTRA = 1000
+"""Slack counts a canvas as it stores it, not as the page that it sends."""
+_FILETYPES = {
+    "text/plain": "text",
+    "text/markdown": "markdown",
+    "image/jpeg": "jpg",
+    "application/vnd.slack-docs": "quip",
+    "application/vnd.slack-list": "list",
+}
 
 
 def usergroup(workspace: Workspace, found: UserGroup, *, users: bool) -> Json:
@@ -164,8 +172,8 @@ def file(workspace: Workspace, found: SlackFile, base: str) -> Json:
         "mimetype": found.mimetype,
         "filetype": filetype,
         "user": found.user,
-        "size": len(found.content),
-        "mode": "hosted",
+        "size": len(found.content) + (_CANVAS_EXTRA if found.mode == "quip" else 0),
+        "mode": found.mode,
         "is_external": False,
         "is_public": any(not place.private for place in places),
         "channels": sorted({place.id for place in places if not place.private}),
