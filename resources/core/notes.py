@@ -14,7 +14,7 @@ MOST_CHARACTERS = 300
 OTHER = "other"
 
 _PATTERNS = {
-    "hidden": r"hidden .*not indexed",
+    "hidden": r"hidden .*not indexed|are hidden, so none",
     "not_read": r"not read|cannot be read|the first [\d,]+ are listed|more notes",
     "no_text": r"holds? no text|text that cannot be decoded",
     "decoding": r"it was read as|not valid UTF-8",

@@ -143,12 +143,17 @@ def record(kind: int, data: bytes) -> bytes:
     return struct.pack("<HH", kind, len(data)) + data
 
 
-def xls(*sheets: tuple[str, int, list[list[object]]]) -> bytes:
+def xls(
+    *sheets: tuple[str, int, list[list[object]]],
+    rows_hidden: tuple[int, ...] = (),
+    columns_hidden: tuple[int, ...] = (),
+) -> bytes:
     """Return a workbook of Excel 97 with a name, a visibility (0 is visible) and rows for each sheet. Source: MS-XLS."""
     begin = struct.pack("<HHHHII", 0x0600, 0x0010, 0, 0, 0, 0)
     bodies: list[bytes] = []
     for _, _, rows in sheets:
-        cells = b""
+        cells = b"".join(record(0x007D, struct.pack("<6H", x, x, 2560, 15, 1, 0)) for x in columns_hidden)
+        cells += b"".join(record(0x0208, struct.pack("<HHHHIHH", y, 0, 9, 255, 0, 0x20, 15)) for y in rows_hidden)
         for y, row in enumerate(rows):
             for x, value in enumerate(row):
                 place = struct.pack("<HHH", y, x, 0)
@@ -173,6 +178,80 @@ def test_an_old_workbook_without_its_hidden_sheets() -> None:
     document = parse(data, XLS, title="x")
     assert shown(document) == [("heading", "Prices"), ("table", "Item | Price"), ("table", "Pump | 9.5")]
     assert document.warnings == ["The workbook has 1 hidden sheet that is not indexed."]
+
+
+TEAM: list[list[object]] = [["Name", "Salary", "Town"], ["Ana", 90000.0, "Oslo"], ["Ben", 70000.0, "Bergen"]]
+
+
+def test_an_old_workbook_without_its_hidden_rows_and_columns() -> None:
+    data = xls(("Team", 0, TEAM), rows_hidden=(2, 90), columns_hidden=(1, 9))
+    document = parse(data, XLS, title="x")
+    assert shown(document) == [("heading", "Team"), ("table", "Name | Town"), ("table", "Ana | Oslo")]
+    assert document.warnings == [
+        "The workbook has 1 hidden row that is not indexed.",
+        "The workbook has 1 hidden column that is not indexed.",
+    ]
+
+
+def xlsb(rows: list[list[object]], *, rows_hidden: tuple[int, ...], columns_hidden: tuple[int, ...]) -> bytes:
+    """Return a binary workbook with one sheet. Source: MS-XLSB."""
+
+    def piece(kind: int, body: bytes = b"") -> bytes:
+        number = bytes([kind]) if kind < 0x80 else bytes([kind & 0x7F | 0x80, kind >> 7])
+        size = len(body)
+        return number + (bytes([size]) if size < 0x80 else bytes([size & 0x7F | 0x80, size >> 7])) + body
+
+    def text(value: str) -> bytes:
+        return struct.pack("<I", len(value)) + value.encode("utf-16-le")
+
+    columns = b"".join(piece(60, struct.pack("<4IH", x, x, 2560, 0, 1)) for x in columns_hidden)
+    cells = b""
+    for y, row in enumerate(rows):
+        cells += piece(0, struct.pack("<IIHBBBI", y, 0, 300, 0, 0x10 if y in rows_hidden else 0, 0, 0))
+        for x, value in enumerate(row):
+            place = struct.pack("<II", x, 0)
+            cells += (
+                piece(6, place + text(value)) if isinstance(value, str) else piece(5, place + struct.pack("<d", value))
+            )
+    size = struct.pack("<4I", 0, len(rows) - 1, 0, max(map(len, rows)) - 1)
+    sheet = (
+        piece(129) + piece(148, size) + piece(390) + columns + piece(391) + piece(145) + cells + piece(146) + piece(130)
+    )
+    book = (
+        piece(131)
+        + piece(143)
+        + piece(156, struct.pack("<II", 0, 1) + text("rId1") + text("Team"))
+        + piece(144)
+        + piece(132)
+    )
+    kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    relation = '<Relationships><Relationship Id="{}" Type="{}/{}" Target="{}"/></Relationships>'
+    return archive(
+        {
+            "[Content_Types].xml": "<Types/>",
+            "_rels/.rels": relation.format("rId1", kind, "officeDocument", "xl/workbook.bin"),
+            "xl/workbook.bin": book,
+            "xl/_rels/workbook.bin.rels": relation.format("rId1", kind, "worksheet", "worksheets/sheet1.bin"),
+            "xl/worksheets/sheet1.bin": sheet,
+        }
+    )
+
+
+def test_a_binary_workbook_without_its_hidden_rows_and_columns() -> None:
+    data = xlsb(TEAM, rows_hidden=(2,), columns_hidden=(1,))
+    document = parse(data, MIME_TYPES[".xlsb"], title="x")
+    assert shown(document) == [("heading", "Team"), ("table", "Name | Town"), ("table", "Ana | Oslo")]
+    assert len(document.warnings) == 2
+
+
+@pytest.mark.parametrize("cut", [0x0208, 0x007D])
+def test_records_that_are_cut_short_hide_nothing(cut: int) -> None:
+    from assets.stages.parse.biff import _records, _sheet_of_xls  # pyright: ignore[reportPrivateUsage]
+
+    stream = record(0x0809, bytes(16)) + record(cut, b"\x01") + struct.pack("<HH", cut, 60_000) + b"\xff"
+    assert _sheet_of_xls(stream, 0).rows == set()
+    assert len(list(_records(stream, 0))) == 3
+    assert list(_records(stream, 10**9)) == []
 
 
 def test_a_notebook() -> None:
