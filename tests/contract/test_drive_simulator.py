@@ -6,12 +6,14 @@ import io
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
+import httpx
 import pytest
 from googleapiclient.http import MediaIoBaseDownload
 from python_calamine import CalamineWorkbook
 
+from assets.stages.parse import parse
 from resources.sources.drive.simulator import DOCUMENT, FOLDER, PRESENTATION, SHORTCUT, SPREADSHEET, SimulatedDrive
-from resources.sources.drive.simulator.exports import MAX_EXPORT_BYTES, XLSX
+from resources.sources.drive.simulator.exports import MAX_EXPORT_BYTES, PPTX, XLSX
 from resources.sources.drive.simulator.resources import timestamp
 from tests.fixtures.drive import ALL_DRIVES, DriveSite, names, refused
 
@@ -198,13 +200,14 @@ def test_shortcuts_say_what_they_point_to(drive: SimulatedDrive, api: Any) -> No
 
 def test_exports(drive: SimulatedDrive, api: Any) -> None:
     doc = drive.file("Doc", drive.my_drive, "# One\n\nTwo **three**", "document")
-    slides = drive.file("Slides", drive.my_drive, "Title\nPoint", PRESENTATION)
+    slides = drive.file("Slides", drive.my_drive, "Title\nPoint\nNotes: breathe\n---\nEnd", PRESENTATION)
     sheet = drive.file(
         "Sheet", drive.my_drive, {"A": [["n", "ok"], [1.5, True]], "B & C": [["<x>", None, 'ü"']]}, SPREADSHEET
     )
     export = lambda file, kind: api.files().export(fileId=file, mimeType=kind).execute()  # noqa: E731
     assert export(doc, "text/markdown") == b"# One\n\nTwo **three**"
-    assert export(slides, "text/plain") == b"Title\nPoint"
+    parsed = parse(export(slides, PPTX), PPTX, title="Slides")
+    assert (parsed.page_count, "breathe" in parsed.text, "End" in parsed.text) == (2, True, True)
     book = CalamineWorkbook.from_filelike(io.BytesIO(export(sheet, XLSX)))
     assert {name: book.get_sheet_by_name(name).to_python() for name in book.sheet_names} == {
         "A": [["n", "ok"], [1.5, True]],
@@ -221,6 +224,11 @@ def test_exports_above_ten_megabytes_are_refused(drive: SimulatedDrive, api: Any
     assert len(api.files().export(fileId=doc, mimeType="text/markdown").execute()) == MAX_EXPORT_BYTES
     drive.edit(doc, b"x" * (MAX_EXPORT_BYTES + 1))
     assert refused(api.files().export(fileId=doc, mimeType="text/markdown")) == (403, "exportSizeLimitExceeded")
+    links = api.files().get(fileId=doc, fields="exportLinks").execute()["exportLinks"]
+    assert set(links) == {"text/markdown", "text/plain"}
+    assert httpx.get(links["text/markdown"]).status_code == 401
+    answer = httpx.get(links["text/markdown"], headers={"authorization": f"Bearer {drive.token}"})
+    assert len(answer.content) == MAX_EXPORT_BYTES + 1
 
 
 def test_downloads_whole_and_in_pieces(drive: SimulatedDrive, api: Any) -> None:

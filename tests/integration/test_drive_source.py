@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from cryptography.fernet import Fernet
 
+from assets.stages.parse import parse
 from resources.core.errors import (
     AbortSyncError,
     AuthorizationError,
@@ -21,6 +22,7 @@ from resources.core.errors import (
     SkipDocumentError,
 )
 from resources.settings import Settings
+from resources.sources.drive.simulator.exports import MAX_EXPORT_BYTES
 from resources.stores import credentials
 from resources.stores.postgres import session
 from tests.fixtures.drive import DriveSite, consent, service_account_file
@@ -94,6 +96,46 @@ def test_first_listing(kept: Mirror, drive_site: DriveSite, sample_drive: Sample
     assert kept.items()[sample_drive.offer].tags == {"sharing": "shared"}
     assert kept.fetch(sample_drive.note) == b"# Heron"
     assert kept.fetch(sheet).startswith(b"PK")
+
+
+def test_slides_are_exported_with_their_notes(kept: Mirror, drive_site: DriveSite) -> None:
+    drive = drive_site.drive
+    slides = drive.file("Pitch", drive.my_drive, "Heron\nNotes: breathe\n---\nPrices", "presentation")
+    kept.sync()
+    item = kept.items()[slides]
+    parsed = parse(kept.fetch(slides), item.mime_type, title=item.title)
+    assert (parsed.page_count, "breathe" in parsed.text) == (2, True)
+
+
+def test_an_existing_installation_fetches_its_slides_again_and_nothing_else(
+    kept: Mirror, drive_site: DriveSite, sample_drive: SampleDrive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slides = drive_site.drive.file("Pitch", sample_drive.plans, "Heron", "presentation")
+    with monkeypatch.context() as before:
+        before.setattr("resources.sources.drive.cursor._EXPORTS", "slides as text")
+        before.setattr("resources.sources.drive.records.SLIDES", "")
+        kept.sync()
+    was = {one: item.version for one, item in kept.items().items()}
+    kept.sync()
+    now = {one: item.version for one, item in kept.items().items()}
+    assert {one for one in now if now[one] != was[one]} == {slides}
+
+
+def test_what_is_too_large_to_export_is_read_by_its_link_or_as_text(kept: Mirror, drive_site: DriveSite) -> None:
+    drive = drive_site.drive
+    picture = "![](data:image/png;base64," + "A" * MAX_EXPORT_BYTES + ")"
+    doc = drive.file("Long", drive.my_drive, f"# Heron\n\n{picture}\n\nwaits", "document")
+    sheet = drive.file("Wide", drive.my_drive, {"A": [["heron", 1]]}, "spreadsheet")
+    kept.sync()
+    drive.faults.add("server_error", times=1, match="files.exportLinks")
+    with pytest.raises(RetryLaterError):
+        kept.fetch(doc)
+    assert kept.fetch(doc).endswith(b"waits")
+    drive.calls.clear()
+    assert kept.fetch(sheet).startswith(b"PK")
+    assert drive.calls["files.exportLinks"] == 0
+    drive.faults.add("not_found", times=0, match="files.exportLinks")
+    assert kept.fetch(doc) == b"# Heron\n\n\n\nwaits"
 
 
 def test_nothing_changed_costs_two_calls_a_feed(kept: Mirror, drive_site: DriveSite, sample_drive: SampleDrive) -> None:
@@ -556,10 +598,9 @@ def test_what_fetching_raises(
 def test_what_cannot_be_fetched_has_its_reason(kept: Mirror, drive_site: DriveSite, sample_drive: SampleDrive) -> None:
     drive = drive_site.drive
     empty = drive.file("Empty", sample_drive.plans, "", "document")
-    huge = drive.file("Huge", sample_drive.plans, "x" * (10 * 1024 * 1024 + 1), "document")
     false = drive.file("false.pdf", sample_drive.plans, "not a pdf", "application/pdf")
     kept.sync()
-    for one, reason in ((empty, "empty"), (huge, "10 MB"), (false, "not match its extension")):
+    for one, reason in ((empty, "empty"), (false, "not match its extension")):
         with pytest.raises(SkipDocumentError, match=reason):
             kept.fetch(one)
     drive.delete(sample_drive.note)

@@ -18,12 +18,12 @@ from resources.core.errors import (
     RetryLaterError,
     SkipDocumentError,
 )
-from resources.core.filetypes import DOCX, XLSX
+from resources.core.filetypes import DOCX, PPTX, XLSX
 from resources.settings import Settings
 from resources.sources.drive import cursor
 from resources.sources.drive.client import Backoff
 from resources.sources.drive.cursor import DriveCursor, ListingPosition
-from resources.sources.drive.faults import ForbiddenError, NotFoundError, PageTokenError, explain
+from resources.sources.drive.faults import ExportTooLargeError, ForbiddenError, NotFoundError, PageTokenError, explain
 from resources.sources.drive.kinds import kind_of, name_for
 from resources.sources.drive.notes import FolderState, PartitionState, RootNote, Shortcut
 from resources.sources.drive.permissions import FileGrant
@@ -39,7 +39,7 @@ GOOGLE = "application/vnd.google-apps."
     [
         ("Plan", f"{GOOGLE}document", "text/markdown", "export"),
         ("Budget", f"{GOOGLE}spreadsheet", XLSX, "export"),
-        ("Talk", f"{GOOGLE}presentation", "text/plain", "export"),
+        ("Talk", f"{GOOGLE}presentation", PPTX, "export"),
         ("a.pdf", "application/pdf", "application/pdf", "media"),
         ("a", "application/pdf", "application/pdf", "media"),
         ("a.docx", "application/octet-stream", DOCX, "media"),
@@ -260,6 +260,14 @@ def test_the_version_of_a_google_document_is_its_time(tmp_path: Path) -> None:
     assert (item.version, item.size, item.locator) == ("2026-01-02T00:00:00.000Z", None, "export")
 
 
+def detailed(reason: str, status: str = "PERMISSION_DENIED") -> str:
+    """An error in the newer style. Source: https://docs.cloud.google.com/apis/design/errors#error_info"""
+    info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": "googleapis.com"}
+    return json.dumps(
+        {"error": {"code": 0, "message": "Quota exceeded.", "status": status, "details": [info] * bool(reason)}}
+    )
+
+
 def error(reason: str, message: str = "It went wrong.", **more: Any) -> str:
     return json.dumps({"error": {"code": 0, "message": message, "errors": [{"reason": reason, **more}]}})
 
@@ -271,14 +279,22 @@ def error(reason: str, message: str = "It went wrong.", **more: Any) -> str:
         (403, error("rateLimitExceeded"), RateLimitedError),
         (403, error("userRateLimitExceeded"), RateLimitedError),
         (429, "not json", RateLimitedError),
-        (403, error("exportSizeLimitExceeded"), SkipDocumentError),
+        (403, error("exportSizeLimitExceeded"), ExportTooLargeError),
         (403, error("cannotDownloadFile"), SkipDocumentError),
         (403, error("insufficientPermissions", "Request had insufficient authentication scopes."), AuthorizationError),
         (403, error("insufficientPermissions", "Insufficient permissions for this file."), ForbiddenError),
         (403, error("accessNotConfigured"), AuthorizationError),
         (403, error("dailyLimitExceeded"), AbortSyncError),
         (403, error("insufficientFilePermissions"), ForbiddenError),
-        (403, "", ForbiddenError),
+        (403, "", RetryLaterError),
+        (403, "<html>Blocked</html>", RetryLaterError),
+        (403, detailed("RATE_LIMIT_EXCEEDED"), RateLimitedError),
+        (403, detailed("", "RESOURCE_EXHAUSTED"), RateLimitedError),
+        (429, detailed("RATE_LIMIT_EXCEEDED", "RESOURCE_EXHAUSTED"), RateLimitedError),
+        (403, detailed("SERVICE_DISABLED"), AuthorizationError),
+        (403, detailed("ACCESS_TOKEN_SCOPE_INSUFFICIENT"), AuthorizationError),
+        (403, detailed("EXPORT_SIZE_LIMIT_EXCEEDED"), ExportTooLargeError),
+        (403, detailed(""), ForbiddenError),
         (404, error("notFound", location="fileId"), NotFoundError),
         (400, error("invalid", "Invalid Value", location="pageToken"), PageTokenError),
         (410, error("deleted"), PageTokenError),

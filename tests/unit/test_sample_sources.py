@@ -13,7 +13,7 @@ from assets.stages.profiles import resolve
 from orchestration.demo import sample, sample_sources
 from resources.core.domain import Chunk, ParsedDocument, SourceName
 from resources.core.errors import SkipDocumentError
-from resources.core.filetypes import XLSX, mime_type
+from resources.core.filetypes import PPTX, XLSX, mime_type
 from resources.core.permissions import principals_of
 from resources.embedding import tokenizer
 from resources.settings import Settings
@@ -23,7 +23,7 @@ from resources.sources.drive.simulator.tree import DOCUMENT, PRESENTATION, SPREA
 from resources.sources.slack.simulator import Workspace
 
 FILM = "1LK-all-flume-film"
-EXPORTS = {DOCUMENT: "text/markdown", SPREADSHEET: XLSX, PRESENTATION: "text/plain"}
+EXPORTS = {DOCUMENT: "text/markdown", SPREADSHEET: XLSX, PRESENTATION: PPTX}
 QUESTIONS = sample.questions_of_sources()
 ON_DRIVE = [question for question in QUESTIONS if question.source is SourceName.GOOGLE_DRIVE]
 IN_SLACK = [question for question in QUESTIONS if question.source is SourceName.SLACK]

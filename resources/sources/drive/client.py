@@ -13,13 +13,20 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import httpx
 from googleapiclient.discovery import build
 from googleapiclient.errors import BatchError, HttpError
 from googleapiclient.http import BatchHttpRequest
 
-from resources.core.errors import ConcordanceError, DocumentError, RateLimitedError, RetryLaterError
+from resources.core.errors import (
+    ConcordanceError,
+    DocumentError,
+    RateLimitedError,
+    RetryLaterError,
+    SkipDocumentError,
+)
 from resources.core.retrying import Tally, call_with_retry
 from resources.settings import Settings
 from resources.sources.drive import labels
@@ -34,6 +41,7 @@ BATCH = 100
 PIECE = 8 * 1024 * 1024
 """Bytes requested at a time; a whole response is held in memory."""
 TIMEOUT_SECONDS = 60
+_PAGE_BYTES = 200
 _FILES = ("changes.list", "files.get", "files.list")
 """Methods that return files, with those of their labels that are asked for."""
 _LONGEST_BACKOFF = 64.0
@@ -124,6 +132,9 @@ class DriveClient:
         self._waits = settings.retry_seconds
         self._backoff = Backoff(sleep)
         self._transport = Transport(timeout)
+        address = urlsplit(settings.drive_api_url)
+        google = (address.hostname or "").endswith(".googleapis.com")
+        self._simulator = None if google else (address.scheme, address.netloc)
         self._batch_url = f"{settings.drive_api_url}/batch/drive/v3"
         self._labels = labels.parameter(settings.drive_labels)
         self._collections = api.build(root or settings.drive_api_url)
@@ -196,6 +207,25 @@ class DriveClient:
             at += len(content)
             if status != 206 or size is None or at >= size or not content:
                 return
+
+    def linked(self, link: str) -> bytes:
+        """Return the bytes at a link that Drive gave for a file; one attempt. Raises like `call`.
+
+        The token is sent to Google alone. An answer that is a page is one to sign in, since no link leads to HTML.
+        """
+        if not self._is_google(link):
+            raise SkipDocumentError("Google provides a link to an unknown address to export it.")
+        status, content = self._download("files.exportLinks", link, {})
+        if status != 200 or content[:_PAGE_BYTES].lstrip()[:15].lower().startswith((b"<!doctype html", b"<html")):
+            raise SkipDocumentError("Google does not allow it to be exported by its link.")
+        return content
+
+    def _is_google(self, link: str) -> bool:
+        parts = urlsplit(link)
+        host = parts.hostname or ""
+        if parts.scheme == "https" and host.endswith((".google.com", ".googleusercontent.com")):
+            return True
+        return (parts.scheme, parts.netloc) == self._simulator
 
     def _download(self, method: str, uri: str, headers: Mapping[str, str]) -> tuple[int, bytes]:
         def ask(http: _BearerHttp) -> tuple[int, bytes]:

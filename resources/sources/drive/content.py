@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from resources.core.domain import Item
 from resources.core.errors import RetryLaterError, SkipDocumentError
 from resources.core.filetypes import mime_type
+from resources.core.json import object_of
 from resources.sources.drive.client import PIECE, DriveClient
+from resources.sources.drive.faults import ExportTooLargeError
 from resources.sources.drive.kinds import name_for
 from resources.sources.tree import EMPTY, too_large
 
+MARKDOWN = "text/markdown"
 _MD5_LENGTH = 32
 
 
@@ -39,5 +42,29 @@ def fetch(client: DriveClient, item: Item, limit: int) -> Iterator[bytes]:
 
 def _pieces(client: DriveClient, item: Item) -> Iterator[bytes]:
     if item.locator == "export":
-        return client.media("files.export", fileId=item.source_id, mimeType=item.mime_type)
+        return _exported(client, item)
     return client.media("files.get", size=item.size, fileId=item.source_id, supportsAllDrives=True)
+
+
+def _exported(client: DriveClient, item: Item) -> Iterator[bytes]:
+    """Yield an export; of a larger one what the document's own link gives, or of a text at least its words.
+
+    Source: https://developers.google.com/workspace/drive/api/guides/manage-downloads#export-content
+    """
+    file_id, kind = item.source_id, item.mime_type
+    try:
+        yield from client.media("files.export", fileId=file_id, mimeType=kind)
+    except ExportTooLargeError:
+        found = client.call("files.get", fileId=file_id, fields="exportLinks", supportsAllDrives=True)
+        link = object_of(found.get("exportLinks")).get(kind)
+        if link:
+            try:
+                yield client.linked(str(link))
+            except SkipDocumentError:
+                if kind != MARKDOWN:
+                    raise
+            else:
+                return
+        elif kind != MARKDOWN:
+            raise
+        yield from client.media("files.export", fileId=file_id, mimeType="text/plain")

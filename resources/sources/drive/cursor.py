@@ -26,6 +26,10 @@ class DriveCursor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     listing: ListingPosition | None = None
 
 
+_EXPORTS = "slides as pptx"
+"""Changes with the format of an export: every root is then listed again, and what is exported otherwise is fetched."""
+
+
 def view(
     account: str, *, follows_shortcuts: bool, links: str = "nobody", labels: Mapping[str, str] = MappingProxyType({})
 ) -> str:
@@ -37,7 +41,7 @@ def view(
     scope = "with shortcuts and linked folders" if follows_shortcuts else "within roots"
     who = "" if links == "nobody" else f", links for {links}"
     by_label = "".join(f", {label}: {rule}" for label, rule in sorted(labels.items()))
-    return f"{account}, folders, {scope}{who}{by_label}"
+    return f"{account}, folders, {scope}{who}{by_label}, {_EXPORTS}"
 
 
 def encode(cursor: DriveCursor) -> str:

@@ -20,11 +20,14 @@ from resources.sources.drive.auth import SCOPES, RefusedUserError
 EXPORT_LIMIT_MB = 10
 """Source: https://developers.google.com/workspace/drive/api/reference/rest/v3/files/export"""
 
-_RATE = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "sharingRateLimitExceeded"})
-_FOR_USER = "domainPolicy"
+# Reasons in lower case and without underscores: Google writes them as `rateLimitExceeded` in `errors`, and as `RATE_LIMIT_EXCEEDED` in the
+# newer `details`, where `status` may be all that names a rate limit.
+_DAILY = frozenset({"dailylimitexceeded", "quotaexceeded"})
+_RATE = frozenset({"ratelimitexceeded", "userratelimitexceeded", "sharingratelimitexceeded", "resourceexhausted"})
+_FOR_USER = "domainpolicy"
 """Drive is switched off for the user, by an administrator or for want of a licence."""
-_FORBIDDING = frozenset({_FOR_USER, "accessNotConfigured", "SERVICE_DISABLED", "appNotInstalledWithUser"})
-_NO_DOWNLOAD = frozenset({"cannotDownloadFile", "cannotDownloadAbusiveFile", "cannotExportFile", "fileNotDownloadable"})
+_FORBIDDING = frozenset({_FOR_USER, "accessnotconfigured", "servicedisabled", "appnotinstalledwithuser"})
+_NO_DOWNLOAD = frozenset({"cannotdownloadfile", "cannotdownloadabusivefile", "cannotexportfile", "filenotdownloadable"})
 
 
 class NotFoundError(SkipDocumentError):
@@ -40,6 +43,15 @@ class NotFoundError(SkipDocumentError):
 
 class ForbiddenError(SkipDocumentError):
     """The account may see the file, but may not do this with it."""
+
+
+class ExportTooLargeError(SkipDocumentError):
+    """Google does not export a document of this size with `files.export`."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"It is too large for Google to export: more than {EXPORT_LIMIT_MB} MB. Split it, or keep it as an Office file."
+        )
 
 
 class PageTokenError(AbortSyncError):
@@ -62,8 +74,11 @@ def explain(
         return AbortSyncError(f"Google sends no notifications to this address: {message}.")
     if status == 401:
         return AuthorizationError(f"Google rejects the credentials for {label} ({message or 'they expired'}). {hint}")
-    if status == 429 or (status == 403 and reasons & _RATE):
+    if status == 429 or (status == 403 and reasons & _RATE and not reasons & _DAILY):
         return RateLimitedError(f"{label} asks to slow down ({method}).", _seconds(headers.get("retry-after")))
+    if status == 403 and not reasons:
+        # A page of a proxy, for example: it says nothing of the file, which must not be taken for lost.
+        return RetryLaterError(f"{label} gives no reason for refusing {method} (HTTP 403).")
     if status == 403:
         return _forbidden(method, reasons, message, hint, label, scopes)
     if status == 404:
@@ -88,7 +103,7 @@ def _is_about_token(method: str, location: str, message: str) -> bool:
 def _forbidden(
     method: str, reasons: set[str], message: str, hint: str, label: str, scopes: Sequence[str]
 ) -> ConcordanceError:
-    if "ACCESS_TOKEN_SCOPE_INSUFFICIENT" in reasons or ("insufficientPermissions" in reasons and "scope" in message):
+    if "accesstokenscopeinsufficient" in reasons or ("insufficientpermissions" in reasons and "scope" in message):
         needed = ", ".join(scope.rpartition("/")[2] for scope in scopes)
         return AuthorizationError(f"The credentials for {label} lack the scope {needed}. {hint}")
     if reasons & _FORBIDDING:
@@ -97,19 +112,17 @@ def _forbidden(
             f"Google does not let this application use {label} ({message}). Enable its API in the project "
             "of the credentials, and ask the domain's administrator to allow the application."
         )
-    if "dailyLimitExceeded" in reasons or "quotaExceeded" in reasons:
+    if reasons & _DAILY:
         return AbortSyncError(f"The Google project's daily quota for {label} is used up ({message}).")
-    if "exportSizeLimitExceeded" in reasons:
-        return SkipDocumentError(
-            f"It is too large for Google to export: more than {EXPORT_LIMIT_MB} MB. Split it, or keep it as an Office file."
-        )
+    if "exportsizelimitexceeded" in reasons:
+        return ExportTooLargeError()
     if reasons & _NO_DOWNLOAD:
         return SkipDocumentError("Its owner, or Google, does not allow it to be downloaded.")
     return ForbiddenError(f"The account that reads {label} may not do this with the file ({method}: {message}).")
 
 
 def _read(body: bytes | str) -> tuple[set[str], str, str]:
-    """Return the reasons, message and parameter in an error's body; empty if it is unreadable."""
+    """Return the reasons in their plain spelling, message and parameter of an error's body; empty if it is unreadable."""
     try:
         parsed: Any = json.loads(body)
     except ValueError:
@@ -120,7 +133,8 @@ def _read(body: bytes | str) -> tuple[set[str], str, str]:
     error = cast("dict[str, Any]", error)
     listed = [*error.get("errors", ()), *error.get("details", ())]
     entries = [cast("dict[str, Any]", entry) for entry in listed if isinstance(entry, dict)]
-    reasons = {str(entry["reason"]) for entry in entries if entry.get("reason")}
+    named = [*(entry.get("reason") for entry in entries), error.get("status")]
+    reasons = {str(reason).replace("_", "").lower() for reason in named if reason}
     location = next((str(entry["location"]) for entry in entries if entry.get("location")), "")
     return reasons, str(error.get("message", "")).strip().rstrip("."), location
 

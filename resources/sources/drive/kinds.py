@@ -4,16 +4,18 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from resources.core.errors import SkipDocumentError
-from resources.core.filetypes import MIME_TYPES, SUPPORTED_MIME_TYPES, XLSX, declared, extension
+from resources.core.filetypes import MIME_TYPES, PPTX, SUPPORTED_MIME_TYPES, XLSX, declared, extension
 
 GOOGLE_APPS = "application/vnd.google-apps."
 FOLDER = f"{GOOGLE_APPS}folder"
 SHORTCUT = f"{GOOGLE_APPS}shortcut"
 
+SLIDES = f"{GOOGLE_APPS}presentation"
+
 EXPORTS: Mapping[str, str] = {
     f"{GOOGLE_APPS}document": "text/markdown",
     f"{GOOGLE_APPS}spreadsheet": XLSX,  # CSV has only the first sheet
-    f"{GOOGLE_APPS}presentation": "text/plain",
+    SLIDES: PPTX,  # plain text has neither notes nor the slides' numbers
 }
 """Source: https://developers.google.com/workspace/drive/api/guides/ref-export-formats"""
 _NAMES: Mapping[str, str] = {

@@ -9,7 +9,7 @@ from resources.core.errors import SkipDocumentError
 from resources.settings import Settings
 from resources.sources.drive import labels, readers
 from resources.sources.drive.client import JSON
-from resources.sources.drive.kinds import kind_of
+from resources.sources.drive.kinds import SLIDES, kind_of
 from resources.sources.drive.permissions import FileGrant
 from resources.sources.drive.tree import Trail
 from resources.sources.tree import EMPTY, too_large
@@ -76,7 +76,12 @@ def refuse(file: JSON, trail: Trail, reason: str) -> Refusal:
 
 
 def version_of(file: JSON) -> str:
-    """Return a value that changes whenever the bytes may have: Google's own formats have neither a checksum nor a revision id."""
+    """Return a value that changes whenever the bytes may have: Google's own formats have neither a checksum nor a revision id.
+
+    It names the format of an export that used to be another one.
+    """
+    if file.get("mimeType") == SLIDES:
+        return f"{file.get('modifiedTime') or ''} pptx"
     return str(file.get("md5Checksum") or file.get("headRevisionId") or file.get("modifiedTime") or "")
 
 

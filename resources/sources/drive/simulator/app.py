@@ -37,6 +37,7 @@ _ROUTES = {
     "GET files": "files.list",
     "GET files/*": "files.get",
     "GET files/*/export": "files.export",
+    "GET files/*/link": "files.exportLinks",
     "GET files/*/permissions": "permissions.list",
     "GET drives": "drives.list",
     "GET changes": "changes.list",
@@ -58,6 +59,11 @@ class DriveApp:
 
     async def _answer(self, request: Request) -> Response:
         path, query, body = request.scope["path"], dict(request.query_params), await request.body()
+        self._drive.base = f"http://{request.headers.get('host', 'localhost')}"
+        if path.startswith("/export/"):
+            return await self._call(
+                "GET", f"/drive/v3/files/{path.removeprefix('/export/')}/link", query, request.headers, body
+            )
         if _PREFIX.match(path):
             raw = request.scope["raw_path"].decode("latin-1").partition("?")[0]
             method = request.method

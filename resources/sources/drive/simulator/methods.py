@@ -11,7 +11,7 @@ import msgspec
 
 from resources.sources.drive.simulator.changes import changes_list, changes_start
 from resources.sources.drive.simulator.errors import ApiError, bad_parameter, file_not_found, insufficient_permissions
-from resources.sources.drive.simulator.exports import export
+from resources.sources.drive.simulator.exports import convert, export
 from resources.sources.drive.simulator.fields import mask, pick
 from resources.sources.drive.simulator.parameters import FILE_FIELDS, Parameters, page_size, true, with_next
 from resources.sources.drive.simulator.resources import file_resource, may_share, permissions, shared_drive, user
@@ -54,6 +54,13 @@ def files_export(world: DriveState, parameters: Parameters) -> Any:
         raise bad_parameter("mimeType", "Required parameter: mimeType", "required")
     _check_readable(world, file)
     return Media(export(file, parameters["mimeType"]), parameters["mimeType"], ranges=False)
+
+
+def files_export_links(world: DriveState, parameters: Parameters) -> Any:
+    """Answer at the address that a file's `exportLinks` give: without a limit on the size."""
+    file = find(world, {**parameters, "supportsAllDrives": "true"})
+    _check_readable(world, file)
+    return Media(convert(file, parameters["mimeType"]), parameters["mimeType"], ranges=False)
 
 
 def permissions_list(world: DriveState, parameters: Parameters) -> Any:
@@ -114,6 +121,7 @@ METHODS: dict[str, Callable[[DriveState, Parameters], Any]] = {
     "files.list": files_list,
     "files.get": files_get,
     "files.export": files_export,
+    "files.exportLinks": files_export_links,
     "permissions.list": permissions_list,
     "drives.list": drives_list,
     "changes.getStartPageToken": changes_start,

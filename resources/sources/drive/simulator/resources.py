@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from resources.sources.drive.simulator.exports import links
 from resources.sources.drive.simulator.fields import Mask, pick
 from resources.sources.drive.simulator.state import DriveState
 from resources.sources.drive.simulator.tree import (
@@ -171,6 +172,7 @@ _FIELDS: dict[str, Callable[[DriveState, DriveFile], Any]] = {
     "inheritedPermissionsDisabled": lambda _, file: file.limited,
     "permissionIds": lambda world, file: [id_of(held[0]) for held in world.access.grants(file).values()],
     "permissions": _in_my_drive(lambda world, file: permissions(world, file) if may_share(world, file) else None),
+    "exportLinks": lambda world, file: links(file, world.base) if world.access.readable(file) else None,
     "webViewLink": lambda _, file: _view_link(file),
     "size": lambda _, file: _size(file),
     "md5Checksum": lambda _, file: file.md5 if file.is_binary else None,

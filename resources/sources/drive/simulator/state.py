@@ -39,6 +39,8 @@ class DriveState:
         unnoticed: float = 0.5,
     ) -> None:
         self.account = account
+        self.base = ""
+        """Address of the simulator, as the latest request names it."""
         self.unnoticed = unnoticed
         """Share of the changes in shared drives that reach only the drive's own feed, not the account's."""
         self.faults = Faults()
