@@ -3,7 +3,7 @@
 Partitions are collected one after another; `assets.intake.batch` stores their batches.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from datetime import datetime
 from typing import TypeVar
 
@@ -104,10 +104,12 @@ def _collect_all(
     known = sorted({*stores.partitions.partition_names(), *stores.partitions.current_names()})
     available = _call(source.partitions)
     _subscribe(job, source)
+    told = len(source.warnings)
     _prune_approved(job, result)
     lost = source.lost(known)
     for partition in lost:
         _hide_partition(job, partition, result)
+    _replace_folders(job, {*available, *known})
     faults = _unknown_partitions(job, available, known)
     for partition in available:
         if job.partitions is not None and partition not in job.partitions:
@@ -122,6 +124,7 @@ def _collect_all(
         except (AbortSyncError, RetryLaterError, ConfigurationError) as error:
             faults.append(reason_of(error))
             job.partition_fault(partition, faults[-1], skipped=False)
+    job.warn(*source.warnings[told:])
     stores.partitions.pause(reason=None)
     if faults and len(faults) >= len(set(job.partitions or available)):
         raise AbortSyncError(" ".join(faults))
@@ -156,6 +159,14 @@ def _pause(stores: Stores, reason: str) -> None:
             stores.settings,
             f"{label(stores.source)} is paused: {reason} Nothing is lost; it continues where it stopped.",
         )
+
+
+def _replace_folders(job: SyncJob, known: Container[str]) -> None:
+    """Replace requested folders by the roots that hold them: a root's changes are read as a whole."""
+    folders = [one for one in job.partitions or () if one not in known]
+    if job.partitions is not None and folders:
+        roots = {row.collection: row.partition for row in job.stores.documents.roots_of(collections=folders)}
+        job.partitions = sorted({roots.get(one, one) for one in job.partitions})
 
 
 def _unknown_partitions(job: SyncJob, available: list[str], known: list[str]) -> list[str]:

@@ -67,13 +67,14 @@ class JobFault(msgspec.Struct, frozen=True):
 
 
 class SourceCounts(msgspec.Struct, frozen=True):
-    """A source's documents by state and the end of its last successful sync."""
+    """A source's documents by state and the end of its last successful sync. `outdated`: live, and read by an earlier version."""
 
     source: str
     last_sync_at: datetime | None
     live: int
     skipped: int
     failed: int
+    outdated: int
 
 
 class Root(msgspec.Struct, frozen=True):
@@ -111,9 +112,10 @@ class Commands(Family, path="cli"):
     def job(self, *, job_id: str) -> JobReport | None: ...
     def job_errors(self, *, job_id: str) -> list[JobFault]: ...
     def running(self) -> list[RunningSync]: ...
+    def folders(self, *, source: str, wanted: list[str]) -> list[str]: ...
     def roots(self) -> list[Root]: ...
     def shares(self, *, doc_id: str) -> Shares | None: ...
-    def sources(self) -> list[SourceCounts]: ...
+    def sources(self, *, parser: str) -> list[SourceCounts]: ...
     def why(
         self,
         *,

@@ -58,6 +58,13 @@ class Hidden(msgspec.Struct, frozen=True):
     indexed: bool
 
 
+class CollectionRoot(msgspec.Struct, frozen=True):
+    """A folder, and the root that holds it."""
+
+    collection: str
+    partition: str
+
+
 class Pending(msgspec.Struct, frozen=True):
     """A document whose index entry is missing or out of date."""
 

@@ -89,9 +89,10 @@ def sync(
 
 
 def check_partitions(settings: Settings, source: SourceName, wanted: Sequence[str]) -> None:
-    """Raise `InvalidRequestError` for a partition that neither the registry nor the source has, naming those there are."""
+    """Raise `InvalidRequestError` for a partition or folder that neither the registry nor the source has, naming the partitions."""
     with database(settings) as connection:
         known = {row.partition for row in Commands(connection).roots() if row.source == source.value}
+        known.update(Commands(connection).folders(source=source.value, wanted=list(wanted)))
     if known.issuperset(wanted) or not configured(settings, source):
         return
     known.update(open_source(settings, source).partitions())

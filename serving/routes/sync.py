@@ -24,10 +24,10 @@ LAUNCH_SECONDS = 25.0
 
 
 class SyncRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Partitions to sync (default: all); `folder_ids` is another name for `partitions`."""
+    """Partitions to sync (default: all); `folder_ids` is another name for `partitions`. A folder stands for the root that holds it."""
 
     partitions: Annotated[list[Name], Meta(max_length=10_000)] | None = None
-    """Roots, channels, upload days or pushed sources to sync. Null: all."""
+    """Roots, folders below them, channels, upload days or pushed sources to sync. Null: all."""
     folder_ids: Annotated[list[Name], Meta(max_length=10_000)] | None = None
     """Another name for `partitions`."""
     full_sync: bool = False

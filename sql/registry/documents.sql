@@ -53,6 +53,17 @@ WHERE
 -- Documents below any of these collections. Index: documents_collections.
 SELECT source_id FROM documents WHERE source = :source AND collection_ids && :collections::text [] AND state <> 'deleted';
 
+-- name: roots_of
+-- The partition that holds most documents below each of these collections. Grain: collection. Index: documents_collections.
+SELECT DISTINCT ON (c.collection)
+    c.collection,
+    d.partition
+FROM unnest(:collections::text []) AS c (collection)
+INNER JOIN documents AS d ON d.collection_ids @> ARRAY[c.collection]
+WHERE d.source = :source AND d.state <> 'deleted'
+GROUP BY c.collection, d.partition
+ORDER BY c.collection ASC, count(*) DESC, d.partition ASC;
+
 -- name: otherwise_permitted
 -- Documents of a partition with other permissions than these.
 SELECT

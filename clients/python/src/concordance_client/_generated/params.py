@@ -379,7 +379,7 @@ class StartSyncOptions(TypedDict, total=False):
     """Options of `start_sync`."""
 
     partitions: list[str] | None
-    """Roots, channels, upload days or pushed sources to sync. Null: all."""
+    """Roots, folders below them, channels, upload days or pushed sources to sync. Null: all."""
     folder_ids: list[str] | None
     """Another name for `partitions`."""
     full_sync: bool

@@ -1,0 +1,56 @@
+"""A sync of a folder below a root syncs the root that holds it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from assets import pipeline
+from orchestration.cli.syncing import check_partitions
+from resources.core.domain import SourceName
+from resources.core.errors import AbortSyncError, InvalidRequestError
+from resources.syncing import SyncJob, open_sync
+from tests.fixtures.installation import Installation
+
+
+def synced(installation: Installation, *partitions: str) -> SyncJob:
+    with open_sync(installation.settings, SourceName.FILES, requested_by="test", partitions=list(partitions)) as job:
+        pipeline.sync(job)
+    return job
+
+
+def test_a_folder_stands_for_its_root(installation: Installation) -> None:
+    installation.write("finance/2026/taxes.txt", "The tax return is due in May.\n")
+    installation.sync()
+    installation.write("finance/2026/fees.txt", "The fee is due in June.\n")
+    job = synced(installation, "docs/finance/2026")
+    assert (job.partitions, job.counts.synced, job.error) == (["docs"], 1, None)
+    check_partitions(installation.settings, SourceName.FILES, ["docs/finance", "docs"])
+
+
+def test_a_folder_that_no_root_holds_is_named(installation: Installation) -> None:
+    installation.write("taxes.txt", "The tax return is due in May.\n")
+    installation.sync()
+    with pytest.raises(AbortSyncError, match="no partition 'elsewhere'"):
+        synced(installation, "elsewhere")
+    with pytest.raises(InvalidRequestError, match="no partition 'elsewhere'"):
+        check_partitions(installation.settings, SourceName.FILES, ["elsewhere"])
+
+
+def test_what_a_source_does_without_while_it_is_read_is_recorded(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from resources.sources.files import Files
+
+    changes = Files.changes
+
+    def warned(source: Any, *arguments: Any) -> Any:
+        source.warnings = [*source.warnings, "Some names are not read."]
+        yield from changes(source, *arguments)
+
+    monkeypatch.setattr(Files, "changes", warned)
+    installation.write("taxes.txt", "The tax return is due in May.\n")
+    installation.sync()
+    rows = installation.rows("SELECT reason, outcome FROM sync_errors")
+    assert rows == [{"reason": "Some names are not read.", "outcome": "warning"}]
