@@ -19,6 +19,10 @@ Row = TypeVar("Row", RecentSync, SyncDay)
 LATE_AFTER = 3
 """Scheduled syncs that may be missed before a source is called late."""
 MOST_PARTITIONS = 100
+MOST_REFUSED = 20
+UNSUPPORTED = "unsupported"
+SUPPORTED = " Supported: "
+"""Begins the list of types at the end of a reason, which need not be repeated."""
 NOTES = {
     "hidden": "have hidden parts, which are left out",
     "not_read": "have parts or attachments that could not be read",
@@ -54,6 +58,8 @@ class Card(NamedTuple):
     """Roots or channels, those with something to look at first."""
     hidden: int
     """Roots or channels that are not shown."""
+    refused: Sequence[tuple[str, int]]
+    """Why files of some types are not read, and how many there are, the most frequent first."""
     notes: Sequence[tuple[str, int]]
     """Kinds of the parser's notes in words, and how many documents have some, the most frequent first."""
     checked: str | None
@@ -96,6 +102,7 @@ def card(
         running.done / running.documents if running and running.documents else None,
         partitions[:MOST_PARTITIONS],
         max(0, len(partitions) - MOST_PARTITIONS),
+        _refused(partitions),
         _notes(partitions),
         age_of(min(checks), now) if checks else None,
         _syncs(recent) if len(recent) >= LEAST_SYNCS else None,
@@ -136,6 +143,15 @@ def _calm(one: Partition) -> tuple[bool, str]:
     """Order partitions: those with something to look at first, then by name."""
     calm = one.complete is not False and one.lost_at is None and not (one.failed or one.held_deletions)
     return calm, (one.title or one.partition).casefold()
+
+
+def _refused(partitions: Sequence[Partition]) -> list[tuple[str, int]]:
+    counts: Counter[str] = Counter()
+    for one in partitions:
+        for skipped in one.skipped_reasons:
+            if skipped.kind == UNSUPPORTED:
+                counts[(skipped.reason or "Their types are not supported.").partition(SUPPORTED)[0]] += skipped.count
+    return counts.most_common(MOST_REFUSED)
 
 
 def _notes(partitions: Sequence[Partition]) -> list[tuple[str, int]]:
