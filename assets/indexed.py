@@ -19,7 +19,7 @@ from assets.index.targets import IndexCollection, Target, secondary_collections
 from assets.parsed import TABLE as PARSED
 from assets.stages.diff import GONE
 from assets.stages.headings import document_title, first_heading
-from assets.stages.identify import own_title
+from assets.stages.identify import own_title, passage_version
 from assets.stages.payload import document_payload, rfc3339
 from assets.stages.profiles import Profile
 from resources.core.durations import duration
@@ -147,7 +147,7 @@ def index_missing(job: SyncJob, target: Target, pending: Sequence[Pending]) -> S
                 IndexEntry(
                     document=document,
                     chunks=chunks[key],
-                    version=key[1],
+                    version=passage_version(profiles[document.profile].version),
                     signature=collection.signature(profiles[document.profile]),
                     facts=_named(facts[document.content_key], document.title),
                 )

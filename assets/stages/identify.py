@@ -35,6 +35,15 @@ def content_key(item: Item, content_hash: str) -> str:
     return ":".join(parts)
 
 
+def passage_version(profile_version: str) -> str:
+    """Return the version in the ids of passages: that of chunking, and not of the parser.
+
+    The stores are written one after the other, so a passage with a new id is not found for a moment in between, and one that keeps its id
+    is. "p2" is what the parser's version was when it was still part of the ids.
+    """
+    return f"p2|{profile_version}"
+
+
 def scoped_hash(content_key: str, text_hash: str) -> str:
     """Return the key of a chunk's vector: the hash of its text, combined with the owner for an `owner_scoped` document."""
     scope = _SCOPE.search(content_key)

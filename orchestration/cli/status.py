@@ -95,10 +95,12 @@ def _services(settings: Settings, state: RunState, alive: bool) -> dict[str, dic
 
 def _sources(settings: Settings) -> tuple[dict[str, SourceCounts] | None, list[RunningSync]]:
     """Return the counts of each source (None if the database is not responding) and the running syncs."""
+    from assets.stages.parse import PARSER_VERSION
+
     try:
         with database(settings) as connection:
             statements = Commands(connection)
-            return {row.source: row for row in statements.sources()}, statements.running()
+            return {row.source: row for row in statements.sources(parser=PARSER_VERSION)}, statements.running()
     except NotRunningError:
         return None, []
 
@@ -123,7 +125,7 @@ def _say_people(settings: Settings, states: list[PeopleState]) -> None:
 
 
 def _counts(source: SourceCounts) -> dict[str, Any]:
-    return {name: getattr(source, name) for name in ("last_sync_at", "live", "skipped", "failed")}
+    return {name: getattr(source, name) for name in ("last_sync_at", "live", "skipped", "failed", "outdated")}
 
 
 def _slack(service: dict[str, Any]) -> str:
@@ -146,6 +148,11 @@ def _say_status(
     for name, row in sources.items():
         last = f"{row.last_sync_at:%Y-%m-%d %H:%M:%S} UTC" if row.last_sync_at else "never"
         say(f"{name:<18} {row.live} live, {row.skipped} skipped, {row.failed} failed; last synced: {last}")
+        if row.outdated:
+            note(
+                f"{name}: an earlier version parsed {row.outdated} documents. The next sync parses them again from their stored bytes,"
+                " without asking the source; meanwhile they are found as they are. Passages that do not change keep their vectors."
+            )
     if not sources:
         note("No source has been synced yet. Start one with: concordance sync files")
     for sync in syncs:
