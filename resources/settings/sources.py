@@ -59,7 +59,7 @@ class SourceSettings(BaseModel):
     """Hits whose permissions were last checked longer ago than this are held back."""
     file_roots: Annotated[tuple[FileRoot, ...], NoDecode] = ()
     drive_roots: Words = ()
-    """my_drive, shared_drives, ids of shared drives or folders. Empty: My Drive and every shared drive."""
+    """my_drive, shared_drives, shared_with_me, ids of shared drives or folders. Empty: My Drive and every shared drive."""
     drive_token: SecretStr | None = None
     drive_api_url: str = "https://www.googleapis.com"
     google_client_id: str | None = None

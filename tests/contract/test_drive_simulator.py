@@ -198,6 +198,15 @@ def test_shortcuts_say_what_they_point_to(drive: SimulatedDrive, api: Any) -> No
     assert refused(api.files().get_media(fileId=shortcut)) == (403, "fileNotDownloadable")
 
 
+def test_what_is_shared_with_me_is_what_others_shared_with_the_account_itself(drive: SimulatedDrive, api: Any) -> None:
+    drive.file("mine.txt", drive.my_drive, "x")
+    folder = drive.folder("Hers", None, owner="zoe@other.example")
+    drive.file("inside.txt", folder, "x", owner="zoe@other.example")
+    drive.file("offer.txt", drive.shared_drive("Sales", {}), "x")
+    assert names(api, "sharedWithMe = true and trashed = false") == ["Hers"]
+    assert "mine.txt" in names(api, "sharedWithMe = false")
+
+
 def test_exports(drive: SimulatedDrive, api: Any) -> None:
     doc = drive.file("Doc", drive.my_drive, "# One\n\nTwo **three**", "document")
     slides = drive.file("Slides", drive.my_drive, "Title\nPoint\nNotes: breathe\n---\nEnd", PRESENTATION)

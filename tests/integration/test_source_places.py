@@ -57,7 +57,11 @@ def slack(site: Site, slack_site: SlackSite) -> SlackSite:
 
 def test_drives_and_folders_are_opened_a_level_at_a_time(drive: DriveSite, site: Site) -> None:
     with site.running() as running:
-        assert names(running, None) == {"My Drive": "my_drive", "All shared drives": "shared_drives"}
+        assert names(running, None) == {
+            "My Drive": "my_drive",
+            "All shared drives": "shared_drives",
+            "Shared with me": "shared_with_me",
+        }
         assert list(names(running, "my_drive")) == ["Notes"]
         drives = names(running, "shared_drives")
         assert list(drives) == ["Board", "Team"]
@@ -72,7 +76,7 @@ def test_drives_and_folders_are_opened_a_level_at_a_time(drive: DriveSite, site:
 def test_the_my_drive_of_the_administrator_who_lists_the_users_stays_closed(drive: DriveSite, site: Site) -> None:
     site.settings = site.settings.model_copy(update={"drive_users": ("*",)})
     with site.running() as running:
-        assert list(names(running, None)) == ["All shared drives"]
+        assert list(names(running, None)) == ["All shared drives", "Shared with me"]
         for inside in ("my_drive", "root"):
             found = post(running, "google_drive/places", inside=inside)
             assert (found["places"], found["problem"]) == ([], "There is no My Drive to choose folders from.")
@@ -81,7 +85,10 @@ def test_the_my_drive_of_the_administrator_who_lists_the_users_stays_closed(driv
 def test_given_credentials_count_before_those_that_are_configured(drive: DriveSite, site: Site, tmp_path: Path) -> None:
     key = {"google_service_account_file": service_account_file(tmp_path, "https://elsewhere.example").read_text()}
     with site.running() as running:
-        assert list(names(running, None, **key)) == ["All shared drives"]  # a service account has no My Drive to choose
+        assert list(names(running, None, **key)) == [
+            "All shared drives",
+            "Shared with me",
+        ]  # a service account has no My Drive to choose
         assert "key file" in post(running, "google_drive/places", settings={"google_subject": "a@b.eu"})["problem"]
         client = {"google_client_id": "id", "google_client_secret": "x"}
         assert "connected" in post(running, "google_drive/places", settings=client)["problem"]

@@ -26,7 +26,8 @@ from resources.sources.drive.links import Links
 from resources.sources.drive.listing import RootListing
 from resources.sources.drive.notes import PartitionState
 from resources.sources.drive.readers import Readers
-from resources.sources.drive.roots import MY_DRIVE, TITLE, Roots
+from resources.sources.drive.roots import MY_DRIVE, SHARED_WITH_ME, TITLE, Roots
+from resources.sources.drive.shared import SharedWithMe
 from resources.sources.drive.targets import Targets
 from resources.sources.drive.tree import FolderTree
 
@@ -64,6 +65,8 @@ class Account:
         self._now = now
         self._links = links
         self._alone = elsewhere is None
+        self._closed = self._alone and SHARED_WITH_ME not in wanted
+        """True if nothing that leaves a root can have moved to a root that this account's feeds do not cover."""
         self._elsewhere = elsewhere or _nowhere
         self._kept: dict[str, PartitionState] = {}
         self.roots = Roots(wanted, client, self._notes, mine, title, only_shared=only_shared)
@@ -72,7 +75,7 @@ class Account:
         """Yield what changed since the cursor; everything without one, or if the account, a setting or Drive invalidated it."""
         try:
             for batch in self._changes(partition, cursor):
-                yield batch if self._alone else msgspec.structs.replace(batch, own=True)
+                yield batch if self._closed else msgspec.structs.replace(batch, own=True)
         except (NotFoundError, ForbiddenError) as error:
             raise LostPartitionError(f"The root {partition} of Drive can no longer be read: {error}") from None
 
@@ -83,6 +86,9 @@ class Account:
     def _changes(self, partition: str, saved: str | None) -> Iterator[Batch]:
         if partition not in self.roots.partitions():
             raise AbortSyncError(f"Drive has no root {partition!r} in CONCORDANCE_DRIVE_ROOTS.")
+        if partition == SHARED_WITH_ME:
+            yield from self._shared.run()
+            return
         at = cursor.decode(saved)
         if at is not None and at.account != self._view:
             at = None
@@ -158,6 +164,10 @@ class Account:
             self._notes,
             self._view,
         )
+
+    @cached_property
+    def _shared(self) -> SharedWithMe:
+        return SharedWithMe(self.roots, self._tree, self._listing, self._documents, self._notes, self._view)
 
     @cached_property
     def _targets(self) -> Targets:

@@ -11,7 +11,7 @@ from typing import Any
 from resources.core.errors import InvalidRequestError
 from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.kinds import FOLDER
-from resources.sources.drive.roots import MY_DRIVE, SHARED_DRIVES, TITLE
+from resources.sources.drive.roots import MY_DRIVE, SHARED_DRIVES, SHARED_TITLE, SHARED_WITH_ME, TITLE
 from resources.sources.spec import Place, Places
 
 MOST = 500
@@ -31,8 +31,8 @@ def drives(client: DriveClient) -> Iterator[JSON]:
 def level(client: DriveClient, inside: str | None, *, own: bool) -> Places:
     """Return the folders directly inside a place, or the top without one; without `own`, its My Drive stays closed."""
     if inside is None:
-        top = Place(SHARED_DRIVES, "All shared drives", opens=True)
-        return Places((Place(MY_DRIVE, TITLE, opens=True), top) if own else (top,))
+        top = (Place(SHARED_DRIVES, "All shared drives", opens=True), Place(SHARED_WITH_ME, SHARED_TITLE))
+        return Places((Place(MY_DRIVE, TITLE, opens=True), *top) if own else top)
     if not own and inside in {MY_DRIVE, "root"}:
         raise InvalidRequestError("There is no My Drive to choose folders from.")
     found = drives(client) if inside == SHARED_DRIVES else _folders(client, inside)
@@ -49,7 +49,7 @@ def ids(text: str) -> list[str]:
 def names(client: DriveClient, roots: Sequence[str]) -> list[str | None]:
     """Return the name of each root; None for what the account does not see."""
     known = {str(one["id"]): str(one.get("name")) for one in drives(client)}
-    known |= {MY_DRIVE: TITLE, SHARED_DRIVES: "All shared drives"}
+    known |= {MY_DRIVE: TITLE, SHARED_DRIVES: "All shared drives", SHARED_WITH_ME: SHARED_TITLE}
     others = [one for one in roots if one not in known]
     many = [{"fileId": one, "fields": "id,name", "supportsAllDrives": True} for one in others]
     seen = client.visible("files.get", many) if many else []
@@ -59,13 +59,15 @@ def names(client: DriveClient, roots: Sequence[str]) -> list[str | None]:
 
 def files_below(client: DriveClient, roots: Sequence[str], until: float) -> Iterator[JSON]:
     """Yield id and size of the files in these roots and all folders below, each once; ends early at `until`, a monotonic time."""
-    waiting = [one for one in roots if one != SHARED_DRIVES]
+    waiting = [one for one in roots if one not in {SHARED_DRIVES, SHARED_WITH_ME}]
     if SHARED_DRIVES in roots:
         waiting += [str(one["id"]) for one in drives(client)]
     seen = set(waiting)
-    while waiting and time.monotonic() < until:
-        some, waiting = waiting[:TOGETHER], waiting[TOGETHER:]
-        query = f"({_children(some)}) and trashed = false"
+    shared = SHARED_WITH_ME in roots
+    while (waiting or shared) and time.monotonic() < until:
+        some, waiting = ([], waiting) if shared else (waiting[:TOGETHER], waiting[TOGETHER:])
+        query = f"({'sharedWithMe = true' if shared else _children(some)}) and trashed = false"
+        shared = False
         fields = "nextPageToken,files(id,size,mimeType)"
         for one in client.pages("files.list", "files", q=query, pageSize=1000, fields=fields, **_EVERYWHERE):
             if time.monotonic() > until:

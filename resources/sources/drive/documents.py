@@ -21,6 +21,7 @@ from resources.sources.drive.notes import PartitionState, Shortcut
 from resources.sources.drive.permissions import FileGrant
 from resources.sources.drive.readers import Readers
 from resources.sources.drive.records import FILE_FIELDS, describe, refuse
+from resources.sources.drive.roots import SHARED_WITH_ME
 from resources.sources.drive.tree import FolderTree, Trail, folder_of, parent_of
 
 _OUTSIDE = (
@@ -107,6 +108,9 @@ class DriveDocuments:
             grants = self.grants(notes, [file for file, _ in placed])
             for file, trail in placed:
                 grant = self._with_openers(file, grants[file["id"]], notes)
+                if partition == SHARED_WITH_ME:
+                    # Drive tells those who may only read it of no other reader; that the account reads it is known all the same
+                    grant = grant._replace(principals=grant.principals | self._links.account)
                 document = describe(file, trail, self._tree.chain(trail), grant, self._settings)
                 if isinstance(document, Refusal):
                     found.refused.append(document)

@@ -8,6 +8,9 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Literal
 
+from resources.core import permissions
+from resources.core.errors import InvalidRequestError
+
 LinkSharing = Literal["nobody", "opened", "domain"]
 _PUBLIC = frozenset({"gmail.com", "googlemail.com"})
 """Domains whose accounts are no organisation."""
@@ -34,6 +37,14 @@ class Links:
             return None
         domain = self._account().rpartition("@")[2]
         return None if domain in _PUBLIC or domain.endswith(_SERVICE_ACCOUNTS) or "." not in domain else domain
+
+    @cached_property
+    def account(self) -> frozenset[str]:
+        """The account that reads the files, as a principal; none if only a token is known of it."""
+        try:
+            return frozenset({permissions.email(self._account())})
+        except InvalidRequestError:
+            return frozenset()
 
     @property
     def asks(self) -> bool:

@@ -40,7 +40,7 @@ class Shortcut(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RootNote(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A partition's root. `kind`: `mine`, `drive` or `folder`; `drive`: the shared drive that contains it."""
+    """A partition's root. `kind`: `mine`, `drive`, `folder` or `shared`; `drive`: the shared drive that contains it."""
 
     id: str
     name: str

@@ -1,6 +1,7 @@
 """The parts of Drive that one account reads: partitions and their roots, from the settings and the visible shared drives.
 
-A partition is `my_drive` (or the key that it has among several), the id of a shared drive or the id of a folder. A configured
+A partition is `my_drive` (or the key that it has among several), the id of a shared drive or the id of a folder, or `shared_with_me`, whose
+root exists in no Drive. A configured
 root that is not visible is lost, not deleted: its documents are hidden until it can be read again. A root that is no longer
 configured is retired.
 """
@@ -19,7 +20,10 @@ from resources.sources.drive.notes import PartitionState, RootNote
 
 MY_DRIVE = "my_drive"
 SHARED_DRIVES = "shared_drives"
+SHARED_WITH_ME = "shared_with_me"
+"""What other people shared with the account: a root only if the settings name it."""
 TITLE = "My Drive"
+SHARED_TITLE = "Shared with me"
 _DRIVE_IDS = "0A"
 """Observed prefix of shared drive ids; used only for an id about which nothing else is known."""
 
@@ -45,7 +49,8 @@ class Roots:
         self._only_shared = only_shared
         self._mine = MY_DRIVE in wanted
         self._every_drive = SHARED_DRIVES in wanted
-        self._ids = frozenset(wanted) - {MY_DRIVE, SHARED_DRIVES}
+        self._shared = SHARED_WITH_ME in wanted
+        self._ids = frozenset(wanted) - {MY_DRIVE, SHARED_DRIVES, SHARED_WITH_ME}
         self._found: dict[str, RootNote] = {}
 
     @cached_property
@@ -62,6 +67,7 @@ class Roots:
     def partitions(self) -> list[str]:
         """Return the partitions that are configured and, as far as one call shows, readable."""
         found = {self._my_drive} if self._mine else set[str]()
+        found |= {SHARED_WITH_ME} if self._shared else set[str]()
         found |= set(self.drives) if self._every_drive else set[str]()
         return sorted(found | {one for one in self._ids if one in self.drives or not self._is_drive(one)})
 
@@ -112,6 +118,8 @@ class Roots:
         return self._found[partition]
 
     def _look(self, partition: str, *, fresh: bool) -> RootNote:
+        if partition == SHARED_WITH_ME and self._shared:
+            return RootNote(id=SHARED_WITH_ME, name=SHARED_TITLE, kind="shared")
         if partition in self.drives:
             return RootNote(id=partition, name=self.drives[partition], kind="drive", drive=partition)
         if not self._is_wanted(partition) or self._is_drive(partition):
@@ -147,10 +155,12 @@ class Roots:
     def _is_wanted(self, partition: str) -> bool:
         if partition == self._my_drive:
             return self._mine
+        if partition == SHARED_WITH_ME:
+            return self._shared
         return partition in self._ids or (self._every_drive and self._is_drive(partition))
 
     def _is_drive(self, partition: str) -> bool:
-        if partition == self._my_drive:
+        if partition in {self._my_drive, SHARED_WITH_ME}:
             return False
         if partition in self.drives:
             return True

@@ -89,6 +89,10 @@ class AccessRules:
         held = [grant for name in self._names for grant in grants.get(name, ())]
         return any(grant.kind == "user" or grant.discoverable or grant.member for grant in held)
 
+    def shared_with_viewer(self, item: DriveFile) -> bool:
+        """Return True for an item of another person's My Drive that was shared with the viewer itself, not by a folder above it."""
+        return item.owner not in {None, self.viewer} and f"user:{self.viewer}" in item.grants and self.readable(item)
+
     def trashed(self, item: DriveFile) -> bool:
         found = self._trashed.get(item.id)
         if found is None:

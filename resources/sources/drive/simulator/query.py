@@ -75,6 +75,9 @@ class _Parser:
         if left == "trashed" and right in ("true", "false"):
             wanted = (right == "true") is equal
             return FileQuery(lambda file: self._access.trashed(file) is wanted)
+        if left == "sharedWithMe" and right in ("true", "false"):
+            shared = (right == "true") is equal
+            return FileQuery(lambda file: self._access.shared_with_viewer(file) is shared)
         if left == "visibility" and right.strip("'") in _VISIBILITIES:
             return FileQuery(lambda file: (self._access.visibility(file) == right[1:-1]) is equal)
         if left == "mimeType" and right.startswith("'"):
