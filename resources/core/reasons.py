@@ -19,7 +19,8 @@ _PATTERNS = {
     "empty": r"is empty|holds no text|holds binary data|fewer than \d+ words|contain no text|holds no files",
     "damaged": r"damaged|cannot be decoded|could not be read as|parser (crashed|was killed)|missing from|has other contents|"
     r"could not be read|no outcome",
-    "no_access": r"[Pp]ermission denied|not allow it|may not do this|does not share|the scope|hides it|not shared with|no longer lets us",
+    "no_access": r"[Pp]ermission denied|not allow it|link to an unknown address|"
+    r"may not do this|does not share|the scope|hides it|not shared with|no longer lets us",
     "elsewhere": r"is a link|stored outside|not stored at Slack|leads out of|provides no URL|not a file|redirects too|no longer in "
     r"CONCORDANCE_FILE_ROOTS|UTF-8; rename|contains a NUL",
     "changed": r"no longer|being written|not in the blob store|was removed|was deleted|changed while",
