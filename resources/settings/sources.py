@@ -90,6 +90,8 @@ class SourceSettings(BaseModel):
 class DriveSettings(BaseModel):
     """Scope of what is read from Google Drive, and who finds it."""
 
+    drive_comments: bool = False
+    """Whether open comments on Docs are read as a part of their text."""
     drive_follow_shortcuts: bool = False
     drive_link_sharing: Literal["nobody", "opened", "domain"] = "nobody"
     """Who finds what is shared by link alone."""

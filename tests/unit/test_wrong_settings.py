@@ -66,7 +66,7 @@ CASES: list[Case] = [
         "labels in CONCORDANCE_DRIVE: must name each label once, not 'abc' twice",
     ),
     ({"DRIVE": "users=*,users=-ada@acme.com"}, "CONCORDANCE_DRIVE: names users twice; write it once"),
-    ({"DRIVE": '{"people": ["*"]}'}, "CONCORDANCE_DRIVE: 'people' is not one of follow_shortcuts, labels, "),
+    ({"DRIVE": '{"people": ["*"]}'}, "CONCORDANCE_DRIVE: 'people' is not one of comments, follow_shortcuts, labels, "),
     (
         {"WIDGETS": '[{"name": "a", "origins": ["https://docs.acme.com/"], "collection": "a"}]'},
         "CONCORDANCE_WIDGETS (widget 1, origins, 0): 'https://docs.acme.com/' is not an origin; write https://HOST or",

@@ -129,6 +129,7 @@ class Account:
             follows_shortcuts=self._settings.drive_follow_shortcuts,
             links=self._links.setting,
             labels=self._settings.drive_labels,
+            comments=self._settings.drive_comments,
         )
 
     @cached_property

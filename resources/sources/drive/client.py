@@ -79,7 +79,9 @@ class Api:
         return {name: getattr(service, name)() for name in self.collections}
 
 
-DRIVE = Api("drive", "v3", "Drive", SCOPES, ("changes", "channels", "drives", "files", "permissions"), "drive/v3/")
+DRIVE = Api(
+    "drive", "v3", "Drive", SCOPES, ("changes", "channels", "comments", "drives", "files", "permissions"), "drive/v3/"
+)
 
 
 class Backoff:

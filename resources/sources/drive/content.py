@@ -2,14 +2,16 @@
 
 import hashlib
 from collections.abc import Iterator
+from itertools import chain
 
 from resources.core.domain import Item
 from resources.core.errors import RetryLaterError, SkipDocumentError
 from resources.core.filetypes import mime_type
 from resources.core.json import object_of
 from resources.sources.drive.client import PIECE, DriveClient
+from resources.sources.drive.comments import comments
 from resources.sources.drive.faults import ExportTooLargeError
-from resources.sources.drive.kinds import name_for
+from resources.sources.drive.kinds import WITH_COMMENTS, name_for
 from resources.sources.tree import EMPTY, too_large
 
 MARKDOWN = "text/markdown"
@@ -41,6 +43,8 @@ def fetch(client: DriveClient, item: Item, limit: int) -> Iterator[bytes]:
 
 
 def _pieces(client: DriveClient, item: Item) -> Iterator[bytes]:
+    if item.locator == WITH_COMMENTS:
+        return chain(_exported(client, item), iter((comments(client, item.source_id).encode(),)))
     if item.locator == "export":
         return _exported(client, item)
     return client.media("files.get", size=item.size, fileId=item.source_id, supportsAllDrives=True)

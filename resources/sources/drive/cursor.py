@@ -31,7 +31,12 @@ _EXPORTS = "slides as pptx"
 
 
 def view(
-    account: str, *, follows_shortcuts: bool, links: str = "nobody", labels: Mapping[str, str] = MappingProxyType({})
+    account: str,
+    *,
+    follows_shortcuts: bool,
+    links: str = "nobody",
+    labels: Mapping[str, str] = MappingProxyType({}),
+    comments: bool = False,
 ) -> str:
     """Return what a cursor is valid for: one account, and the settings that decide which files belong to a root and who
     finds them.
@@ -41,7 +46,7 @@ def view(
     scope = "with shortcuts and linked folders" if follows_shortcuts else "within roots"
     who = "" if links == "nobody" else f", links for {links}"
     by_label = "".join(f", {label}: {rule}" for label, rule in sorted(labels.items()))
-    return f"{account}, folders, {scope}{who}{by_label}, {_EXPORTS}"
+    return f"{account}, folders, {scope}{who}{by_label}, {_EXPORTS}{', comments' if comments else ''}"
 
 
 def encode(cursor: DriveCursor) -> str:

@@ -10,10 +10,13 @@ GOOGLE_APPS = "application/vnd.google-apps."
 FOLDER = f"{GOOGLE_APPS}folder"
 SHORTCUT = f"{GOOGLE_APPS}shortcut"
 
+DOCUMENT = f"{GOOGLE_APPS}document"
 SLIDES = f"{GOOGLE_APPS}presentation"
+WITH_COMMENTS = "export with comments"
+"""How Docs are fetched where `drive_comments` is on. Exports of other types hold comments already."""
 
 EXPORTS: Mapping[str, str] = {
-    f"{GOOGLE_APPS}document": "text/markdown",
+    DOCUMENT: "text/markdown",
     f"{GOOGLE_APPS}spreadsheet": XLSX,  # CSV has only the first sheet
     SLIDES: PPTX,  # plain text has neither notes nor the slides' numbers
 }

@@ -9,13 +9,13 @@ from resources.core.errors import SkipDocumentError
 from resources.settings import Settings
 from resources.sources.drive import labels, readers
 from resources.sources.drive.client import JSON
-from resources.sources.drive.kinds import SLIDES, kind_of
+from resources.sources.drive.kinds import DOCUMENT, SLIDES, WITH_COMMENTS, kind_of
 from resources.sources.drive.permissions import FileGrant
 from resources.sources.drive.tree import Trail
 from resources.sources.tree import EMPTY, too_large
 
 FILE_FIELDS = (
-    "id,name,mimeType,description,parents,driveId,trashed,trashedTime,createdTime,modifiedTime,size,md5Checksum,"
+    "id,name,mimeType,description,parents,driveId,trashed,trashedTime,createdTime,modifiedTime,version,size,md5Checksum,"
     "headRevisionId,webViewLink,owners(emailAddress,displayName),lastModifyingUser(emailAddress,displayName),"
     f"permissions({readers.FIELDS}),permissionIds,shortcutDetails(targetId,targetMimeType),"
     f"inheritedPermissionsDisabled,capabilities(canListChildren,canReadLabels),{labels.FIELDS}"
@@ -38,13 +38,14 @@ def describe(
     if kind.way == "media" and size is not None and not 0 < size <= settings.max_file_bytes:
         return refuse(file, trail, too_large(size, settings.max_file_bytes) if size else EMPTY)
     owner = readers.owner_of(file)
+    commented = settings.drive_comments and file["mimeType"] == DOCUMENT
     return Item(
         source_id=file["id"],
         partition=trail.partition,
         title=name,
         path="/".join((*trail.names, name)),
         mime_type=kind.mime_type,
-        version=version_of(file),
+        version=version_of(file, commented=commented),
         permissions=tuple(sorted(grant.principals)),
         owner=owner,
         author=owner or _author(file),
@@ -57,7 +58,7 @@ def describe(
         folders=folders,
         tags={"sharing": grant.sharing, **labels.tags(file, settings.drive_labels)},
         description=file.get("description") or None,
-        locator=kind.way,
+        locator=WITH_COMMENTS if commented else kind.way,
     )
 
 
@@ -75,11 +76,13 @@ def refuse(file: JSON, trail: Trail, reason: str) -> Refusal:
     )
 
 
-def version_of(file: JSON) -> str:
+def version_of(file: JSON, *, commented: bool = False) -> str:
     """Return a value that changes whenever the bytes may have: Google's own formats have neither a checksum nor a revision id.
 
-    It names the format of an export that used to be another one.
+    It names the format of an export that used to be another one. A comment changes none of these, only the number of all changes.
     """
+    if commented:
+        return f"{file.get('modifiedTime') or ''} {file.get('version') or ''}"
     if file.get("mimeType") == SLIDES:
         return f"{file.get('modifiedTime') or ''} pptx"
     return str(file.get("md5Checksum") or file.get("headRevisionId") or file.get("modifiedTime") or "")

@@ -38,6 +38,7 @@ _ROUTES = {
     "GET files/*": "files.get",
     "GET files/*/export": "files.export",
     "GET files/*/link": "files.exportLinks",
+    "GET files/*/comments": "comments.list",
     "GET files/*/permissions": "permissions.list",
     "GET drives": "drives.list",
     "GET changes": "changes.list",

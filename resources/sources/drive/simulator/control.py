@@ -10,7 +10,7 @@ from resources.sources.simulation import http
 
 OPERATIONS = (
     "file", "folder", "shortcut", "edit", "rename", "move", "trash", "restore", "delete",
-    "share", "unshare", "limit", "inherit", "label", "unlabel", "hide_labels", "lose_file", "regain_file",
+    "share", "unshare", "limit", "inherit", "comment", "reply", "label", "unlabel", "hide_labels", "lose_file", "regain_file",
     "shared_drive", "add_member", "remove_member", "rename_drive", "lose_drive", "regain_drive",
     "expire_tokens", "revoke", "readers", "transfer", "open",
     "user", "suspend", "reinstate", "delete_user", "group", "join", "leave", "delete_group",

@@ -14,7 +14,14 @@ from resources.sources.drive.simulator.errors import ApiError, bad_parameter, fi
 from resources.sources.drive.simulator.exports import convert, export
 from resources.sources.drive.simulator.fields import mask, pick
 from resources.sources.drive.simulator.parameters import FILE_FIELDS, Parameters, page_size, true, with_next
-from resources.sources.drive.simulator.resources import file_resource, may_share, permissions, shared_drive, user
+from resources.sources.drive.simulator.resources import (
+    comment,
+    file_resource,
+    may_share,
+    permissions,
+    shared_drive,
+    user,
+)
 from resources.sources.drive.simulator.searching import files_list
 from resources.sources.drive.simulator.state import DriveState
 from resources.sources.drive.simulator.tree import DriveFile
@@ -61,6 +68,24 @@ def files_export_links(world: DriveState, parameters: Parameters) -> Any:
     file = find(world, {**parameters, "supportsAllDrives": "true"})
     _check_readable(world, file)
     return Media(convert(file, parameters["mimeType"]), parameters["mimeType"], ranges=False)
+
+
+def comments_list(world: DriveState, parameters: Parameters) -> Any:
+    """Return the comments on a file, in pages of 20 by default and 100 at most; `fields` must be given."""
+    if "fields" not in parameters:
+        raise bad_parameter("fields", "The 'fields' parameter is required for this method.", "required")
+    chosen = mask(parameters["fields"], "CommentList")
+    file = find(world, {**parameters, "supportsAllDrives": "true"})
+    _check_readable(world, file)
+    numbers = [str(number) for number in range(len(file.comments))]
+    question = ("comments", file.id)
+    token = parameters.get("pageToken") or world.listings.begin(question, numbers)
+    some, following = world.listings.page(token, question, page_size(parameters, 20, 100))
+    body: dict[str, Any] = {
+        "kind": "drive#commentList",
+        "comments": [comment(file.comments[int(number)]) for number in some if int(number) < len(file.comments)],
+    }
+    return pick(with_next(body, following), chosen)
 
 
 def permissions_list(world: DriveState, parameters: Parameters) -> Any:
@@ -122,6 +147,7 @@ METHODS: dict[str, Callable[[DriveState, Parameters], Any]] = {
     "files.get": files_get,
     "files.export": files_export,
     "files.exportLinks": files_export_links,
+    "comments.list": comments_list,
     "permissions.list": permissions_list,
     "drives.list": drives_list,
     "changes.getStartPageToken": changes_start,

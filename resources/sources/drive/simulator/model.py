@@ -16,6 +16,7 @@ from resources.sources.drive.simulator.tree import (
     PRESENTATION,
     SHORTCUT,
     SPREADSHEET,
+    DriveComment,
     DriveFile,
     DriveGrant,
     SharedDrive,
@@ -64,6 +65,22 @@ class SimulatedDrive(DriveState):
             item.target, item.target_mime_type = target, self.items[target].mime_type
             self.changed(item)
             return item.id
+
+    def comment(self, id: str, author: str, text: str, quote: str | None = None) -> int:  # noqa: A002
+        """Comment on a file, and return the number of the comment."""
+        with self.lock:
+            item = self.items[id]
+            item.comments = [*item.comments, DriveComment(author, text, quote)]
+            self.changed(item)
+            return len(item.comments) - 1
+
+    def reply(self, id: str, number: int, author: str, text: str, *, resolve: bool = False) -> None:  # noqa: A002
+        """Answer a comment, and resolve it if so wished."""
+        with self.lock:
+            comment = self.items[id].comments[number]
+            comment.replies = [*comment.replies, DriveComment(author, text)]
+            comment.resolved = resolve
+            self.changed(self.items[id])
 
     def edit(self, id: str, content: Content) -> None:  # noqa: A002 - the API's word
         with self.lock:

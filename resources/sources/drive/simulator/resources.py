@@ -16,6 +16,7 @@ from resources.sources.drive.simulator.tree import (
     RANKS,
     SHORTCUT,
     SPREADSHEET,
+    DriveComment,
     DriveFile,
     DriveGrant,
     SharedDrive,
@@ -38,6 +39,29 @@ def user(world: DriveState, email: str) -> dict[str, Any]:
         "permissionId": id_of(DriveGrant(f"user:{email}", "", "")),
         "emailAddress": email,
     }
+
+
+def comment(found: DriveComment) -> dict[str, Any]:
+    """Return a comment. Source: https://developers.google.com/workspace/drive/api/reference/rest/v3/comments"""
+    shape: dict[str, Any] = {
+        "kind": "drive#comment",
+        "author": {"displayName": _display_name(found.author), "me": False},
+        "content": found.content,
+        "deleted": False,
+        "resolved": found.resolved,
+        "replies": [
+            {
+                "kind": "drive#reply",
+                "author": {"displayName": _display_name(one.author), "me": False},
+                "content": one.content,
+                "deleted": False,
+            }
+            for one in found.replies
+        ],
+    }
+    return (
+        shape if found.quote is None else shape | {"quotedFileContent": {"mimeType": "text/html", "value": found.quote}}
+    )
 
 
 def shared_drive(drive: SharedDrive) -> dict[str, Any]:
@@ -174,6 +198,7 @@ _FIELDS: dict[str, Callable[[DriveState, DriveFile], Any]] = {
     "permissions": _in_my_drive(lambda world, file: permissions(world, file) if may_share(world, file) else None),
     "exportLinks": lambda world, file: links(file, world.base) if world.access.readable(file) else None,
     "webViewLink": lambda _, file: _view_link(file),
+    "version": lambda _, file: str(file.version),
     "size": lambda _, file: _size(file),
     "md5Checksum": lambda _, file: file.md5 if file.is_binary else None,
     "headRevisionId": lambda _, file: f"0B{file.id[1:17]}{file.revision:06d}" if file.is_binary else None,

@@ -238,6 +238,7 @@ class DriveState:
     def publish(self, item: DriveFile, drives: set[str]) -> None:
         """Add an item's change to the feeds: its drive's, and for some changes in shared drives the account's as well."""
         self.access.forget()
+        item.version += 1
         now = self.now()
         for drive in drives - {""}:
             self._enter(drive, now, "file", item.id)

@@ -42,6 +42,17 @@ class DriveGrant(msgspec.Struct, frozen=True):
         return self.who.partition(":")[2]
 
 
+class DriveComment(msgspec.Struct):
+    """A comment on a file, or a reply to one."""
+
+    author: str
+    content: str
+    quote: str | None = None
+    """The part of the document that it is about."""
+    resolved: bool = False
+    replies: "list[DriveComment]" = []
+
+
 class DriveFile(msgspec.Struct, eq=False):
     """Current state of one item: a file, folder, shortcut or the root of a tree."""
 
@@ -76,6 +87,10 @@ class DriveFile(msgspec.Struct, eq=False):
     """True if a change of it reached the feed of the account."""
     mine: bool = False
     """True if it was ever outside shared drives."""
+    comments: list[DriveComment] = []
+    """Those that are not deleted, oldest first."""
+    version: int = 1
+    """Number of all changes, comments included."""
     revision: int = 1
     """Number of the current content revision."""
     children: dict[str, None] = {}
