@@ -9,6 +9,7 @@ import pytest
 from resources.sources.slack.blocks import attachments_text, blocks_text
 from resources.sources.slack.messages import fingerprint, is_reply, is_root, parse_message
 from resources.sources.slack.render import NameLookups, readable
+from resources.sources.slack.simulator.rich import rich_text
 
 NAMES = NameLookups({"U1": "Ada Byron"}.get, {"U1": "Ada Byron"}.get, {"C1": "general"}.get, {"S2": "bakers"}.get)
 
@@ -48,6 +49,8 @@ NAMES = NameLookups({"U1": "Ada Byron"}.get, {"U1": "Ada Byron"}.get, {"C1": "ge
 )
 def test_readable(markup: str, text: str) -> None:
     assert readable(markup, NAMES) == text
+    if "```" not in text:  # blocks of code are on lines of their own
+        assert blocks_text([rich_text(markup, "b1")], NAMES) == text
 
 
 def test_blocks() -> None:

@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from resources.core.json import Object, is_list, is_object, list_of, object_of
-from resources.sources.slack.render import NOBODY, NameLookups, alias, group_name, mention, readable
+from resources.sources.slack.render import NOBODY, NameLookups, alias, group_name, link, mention, readable
 
 _PREVIEWS = ("from_url", "original_url", "is_msg_unfurl", "is_share", "channel_id", "channel_name")
 """Fields that only previews of links and shared messages have."""
@@ -152,39 +152,44 @@ def _rich(elements: list[Any], names: NameLookups, bullet: str = "", start: int 
                 indent = "  " * int(element.get("indent") or 0)
                 lines.append(_rich(inside, names, indent + mark, 1 + int(element.get("offset") or 0)))
             case "rich_text_preformatted":
-                lines.append(f"```\n{_line(inside, names)}\n```")
+                lines.append(f"```\n{_line(inside, names, code=True)}\n```")
             case "rich_text_quote":
-                lines.append("\n".join(f"> {line}" for line in _line(inside, names).split("\n")))
+                lines.append("\n".join(f"> {line}" for line in _line(inside, names).rstrip("\n").split("\n")))
             case _:
                 lines.append(bullet.format(number) + _line(inside, names).rstrip("\n"))
     return "\n".join(line for line in lines if line)
 
 
-def _line(elements: list[Any], names: NameLookups) -> str:
+def _line(elements: list[Any], names: NameLookups, *, code: bool = False) -> str:
+    """Return the text of a line's elements; what is written as code has backticks, unless the whole line is `code`."""
     parts: list[str] = []
     for element in filter(is_object, elements):
-        match element.get("type"):
-            case "text":
-                text = str(element.get("text") or "")
-                parts.append(f"`{text}`" if object_of(element.get("style")).get("code") else text)
-            case "link":
-                url, label = str(element.get("url") or ""), str(element.get("text") or "")
-                parts.append(f"{label} ({url})" if label and label != url else url)
-            case "user":
-                parts.append(mention(f"@{element.get('user_id')}", names))
-            case "channel":
-                parts.append(mention(f"#{element.get('channel_id')}", names))
-            case "usergroup":
-                parts.append(group_name(str(element.get("usergroup_id") or ""), names))
-            case "broadcast":
-                parts.append(f"@{element.get('range')}")
-            case "emoji":
-                name = str(element.get("name") or "")
-                parts.append(alias(name) or f":{name}:")
-            case "date":
-                parts.append(str(element.get("fallback") or element.get("timestamp") or ""))
-            case "color":
-                parts.append(str(element.get("value") or ""))
-            case _:
-                pass
+        text = _element(element, names)
+        as_code = text and not code and object_of(element.get("style")).get("code")
+        parts.append(f"`{text}`" if as_code else text)
     return "".join(parts)
+
+
+def _element(element: Object, names: NameLookups) -> str:
+    match element.get("type"):
+        case "text":
+            return str(element.get("text") or "")
+        case "link":
+            return link(str(element.get("url") or ""), str(element.get("text") or "").strip())
+        case "user":
+            return mention(f"@{element.get('user_id')}", names)
+        case "channel":
+            return mention(f"#{element.get('channel_id')}", names)
+        case "usergroup":
+            return group_name(str(element.get("usergroup_id") or ""), names)
+        case "broadcast":
+            return f"@{element.get('range')}"
+        case "emoji":
+            name = str(element.get("name") or "")
+            return alias(name) or f":{name}:"
+        case "date":
+            return str(element.get("fallback") or element.get("timestamp") or "")
+        case "color":
+            return str(element.get("value") or "")
+        case _:
+            return ""

@@ -93,12 +93,19 @@ def mention(content: str, names: NameLookups, *, plain: bool = False) -> str:
             return _special(target[1:], label, names)
         case _:
             address = unescape(target)
-            shown = address.removeprefix("mailto:").removeprefix("tel:")
-            if plain:
-                return label or shown
-            if not label or label in {shown, address} or _SCHEME.sub("", address).rstrip("/") == label.rstrip("/"):
-                return shown
-            return f"{label} ({shown})"
+            return (label or shown_address(address)) if plain else link(address, label)
+
+
+def link(address: str, label: str) -> str:
+    """Return a link's label with its address, or the address alone if the label says no more."""
+    shown = shown_address(address)
+    if not label or label in {shown, address} or _SCHEME.sub("", address).rstrip("/") == label.rstrip("/"):
+        return shown
+    return f"{label} ({shown})"
+
+
+def shown_address(address: str) -> str:
+    return address.removeprefix("mailto:").removeprefix("tel:")
 
 
 def group_name(group: str, names: NameLookups) -> str:

@@ -18,6 +18,7 @@ from resources.sources.slack.simulator.records import (
     UserGroup,
     to_ts,
 )
+from resources.sources.slack.simulator.rich import rich_text
 
 Json = dict[str, Any]
 
@@ -139,6 +140,9 @@ def message(
         shape["upload"] = True
     if written.blocks is not None:
         shape["blocks"] = written.blocks
+    elif written.text and not writer.bot and written.subtype in {None, "thread_broadcast"}:
+        # Slack's editor adds it to what people write
+        shape["blocks"] = [rich_text(written.text, f"b{written.micros:x}")]
     if written.attachments is not None:
         shape["attachments"] = written.attachments
     if written.edited is not None:
