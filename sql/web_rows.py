@@ -254,7 +254,6 @@ class IngestState(msgspec.Struct, frozen=True):
     indexed: bool
     chunk_count: int | None
     page_count: int | None
-    notes: list[dict[str, Any]]
 
 
 class Around(msgspec.Struct, frozen=True):

@@ -11,7 +11,6 @@ from msgspec import Meta
 
 from resources.core.domain import Access, State
 from resources.core.errors import ConcordanceError
-from resources.core.notes import TextNote
 from resources.logging import logger
 from serving.deps import Services
 from serving.errors import ProblemError
@@ -69,8 +68,6 @@ class IngestJob(msgspec.Struct, frozen=True, kw_only=True):
     """Counts of what the index holds of the document."""
     error: str | None
     """Why the job failed; null otherwise."""
-    notes: list[TextNote] = []
-    """What the document's text leaves out, was decoded with doubt or removed; empty until it is indexed."""
 
 
 @post(
@@ -135,7 +132,6 @@ async def start_ingest(
             "stage": "indexed",
             "counts": {"documents": 1, "chunks": 3, "pages": 0},
             "error": None,
-            "notes": [],
         },
     ),
 )
@@ -165,8 +161,5 @@ def _job(job: IngestState) -> IngestJob:
         else:
             status = "running"
     done = status == "success"
-    notes = msgspec.convert(job.notes, list[TextNote]) if done else []
     counts = Counts(int(done), (job.chunk_count or 0) if done else 0, (job.page_count or 0) if done else 0)
-    return IngestJob(
-        job_id=job.job_id, doc_id=job.doc_id, status=status, stage=stage, counts=counts, error=error, notes=notes
-    )
+    return IngestJob(job_id=job.job_id, doc_id=job.doc_id, status=status, stage=stage, counts=counts, error=error)

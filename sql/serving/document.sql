@@ -17,7 +17,7 @@ SELECT
     e.indexed_at,
     d.language,
     d.page_count,
-    d.notes,
+    coalesce(d.notes, '[]') AS notes,
     coalesce(e.chunk_count, 0) AS chunk_count,
     d.acl_checked_at
 FROM checked_documents AS d

@@ -13,8 +13,7 @@ SELECT
         d.state = 'live' AND starts_with(e.content, d.content_key || '|') AND e.payload = d.payload_hash, FALSE
     ) AS indexed,
     e.chunk_count,
-    d.page_count,
-    coalesce(d.notes, '[]') AS notes
+    d.page_count
 FROM ingest_jobs AS j
 INNER JOIN uploads AS u ON j.doc_id = u.doc_id
 LEFT JOIN partitions AS p ON u.source = p.source AND u.partition = p.partition

@@ -862,8 +862,6 @@ class IngestJob(Model):
     """Counts of what the index holds of the document."""
     error: str | None
     """Why the job failed; null otherwise."""
-    notes: list[TextNote]
-    """What the document's text leaves out, was decoded with doubt or removed; empty until it is indexed."""
 
 
 class IngestResponse(Model):
