@@ -83,6 +83,9 @@ client: $(STAMP) ## Generate the Python client's models and methods from the Ope
 bench-ingest: $(STAMP) ## Measure ingestion: documents per minute, a sync without changes, time from upload to searchable
 	@$(BIN)/python -m bench.ingest
 
+bench-parse: $(STAMP) ## Measure the parsers on folders of files, by format: FOLDERS="data/a data/b"
+	@$(BIN)/python -m bench.parse $(FOLDERS)
+
 bench-sync: $(STAMP) ## Measure syncs of a simulated Drive and Slack: 1,000 changed files, 10,000 messages, no changes
 	@$(BIN)/python -m bench.sync
 
