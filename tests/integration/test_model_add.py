@@ -9,13 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from assets.reindex import Reindex
 from orchestration.cli import models as command
+from orchestration.cli.installed import database
+from orchestration.evaluation.comparison import compare_reranker
 from orchestration.model_trial import try_embedder, try_reranker
 from resources.core.errors import ConfigurationError, InvalidRequestError, ServiceUnavailableError
+from resources.embedding.cross_encoder import CrossEncoder
 from resources.embedding.folder import bundled_folder, read_folder
 from resources.embedding.obtain import hash_of, is_reranker, obtain
 from resources.settings import Settings
 from tests.fixtures.hub import hub
+from tests.fixtures.installation import Installation
 from tests.fixtures.tiny_model import make_tiny_model
 
 NAME = "acme/tiny-embedder"
@@ -126,3 +131,22 @@ def test_the_command_shows_speed_and_what_to_do_next(
     assert f"concordance reindex --model {report['folder']}" in shown.out
     assert "passages/s" in shown.out
     assert "It hardly finds answers" in shown.err
+
+
+def test_the_gain_of_a_reranker_is_measured_with_titles_where_there_are_no_questions(
+    installation: Installation, tmp_path: Path
+) -> None:
+    for number in range(3):
+        installation.write(
+            f"pier-{number}.md", f"# Pier {number}\n\nFerries of line {number} leave from pier {number}."
+        )
+    installation.sync()
+    made = make_tiny_model(tmp_path / "tiny-reranker", cross_encoder=True)
+    settings = installation.settings
+    encoder = CrossEncoder(str(made), settings.home / "models")
+    with database(settings) as connection:
+        active = Reindex(settings, connection).active()
+        gain = compare_reranker(settings, connection, active, encoder, threshold=0.0)
+        nothing = compare_reranker(settings, connection, active, encoder, threshold=1.0)
+    assert (gain.questions, gain.from_titles, gain.new.recall) == (3, True, 1.0)
+    assert (nothing.active.recall, nothing.new.recall, nothing.passed) == (1.0, 0.0, False)
