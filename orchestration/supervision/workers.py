@@ -144,7 +144,7 @@ class WorkerPool:
         while self._first and len(self._workers) < AT_START:
             self._spawn()
         self._first = False
-        if time.monotonic() - self._checked >= CHECK_SECONDS and self._idle() is not None:
+        if time.monotonic() - self._checked >= CHECK_SECONDS and self._idle() is not None and not self._settling():
             self._checked = time.monotonic()
             self._lost.append(EVERY_RUN)
         if self._lost:
@@ -173,6 +173,10 @@ class WorkerPool:
 
     def _idle(self) -> Worker | None:
         return next((worker for worker in self._workers if worker.task is None and not worker.stopped), None)
+
+    def _settling(self) -> bool:
+        """Return True if a worker is still checking runs, or has not started yet: on a busy machine, each check would need another one."""
+        return any(worker.task is not None and worker.task[0] == "settle" for worker in self._workers)
 
     def _settle(self) -> None:
         worker = self._idle() or self._spawn()

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from orchestration.supervision import workers as pools
-from orchestration.supervision.workers import AT_START, SPARES, WorkerPool
+from orchestration.supervision.workers import AT_START, EVERY_RUN, SPARES, WorkerPool
 
 QUICK = (sys.executable, "-c", "import os, sys\nfor line in sys.stdin: os.write(1, b'D')")
 """A worker whose every task is done at once."""
@@ -74,4 +74,30 @@ def test_another_spare_starts_once_a_run_takes_long(monkeypatch: pytest.MonkeyPa
         assert len(workers.outputs()) == AT_START + 1
     finally:
         monkeypatch.undo()
+        workers.stop()
+
+
+def test_checks_of_all_runs_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine so busy that a worker needs longer to start than the time between two checks."""
+    monkeypatch.setattr(pools, "CHECK_SECONDS", 0)
+    monkeypatch.setattr(pools, "SOON_SECONDS", 0)
+    workers = WorkerPool((sys.executable, "-c", "import sys\nfor line in sys.stdin: pass"))
+    try:
+        for _ in range(10):
+            workers.tend()
+        assert len(workers.outputs()) == AT_START
+    finally:
+        workers.stop()
+
+
+def test_all_runs_are_checked_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools, "CHECK_SECONDS", 0)
+    given: list[tuple[str, ...]] = []
+    monkeypatch.setattr(pools.Worker, "give", lambda _self, *task: given.append(task))
+    workers = WorkerPool(QUICK)
+    try:
+        for _ in range(3):
+            workers.tend()
+        assert given[1:] == [("settle", EVERY_RUN)] * 2
+    finally:
         workers.stop()
