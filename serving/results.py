@@ -117,8 +117,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """Last page or slide of the passage; null for documents without pages."""
     relevance_score: float
     """Relevance of the passage, 0 to 1. Results are not always in the order of this score."""
-    weak: bool
-    """True for a result that lacks words of the query and is not near to it either."""
+    weak: bool | UnsetType = UNSET
+    """True for a result that lacks words of the query and is not near to it either; absent for others."""
     created_at: Moment | None
     """When the document was created; null if unknown."""
     modified_at: Moment | None
@@ -239,7 +239,7 @@ def _result(
         page_start=passage.page_start,
         page_end=passage.page_end,
         relevance_score=passage.relevance,
-        weak=weak(passage),
+        weak=True if weak(passage) else UNSET,
         created_at=passage.created_at,
         modified_at=passage.modified_at,
         acl_checked_at=passage.acl_checked_at,

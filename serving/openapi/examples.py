@@ -36,7 +36,6 @@ _RESULT = _SUMMARY | {
     "page_start": None,
     "page_end": None,
     "relevance_score": 0.801766,
-    "weak": False,
     "also_in": [],
     "citation": _CITATION,
 }
@@ -50,8 +49,6 @@ SEARCH = {
     "cached": False,
     "held_back": 0,
     "warnings": [],
-    "spelling": [],
-    "corrected": None,
     "next_cursor": None,
 }
 ANSWER = {

@@ -121,10 +121,10 @@ class SearchResponse(msgspec.Struct, frozen=True, kw_only=True):
     """Number of documents left out because their permissions were checked too long ago."""
     warnings: list[Warning_]
     """Reasons why the results may be incomplete."""
-    spelling: list[Spelling]
-    """Words of the query that were completed or corrected, because no passage holds them."""
-    corrected: str | None
-    """The query with the corrections; null if none of its words is taken for an error."""
+    spelling: list[Spelling] | UnsetType = UNSET
+    """Words of the query that were completed or corrected, because no passage holds them; absent if there are none."""
+    corrected: str | UnsetType = UNSET
+    """The query with the corrections; absent if none of its words is taken for an error."""
     next_cursor: str | None
     """The field `cursor` of the next page; null if there is none."""
     total: Total | UnsetType = UNSET
@@ -241,8 +241,9 @@ async def found(services: Services, data: SearchRequest, access: Access) -> Sear
         spelling=[
             Spelling(one.word, list(one.instead), "beginning" if one.beginning else "error")
             for one in outcome.respelled
-        ],
-        corrected=respelled(reading.asked, errors) if (errors := _errors(outcome)) else None,
+        ]
+        or UNSET,
+        corrected=respelled(reading.asked, errors) if (errors := _errors(outcome)) else UNSET,
         next_cursor=_next(cursor, outcome),
         total=Total(len(outcome.matches), outcome.exact) if data.total else UNSET,
         facets=facets(outcome.matches, data.facets) if data.facets else UNSET,

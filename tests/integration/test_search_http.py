@@ -27,12 +27,11 @@ def test_the_answer_has_every_field_of_the_interface(company: Site, running: Run
     answer = running.search("How many vacation days?", BOB, top_k=3, explain=True, neighbours=1)
     assert set(answer) == {
         "results", "understood", "query_id", "latency_ms", "cached", "held_back", "warnings", "next_cursor",
-        "spelling", "corrected",
     }  # fmt: skip
     first = answer["results"][0]
     assert set(first) == {
         "doc_id", "chunk_id", "chunk_index", "title", "source_type", "source_id", "collection_id", "path", "mime_type",
-        "owner", "tags", "chunk_text", "snippet", "highlights", "section_path", "page_start", "page_end", "relevance_score", "weak",
+        "owner", "tags", "chunk_text", "snippet", "highlights", "section_path", "page_start", "page_end", "relevance_score",
         "created_at", "modified_at", "acl_checked_at", "also_in", "citation", "neighbours", "explain",
     }  # fmt: skip
     assert first["title"] == "Handbook"

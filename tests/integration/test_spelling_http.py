@@ -47,7 +47,7 @@ def test_the_last_word_is_the_beginning_of_a_word(lab: Site, running: Running, q
     found = running.search(query, BOB)
     assert {"Calibration procedure", "readings"} <= {one["title"] for one in found["results"]}
     assert [(one["instead"], one["kind"]) for one in found["spelling"]] == [(["calibration"], "beginning")]
-    assert found["corrected"] is None
+    assert "corrected" not in found
 
 
 @pytest.mark.parametrize("error", ["calibartion", "calbration", "calibrationn", "calibretion", "xalibration"])
@@ -61,13 +61,13 @@ def test_one_error_is_tolerated_and_corrected(lab: Site, running: Running, error
 def test_a_word_that_passages_hold_stays_as_it_is(lab: Site, running: Running) -> None:
     for query in ("calibration", "gauge", '"calib"', "Gauges are adjusted"):
         found = running.search(query, BOB)
-        assert (found["spelling"], found["corrected"]) == ([], None)
+        assert not {"spelling", "corrected"} & set(found)
 
 
 def test_words_of_documents_that_one_may_not_read_complete_and_correct_nothing(lab: Site, running: Running) -> None:
     for query in ("wolver", "wolverhamton", "reorganisaton", "redundanc", "Wolverhampton"):
         hidden = running.search(query, BOB)
-        assert (hidden["results"], hidden["spelling"], hidden["corrected"]) == ([], [], None)
+        assert (hidden["results"], {"spelling", "corrected"} & set(hidden)) == ([], set())
         assert running.search(query, ANN)["results"][0]["title"] == "Redundancies"
 
 
@@ -102,8 +102,8 @@ def test_the_page_asks_whether_another_word_was_meant(lab: Site, running: Runnin
 
 def test_weak_results_are_folded(lab: Site, running: Running) -> None:
     found = running.search("verified measurement", BOB, top_k=10)["results"]
-    weak = [one["title"] for one in found if one["weak"]]
-    assert (found[0]["title"], found[0]["weak"]) == ("Gauges", False)
+    weak = [one["title"] for one in found if "weak" in one]
+    assert (found[0]["title"], "weak" in found[0]) == ("Gauges", False)
     assert "Calibration procedure" in weak
     shown = page(running, "verified measurement")
     good = len(found) - len(weak)

@@ -137,7 +137,7 @@ def _words(search: RequestedSearch, response: SearchResponse) -> frozenset[str]:
     for one in sorted(response.understood, key=lambda one: one.start):
         if one.applied and one.start >= at:
             query, at = f"{query}{search.query[at : one.start]} ", one.end
-    instead = (word for one in response.spelling for word in one.instead)
+    instead = (word for one in response.spelling or () for word in one.instead)
     return terms(" ".join([query + search.query[at:], *instead]))
 
 
@@ -160,7 +160,7 @@ def _shown(search: RequestedSearch, response: SearchResponse) -> dict[str, Any]:
 
 def folded(found: Sequence[Result]) -> int:
     """Return how many results are folded: the weak ones, if there are others."""
-    weak = sum(one.weak for one in found)
+    weak = sum(one.weak is True for one in found)
     return weak if weak < len(found) else 0
 
 

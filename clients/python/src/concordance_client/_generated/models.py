@@ -227,8 +227,8 @@ class Result(Model):
     """Last page or slide of the passage; null for documents without pages."""
     relevance_score: float
     """Relevance of the passage, 0 to 1. Results are not always in the order of this score."""
-    weak: bool
-    """True for a result that lacks words of the query and is not near to it either."""
+    weak: bool | None = None
+    """True for a result that lacks words of the query and is not near to it either; absent for others."""
     created_at: datetime | None
     """When the document was created; null if unknown."""
     modified_at: datetime | None
@@ -1145,10 +1145,10 @@ class SearchResponse(Model):
     """Number of documents left out because their permissions were checked too long ago."""
     warnings: list[Warning]
     """Reasons why the results may be incomplete."""
-    spelling: list[Spelling]
-    """Words of the query that were completed or corrected, because no passage holds them."""
-    corrected: str | None
-    """The query with the corrections; null if none of its words is taken for an error."""
+    spelling: list[Spelling] | None = None
+    """Words of the query that were completed or corrected, because no passage holds them; absent if there are none."""
+    corrected: str | None = None
+    """The query with the corrections; absent if none of its words is taken for an error."""
     next_cursor: str | None
     """The field `cursor` of the next page; null if there is none."""
     total: Total | None = None
