@@ -118,7 +118,8 @@ def port_is_free(port: int, host: str = "127.0.0.1") -> bool:
 
 def free_port() -> int:
     """Return a port that is free now, below those that kernels give to outgoing connections: one of these could take it meanwhile."""
-    for port in random.sample(range(20_000, 32_000), 100):
+    # not the module's own generator: processes that seed it alike, as tests do, would choose the same ports
+    for port in random.SystemRandom().sample(range(20_000, 32_000), 100):
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port

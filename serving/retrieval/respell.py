@@ -50,8 +50,13 @@ def unclear(text: str, stems: Collection[str]) -> list[str]:
     """Return the words with these stems as they are written in the query, if they can be looked up, in order."""
     if '"' in text or "“" in text:
         return []
-    found = [word for word in _WORD.findall(folded(text)) if stem(word) in stems and len(word) >= SHORTEST_BEGINNING]
+    found = [word for word in written(text, stems) if len(word) >= SHORTEST_BEGINNING]
     return list(dict.fromkeys(found))[:MOST_WORDS]
+
+
+def written(text: str, stems: Collection[str]) -> list[str]:
+    """Return the words of letters with these stems as they are written in the query, in order."""
+    return [word for word in _WORD.findall(folded(text)) if stem(word) in stems]
 
 
 def is_last(text: str, word: str) -> bool:

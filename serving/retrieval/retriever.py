@@ -39,8 +39,9 @@ from serving.retrieval.respell import (
     one_edit,
     respelled,
     unclear,
+    written,
 )
-from serving.retrieval.terms import terms
+from serving.retrieval.terms import stem, terms
 
 INDEX_INCOMPLETE = Degradation(
     "index_incomplete",
@@ -192,7 +193,9 @@ class Retriever:
         )
         found = tuple(one for one in looked_up if one is not None)
         if not found:
-            return query, ranking, unheld == words and self._embedder.meaningless(words)
+            letters = written(query.text, unheld)
+            meant = ranking.found.candidates.expansions or set(map(stem, letters)) != words
+            return query, ranking, not meant and self._embedder.meaningless(letters)
         query = query._replace(text=respelled(query.text, found), also=found)
         return query, await self._checked_by_registry(query, now), False
 

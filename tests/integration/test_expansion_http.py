@@ -19,8 +19,10 @@ INVOICES, FERRY = (
     "Invoices are paid within thirty days of their arrival.",
     "The ferry leaves at nine from the northern pier.",
 )
-QUERY = "zzqx"
-WORDINGS = "1. When are invoices paid?\n- Invoices: how many days until payment?\n\n* zzqx\n(3) Payment of invoices"
+QUERY = "cardigans"
+WORDINGS = (
+    "1. When are invoices paid?\n- Invoices: how many days until payment?\n\n* cardigans\n(3) Payment of invoices"
+)
 READ = ["When are invoices paid?", "Invoices: how many days until payment?", "Payment of invoices"]
 PASSAGE = "Our invoices are paid\nwithin thirty days after they arrive."
 
@@ -149,7 +151,7 @@ def test_replies_are_read_with_care(site: Site, subtests: pytest.Subtests) -> No
     for reply, texts in [
         (WORDINGS, READ),
         ("a\nb\nc\nd\ne", ["a", "b", "c", "d"]),
-        ("Zzqx\nA\na\nb\u200b", ["A", "b"]),
+        ("Cardigans\nA\na\nb\u200b", ["A", "b"]),
         ("2026 budget\n3) x", ["2026 budget", "x"]),
         ("", []),
         ("w" * 5000, ["w" * 1000]),
