@@ -4,13 +4,13 @@
 -- They are the first ones as they are stored: their choice depends on no document that the caller may not read, as the most frequent would.
 SELECT
     d.doc_id::text AS doc_id,
-    d.title,
+    coalesce(d.title, '') AS title,
     c.section_path,
     c.chunk_text
 FROM chunks AS c
 INNER JOIN checked_documents AS d ON c.doc_id = d.doc_id
 WHERE
-    c.tsv @@ (to_tsquery('english', %(forms)s) || %(lexemes)s::tsquery)
+    c.tsv @@ (to_tsquery('english', %(forms)s) || %(lexemes)s::text::tsquery)
     AND c.collection = coalesce(%(collection)s::text, (SELECT i.name FROM index_collections AS i WHERE i.active))
     AND d.state = 'live'
     AND d.permissions && %(principals)s::text []

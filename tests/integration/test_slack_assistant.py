@@ -254,7 +254,7 @@ def test_nothing_found_says_where_to_ask(desk: AssistantDesk, answering: Running
     assert "Ask me in a direct message" in desk.reply(desk.general, ts)
     assert desk.closed(ts) == "nothing_found"
     ts = desk.say(desk.ada, unknown)
-    assert "that you may read" in desk.reply(desk.ada, ts)
+    assert "that you can read answers this" in desk.reply(desk.ada, ts)
 
 
 def test_no_question_gets_help_and_a_long_one_a_limit(desk: AssistantDesk, answering: Running) -> None:
