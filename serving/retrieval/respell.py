@@ -21,6 +21,8 @@ SHORTEST_BEGINNING = 3
 """Letters of the beginning of a word."""
 SHORTEST_WORD = 5
 """Letters of a word that one edit is tolerated in."""
+LONGEST_WORD = 14
+"""The same at most: looking up what differs by one edit takes 2 ms for 11 letters and 20 ms for 16, and few words are longer."""
 MOST_WORDS = 3
 """Words of a query that are looked up."""
 MOST_PASSAGES = 100

@@ -30,6 +30,7 @@ from serving.retrieval.registry import Checked, Registry, from_payloads
 from serving.retrieval.relevance import relevant
 from serving.retrieval.rerank import NO_RERANKER, Reranker
 from serving.retrieval.respell import (
+    LONGEST_WORD,
     SHORTEST_WORD,
     beginnings,
     completions,
@@ -206,7 +207,7 @@ class Retriever:
             holders = await self._registry.words((), beginnings(word), query.access, fresh_since, collection)
             if (found := completions(word, holders)) is not None:
                 return found
-        if len(word) < SHORTEST_WORD:
+        if not SHORTEST_WORD <= len(word) <= LONGEST_WORD:
             return None
         holders = await self._registry.words(one_edit(word), "", query.access, fresh_since, collection)
         return corrections(word, holders)
