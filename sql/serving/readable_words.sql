@@ -2,17 +2,29 @@
 -- Parameters: forms (words in any form, to_tsquery's syntax), lexemes (a tsquery), principals, fresh_since, collection (null: the active
 -- one), most. Grain: chunk. Index: chunks_tsv, primary keys of documents and partitions.
 -- They are the first ones as they are stored: their choice depends on no document that the caller may not read, as the most frequent would.
+-- Materialised, and the words in a subquery, so that their index is read once: the planner chose to evaluate hundreds of words for each
+-- passage, or to read the index again for each document, in 2 s for 24,000 passages instead of 60 ms.
+WITH held AS MATERIALIZED (
+    SELECT
+        c.chunk_id,
+        c.doc_id,
+        c.collection
+    FROM chunks AS c
+    WHERE
+        c.tsv @@ (SELECT to_tsquery('english', %(forms)s) || %(lexemes)s::text::tsquery)
+        AND c.collection = coalesce(%(collection)s::text, (SELECT i.name FROM index_collections AS i WHERE i.active))
+)
+
 SELECT
     d.doc_id::text AS doc_id,
     coalesce(d.title, '') AS title,
     c.section_path,
     c.chunk_text
-FROM chunks AS c
-INNER JOIN checked_documents AS d ON c.doc_id = d.doc_id
+FROM held AS h
+INNER JOIN checked_documents AS d ON h.doc_id = d.doc_id
+INNER JOIN chunks AS c ON h.chunk_id = c.chunk_id AND h.collection = c.collection
 WHERE
-    c.tsv @@ (to_tsquery('english', %(forms)s) || %(lexemes)s::text::tsquery)
-    AND c.collection = coalesce(%(collection)s::text, (SELECT i.name FROM index_collections AS i WHERE i.active))
-    AND d.state = 'live'
+    d.state = 'live'
     AND d.permissions && %(principals)s::text []
     AND NOT d.departed && %(principals)s::text []
     AND d.acl_checked_at >= %(fresh_since)s
