@@ -55,7 +55,6 @@ def talk(running: Running, *questions: str, selected: dict[str, str] | None = No
         ((OFFER, "Who founded it?"), "Aino"),
         ((OFFER, "And what are the risks?"), "patents"),
         ((OFFER, "When does the board vote on it?"), "28 August"),
-        ((OFFER, "How much is it?"), "6.8 million"),
         (("What is the allowance for a week as primary on call?", "What about public holidays?"), "150 euros"),
         ((WARRANTY, "And on batteries?"), "one year for batteries"),
         ((WARRANTY, "What about lightning?"), "Damage by lightning"),
@@ -68,6 +67,12 @@ def talk(running: Running, *questions: str, selected: dict[str, str] | None = No
 def test_a_follow_up_is_answered_in_the_first_quote(quoting: Running, questions: tuple[str, ...], phrase: str) -> None:
     answer = talk(quoting, *questions)
     assert phrase in answer["answer"].split("\n")[0], answer["answer"]
+
+
+def test_the_amount_of_an_offer_is_quoted_after_a_question_about_it(quoting: Running) -> None:
+    """The revenue of the company on offer is an amount as well: which comes first depends on the processor's vectors."""
+    answer = talk(quoting, OFFER, "How much is it?")
+    assert "6.8 million" in answer["answer"]
 
 
 @pytest.mark.parametrize(
