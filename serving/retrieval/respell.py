@@ -22,7 +22,9 @@ SHORTEST_BEGINNING = 3
 SHORTEST_WORD = 5
 """Letters of a word that one edit is tolerated in."""
 LONGEST_WORD = 14
-"""The same at most: looking up what differs by one edit takes 2 ms for 11 letters and 20 ms for 16, and few words are longer."""
+"""The same at most: some 50 strings a letter are looked up, and few words are longer."""
+LOOK_UP_SECONDS = 1.0
+"""How long a search waits for the words; it has results without them."""
 MOST_WORDS = 3
 """Words of a query that are looked up."""
 MOST_PASSAGES = 100

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from resources.core.durations import duration
-from resources.core.errors import StorageFullError
+from resources.core.errors import StorageFullError, TemporaryError
 from resources.logging import logger
 from resources.settings import Settings
 from serving.access.rights import Rights
@@ -31,6 +31,7 @@ from serving.retrieval.relevance import relevant
 from serving.retrieval.rerank import NO_RERANKER, Reranker
 from serving.retrieval.respell import (
     LONGEST_WORD,
+    LOOK_UP_SECONDS,
     SHORTEST_WORD,
     beginnings,
     completions,
@@ -188,17 +189,20 @@ class Retriever:
         unheld = missing(query.text, candidates, readable)
         if not unheld:
             return query, ranking, False
-        words = terms(query.text)
-        looked_up = await asyncio.gather(
-            *(self._instead(query, word, ranking, now) for word in unclear(query.text, unheld))
-        )
-        found = tuple(one for one in looked_up if one is not None)
-        if not found:
-            letters = written(query.text, unheld)
-            meant = ranking.found.candidates.expansions or set(map(stem, letters)) != words
-            return query, ranking, not meant and self._embedder.meaningless(letters)
-        query = query._replace(text=respelled(query.text, found), also=found)
-        return query, await self._checked_by_registry(query, now), False
+        try:
+            async with asyncio.timeout(LOOK_UP_SECONDS):
+                looked_up = await asyncio.gather(
+                    *(self._instead(query, word, ranking, now) for word in unclear(query.text, unheld))
+                )
+            if found := tuple(one for one in looked_up if one is not None):
+                changed = query._replace(text=respelled(query.text, found), also=found)
+                return changed, await self._checked_by_registry(changed, now), False
+        except (TimeoutError, TemporaryError) as error:  # what was found without them is right, if less
+            log.warning("words_not_looked_up", error=str(error) or "It took too long.")
+            return query, ranking, False
+        letters = written(query.text, unheld)
+        meant = ranking.found.candidates.expansions or set(map(stem, letters)) != terms(query.text)
+        return query, ranking, not meant and self._embedder.meaningless(letters)
 
     async def _instead(self, query: SearchQuery, word: str, ranking: _Ranking, now: datetime) -> Respelled | None:
         """Return the words that a word of the query may stand for: what begins with it if it is the last, else what is one edit away."""

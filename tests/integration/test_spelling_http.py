@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 from selectolax.lexbor import LexborHTMLParser
 
+from resources.core.errors import OverloadedError
+from serving.retrieval.registry import Registry
 from tests.fixtures.serving import Running, Site
 
 ANN, BOB = "ann@acme.com", "bob@acme.com"
@@ -111,3 +114,22 @@ def test_weak_results_are_folded(lab: Site, running: Running) -> None:
     assert shown.css_first(".weaker summary").text() == f"Show {len(weak)} weaker"
     assert len(shown.css(".results > .result")) == len(found)
     assert len(shown.css(".weaker .results > .result")) == len(weak)
+
+
+async def _fails(*_: Any, **__: Any) -> Any:
+    raise OverloadedError("Postgres is too busy to answer in time.", 2.0)
+
+
+async def _hangs(*_: Any, **__: Any) -> Any:
+    await asyncio.sleep(60)
+
+
+@pytest.mark.parametrize("looking_up", [_fails, _hangs])
+def test_a_search_goes_on_without_the_words_that_cannot_be_looked_up(
+    lab: Site, running: Running, monkeypatch: pytest.MonkeyPatch, looking_up: Any
+) -> None:
+    """They only add to what was found: a busy database must not cost the results."""
+    monkeypatch.setattr(Registry, "words", looking_up)
+    found = running.search("calibartion gauges", ANN)
+    assert found["results"]
+    assert not {"spelling", "corrected"} & set(found)
