@@ -15,6 +15,7 @@ from serving.answers.cleaning import clean
 from serving.answers.gate import coverage, weights
 from serving.answers.words import content, holds
 from serving.retrieval.highlight import pieces
+from serving.retrieval.terms import letters
 
 SHORTLIST = 50
 """Pieces whose meaning is compared, those that hold most of the question's words first."""
@@ -199,7 +200,7 @@ def shortlist(
     parts = [(number, part) for number, (_, text) in enumerate(passages, start=1) for part in _parts(text)]
     weighed = weights(asked, [content(part.text) for _, part in parts])
     weighed = {term: weight * (OWN if term in own else 1.0) for term, weight in weighed.items()}
-    before = [_letters(text) for text in said]
+    before = [letters(text) for text in said]
     found: list[Quote] = []
     for at, (number, part) in enumerate(parts):
         heading = passages[number - 1][0]
@@ -231,15 +232,10 @@ def shortlist(
         }
         if kind in ("amount", "duration"):
             features[kind] = inside
-        if before and any(_letters(part.text) in text for text in before):
+        if before and any(letters(part.text) in text for text in before):
             features["said"] = 1.0
         found.append(Quote(number, f"{heading} {part.above}".strip(), part.text, part.start, part.end, features))
     return sorted(found, key=lambda one: (-score(one), one.number))[:SHORTLIST]
-
-
-def _letters(text: str) -> str:
-    """Return the letters and digits of a text, by which a quote is recognised without its marks."""
-    return "".join(filter(str.isalnum, text.casefold()))
 
 
 def _same(words: frozenset[str], asked: frozenset[str]) -> bool:

@@ -81,8 +81,8 @@ class QuestionPreparer:
         history = request.conversation_history[-MAX_HISTORY:]
         asked, model_ms = await self._standalone(request, question, history, access)
         searched = asked.searched
-        reading, outcome, judged = found = await self._search(request, question, searched, access)
-        if asked.leans == "perhaps" and not together(content(question), searched, outcome.passages):
+        found = await self._search(request, question, searched, access)
+        if asked.leans == "perhaps" and not together(content(question), searched, found.outcome.passages):
             alone = await self._search(request, question, question, access)
             if alone.judged.sure:
                 searched, found = question, alone

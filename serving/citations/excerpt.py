@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from serving.retrieval.highlight import Piece, best_piece, pieces
-from serving.retrieval.terms import spans
+from serving.retrieval.terms import letters, spans
 
 LONGEST = 260
 """Characters of an excerpt: three lines of the results on a desktop."""
@@ -50,7 +50,7 @@ def plain(text: str) -> str:
 
 
 def _chosen(text: str, words: frozenset[str], headings: Sequence[str]) -> str:
-    known = {_letters(one) for one in headings}
+    known = {letters(one) for one in headings}
     parts = [one for one in pieces(text) if not _RULE.match(text[one.start : one.end])]
     apart = {one.start for one in parts if _is_heading(text, one, known)}
     said = [one for one in parts if one.start not in apart]
@@ -74,7 +74,7 @@ def _chosen(text: str, words: frozenset[str], headings: Sequence[str]) -> str:
 def _is_heading(text: str, piece: Piece, known: set[str]) -> bool:
     """Return True if a piece is a heading: by its mark, among those known, or short and alone between empty lines without an end."""
     line = text[piece.start : piece.end].strip()
-    if _HEADING.match(line) or _letters(line) in known:
+    if _HEADING.match(line) or letters(line) in known:
         return True
     if (
         piece.row
@@ -128,7 +128,3 @@ def _cut(text: str, words: frozenset[str]) -> str:
     end = len(text) if start + room >= len(text) else text.rfind(" ", start + 1, start + room + 1)
     end = start + room if end <= start else end
     return f"{CUT + ' ' if start else ''}{text[start:end].rstrip(' ,;:|')}{' ' + CUT if end < len(text) else ''}"
-
-
-def _letters(text: str) -> str:
-    return "".join(filter(str.isalnum, text.casefold()))

@@ -197,6 +197,11 @@ def _merged(found: Sequence[tuple[int, int]], text: str) -> list[tuple[int, int]
     return merged
 
 
+def letters(text: str) -> str:
+    """Return the letters and digits of a text, by which it is recognised without its marks and spaces."""
+    return "".join(filter(str.isalnum, text.casefold()))
+
+
 def held(text: str, wanted: frozenset[str]) -> frozenset[str]:
     """Return the wanted words that are in the text."""
     return stems(text, spans(text, wanted), wanted)
