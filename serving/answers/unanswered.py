@@ -88,13 +88,14 @@ def not_understood(question: str, model: str) -> Warning_ | None:
 
 def _searched(documents: int | None, *, narrowed: bool) -> str:
     that = "that match the filters" if narrowed else "that you can read"
-    of = f", of the {_number(documents)} that you can read," if narrowed and documents is not None else ""
+    of = f", of the {number(documents)} that you can read," if narrowed and documents is not None else ""
     if documents == 1:
         return "The one document that you can read does not answer this."
     if narrowed or documents is None:
         return f"None of the documents {that}{of} answers this."
-    return f"None of the {_number(documents)} documents {that} answers this."
+    return f"None of the {number(documents)} documents {that} answers this."
 
 
-def _number(documents: int) -> str:
+def number(documents: int) -> str:
+    """Return a number of documents in words that say where counting ended."""
     return f"more than {MOST_COUNTED:,}" if documents > MOST_COUNTED else f"{documents:,}"

@@ -14,6 +14,7 @@ from msgspec import UNSET
 
 from resources.sources.slack.questions import VERDICTS
 from serving.answers.schemas import AnswerResponse
+from serving.answers.unanswered import number
 from serving.citations.links import is_web
 from serving.results import Result
 
@@ -97,7 +98,9 @@ def _nothing(given: AnswerResponse, ts: str, *, direct: bool) -> SlackMessage:
         return plain(NOTHING if direct else NOTHING_HERE, ts)
     if not direct:
         known = given.unanswered.documents
-        return plain(NOTHING_HERE if not known else f"{NOTHING_HERE} Everyone here may read {known:,} of them.", ts)
+        return plain(
+            NOTHING_HERE if not known else f"{NOTHING_HERE} Everyone here may read {number(known)} of them.", ts
+        )
     message = plain(f"I found no answer. {given.unanswered.message}", ts)
     closest = [(_title(one.title), _address(one.link)) for one in given.unanswered.closest]
     lines = [f"<{address}|{title}>" if address else title for title, address in closest]
