@@ -163,6 +163,11 @@ class QueryEmbedder:
         self.fault = self.retry_after = None
         return vector.tolist()
 
+    def knows(self, word: str) -> bool:
+        """Return True if the model's vocabulary has a word as a whole, so that it is hardly misspelled."""
+        embedder = self._active.embedder if self._active else None
+        return isinstance(embedder, CountsPieces) and embedder.pieces(word) == 1
+
     def meaningless(self, words: Collection[str]) -> bool:
         """Return True if these are Latin letters that the model knows no words of; False if its vocabulary is not known."""
         embedder = self._active.embedder if self._active else None

@@ -40,13 +40,13 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 def missing(text: str, candidates: Sequence[Candidate], readable: Mapping[str, Passage]) -> frozenset[str]:
     """Return the words of a query, as stems, that none of the readable candidates holds."""
-    words = terms(text)
-    left = frozenset(words)
+    left = terms(text)
     for one in sorted(candidates, key=lambda one: -(one.keyword or 0.0)):
         if not left:
             break
         passage = readable[one.chunk_id]
-        left -= held(f"{passage.where} {passage.chunk_text}", words.only(left))
+        if found := held(f"{passage.where} {passage.chunk_text}", left):
+            left = left.only(left - found)
     return left
 
 

@@ -211,7 +211,7 @@ class Retriever:
             holders = await self._registry.words((), beginnings(word), query.access, fresh_since, collection)
             if (found := completions(word, holders)) is not None:
                 return found
-        if not SHORTEST_WORD <= len(word) <= LONGEST_WORD:
+        if not SHORTEST_WORD <= len(word) <= LONGEST_WORD or self._embedder.knows(word):
             return None
         holders = await self._registry.words(one_edit(word), "", query.access, fresh_since, collection)
         return corrections(word, holders)

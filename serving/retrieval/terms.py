@@ -23,7 +23,7 @@ _STOPWORDS = frozenset(
     to was we were what when where which who why will with you your
     """.split()  # noqa: SIM905 (a list of sixty quoted words says less)
 )
-_UNJOINED = str.maketrans("", "", JOINTS)
+_JOINTS = JOINTS.encode()
 _EDGES = "\"'“”„«»().,;:?!¿¡[]{}<>`*"
 
 
@@ -118,17 +118,17 @@ def spans(text: str, wanted: frozenset[str]) -> list[tuple[int, int]]:
     """Return the positions of the wanted words in the text, in order; none overlaps another."""
     plain, places = _aligned(text)
     words = wanted if isinstance(wanted, Words) else Words(wanted)
-    looked = words.union(words.joined, *words.parts.values())
-    found = {
-        span if places is None else (places[span[0]], places[span[1] - 1] + 1)
-        for one in looked
-        for span in _places_of(plain, text if places is None else "", one, looked)
-    }
+    looked = words.union(words.joined, *words.parts.values()) if words.joined or words.parts else words
+    cased = text if places is None else ""
+    present = [one for one in looked if one in plain]
+    found = {span for one in present for span in _places_of(plain, cased, one, looked)}
+    if places is not None:
+        found = {(places[start], places[end - 1] + 1) for start, end in found}
     for pattern in words.names.values():
         found |= {match.span() for match in pattern.finditer(text)}
-    squeezed = plain.translate(_UNJOINED) if any(joint in plain for joint in JOINTS) else plain
-    apart = [one for one in words if one in squeezed and one not in plain]
-    if apart:
+    absent = words.difference(present)
+    squeezed = plain.encode().translate(None, _JOINTS).decode() if absent else ""
+    if apart := [one for one in absent if one in squeezed]:
         for token in _TOKEN.finditer(text):
             spelling = spelled(folded(token.group()))
             if any(stem(one) in apart for one in (*spelling.identifiers, *spelling.joined)):
@@ -151,13 +151,18 @@ def _places_of(plain: str, cased: str, one: str, looked: frozenset[str]) -> Iter
 def _end(plain: str, cased: str, at: int, looked: frozenset[str]) -> int | None:
     """Return the end of the word that begins here, or of its part: user in getUserName; None if it is not looked for."""
     before = plain[at - 1] if at else " "
-    if not (before.isalnum() or before == "_") and stem(plain[at : (end := _word_end(plain, at))]) in looked:
-        return end
-    if not before.isalnum() or _hump(cased, at):
-        end = _part_end(plain, cased, at)
-        if plain[end : end + 1] not in ("+", "#") and stem(plain[at:end]) in looked:
+    within = before.isalnum()
+    if within and not _hump(cased, at):
+        return None
+    if not within and before != "_":
+        end = _word_end(plain, at)
+        if stem(plain[at:end]) in looked:
             return end
-    return None
+        word = cased[at:end]
+        if word.isalpha() and word[1:].islower():  # it has no parts
+            return None
+    end = _part_end(plain, cased, at)
+    return end if plain[end : end + 1] not in ("+", "#") and stem(plain[at:end]) in looked else None
 
 
 def _word_end(text: str, start: int) -> int:
@@ -214,6 +219,8 @@ def occurrences(text: str, found: Sequence[tuple[int, int]]) -> Counter[str]:
 
 def stems(text: str, found: Sequence[tuple[int, int]], wanted: frozenset[str]) -> frozenset[str]:
     """Return the wanted words that the text has at the places that `spans` found."""
+    if not found:
+        return frozenset()
     words = wanted if isinstance(wanted, Words) else Words(wanted)
     seen, held = set[str](), set[str]()
     for piece in {text[start:end] for start, end in found}:

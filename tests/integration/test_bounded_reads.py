@@ -230,3 +230,11 @@ def test_a_frequent_word_is_not_read_in_every_chunk(site: Site) -> None:
         site.settings = site.settings.model_copy(update={"qdrant_url": "http://127.0.0.1:9"})
     with site.running() as running:
         assert running.search("the ferry of the northern pier", BOB)["results"][0]["doc_id"] == doc_id
+
+
+def test_words_that_are_not_in_their_index_yet_are_few(site: Site) -> None:
+    """Each search reads all of them, and the many words of a correction are compared with each."""
+    site.add("Open", ["The ferry leaves from the northern pier."], ["public"])
+    site.sql(PASSAGES, 10_000)
+    pages, size = site.sql("SELECT gin_clean_pending_list('chunks_tsv'), current_setting('block_size')::integer")[0]
+    assert pages * size <= 2 * 256 * 1024

@@ -67,6 +67,11 @@ def test_a_word_that_passages_hold_stays_as_it_is(lab: Site, running: Running) -
         assert not {"spelling", "corrected"} & set(found)
 
 
+def test_a_word_that_the_language_has_is_no_error_for_another(lab: Site, running: Running) -> None:
+    assert running.search("moonth procedure", BOB)["corrected"] == "month procedure"
+    assert not {"spelling", "corrected"} & set(running.search("mouth procedure", BOB))
+
+
 def test_words_of_documents_that_one_may_not_read_complete_and_correct_nothing(lab: Site, running: Running) -> None:
     for query in ("wolver", "wolverhamton", "reorganisaton", "redundanc", "Wolverhampton"):
         hidden = running.search(query, BOB)
