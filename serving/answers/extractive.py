@@ -45,6 +45,8 @@ WEIGHTS: Mapping[str, float] = {
 QUOTES = 2
 BEHIND = 5.0
 """How far the score of a second quote may be behind that of the first."""
+HARDLY = 0.4
+"""A lead in score that says little."""
 FARTHER = 0.3
 """How much farther from the question in meaning a second quote may be, if it is not certain that the first answers."""
 OWN = 3.0
@@ -263,9 +265,8 @@ def choose(found: Sequence[Quote], passages: Sequence[tuple[str, str]], pages: S
     """Return the pieces to quote with the neighbours that they need, best first; none twice, nor within another.
 
     `pages` are the offsets in each passage at which a page begins: a quote has one page, so that a citation can name it."""
-    ranked = sorted(found, key=lambda piece: -score(piece))
     chosen: list[Quote] = []
-    for piece in ranked:
+    for piece in _likeliest_first(found):
         if len(chosen) == QUOTES:
             break
         one = _with_neighbours(piece, found, passages[piece.number - 1][1], pages[piece.number - 1])
@@ -274,6 +275,17 @@ def choose(found: Sequence[Quote], passages: Sequence[tuple[str, str]], pages: S
             continue
         chosen.append(one)
     return chosen
+
+
+def _likeliest_first(found: Sequence[Quote]) -> list[Quote]:
+    """Return the pieces by score. First, though, is one that holds what is asked for if the best, of the same passage, is hardly better."""
+    ranked = sorted(found, key=lambda piece: -score(piece))
+    best = next(iter(ranked), None)
+    if best is None or not best.features["untyped"]:
+        return ranked
+    close = (one for one in ranked if one.number == best.number and score(one) >= score(best) - HARDLY)
+    typed = next((one for one in close if one.features["type"] == 1), best)
+    return [typed, *(one for one in ranked if one is not typed)]
 
 
 def without_strays(chosen: Sequence[Quote], *, sure: bool) -> list[Quote]:

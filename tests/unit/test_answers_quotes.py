@@ -3,7 +3,7 @@
 import pytest
 
 from serving.answers.answer_type import AnswerType, expected, holds_type
-from serving.answers.extractive import choose, shortlist
+from serving.answers.extractive import Quote, choose, shortlist
 
 
 def quoted(question: str, text: str, heading: str = "Handbook") -> list[str]:
@@ -31,6 +31,19 @@ def test_an_amount_is_preferred_to_the_sentence_that_resembles_the_question() ->
     filler = "The garden is watered by a volunteer who comes with a can and a hose in the early hours of the day. " * 3
     text = f"The deposit for a transit card is described by the clerk of the office.\n\n{filler}\n\nA card requires a $5 deposit."
     assert "$5" in quoted("How much is the deposit for a card?", text)[0]
+
+
+@pytest.mark.parametrize(("near", "first"), [(0.55, "The default is 90 days."), (0.3, "Inactive ones are archived.")])
+def test_of_two_that_answer_alike_the_one_that_holds_what_is_asked_for_comes_first(near: float, first: str) -> None:
+    text = f"Inactive ones are archived. {'They stay readable for everybody. ' * 12}The default is 90 days."
+    alike, typed = (
+        Quote(1, "", one, text.index(one), text.index(one) + len(one), {"untyped": 0.0, "type": 0.0} | features)
+        for one, features in (
+            ("Inactive ones are archived.", {"near": 1.0, "untyped": 1.0}),
+            ("The default is 90 days.", {"near": near, "type": 1.0}),
+        )
+    )
+    assert first in choose([alike, typed], [("", text)], [[]])[0].text
 
 
 def test_a_short_item_below_its_heading_is_quoted() -> None:
