@@ -23,7 +23,7 @@ _CELL = " | "
 
 
 class Piece(NamedTuple):
-    """A sentence or a row of a table: `text[start:end]`. `header`: the first row of a table."""
+    """A sentence or a row of a table: `text[start:end]`. `header`: the first row of a table, which may stand alone above an empty line."""
 
     start: int
     end: int
@@ -42,17 +42,20 @@ class Snippet(NamedTuple):
 def pieces(text: str) -> Iterator[Piece]:
     """Yield the text's sentences, list items, headings and table rows, in order; wrapped lines of prose are joined."""
     begun: int | None = None
-    at, after_row = 0, False
+    at, rows, header = 0, False, False  # whether a row goes on with a table, and whether the row before is a header
     for line in text.splitlines(keepends=True):
         row = _CELL in line
         if begun is not None and (row or line.isspace() or _LIST_ITEM.match(line)):
             yield from _sentences(text, begun, at)
             begun = None
         if row:
-            yield Piece(at, at + len(line.rstrip()), row=True, header=not after_row)
+            header = not rows
+            yield Piece(at, at + len(line.rstrip()), row=True, header=header)
         elif begun is None and not line.isspace():
             begun = at
-        at, after_row = at + len(line), row
+        rows = row or (header and line.isspace())
+        header = header and rows
+        at += len(line)
     if begun is not None:
         yield from _sentences(text, begun, at)
 

@@ -61,6 +61,14 @@ def test_neither_headings_nor_questions_nor_headers_are_quoted() -> None:
     assert not any("?" in one or one.startswith(("Disability insurance", "| Insurance")) for one in found)
 
 
+@pytest.mark.parametrize(("item", "margin"), [("Heron", "18.50 %"), ("Dipper", "2.50 %")])
+def test_each_row_of_a_sheet_is_quoted_after_its_header(item: str, margin: str) -> None:
+    text = "Resale\n\nProduct | Margin | Stock\n\nHeron | 18.50 % | 12\nDipper | 2.50 % | 40"
+    row = next(line for line in text.splitlines() if line.startswith(item))
+    assert margin in row
+    assert quoted(f"What is the margin of the {item}?", text)[0] == f"Product | Margin | Stock: {row}"
+
+
 def test_a_removed_link_alone_is_not_quoted() -> None:
     assert quoted("Where is the guide to leave?", "((link removed))\n\nThe guide to leave is on the intranet.") == [
         "The guide to leave is on the intranet."

@@ -178,6 +178,21 @@ def test_a_citation_points_at_the_sentence_that_answers() -> None:
     assert cited(passage(text, url="https://x.example/book"), "parking") == "https://x.example/book#hours"
 
 
+@pytest.mark.parametrize(
+    ("text", "headers"),
+    [
+        ("Item | Price\nPump | 9\nSeal | 2\n\nItem | Price\nHose | 4", ["Item | Price", "Item | Price"]),
+        ("Item | Price\n\nPump | 9\nSeal | 2\n\nItem | Price\n\nHose | 4", ["Item | Price", "Item | Price"]),
+        ("Item | Price\n\nPump | 9\n\nItem | Price\n\nHose | 4", ["Item | Price", "Item | Price"]),
+        ("Item | Price\n\nOf today:\n\nPump | 9\nSeal | 2", ["Item | Price", "Pump | 9"]),
+    ],
+)
+def test_the_header_of_a_table_may_stand_alone(text: str, headers: list[str]) -> None:
+    """A sheet's header is a block of its own, before each block of rows."""
+    found = list(pieces(text))
+    assert [text[one.start : one.end] for one in found if one.header] == headers
+
+
 @given(text=st.text(st.sampled_from("ab |\n.- 。\u2028"), max_size=60))
 def test_pieces_cover_the_text_in_order(text: str) -> None:
     at = 0
