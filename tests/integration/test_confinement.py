@@ -16,17 +16,9 @@ from assets.parsing.confinement import Confinement, examine
 from assets.parsing.pool import ParseJob, ParserPool
 from orchestration import doctor
 from resources.servers.drop_rights import CAP_DAC_READ_SEARCH
+from tests.fixtures.hostile_parser import REFUSED
 
 HOSTILE = [sys.executable, str(Path(__file__).parent.parent / "fixtures" / "hostile_parser.py")]
-NEEDS = {
-    "system calls": (
-        "connect", "unix socket", "fork", "run a program", "start a program", "signal the parent",
-        "have the kernel signal the parent", "limit the parent", "trace the parent",
-    ),
-    "readable files": (
-        "read the keys", "list HOME", "read the parent's environment", "read the parent's memory", "write a file",
-    ),
-}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +40,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return json.loads(outcome.document.text)
 
 
-@pytest.mark.parametrize(("layer", "attempt"), [(layer, name) for layer, names in NEEDS.items() for name in names])
+@pytest.mark.parametrize(("layer", "attempt"), [(layer, name) for layer, names in REFUSED.items() for name in names])
 def test_a_parser_that_was_taken_over_is_refused(
     enforced: Confinement, outcomes: dict[str, str], layer: str, attempt: str
 ) -> None:
