@@ -84,6 +84,9 @@ def test_spans_of_a_hostile_table_are_bounded() -> None:
         "<aside><h3>Related posts</h3><ul><li>Shop</li></ul></aside>",
         "<section><h2>You may also like</h2><p>Shop</p></section>",
         '<ul class="breadcrumb"><li>Shop</li></ul>',
+        '<div id="breadcrumb-section"><ol id="breadcrumbs"><li><a href=i>Shop</a></li></ol></div>',
+        '<div id="p-lang-btn" class="vector-dropdown mw-portlet mw-portlet-lang"><h2>Languages</h2><ul><li>Shop</li></ul></div>',
+        '<div id="footer"><section class="footer-body"><p>Shop</p></section></div>',
         '<a class="skip-link" href="#m" aria-hidden=true>Shop</a>',
     ],
 )  # fmt: skip
@@ -96,6 +99,7 @@ def test_what_belongs_to_the_site_goes(markup: str) -> None:
     [
         '<section id="sharing"><h2>Sharing files</h2><p>Shop</p></section>',
         '<section id="cookies"><h2>Cookies</h2><p>A Shop sets one <button>Copy</button></p></section>',
+        '<section id="breadcrumbs"><h3>Breadcrumbs</h3><p>Shop</p></section>',
         "<article><p>Text</p><footer>Shop</footer></article>",
         "<aside class=note>Shop</aside>",
         "<header><p>Shop</p></header>",

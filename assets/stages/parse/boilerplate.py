@@ -21,10 +21,13 @@ _CLASS = re.compile(
     r"|social[-_](?:links|icons|media|buttons?|bar|nav)|sharedaddy|addtoany[\w-]*|addthis[\w-]*"
     r"|(?:[\w-]+[-_])?related[-_]?(?:posts?|articles?|content|stories|links|pages|items|reading|entries)|jp-relatedposts"
     r"|(?:recommended|more|popular|recent)[-_](?:posts?|articles?|stories|reading|content)"
-    r"|breadcrumbs?|skip-?(?:to-content|link|nav)|mw-editsection|mw-jump-link|noprint|vector-menu|site-footer|page-footer|global-footer",
+    r"|breadcrumbs?|skip-?(?:to-content|link|nav)|mw-(?:editsection|jump-link|portlet[\w-]*|interlanguage[\w-]*)|noprint|vector-menu"
+    r"|site-footer|page-footer|global-footer|footer-body",
     re.IGNORECASE,
 )
-"""Classes of libraries and templates, as whole names."""
+"""Classes of libraries, templates and wikis, as whole names."""
+_IDS = frozenset({"breadcrumb-section", "breadcrumbs", "p-lang-btn"})
+"""Ids of wikis. Elsewhere they are those of a section, which has a heading."""
 _TITLES = re.compile(
     r"(?:related|similar|recommended|popular|recent) (?:posts?|articles?|stories|content|reading|pages|links)"
     r"|you (?:may|might) also (?:like|enjoy)|recommended for you|more (?:from|like) this.{0,40}"
@@ -68,7 +71,8 @@ def is_boilerplate(node: Any, tag: str, attributes: dict[str, str | None]) -> bo
     names = (attributes.get("class") or "").split()[:_MAX_CLASSES] if attributes else []
     if any(_CLASS.fullmatch(name) or _BANNER.fullmatch(name) for name in names) and not _has_headline(node):
         return True
-    if attributes and _BANNER.fullmatch(attributes.get("id") or "") and node.css_first("h1, h2") is None:
+    name = (attributes.get("id") or "") if attributes else ""
+    if (name in _IDS or _BANNER.fullmatch(name)) and node.css_first("h1, h2, h3") is None:
         return True
     if tag in {"section", "aside", "div"} and (title := _first_heading(node)) is not None and _TITLES.fullmatch(title):
         return True
