@@ -1,1 +1,3 @@
+destinations: frozenset[str]
+
 def rtf_to_text(text: str, encoding: str = "cp1252", errors: str = "strict") -> str: ...

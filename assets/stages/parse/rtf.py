@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from assets.stages.normalize import BlockDraft, clean, one_line
 from assets.stages.parse.result import Parsed
+from assets.stages.parse.rtf_flow import flowing
 from assets.stages.parse.tables import table
 from assets.stages.parse.text import paragraphs
 from resources.core.errors import SkipDocumentError
@@ -20,8 +21,7 @@ _START = (
 )
 """What the dictionary holds at first. Source: MS-OXRTFCP 2.1.2.1"""
 _WINDOW = 4096
-_NOTE = re.compile(r"\\(?:\*\\annotation|footnote)(?![a-z])")
-"""Readers skip the groups of these words; their content is text like any other."""
+_SPACED = re.compile(r"(?m)^(\[\d+\]) +")
 
 
 def parse(data: bytes) -> Parsed:
@@ -30,18 +30,18 @@ def parse(data: bytes) -> Parsed:
 
 
 def rtf(data: bytes) -> list[BlockDraft]:
-    """Return the blocks of RTF. Notes and comments follow the word that they belong to."""
+    """Return the blocks of RTF. Boxes, notes and comments follow the paragraph or table that they belong to."""
     from striprtf.striprtf import rtf_to_text
 
     # RTF is ASCII; other characters are escaped in the code page that the file names
-    source = _NOTE.sub(r"\\tab ", data.decode("latin-1"))
+    source = flowing(data.decode("latin-1"))
     try:
         text = rtf_to_text(source, errors="replace")
     except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
         raise SkipDocumentError(f"The RTF is damaged: {one_line(str(error))[:160]}.") from None
     # characters beyond the first 65,536 are written as two halves
     text = text.encode("utf-16-le", errors="surrogatepass").decode("utf-16-le", errors="replace")
-    return list(_blocks(clean(text).replace("\n|", "|")))
+    return list(_blocks(_SPACED.sub(r"\1 ", clean(text).replace("\n|", "|"))))
 
 
 def _blocks(text: str) -> Iterator[BlockDraft]:

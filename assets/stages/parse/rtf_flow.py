@@ -1,0 +1,186 @@
+"""Put into the flow of an RTF file what readers of its text skip: text boxes, notes, comments, numbers of lists and ticked boxes.
+
+An RTF file is a tree of groups, and a group whose first word is a destination is skipped by `striprtf`. Boxes, notes and comments
+follow the paragraph or table that they are anchored in. Text that is deleted under review, or hidden, is left out.
+"""
+
+import re
+from dataclasses import dataclass, field, replace
+
+from striprtf.striprtf import destinations
+
+_TOKEN = re.compile(
+    r"\\bin(\d{1,9}) ?|\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\'[0-9a-fA-F]{2}|\\.|[{}]|[^\\{}]+", re.DOTALL
+)
+_HEAD = re.compile(r"\{\s*(\\\*\s*)?\\([a-zA-Z]{1,32})(?:-?\d{1,10})? ?")
+_WORD_ART = re.compile(r"\{\\sp\s*\{\\sn\s+gtextUNICODE\s*\}\s*\{\\sv\s+([^{}]*)\}\s*\}")
+_FIELD = re.compile(r"\\ff(res|defres)(\d{1,3})")
+_WRAPPERS = frozenset({"shp", "shpinst", "shpgrp", "do", "object", "result", "pntext", "ud", "upr"})
+"""Destinations that hold text of the document."""
+_BOXES = frozenset({"shptxt", "dptxbxtext"})
+_NOTES = frozenset({"footnote", "annotation"})
+_LEFT_OUT = frozenset({"pict", "nonshppict", "shprslt"})
+"""Pictures, and the second rendering of a shape."""
+_HIDING = {"deleted": 1, "v": 2}
+_SHOWN = frozenset({"u", "tab", "line", "par"})
+"""Words that are text, so that hidden ones are left out."""
+_PARAGRAPH_ENDS = frozenset({"par", "sect", "page"})
+_LONGEST_FIELD = 2_000
+_UNDECIDED = 25
+"""The result of a box that nobody touched; its default counts."""
+
+
+@dataclass
+class _Group:
+    """The state of a group; that of the group around it comes back at its end."""
+
+    sink: list[str]
+    gone: bool = False
+    aside: bool = False
+    """True if readers skip it: properties, headers and footers, bookmarks."""
+    hidden: int = 0
+    first_gone: bool = False
+    """True if the next group in it is for readers that do not know Unicode."""
+    after: str = ""
+    """What follows the group."""
+
+
+@dataclass
+class _Flow:
+    """The text so far, and the boxes and notes that wait for the end of a paragraph."""
+
+    out: list[str] = field(default_factory=list)
+    waiting: list[list[str]] = field(default_factory=list)
+    in_row: bool = False
+    after_row: bool = False
+    notes: int = 0
+    author: list[str] = field(default_factory=list)
+
+    def box(self, begin: str = "") -> list[str]:
+        made = [begin]
+        self.waiting.append(made)
+        return made
+
+    def release(self) -> None:
+        """Put what waits into the text, as paragraphs of its own."""
+        self.after_row = False
+        for box in self.waiting:
+            self.out += [r"{\pard ", *box, r"\par }"]
+        self.waiting.clear()
+
+    def end(self) -> None:
+        """End the last paragraph if something waits for that."""
+        if self.waiting:
+            self.out.append(r"\par ")
+            self.release()
+
+
+def flowing(source: str) -> str:
+    """Return the RTF with all of its text in the flow of the document."""
+    flow = _Flow()
+    group, around = _Group(flow.out), list[_Group]()
+    at = 0
+    while match := _TOKEN.match(source, at):
+        piece, word = match.group(), match[2]
+        at = match.end() + int(match[1] or 0)
+        if piece == "{":
+            around.append(group)
+            group, at = _opened(source, match.start(), group, flow)
+        elif piece == "}" and around:
+            inner, group = group, around.pop()
+            _close(inner, group, flow, last=not around)
+        elif group.gone or match[1]:
+            continue
+        elif word in _HIDING:
+            bit = _HIDING[word]
+            group.hidden = group.hidden & ~bit if match[3] == "0" else group.hidden | bit
+        elif not group.hidden or (word not in _SHOWN if word else piece == "\\*"):
+            if not group.aside and group.sink is flow.out:
+                _follow(word or "", piece, flow)
+            group.hidden = 0 if word == "plain" else group.hidden
+            group.sink.append(piece)
+            if word in _PARAGRAPH_ENDS and not (flow.in_row or group.aside) and group.sink is flow.out:
+                flow.release()
+    flow.end()
+    return "".join(flow.out)
+
+
+def _opened(source: str, start: int, outer: _Group, flow: _Flow) -> tuple[_Group, int]:
+    """Return the group that begins at `start`, and where its content begins."""
+    inner = replace(outer, first_gone=False, after="", gone=outer.gone or outer.first_gone)
+    outer.first_gone = False
+    head = _HEAD.match(source, start)
+    word, content = (head[2], head.end()) if head else ("", start + 1)
+    art = _WORD_ART.match(source, start)
+    apart = art is not None or word in _BOXES or word in _NOTES or word == "atnauthor"
+    if inner.gone or inner.aside:
+        return _kept(inner), start + 1
+    if apart or word in _LEFT_OUT:
+        outer.sink.append("{}")  # the space after the word before is not text
+    if word in _LEFT_OUT or (apart and outer.hidden):
+        inner.gone = True
+        return inner, content
+    if art:
+        flow.box(f"{{{art[1]}}}")
+    elif word in _BOXES:
+        inner.sink = flow.box()
+    elif word == "atnauthor":
+        inner.sink = flow.author = []
+    elif word in _NOTES:
+        inner.sink = _note(word, outer, flow)
+    elif word in _WRAPPERS:
+        inner.first_gone = word == "upr"
+    else:
+        inner.aside = head is not None and (head[1] is not None or word in destinations)
+        inner.after = _box_of_form(source, start) if word == "fldinst" else ""
+        content = start + 1
+    return _kept(inner), content
+
+
+def _kept(group: _Group) -> _Group:
+    if not group.gone:
+        group.sink.append("{")
+    return group
+
+
+def _close(inner: _Group, outer: _Group, flow: _Flow, *, last: bool) -> None:
+    if inner.gone:
+        return
+    if last and inner.sink is flow.out:
+        flow.end()
+    inner.sink.append("}")
+    if inner.after and not outer.hidden:
+        outer.sink.append(inner.after)
+
+
+def _note(word: str, outer: _Group, flow: _Flow) -> list[str]:
+    """Return where the content of a note goes: below the paragraph, with the number or author that the paragraph shows."""
+    if word == "annotation":
+        author = "".join(flow.author)
+        return flow.box(f"Comment by {author}: " if author else "Comment: ")
+    flow.notes += 1
+    outer.sink.append(f"{{ [{flow.notes}]}}")
+    return flow.box(f"[{flow.notes}] ")
+
+
+def _follow(word: str, piece: str, flow: _Flow) -> None:
+    """Keep account of rows. What waits for the end of a table comes before the next text."""
+    if word in ("trowd", "intbl"):
+        flow.in_row, flow.after_row = True, False
+    elif word == "pard":
+        flow.in_row = False
+    elif word == "row":
+        flow.in_row, flow.after_row = False, True
+    elif flow.after_row and not flow.in_row and (word in _SHOWN or (not word and piece.strip())):
+        flow.release()
+
+
+def _box_of_form(source: str, start: int) -> str:
+    """Return the box of a form, ticked or not; nothing for another field."""
+    end = source.find("}", start, start + _LONGEST_FIELD)
+    if "FORMCHECKBOX" not in source[start:end]:
+        return ""
+    found = {name: int(value) for name, value in _FIELD.findall(source, start, end)}
+    result = found.get("res", _UNDECIDED)
+    ticked = found.get("defres", 0) if result == _UNDECIDED else result
+    return r"{\uc1\u9746?}" if ticked else r"{\uc1\u9744?}"

@@ -1,0 +1,74 @@
+"""RTF as Word writes it: text boxes, shapes, notes, comments, changes under review, numbers of lists and boxes of forms."""
+
+import pytest
+
+from assets.stages.parse import parse
+from resources.core.filetypes import RTF
+
+
+def lines(body: str) -> list[str]:
+    document = parse((r"{\rtf1\ansi " + body + "}").encode("ascii"), RTF, title="x")
+    return document.text.replace("\n\n", "\n").split("\n")
+
+
+RESULT = r"{\shprslt{\*\do{\dptxbxtext\pard In a box\par}}}"
+BOX = rf"{{\shp{{\*\shpinst\shpleft100{{\sp{{\sn shapeType}}{{\sv 202}}}}{{\shptxt \pard In a box\par}}}}{RESULT}}}"
+OLD_BOX = r"{\*\do\dobxpage\dptxbx{\dptxbxtext\pard In a box\par}\dpx1}"
+GROUP = r"{\shpgrp{\*\shpinst{\shp{\*\shpinst{\shptxt One\par}}}{\shp{\*\shpinst{\shptxt Two\par}}}}}"
+WORD_ART = r"{\shp{\*\shpinst{\sp{\sn shapeType}{\sv 136}}{\sp{\sn gtextUNICODE}{\sv DRAFT}}}}"
+FOOTNOTE = r"{\super\chftn{\footnote\pard\plain{\super\chftn} Without tax.}}"
+COMMENT = r"{\*\atnid AR}{\*\atnauthor Ana Ruiz}\chatn{\*\annotation{\*\atnref 1}{\*\atndate 12}\pard Too low.}"
+ROW = r"\trowd\cellx1\cellx2\pard\intbl %s\cell %s\cell\row "
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (rf"Before {BOX}and after.\par Next.\par", ["Before and after.", "In a box", "Next."]),
+        (rf"Before\par {OLD_BOX}After\par", ["Before", "After", "In a box"]),
+        (rf"{GROUP}After\par", ["After", "One", "Two"]),
+        (rf"Plan{WORD_ART}\par", ["Plan", "DRAFT"]),
+        (rf"Plan{BOX}", ["Plan", "In a box"]),
+        (rf"The limit is 4.2{FOOTNOTE} million.\par Next.\par", ["The limit is 4.2 [1] million.", "[1] Without tax.", "Next."]),
+        (rf"The price{COMMENT} is 9 EUR.\par Next.\par", ["The price is 9 EUR.", "Comment by Ana Ruiz: Too low.", "Next."]),
+        (
+            ROW % (rf"City{FOOTNOTE}", rf"Days{BOX}") + ROW % ("Rome", "30") + r"\pard{\*\bkmkstart a} After\par",
+            ["City [1] | Days", "Rome | 30", "[1] Without tax.", "In a box", "After"],
+        ),
+        (rf"A{FOOTNOTE} b{{\header \pard Acme{BOX}\par}}\par C\par", ["A [1] b", "[1] Without tax.", "C"]),
+    ],
+)  # fmt: skip
+def test_boxes_notes_and_comments_follow_their_paragraph_or_table(body: str, expected: list[str]) -> None:
+    assert lines(body) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (r"The limit is {\rtlch\fcs1 \deleted\revauthdel1 500}{\revised\revauth1 600} EUR.\par", ["The limit is 600 EUR."]),
+        (r"One {\deleted line\par}and the same.\par", ["One and the same."]),
+        (r"Seen{\v , not \'e4\u228?}{\v unseen\v0 , seen}.\par", ["Seen, seen."]),
+        (r"{\v all \plain shown}\par", ["shown"]),
+        (rf"One{{\deleted {FOOTNOTE}{BOX}{COMMENT}}} two.\par", ["One two."]),
+    ],
+)  # fmt: skip
+def test_text_is_what_word_shows_with_all_changes_accepted(body: str, expected: list[str]) -> None:
+    assert lines(body) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (r"{\pntext 1.\tab}{\*\pn\pnlvlbody}First\par{\listtext\pard 2.\tab}Second\par", ["1.\tFirst", "2.\tSecond"]),
+        (r"{\field{\*\fldinst FORMCHECKBOX {\*\formfield{\fftype1\ffres1}}}{\fldrslt}} yes\par", ["☒ yes"]),
+        (r"{\field{\*\fldinst FORMCHECKBOX {\*\formfield{\fftype1\ffres25\ffdefres0}}}{\fldrslt}} no\par", ["☐ no"]),
+        (r"{\field{\*\fldinst FORMTEXT {\*\formfield{\fftype0}}}{\fldrslt Ana}}\par", ["Ana"]),
+        (r"{\object{\*\objdata 0105}{\result \pard Total 30 EUR\par}}", ["Total 30 EUR"]),
+        (r"{\upr{Gen?ve}{\*\ud{Gen\u232?ve}}}\par", ["Genève"]),
+        (r"A{\*\shppict{\pict\bin4 {}{}}}B\par", ["AB"]),
+        (r"A{\shptxt open", ["A", "open"]),
+        (r"A}}} after the end", ["A"]),
+    ],
+)
+def test_lists_forms_objects_and_pictures(body: str, expected: list[str]) -> None:
+    assert lines(body) == expected
