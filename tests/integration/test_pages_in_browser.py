@@ -14,6 +14,7 @@ from resources.core.domain import SourceName
 from tests.fixtures.axe import violations
 from tests.fixtures.browser import Browser, running_browser
 from tests.fixtures.oidc_provider import free_port
+from tests.fixtures.pictures import saved
 from tests.fixtures.serving import Running, Site
 
 ANN, BOB = "ann@acme.com", "bob@acme.com"
@@ -144,6 +145,34 @@ def test_a_document_is_asked_about_whole_and_by_what_is_selected(desk: Desk, axe
     assert "About: “The lantern of the old" in desk.browser.text
     desk.press("#ask button:last-child")
     desk.until("document.querySelector('.sources li')", "an answer about the selection")
+    desk.check(axe)
+
+
+def test_a_wide_table_keeps_its_words_whole_and_scrolls(desk: Desk, axe: str) -> None:
+    """On a phone, ten columns had a letter or two a line."""
+    words = (
+        "Article",
+        "Description",
+        "Supplier",
+        "Delivery",
+        "Stainless",
+        "Instruments",
+        "Responsible",
+        "Ordered",
+        "Country",
+        "Notes",
+    )
+    rows = [" | ".join(words), *(" | ".join(f"{word} {row}" for word in words) for row in range(5))]
+    doc_id = desk.site.add("Prices", ["\n".join(rows)], [ANN], mime_type="text/csv")
+    desk.browser.look(width=390)
+    desk.open(f"/documents/{doc_id}?chunk=0")
+    saved(desk.browser, "wide-table")
+    desk.browser.look(width=390)
+    lines = "[...document.querySelectorAll('.document th')].map(one => one.firstChild.getClientRects().length)"
+    assert desk.browser.evaluate(lines) == [1] * len(words)
+    assert desk.browser.evaluate(
+        "(one => one.scrollWidth > one.clientWidth)(document.querySelector('.document .wide'))"
+    )
     desk.check(axe)
 
 

@@ -49,7 +49,7 @@ def test_each_kind_of_block() -> None:
         '<ul><li class="depth-0">over four hours</li><li class="depth-1">with a manager&#x27;s leave</li>'
         '<li class="depth-0">never on Mondays</li></ul>'
         '<ul><li class="depth-0 numbered">1. ask</li><li class="depth-0 numbered">2. book</li></ul>'
-        "<div class=wide><table><tr><th>City</th><th>Days</th></tr><tr><td>Rome</td><td>30</td></tr>"
+        "<div class=wide tabindex=0 role=group aria-label=Table><table><tr><th>City</th><th>Days</th></tr><tr><td>Rome</td><td>30</td></tr>"
         "<tr><td>Oslo</td><td>12</td></tr></table></div>"
         "<pre><code>if late:\n    call()</code></pre>"
     )
