@@ -58,6 +58,7 @@ from serving.slack_events import SlackEvents
 from serving.sync_requests import SyncRequests
 from serving.understanding.filters import Understanding
 from serving.understanding.grammar import Grammar
+from serving.understanding.named import NamesInQueries
 from serving.understanding.names import ReadableNames
 from serving.understanding.operators import Operators
 from serving.widget.visitors import Widgets
@@ -177,8 +178,9 @@ class Services:
             incomplete=lambda: self.monitor.incomplete,
             passages_per_document=lambda: self.monitor.passages_per_document,
         )
-        names = ReadableNames(self.database, self.directory)
-        self.understanding = Understanding(Grammar(specs()), Operators(specs()), names, clock, self.acl_max_age)
+        names, operators = ReadableNames(self.database, self.directory), Operators(specs())
+        self.understanding = Understanding(Grammar(specs()), operators, names, clock, self.acl_max_age)
+        self.naming = NamesInQueries(names, operators, self.database)
         self.answers = Answers(
             settings,
             self.database,

@@ -105,10 +105,15 @@ class Holder(msgspec.Struct, frozen=True):
 
 
 class ReadableName(msgspec.Struct, frozen=True):
-    """An author, or the name of a Slack channel, of documents that the caller may read."""
+    """An author, Slack channel or folder of a document that the caller may read."""
 
+    kind: str
+    """`author`, `channel` or `folder`."""
+    value: str
+    """What a filter takes: the author, the channel, or the folder's ID."""
     name: str
-    channel: bool
+    """The author, the channel, or the names of the folder's path that the caller may know."""
+    doc_id: str
 
 
 class Memberships(msgspec.Struct, frozen=True):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 import uuid
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from litestar import Request, post
@@ -32,6 +33,7 @@ from serving.retrieval.query import MOST_RESULTS, Respelled, SearchQuery, search
 from serving.retrieval.respell import respelled
 from serving.schemas import DenseWeight, Fusion, Question, SearchMode, Warning_
 from serving.understanding.filters import Reading, Understand, Understood
+from serving.understanding.named import Named
 
 log = logger("serving")
 
@@ -73,6 +75,8 @@ class SearchRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """True to count the results of all pages."""
     facets: Annotated[list[Facet], Meta(max_length=10)] = []
     """Properties by whose values the results of all pages are counted."""
+    names: bool = False
+    """True to return the people, channels and folders that the query names at its end, on the first page."""
 
 
 class Total(msgspec.Struct, frozen=True):
@@ -125,6 +129,9 @@ class SearchResponse(msgspec.Struct, frozen=True, kw_only=True):
     """Words of the query that were completed or corrected, because no passage holds them; absent if there are none."""
     corrected: str | UnsetType = UNSET
     """The query with the corrections; absent if none of its words is taken for an error."""
+    names: list[Named] | UnsetType = UNSET
+    """People, channels and folders whose name the query ends with, or with the beginning of it, at most 3 of each; absent unless
+    requested, or if they could not be looked up in time."""
     next_cursor: str | None
     """The field `cursor` of the next page; null if there is none."""
     total: Total | UnsetType = UNSET
@@ -141,6 +148,13 @@ class SearchCursor(msgspec.Struct, frozen=True, array_like=True):
     """False if the filters that the query states in words are ignored, because nothing was found with them."""
     seen: Annotated[list[Annotated[bytes, Meta(min_length=16, max_length=16)]], Meta(max_length=MOST_RESULTS)]
     """IDs, sorted: their order would say nothing but the ranking."""
+
+
+class _Recorded(NamedTuple):
+    cursor: SearchCursor
+    reading: Reading
+    query_id: str
+    outcome: SearchOutcome
 
 
 def enforce_rate_limit(services: Services, access: Access) -> None:
@@ -218,10 +232,14 @@ async def found(services: Services, data: SearchRequest, access: Access) -> Sear
     reading = await services.understanding.read(data.query, access, narrowing(data.filters), data.understand)
     if not cursor.understood:
         reading = reading.without()
-    query_id, outcome = await recorded_search(services, _query(data, cursor, reading, access, services), reading.asked)
-    if not outcome.passages and reading.narrows and data.cursor is None:
-        cursor, reading = msgspec.structs.replace(cursor, understood=False), reading.without()
-        query_id, outcome = await recorded_search(services, _query(data, cursor, reading, access, services))
+    names = None
+    searching = _searched(services, data, cursor, reading, access)
+    if data.names and data.cursor is None:
+        naming = services.naming.of(reading.asked, reading.understood, access, services.fresh_since())
+        searched, names = await asyncio.gather(searching, naming)
+    else:
+        searched = await searching
+    cursor, reading, query_id, outcome = searched
     shown = results(
         outcome.passages,
         style=data.citation_format,
@@ -244,10 +262,22 @@ async def found(services: Services, data: SearchRequest, access: Access) -> Sear
         ]
         or UNSET,
         corrected=respelled(reading.asked, errors) if (errors := _errors(outcome)) else UNSET,
+        names=UNSET if names is None else names,
         next_cursor=_next(cursor, outcome),
         total=Total(len(outcome.matches), outcome.exact) if data.total else UNSET,
         facets=facets(outcome.matches, data.facets) if data.facets else UNSET,
     )
+
+
+async def _searched(
+    services: Services, data: SearchRequest, cursor: SearchCursor, reading: Reading, access: Access
+) -> _Recorded:
+    """Search, and again without the filters understood if nothing is found with them."""
+    query_id, outcome = await recorded_search(services, _query(data, cursor, reading, access, services), reading.asked)
+    if not outcome.passages and reading.narrows and data.cursor is None:
+        cursor, reading = msgspec.structs.replace(cursor, understood=False), reading.without()
+        query_id, outcome = await recorded_search(services, _query(data, cursor, reading, access, services))
+    return _Recorded(cursor, reading, query_id, outcome)
 
 
 def _errors(outcome: SearchOutcome) -> list[Respelled]:

@@ -109,15 +109,13 @@ def reading(asked: str, phrases: Sequence[Phrase], plain: Narrowing) -> Reading:
         return Reading(asked, plain, asked, [])
     narrowed, understood, rest, at = plain, list[Understood](), "", 0
     for phrase in phrases:
-        filters = _filters(phrase)
-        both = _both(narrowed, narrowing(filters))
+        both = _both(narrowed, narrowing(_filters(phrase)))
         if both is not None and phrase.start >= at:
             narrowed = both
             rest += f"{asked[at : phrase.start]} "
             at = phrase.end
-        shown = {name: value for name, value in msgspec.to_builtins(filters).items() if value}
         words = asked[phrase.start : phrase.end]
-        applied = both is not None
+        applied, shown = both is not None, as_filters(phrase)
         understood.append(Understood(phrase.kind, words, phrase.start, phrase.end, shown, phrase.operator, applied))
     rest = " ".join((rest + asked[at:]).split()).strip(" ,;:")
     said = re.search(r"\w", rest) is not None
@@ -131,6 +129,11 @@ def reading(asked: str, phrases: Sequence[Phrase], plain: Narrowing) -> Reading:
 
 def _words_of(phrases: Sequence[Phrase]) -> list[str]:
     return [value for phrase in phrases if phrase.kind != "without" for value in phrase.values if value]
+
+
+def as_filters(phrase: Phrase) -> dict[str, Any]:
+    """Return what a phrase states, in the form of `filters` of a request."""
+    return {name: value for name, value in msgspec.to_builtins(_filters(phrase)).items() if value}
 
 
 def _filters(phrase: Phrase) -> Filters:

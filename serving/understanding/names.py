@@ -1,35 +1,50 @@
-"""The names that a question may mean: authors and Slack channels of documents that the caller may read.
+"""The names that a query may mean: authors, Slack channels and folders of documents that the caller may read.
 
 Nothing else is known here, so a name of a person or channel that the caller may not know is never understood. Names are kept in this
-process for some seconds, by the caller's principals and the version of the index; they serve to read the question, never to decide who
-may read what.
+process by the caller's principals. They serve to read the query, never to decide who may read what.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 from cachetools import TTLCache
 
 from resources.core.domain import Access
+from resources.core.errors import TemporaryError
 from resources.logging import logger
 from serving.database import Database, RegistryDownError
 from serving.directory import Directory
+from serving.understanding.lookup import NameIndex
 from serving.understanding.people import words_of
 from serving.understanding.phrases import Names
 from sql.web import WebReads
+from sql.web_rows import ReadableName
 
-KEPT_SECONDS = 60.0
+FRESH_SECONDS = 60.0
+"""How long names are used as they are, if the index stays the same."""
+KEPT_SECONDS = 600.0
+"""How long they are used by those who check them: longer, so that seldom anyone who types waits for all of them."""
 MOST_KEPT = 200_000
-"""Names that are kept altogether, some 40 MB."""
+"""Names that are kept altogether, some 100 MB."""
 
 log = logger("serving")
 
 
-def _size(names: Names) -> int:
-    return 1 + len(names.authors) + len(names.channels)
+class _Kept(NamedTuple):
+    names: Names
+    size: int
+    index_version: int | None
+    read_at: float
+
+
+def _size(kept: _Kept) -> int:
+    return kept.size
 
 
 class ReadableNames:
@@ -38,22 +53,65 @@ class ReadableNames:
     def __init__(self, database: Database, directory: Directory, clock: Callable[[], float] = time.monotonic) -> None:
         self._reads = WebReads(database)
         self._directory = directory
-        self._kept: TTLCache[tuple[frozenset[str], int | None], Names, float] = TTLCache(
-            MOST_KEPT, KEPT_SECONDS, clock, _size
-        )
+        self._clock = clock
+        self._kept: TTLCache[frozenset[str], _Kept, float] = TTLCache(MOST_KEPT, KEPT_SECONDS, clock, _size)
+        self._reading: dict[frozenset[str], asyncio.Task[Names]] = {}
 
     async def of(self, access: Access, fresh_since: datetime) -> Names:
-        """Return the names of authors and channels of the documents that the caller may read; none while Postgres is down."""
-        key = (access.principals, self._directory.index_version)
-        if (kept := self._kept.get(key)) is not None:
-            return kept
+        """Return the names in the documents that the caller may read; none while Postgres is down."""
+        kept = self._kept.get(access.principals)
+        if kept is not None and self._fresh(kept) and kept.index_version == self._directory.index_version:
+            return kept.names
         try:
-            rows = await self._reads.readable_names(principals=sorted(access.principals), fresh_since=fresh_since)
+            return await self._read(access, fresh_since)
         except RegistryDownError as error:
             log.warning("names_not_read", error=str(error))
             return Names()
-        authors = {row.name: words_of(row.name) for row in rows if not row.channel}
-        found = Names(authors, frozenset(row.name.lower() for row in rows if row.channel))
-        if _size(found) <= MOST_KEPT:
-            self._kept[key] = found
-        return found
+
+    async def lately(self, access: Access, fresh_since: datetime) -> Names:
+        """Return the names of the last ten minutes; after a minute they are read again for the next caller.
+
+        Reading goes on if the caller gives up waiting. Names may have been withdrawn meanwhile, so check what is shown.
+        """
+        kept = self._kept.get(access.principals)
+        if kept is not None and self._fresh(kept):
+            return kept.names
+        reading = self._reading.get(access.principals)
+        if reading is None:
+            reading = self._reading[access.principals] = asyncio.create_task(self._read_later(access, fresh_since))
+        return await asyncio.shield(reading) if kept is None else kept.names
+
+    def _fresh(self, kept: _Kept) -> bool:
+        return self._clock() - kept.read_at < FRESH_SECONDS
+
+    async def _read_later(self, access: Access, fresh_since: datetime) -> Names:
+        try:
+            return await self._read(access, fresh_since)
+        except TemporaryError as error:
+            log.warning("names_not_read", error=str(error))
+            return Names()
+        finally:
+            del self._reading[access.principals]
+
+    async def _read(self, access: Access, fresh_since: datetime) -> Names:
+        version = self._directory.index_version
+        rows = await self._reads.readable_names(principals=sorted(access.principals), fresh_since=fresh_since)
+        names = await asyncio.to_thread(_names, rows)
+        kept = _Kept(names, 1 + len(rows), version, self._clock())
+        if kept.size <= MOST_KEPT:
+            self._kept[access.principals] = kept
+        return names
+
+
+def _names(rows: Sequence[ReadableName]) -> Names:
+    folders: defaultdict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        if row.kind == "folder":
+            for name in (row.name, row.name.rpartition("/")[2]):
+                folders[name.casefold()].add(row.value)
+    return Names(
+        {row.name: words_of(row.name) for row in rows if row.kind == "author"},
+        frozenset(row.name.lower() for row in rows if row.kind == "channel"),
+        {name: frozenset(ids) for name, ids in folders.items()},
+        NameIndex(rows),
+    )

@@ -58,7 +58,7 @@ class Operators:
         elif value.startswith("#") or value.lower() in names.channels:
             kind, values = "channel", (value.removeprefix("#").lower(),)
         else:
-            kind, values = "place", (value,)
+            kind, values = "place", (value, *sorted(names.folders.get(value.casefold(), frozenset()) - {value}))
         return Phrase(kind, *match.span(), values, operator=True) if values and value else None
 
 

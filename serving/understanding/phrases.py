@@ -7,6 +7,8 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Meta
 
+from serving.understanding.lookup import NameIndex
+
 Kind = Annotated[
     Literal["source", "type", "author", "channel", "date", "place", "without"],
     Meta(title="FilterKind", description="A kind of filter that a query states in words."),
@@ -15,10 +17,14 @@ KINDS: tuple[Kind, ...] = ("source", "type", "author", "channel", "date", "place
 
 
 class Names(NamedTuple):
-    """Authors, each with the words of the name, and Slack channels of documents that the caller may read."""
+    """Authors, each with the words of the name, Slack channels, and folders of documents that the caller may read."""
 
     authors: Mapping[str, frozenset[str]] = {}
     channels: frozenset[str] = frozenset()
+    folders: Mapping[str, frozenset[str]] = {}
+    """IDs of folders by their path, and by their own name, in lower case."""
+    lookup: NameIndex = NameIndex()
+    """All of them, by their words."""
 
 
 class Phrase(NamedTuple):

@@ -97,6 +97,7 @@ READS: dict[str, dict[str, Any]] = {
     "neighbours": {"doc_ids": [NOBODY], "chunk_indexes": [0], "distance": 1, "collection": None, **FRESH},
     "notification_channel": {"channel_id": NOBODY, "source": "google_drive"},
     "readable_count": {"most": 10_001, **FRESH},
+    "names_of": {"doc_ids": [NOBODY], **FRESH},
     "readable_names": FRESH,
     "readable_totals": FRESH,
     "readable_words": {"forms": "ferry", "lexemes": "'ferr':*", "collection": None, "most": 100, **FRESH},

@@ -28,6 +28,7 @@ from resources.core.errors import ServiceUnavailableError
 from resources.settings import Settings
 from serving.app import MODULES, handlers_of
 from serving.routes.pages.visitor import PAGE_ERRORS
+from serving.understanding import named as naming
 from tests.fixtures.feedback import rated
 from tests.fixtures.openapi import SETTINGS, operations
 from tests.fixtures.serving import Running, Site
@@ -80,7 +81,7 @@ class Secrets:
             owner=f"{canary}@acme.com",
             author=f"{canary}@acme.com",
             places=[{"section_path": [f"Part {canary}"], "anchor": canary}] * len(TOPICS),
-            **{"tags": {"dataset": "legal", "code": canary}} | more,
+            **{"tags": {"dataset": "legal", "code": canary, "channel": canary}} | more,
         )
         self.canaries.append(canary)
         self.ids.append(doc_id)
@@ -263,7 +264,7 @@ def searched(running: Running, secrets: Secrets, who: str, *groups: str) -> None
             for fusion in ("weighted", "rrf", "dbsf", "minmax") if mode == "hybrid" else (None,):
                 body = {
                     "query": topic, "mode": mode, "fusion": fusion, "top_k": 50, "neighbours": 3, "explain": True,
-                    "group_by_document": False,
+                    "group_by_document": False, "names": True,
                 }  # fmt: skip
                 for _ in range(2):  # the second may come from the cache
                     answer = running.request("POST", "/api/rag/search", who, *groups, json=body)
@@ -359,6 +360,46 @@ def test_no_route_names_the_folders_around_a_readable_document(site: Site, secre
             found = running.request("POST", "/api/rag/search", ANN, json=asked).json()["results"]
             assert not [one for one in found if one["title"].startswith("Letter")], hidden
         assert running.titles("letter", ANN, filters={"collection_ids": ["folder-0"]}) == ["Letter in a folder"]
+
+
+BEGINNINGS = (
+    "qzx",
+    "qzx1",
+    "qzx2cnary",
+    "#qzx2",
+    "qzxx3canary",
+    "part qzx4canar",
+    "qzf",
+    "qzfolder1cnary",
+    "lay",
+    "layofs",
+    "qzch",
+    "qzp",
+)
+"""Of names in hidden documents and of hidden folders, and some with an error."""
+
+
+def named(running: Running, secrets: Secrets, text: str) -> list[str]:
+    """Search for what a name begins with, here and on the page, and check the answers; returns the names."""
+    body = {"query": text, "names": True, "top_k": 50}
+    answer = running.request("POST", "/api/rag/search", ANN, CREW, json=body)
+    secrets.check(text, answer.status_code, answer.text)
+    page = running.request("GET", "/results", ANN, CREW, params={"q": text})
+    secrets.check(text, page.status_code, page.text)
+    return [one["name"] for one in answer.json()["names"]]
+
+
+def test_no_route_completes_or_corrects_a_hidden_name(
+    site: Site, secrets: Secrets, changed: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(naming, "WAIT_SECONDS", 30.0)
+    with site.running() as running:
+        shown = Secrets()  # nothing is hidden before the change
+        assert named(running, shown, "qzx5") == ["qzx5canary@acme.com"]
+        assert named(running, secrets.but("qzx5canary", "qzx6canary", ids=False), "shar") == ["Shared"]
+        changed()
+        for text in (*BEGINNINGS, "qzx5", "qzx6canar"):
+            assert named(running, secrets, text) == []
 
 
 def test_no_route_confirms_a_guess_of_a_path(site: Site, secrets: Secrets) -> None:

@@ -39,6 +39,11 @@ SPELLED = (
     "type:md heron",
 )
 """Beginnings of words, words with an error, letters without a meaning, and operators."""
+NAMED = (
+    *("ferd", "Ferdinand Pier", "ferry harb", "harbuor", "in:harbour"),
+    *("hero", "Heronymus Layoff", "heronymos", "sala", "#salar", "#slaaries", "ferry", "in:layoffs"),
+)
+"""Names of people, channels and folders, which only visible or only hidden documents have, their beginnings, and some with an error."""
 QUERIES = (*WORDS, "heron salary", "ferry budget of the harbour", "layoff of the heron team", SECRET_TEXT)
 
 
@@ -105,7 +110,7 @@ def searches(paired_sites: PairedSites) -> None:
     for query in SPELLED:
         bodies.append({"query": query, "top_k": 50, "total": True, "facets": ["source_type", "author", "tags.topic"]})
         bodies += [{"query": query, "mode": "keyword"}, {"query": f"ferry {query}"}]
-    for body in bodies:
+    for body in [*bodies, *({"query": query, "names": True} for query in (*NAMED, *SPELLED, *QUERIES))]:
         paired_sites.ask("POST", "/api/rag/search", json=body)
     for _ in range(2):  # nor does what others asked: Ann has asked the same of one of them
         paired_sites.runs[1].request("POST", "/api/rag/search", ANN, json={"query": "heron"})
@@ -131,7 +136,7 @@ def pages(paired_sites: PairedSites) -> None:
         for chosen in ({}, {"source": "slack"}, {"type": "text/markdown"}, {"author": ANN}, {"days": "30"}):
             address = urlencode({"q": query, **chosen})
             paired_sites.ask("GET", f"/results?{address}", route="GET /results")
-    for query in SPELLED:
+    for query in (*NAMED, *SPELLED):
         paired_sites.ask("GET", f"/results?{urlencode({'q': query})}", route="GET /results")
     for page in ("/", "/history", "/sources", "/me"):
         paired_sites.ask("GET", page)

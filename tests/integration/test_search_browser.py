@@ -226,6 +226,15 @@ def test_corrections_and_operators_change_what_is_in_the_box(visit: Visit, axe: 
         "Calibration procedure", ["Every gauge is checked against the reference cell once a month."], [ANN]
     )
     visit.running.site.add("Gauges", ["Gauges are adjusted and verified before each measurement."], [ANN])
+    visit.running.site.add(
+        "Rent", ["The rent is due in March."], [ANN], source=SourceName.GOOGLE_DRIVE, author="Marta Kowalska-Contreras",
+        collection_ids=["year", "contracts"], path="Contracts with suppliers and customers/Contributions 2024/Rent.md",
+        folders=[{"id": "contracts", "name": "Contracts with suppliers and customers", "readers": [ANN]},
+                 {"id": "year", "name": "Contributions 2024", "readers": [ANN]}],
+    )  # fmt: skip
+    visit.running.site.add(
+        "Talk of contracts", ["The contract is signed."], [ANN], source=SourceName.SLACK, tags={"channel": "contracts"}
+    )
     folder = Path(os.environ.get("SCREENSHOTS", tmp_path))
 
     def box() -> str:
@@ -256,6 +265,12 @@ def test_corrections_and_operators_change_what_is_in_the_box(visit: Visit, axe: 
     visit.browser.evaluate("document.querySelector('.chip[data-kind=source] a').click()")
     visit.until("document.querySelectorAll('.chip').length === 2")
     assert box() == "kettle -leaks type:md"
+    visit.type("rent contr")
+    visit.until("document.querySelectorAll('.names a').length === 4")
+    pictured("names")
+    visit.browser.evaluate("document.querySelector('.names a').click()")
+    visit.until("document.querySelectorAll('.chip').length === 1 && !document.querySelector('.names')")
+    assert (box(), visit.titles()) == ('rent from:"Marta Kowalska-Contreras"', ["Rent"])
     visit.type("verified measurement")
     visit.until("document.querySelectorAll('.weaker > summary').length === 1")
     pictured("folded")

@@ -25,6 +25,7 @@ from serving.retrieval.terms import terms
 from serving.routes.pages.visitor import page_route, signed_in, visitor
 from serving.routes.search import SearchRequest, SearchResponse, found
 from serving.understanding.filters import Understood
+from serving.understanding.named import Named
 from serving.understanding.phrases import KINDS, Kind
 from serving.web.first_syncs import still_reading
 from serving.web.formats import kind
@@ -34,6 +35,7 @@ PAGE_SIZE = 10
 CHOICES: Mapping[str, str] = {"source": "source_type", "type": "mime_type", "author": "author"}
 """Filters that the page offers, as parameters of its address, and the facets that list their values."""
 PERIODS: Mapping[str, str] = {"7": "Past week", "30": "Past month", "365": "Past year"}
+NAMES: Mapping[str, str] = {"person": "People", "channel": "Channels", "folder": "Folders"}
 
 
 class Option(NamedTuple):
@@ -104,6 +106,7 @@ def _request(search: RequestedSearch, services: Services) -> SearchRequest:
         cursor=search.cursor,
         total=True,
         facets=list(CHOICES.values()),
+        names=True,
     )
 
 
@@ -150,12 +153,19 @@ def _shown(search: RequestedSearch, response: SearchResponse) -> dict[str, Any]:
         "response": response,
         "folded": folded(response.results) if search.cursor is None else 0,
         "excerpts": {one.chunk_id: _excerpt(one, words) for one in response.results},
+        "names": _names(response),
         "total": response.total if response.total is not UNSET else None,
         "choices": {
             name: _options(name, counted.get(facet, []), search.chosen.get(name, "")) for name, facet in CHOICES.items()
         },
         "periods": [Option(days, name, days == search.days) for days, name in PERIODS.items()],
     }
+
+
+def _names(response: SearchResponse) -> dict[str, list[Named]]:
+    """Return the names that the query ends with, by what the page calls their kind."""
+    found = response.names if response.names is not UNSET else []
+    return {label: named for kind, label in NAMES.items() if (named := [one for one in found if one.kind == kind])}
 
 
 def folded(found: Sequence[Result]) -> int:

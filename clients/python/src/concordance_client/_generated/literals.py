@@ -31,6 +31,8 @@ IngestStatus: TypeAlias = Literal["failed", "queued", "running", "success"]
 """The state of a job: `queued` until a sync has seen the document."""
 MessageRole: TypeAlias = Literal["assistant", "user"]
 """Who wrote a message."""
+NameKind: TypeAlias = Literal["channel", "folder", "person"]
+"""What a name is the name of."""
 PushOutcome: TypeAlias = Literal["created", "outdated", "unchanged", "updated"]
 """`unchanged`: the same is stored already. `outdated`: a version with a later `modified_at` is stored."""
 QuestionDecision: TypeAlias = Literal["accept", "remove"]

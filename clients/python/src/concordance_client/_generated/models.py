@@ -1104,6 +1104,19 @@ class FacetValue(Model):
     """Number of results with this value."""
 
 
+class Named(Model):
+    """A person, Slack channel or folder whose name the query ends with, or with the beginning of it."""
+
+    kind: literals.NameKind | str
+    """`person`, `channel` or `folder`."""
+    name: str
+    """The author as the source names them, the channel without `#`, or the folders that the caller may know."""
+    query: str
+    """The query with an operator in place of the name, such as `invoices from:"Marta Kolb"`."""
+    filters: dict[str, Any]
+    """The same filter, in the form of `filters` of a request."""
+
+
 class Spelling(Model):
     """A word of the query that no passage holds, and the words of passages that were searched for instead."""
 
@@ -1149,6 +1162,10 @@ class SearchResponse(Model):
     """Words of the query that were completed or corrected, because no passage holds them; absent if there are none."""
     corrected: str | None = None
     """The query with the corrections; absent if none of its words is taken for an error."""
+    names: list[Named] | None = None
+    """People, channels and folders whose name the query ends with, or with the beginning of it, at most 3 of each;
+    absent unless requested, or if they could not be looked up in time.
+    """
     next_cursor: str | None
     """The field `cursor` of the next page; null if there is none."""
     total: Total | None = None

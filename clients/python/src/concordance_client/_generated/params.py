@@ -373,6 +373,10 @@ class SearchOptions(TypedDict, total=False):
     """True to count the results of all pages. Default: `false`."""
     facets: list[str]
     """Properties by whose values the results of all pages are counted."""
+    names: bool
+    """True to return the people, channels and folders that the query names at its end, on the first page. Default:
+    `false`.
+    """
 
 
 class StartSyncOptions(TypedDict, total=False):
