@@ -24,6 +24,7 @@ _STOPWORDS = frozenset(
     """.split()  # noqa: SIM905 (a list of sixty quoted words says less)
 )
 _JOINTS = JOINTS.encode()
+_ANY = "surrogatepass"
 _EDGES = "\"'“”„«»().,;:?!¿¡[]{}<>`*"
 
 
@@ -127,7 +128,7 @@ def spans(text: str, wanted: frozenset[str]) -> list[tuple[int, int]]:
     for pattern in words.names.values():
         found |= {match.span() for match in pattern.finditer(text)}
     absent = words.difference(present)
-    squeezed = plain.encode().translate(None, _JOINTS).decode() if absent else ""
+    squeezed = plain.encode(errors=_ANY).translate(None, _JOINTS).decode(errors=_ANY) if absent else ""
     if apart := [one for one in absent if one in squeezed]:
         for token in _TOKEN.finditer(text):
             spelling = spelled(folded(token.group()))

@@ -280,3 +280,7 @@ def test_the_words_of_a_query_are_found_wherever_they_stand(words: list[tuple[st
     text, wanted = "".join(word + gap for word, gap in words), terms(" ".join(query))
     each = [match for match in re.finditer(r"\w+", text) if terms(match.group()) <= wanted]
     assert spans(text, wanted) == [match.span() for match in each]
+
+
+def test_half_a_character_hides_no_word() -> None:
+    assert spans("\ud83d the wi-fi works", terms("wifi")) == [(6, 11)]
