@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from serving.understanding.lookup import plain
 from serving.understanding.phrases import Names, Phrase
 from serving.understanding.words import DONE, ENDS, SAID, SAY, THING
 
@@ -64,8 +65,8 @@ _CHANNELS = re.compile(
 
 
 def words_of(author: str) -> frozenset[str]:
-    """Return the words of a name, lower case; of an email those before the @."""
-    return frozenset(word for word in _LETTERS.findall(author.partition("@")[0].casefold()) if len(word) > 1)
+    """Return the words of a name, lower case and without accents; of an email those before the @."""
+    return frozenset(word for word in _LETTERS.findall(plain(author.partition("@")[0])) if len(word) > 1)
 
 
 def may_hold_names(text: str) -> bool:
@@ -125,11 +126,9 @@ def _author(text: str, match: re.Match[str], names: Names, *, ends: bool) -> Phr
 
 def called(name: str, names: Names) -> list[str]:
     """Return the authors who have this name, or all of its words in theirs."""
-    folded = name.casefold()
-    wanted = frozenset(_LETTERS.findall(folded))
-    return [
-        author for author, words in names.authors.items() if author.casefold() == folded or (wanted and wanted <= words)
-    ]
+    name = plain(name)
+    wanted = frozenset(_LETTERS.findall(name))
+    return [author for author, words in names.authors.items() if plain(author) == name or (wanted and wanted <= words)]
 
 
 def _among_others(text: str, begin: int, end: int) -> bool:
