@@ -94,8 +94,9 @@ class Understanding:
             return Reading(asked, plain, asked, [])
         now = self._clock()
         names = Names()
-        if (may_hold_names(asked) or stated(asked)) and {"author", "channel"} & set(kinds):
-            names = await self._names.of(access, now - self._max_age)
+        operated = stated(asked) & {"from", "in"}
+        if (may_hold_names(asked) or operated) and {"author", "channel", "place"} & set(kinds):
+            names = await self._names.of(access, now - self._max_age, folders="in" in operated and "place" in kinds)
         operators = self._operators.phrases(asked, kinds, names)
         words = blanked(asked, ((one.start, one.end) for one in operators))
         phrases = self._grammar.phrases(words, now.date(), kinds, names)

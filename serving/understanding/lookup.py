@@ -17,9 +17,9 @@ MOST_WORDS = 50
 WORD = re.compile(r"[^\W_]+")
 
 
-def plain(word: str) -> str:
-    """Return a word without accents and in lower case."""
-    return folded(word).casefold()
+def plain(text: str) -> str:
+    """Return a text without accents and in lower case."""
+    return folded(text).casefold()
 
 
 def _words(one: ReadableName) -> set[str]:

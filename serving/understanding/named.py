@@ -73,6 +73,8 @@ class NamesInQueries:
         try:
             async with asyncio.timeout(WAIT_SECONDS):
                 names = await self._names.lately(access, fresh_since)
+                if names is None:
+                    return None
                 start, found = _ending(query, understood, names)
                 if not found:
                     return []
@@ -103,10 +105,10 @@ class NamesInQueries:
 
 def _ending(query: str, understood: Sequence[Understood], names: Names) -> tuple[int, list[ReadableName]]:
     """Return the names that the query ends with, by as many of its last words as name anything, and where they begin."""
-    words = list(WORD.finditer(query))[-MOST_WORDS:]
+    words = [] if '"' in query else list(WORD.finditer(query))[-MOST_WORDS:]
     for at, first in enumerate(words):
         start = first.start() - query[: first.start()].endswith("#")
-        if any(one.end > start for one in understood) or '"' in query:
+        if any(one.end > start for one in understood):
             continue
         found = names.lookup.find([one.group() for one in words[at:]])
         if start < first.start():

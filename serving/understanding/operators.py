@@ -62,9 +62,9 @@ class Operators:
         return Phrase(kind, *match.span(), values, operator=True) if values and value else None
 
 
-def stated(text: str) -> bool:
-    """Return True if the text may hold an operator whose value is a name."""
-    return any((match["name"] or "").lower() in {"from", "in"} for match in _OPERATOR.finditer(text))
+def stated(text: str) -> set[str]:
+    """Return the names of the operators that the text may hold."""
+    return {match["name"].lower() for match in _OPERATOR.finditer(text) if match["name"]}
 
 
 def blanked(text: str, spans: Iterable[tuple[int, int]]) -> str:

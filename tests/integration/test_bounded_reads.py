@@ -98,6 +98,7 @@ READS: dict[str, dict[str, Any]] = {
     "notification_channel": {"channel_id": NOBODY, "source": "google_drive"},
     "readable_count": {"most": 10_001, **FRESH},
     "names_of": {"doc_ids": [NOBODY], **FRESH},
+    "readable_folders": FRESH,
     "readable_names": FRESH,
     "readable_totals": FRESH,
     "readable_words": {"forms": "ferry", "lexemes": "'ferr':*", "collection": None, "most": 100, **FRESH},
@@ -239,3 +240,19 @@ def test_words_that_are_not_in_their_index_yet_are_few(site: Site) -> None:
     site.sql(PASSAGES, 10_000)
     pages, size = site.sql("SELECT gin_clean_pending_list('chunks_tsv'), current_setting('block_size')::integer")[0]
     assert pages * size <= 2 * 256 * 1024
+
+
+FILED = (
+    "INSERT INTO documents (doc_id, source, source_id, partition, state, permissions, source_title, path, mime_type, folders,"
+    " collection_ids)"
+    " SELECT gen_random_uuid(), 'upload', 'filed-' || n, 'filed', 'live', ARRAY['public'], 't', 'p', 'text/plain',"
+    " jsonb_build_array(jsonb_build_object('id', 'f' || n, 'name', 'Folder ' || n, 'readers', jsonb_build_array('public'))),"
+    " ARRAY['f' || n]"
+    " FROM generate_series(1, %s) AS s (n)"
+)
+
+
+def test_a_question_that_may_hold_a_name_does_not_read_every_folder(site: Site) -> None:
+    site.sql(FILED, 20_000)
+    site.sql("ANALYZE documents")
+    assert rows_read(site, "readable_names", FRESH) < 200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,7 +14,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from resources.core.domain import SourceName
 from resources.core.errors import OverloadedError
-from serving.understanding import named
+from serving.understanding import named, names
 from sql.web import WebReads
 from tests.fixtures.serving import Running, Site
 
@@ -157,7 +158,7 @@ async def _hangs(*_: Any, **__: Any) -> Any:
     await asyncio.sleep(60)
 
 
-@pytest.mark.parametrize("statement", ["names_of", "readable_names"])
+@pytest.mark.parametrize("statement", ["names_of", "readable_names", "readable_folders"])
 @pytest.mark.parametrize("looking_up", [_fails, _hangs])
 def test_a_search_goes_on_without_names_that_cannot_be_looked_up(
     running: Running, monkeypatch: pytest.MonkeyPatch, looking_up: Any, statement: str
@@ -166,7 +167,35 @@ def test_a_search_goes_on_without_names_that_cannot_be_looked_up(
     monkeypatch.setattr(WebReads, statement, looking_up)
     response = running.search("rent marta", BOB, names=True)
     assert response["results"]
-    assert not response.get("names")
+    assert "names" not in response
+
+
+@pytest.mark.parametrize("looking_up", [_fails, _hangs])
+def test_a_question_needs_no_folders(running: Running, monkeypatch: pytest.MonkeyPatch, looking_up: Any) -> None:
+    monkeypatch.setattr(names, "FOLDERS_SECONDS", 0.1)
+    monkeypatch.setattr(WebReads, "readable_folders", looking_up)
+    for query in ("rent from:marta", "rent in:support", "What did Marta write about rent?"):
+        assert "results" in running.search(query, BOB)
+    [understood] = running.search("rent from:marta", BOB)["understood"]
+    assert understood["filters"]["authors"] == ["Márta Kowalska"]
+
+
+def test_folders_are_listed_for_one_caller_at_a_time(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    listing = most = 0
+    read = WebReads.readable_folders
+
+    async def counted(*given: Any, **named: Any) -> Any:
+        nonlocal listing, most
+        listing += 1
+        most = max(most, listing)
+        await asyncio.sleep(0.1)
+        listing -= 1
+        return await read(*given, **named)
+
+    monkeypatch.setattr(WebReads, "readable_folders", counted)
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda number: running.search("rent", f"person-{number}@acme.com", names=True), range(6)))
+    assert most == 1
 
 
 def test_the_page_links_each_name_above_the_results(running: Running) -> None:
