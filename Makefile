@@ -7,13 +7,13 @@ PEERS := .venv-bench
 TXTAI := .venv-quality
 REAL := .venv-real
 CLIENTS := .venv-clients
-CODE := sql resources assets orchestration serving
+QUICK := $(BIN)/python -m pytest -m "not slow" -q -n 3 --dist loadgroup
 
 # Many containers set this; every process would then compile every module again, which is most of its start-up time.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down test test-all test-real check format lock client soak clean screenshots
+.PHONY: help setup demo up down test test-machine test-all test-real check format lock client soak clean screenshots
 
 help: ## Show the available targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -37,8 +37,11 @@ up: $(STAMP) ## Start everything with the sample company and keep it running (Ct
 down: $(STAMP) ## Stop what `make up` or `concordance up --detach` started
 	@$(BIN)/concordance down
 
-test: $(STAMP) ## Run all tests except the slow ones: unit, contract, integration, HTTP
-	@$(BIN)/python -m pytest -m "not slow" -q -n 3 --dist loadgroup $(ARGS)
+test: $(STAMP) ## Run the tests of the code: unit, contract, integration, HTTP
+	@$(QUICK) --ignore=tests/machine $(ARGS)
+
+test-machine: $(STAMP) ## Run the tests of processes: the supervised installation, kill -9, workers, sandboxes, disks, browsers
+	@$(QUICK) $(if $(findstring tests/,$(ARGS)),,tests/machine) $(ARGS)
 
 test-all: $(STAMP) $(CLIENTS)/.installed ## Run every test, with new examples for the property tests
 	@$(BIN)/python -m pytest -q -n 2 --dist loadgroup --hypothesis-profile=new $(ARGS)
@@ -128,8 +131,8 @@ soak: $(STAMP) ## Run ten minutes (SOAK_MINUTES) of searches, changes, syncs, ki
 	@$(BIN)/python -m bench.soak
 
 screenshots: $(STAMP) ## Save pictures of all pages in screenshots/, and renew those of the documentation
-	@SCREENSHOTS=$(CURDIR)/screenshots $(BIN)/python -m pytest -q tests/integration/test_newcomer.py \
-	  tests/integration/test_widget_browser.py::test_it_is_accessible_in_every_state_and_scheme
+	@SCREENSHOTS=$(CURDIR)/screenshots $(BIN)/python -m pytest -q tests/machine/test_newcomer.py \
+	  tests/machine/test_widget_browser.py::test_it_is_accessible_in_every_state_and_scheme
 	@$(BIN)/python -m tests.fixtures.pictures screenshots
 
 bench-page: $(STAMP) ## Measure the search page in headless Chromium: paint, time to results, weight

@@ -30,6 +30,7 @@ pytest_plugins = [
     "tests.fixtures.assistant",
     "tests.fixtures.step",
     "tests.fixtures.paired_sites",
+    "tests.fixtures.durations",
     "tests.fixtures.skipped",
 ]
 

@@ -10,7 +10,7 @@ import pytest
 
 from resources.core.domain import SourceName
 from tests.fixtures.serving import Running, Site
-from tests.integration.test_degradation_http import codes, own_postgres, until_ready
+from tests.machine.test_degradation_http import codes, own_postgres, until_ready
 
 __all__ = ["own_postgres"]
 

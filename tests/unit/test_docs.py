@@ -226,7 +226,7 @@ def test_links_lead_somewhere() -> None:
 
 
 def test_tests_that_are_named_as_proof_exist() -> None:
-    named = re.findall(r"`((?:unit|contract|integration)/test_\w+\.py)::(test_\w+)`", read("docs/security.md"))
+    named = re.findall(r"`((?:unit|contract|integration|machine)/test_\w+\.py)::(test_\w+)`", read("docs/security.md"))
     assert len(named) > 40
     missing = [f"{file}::{test}" for file, test in named if f"def {test}(" not in read(f"tests/{file}")]
     assert missing == []

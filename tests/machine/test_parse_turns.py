@@ -8,7 +8,7 @@ from resources.stores import uploads
 from resources.stores.blobs import Blobs
 from resources.stores.postgres import session
 from tests.fixtures.desk import Desk, desk
-from tests.integration.test_parser_pool import HANGS
+from tests.machine.test_parser_pool import HANGS
 
 __all__ = ["desk"]
 

@@ -22,9 +22,9 @@ from serving.errors import READING
 from tests.fixtures.mounts import Mount, fill
 from tests.fixtures.serving import Running, Site
 from tests.integration import test_degradation_http
-from tests.integration.test_audit_http import eventually, rows, rows_or_none, spooled
-from tests.integration.test_degradation_http import codes, own_postgres, titles, until_ready
 from tests.integration.test_originals_http import stored
+from tests.machine.test_audit_http import eventually, rows, rows_or_none, spooled
+from tests.machine.test_degradation_http import codes, own_postgres, titles, until_ready
 
 __all__ = ["own_postgres"]
 

@@ -14,7 +14,7 @@ from serving.remote import for_searches
 from tests.fixtures.openai_server import OpenAIServer
 from tests.fixtures.s3 import BUCKET, S3Server
 from tests.fixtures.serving import Running, Site
-from tests.integration.test_degradation_http import codes, titles
+from tests.machine.test_degradation_http import codes, titles
 
 ANN, ROOT = "ann@acme.com", "root@acme.com"
 PATIENCE = 60

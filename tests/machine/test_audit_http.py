@@ -15,7 +15,7 @@ import psycopg
 
 from serving.audit import MAX_WAITING, AuditEvent, Spool
 from tests.fixtures.serving import Running, Site
-from tests.integration.test_degradation_http import codes, fill, own_postgres, titles, until_ready
+from tests.machine.test_degradation_http import codes, fill, own_postgres, titles, until_ready
 
 __all__ = ["own_postgres"]
 

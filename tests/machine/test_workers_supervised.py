@@ -29,7 +29,7 @@ import sys, threading
 sys.path.insert(0, sys.argv[1])
 from orchestration.supervision.supervisor import Supervisor
 from resources.settings import load
-from tests.integration.test_workers_supervised import alone
+from tests.machine.test_workers_supervised import alone
 settings = load()
 Supervisor(settings, alone(settings)).start()
 threading.Event().wait()

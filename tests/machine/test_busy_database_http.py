@@ -17,7 +17,7 @@ import pytest
 from resources import keys
 from resources.settings import Settings
 from tests.fixtures.serving import PUBLIC_URL, Running, Site
-from tests.integration.test_degradation_http import codes, own_postgres, titles, until_ready
+from tests.machine.test_degradation_http import codes, own_postgres, titles, until_ready
 
 __all__ = ["own_postgres"]
 
