@@ -1,7 +1,9 @@
-"""Define the five Dagster assets of a source: claim the sync, run the stage and report what changed.
+"""Define the Dagster assets of a source: the source itself, and its five stages as one multi-asset.
 
-A run over the whole source records an event of the asset itself, and one for each partition that changed (an event costs 20-30 ms).
-A backfill names its partitions and processes everything in them.
+The stages overlap in a sync (`assets.waves`), so they are one step, of which any part can be selected: a backfill of one stage does just
+that stage. Each asset is materialized with what its stage did and how long it was busy. A run over the whole source records an event of
+each asset as a whole, and one for each partition that changed (an event costs 20-30 ms). A backfill names its partitions and processes
+everything in them.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,6 +20,7 @@ from resources.launch import BACKFILL_TAG
 from resources.sources.spec import SourceSpec
 
 if TYPE_CHECKING:
+    from assets.report import Report
     from resources.syncing import StageResult, SyncJob
 
 DESCRIPTIONS = {
@@ -27,6 +30,8 @@ DESCRIPTIONS = {
     "embedded": "Vectors, one per distinct text and model, shared between documents with the same text.",
     "indexed": "Documents and chunks in Postgres and in Qdrant, with permissions; one point per chunk.",
 }
+
+StageEvents = Iterator[dg.MaterializeResult[Any]]
 
 
 def source_assets(spec: SourceSpec, minutes: int, *, set_up: bool) -> list[dg.AssetsDefinition | dg.AssetSpec]:
@@ -39,63 +44,92 @@ def source_assets(spec: SourceSpec, minutes: int, *, set_up: bool) -> list[dg.As
         tags=catalog.source_tags(spec.name.value, set_up=set_up),
         kinds={spec.name.value.replace("_", "")},
     )
-    return [outside, *(_stage_asset(spec, number, minutes, set_up=set_up) for number in range(len(STAGES)))]
+    return [outside, _stages(spec, minutes, set_up=set_up)]
 
 
 def outside_key(source: SourceName) -> dg.AssetKey:
     return dg.AssetKey([source.value, "source"])
 
 
+def stage_key(source: SourceName, stage: str) -> dg.AssetKey:
+    return dg.AssetKey([source.value, stage])
+
+
 def _described(spec: SourceSpec, text: str, *, set_up: bool) -> str:
     return text if set_up else f"**Not set up.** {spec.help}\n\n{text}"
 
 
-def _stage_asset(spec: SourceSpec, number: int, minutes: int, *, set_up: bool) -> dg.AssetsDefinition:
-    source, stage = spec.name, STAGES[number]
-
-    @dg.asset(
-        key=dg.AssetKey([source.value, stage]),
-        deps=[dg.AssetKey([source.value, STAGES[number - 1]]) if number else outside_key(source)],
-        partitions_def=partitions_of(source),
-        backfill_policy=dg.BackfillPolicy.single_run(),
-        group_name=source.value,
+def _stage_spec(spec: SourceSpec, stage: str, upstream: dg.AssetKey, minutes: int, *, set_up: bool) -> dg.AssetSpec:
+    return dg.AssetSpec(
+        key=stage_key(spec.name, stage),
+        deps=[upstream],
+        group_name=spec.name.value,
         description=_described(spec, f"{spec.label}: {DESCRIPTIONS[stage]}", set_up=set_up),
         owners=catalog.OWNERS,
-        tags={**catalog.source_tags(source.value, set_up=set_up), catalog.STAGE_TAG: stage},
+        tags={**catalog.source_tags(spec.name.value, set_up=set_up), catalog.STAGE_TAG: stage},
         kinds=catalog.KINDS[stage],
         freshness_policy=catalog.freshness(minutes) if set_up else None,
     )
-    def body(context: dg.AssetExecutionContext, syncs: Syncs) -> Iterator[dg.MaterializeResult[Any]]:
-        # polars, Arrow and parsers: needed by the process that runs stages, not by the code server
-        from assets import pipeline
-        from assets.report import Report
-        from resources.syncing import StageResult
 
+
+def _stages(spec: SourceSpec, minutes: int, *, set_up: bool) -> dg.AssetsDefinition:
+    source = spec.name
+    upstream = [outside_key(source), *(stage_key(source, stage) for stage in STAGES)]
+
+    @dg.multi_asset(
+        name=source.value,
+        specs=[
+            _stage_spec(spec, stage, before, minutes, set_up=set_up)
+            for stage, before in zip(STAGES, upstream, strict=False)
+        ],
+        partitions_def=partitions_of(source),
+        backfill_policy=dg.BackfillPolicy.single_run(),
+        can_subset=True,
+    )
+    def body(context: dg.AssetExecutionContext, syncs: Syncs) -> StageEvents:
         job = syncs.of(source, context)
-        chosen = chosen_partitions(context)
-        result = StageResult()
-        if stage in job.planned:
-            result = _run(job, stage, partial(pipeline.WORK[stage], job, everything=chosen is not None))
-        report = Report(job, stage, result)
-        align(context.instance, source, list(report.states))
-        if chosen is None:
-            for key in sorted(job.touched.intersection(report.states)):
-                _record(context, report.partition(key), key)
-        if stage == STAGES[-1] and job.error:
-            # The rest of the sync is complete; the run is still marked as failed, and an alert is sent.
-            raise dg.Failure(job.error, metadata=report.run(), allow_retries=False)
-        if chosen is None:
-            yield dg.MaterializeResult(metadata=report.asset())
-        else:
-            for key in chosen:
-                context.add_asset_metadata(report.partition(key), partition_key=key)
-            yield dg.MaterializeResult()
-            if BACKFILL_TAG not in context.run.tags:  # a backfill fails if its runs record more than its partitions
-                _record(
-                    context, report.asset()
-                )  # last, because Dagster shows the latest event as the state of the asset
+        for stage in STAGES:
+            if stage_key(source, stage) in context.selected_asset_keys:
+                yield from _materialized(context, job, stage)
 
     return body
+
+
+def _materialized(context: dg.AssetExecutionContext, job: "SyncJob", stage: str) -> StageEvents:
+    """Run a stage and yield what it did. Raises `dg.Failure` after the last stage of a sync in which anything failed."""
+    # polars, Arrow and parsers: needed by the process that runs stages, not by the code server
+    from assets import pipeline
+    from assets.report import Report
+    from resources.syncing import StageResult
+
+    source, chosen = job.stores.source, chosen_partitions(context)
+    result = StageResult()
+    if stage in job.planned:
+        result = _run(job, stage, partial(pipeline.WORK[stage], job, everything=chosen is not None))
+    report = Report(job, stage, result)
+    align(context.instance, source, list(report.states))
+    key = stage_key(source, stage)
+    if chosen is None:
+        for partition in sorted(job.touched.intersection(report.states)):
+            context.log_event(dg.AssetMaterialization(key, partition=partition, metadata=report.partition(partition)))
+    if stage == STAGES[-1] and job.error:
+        # The rest of the sync is complete; the run is still marked as failed, and an alert is sent.
+        raise dg.Failure(job.error, metadata=report.run(), allow_retries=False)
+    if chosen is None:
+        yield dg.MaterializeResult(asset_key=key, metadata=report.asset())
+    else:
+        yield from _backfilled(context, report, key, chosen)
+
+
+def _backfilled(
+    context: dg.AssetExecutionContext, report: "Report", key: dg.AssetKey, chosen: list[str]
+) -> StageEvents:
+    for partition in chosen:
+        context.add_asset_metadata(report.partition(partition), asset_key=key, partition_key=partition)
+    yield dg.MaterializeResult(asset_key=key)
+    if BACKFILL_TAG not in context.run.tags:  # a backfill fails if its runs record more than its partitions
+        # last, because Dagster shows the latest event as the state of the asset
+        context.log_event(dg.AssetMaterialization(key, metadata=report.asset()))
 
 
 def _run(job: "SyncJob", stage: str, work: "Callable[[], StageResult]") -> "StageResult":
@@ -105,8 +139,3 @@ def _run(job: "SyncJob", stage: str, work: "Callable[[], StageResult]") -> "Stag
     except Exception as error:  # noqa: BLE001 # at the edge to Dagster, which stores it; the log has all of it
         sentence = job.error or type(error).__name__
     raise dg.Failure(sentence, allow_retries=False)
-
-
-def _record(context: dg.AssetExecutionContext, metadata: dict[str, Any], key: str | None = None) -> None:
-    """Record an event of a partition, or of the asset as a whole."""
-    context.log_event(dg.AssetMaterialization(context.asset_key, partition=key, metadata=metadata))

@@ -113,9 +113,10 @@ class Report:
         return metadata | {name: _table(rows) for name, rows in tables.items() if rows}
 
     def run(self) -> dict[str, Any]:
-        """Return what the stage did in this run."""
+        """Return what the stage did in this run, and the seconds in which it was busy."""
         counts = {name: self._result.counts.get(key, 0) for key, name in RUN_COUNTS[self._stage].items()}
-        return {f"run/{name}": number for name, number in counts.items() if number or name not in ONLY_IF_ANY}
+        shown = {f"run/{name}": number for name, number in counts.items() if number or name not in ONLY_IF_ANY}
+        return shown | {"run/busy_seconds": round(self._result.seconds, 3)}
 
     def partition(self, key: str) -> dict[str, Any]:
         """Return the metadata of one partition; of one that is gone, no more than that."""

@@ -72,7 +72,8 @@ class Waves:
         for stage in STAGES:
             job.add(stage, StageResult(dict.fromkeys(COUNTS[stage], 0)))
         try:
-            job.add("raw", self._collect(job, self._stored))
+            with job.busy("raw"):
+                job.add("raw", self._collect(job, self._stored))
             with self._failing("indexed"):
                 self._bring_up_to_date()
         except BaseException:
@@ -95,7 +96,8 @@ class Waves:
                 return
             if found:
                 continue  # content that changed while it was being indexed is pending again
-            steps.finish(job, self._target)
+            with job.busy("indexed"):
+                steps.finish(job, self._target)
             if not job.job_id or job.stores.jobs.refuse_requests(job_id=job.job_id):
                 return
             self._requested()
@@ -103,7 +105,9 @@ class Waves:
     def _round(self) -> bool:
         """Remove and update what has changed, take in what is pending, and pass its small documents through. Return True if any is."""
         job = self._job
-        job.add("indexed", steps.settle(job, self._target, self._backlog.busy))
+        target = self._target
+        with job.busy("indexed"):
+            job.add("indexed", steps.settle(job, target, self._backlog.busy))
         express = self._backlog.admit(self._pending(self._target))
         found = bool(express) or self._backlog.waiting
         self._count()
@@ -124,7 +128,8 @@ class Waves:
         job.full = job.full or found.full_sync
         view = replace(job, partitions=found.partitions, full=found.full_sync)
         try:
-            job.add("raw", self._collect(view, lambda _: None))
+            with job.busy("raw"):
+                job.add("raw", self._collect(view, lambda _: None))
         except ConcordanceError as error:
             view.error = reason_of(error)
         job.error = view.error or job.error
@@ -159,7 +164,8 @@ class Waves:
                     job, sample, {"parsed": partial(_parse, parsers), "chunked": self._counted(partial(_chunk, active))}
                 )
             self._prepared.update(one.doc_id + one.content_key for one in sample)
-        self._known = embedded_hashes(job, active)
+        with job.busy("embedded"):
+            self._known = embedded_hashes(job, active)
         return ensure_collection(job.stores, active, sample)
 
     def _pending(self, active: Target) -> list[Pending]:
@@ -227,7 +233,7 @@ class Waves:
         for stage, step in work.items():
             if stage in self._job.failures:
                 return
-            with self._failing(stage):
+            with self._failing(stage), job.busy(stage):
                 job.add(stage, step(job, documents))
 
     @contextmanager

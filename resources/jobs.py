@@ -68,7 +68,7 @@ def recover(
     """
     jobs = Jobs(connection)
     if running.claimed_at is not None:
-        jobs.finish_job(job_id=running.job_id, error_message=DIED, unknown=UNKNOWN)
+        jobs.finish_job(job_id=running.job_id, error_message=DIED, stages=None, unknown=UNKNOWN)
         log.warning("sync_reclaimed", job_id=running.job_id, reason=DIED)
         return None
     if not _is_lost(connection, running):
@@ -144,7 +144,7 @@ def launching(dsn: str, job_id: str) -> Generator[None]:
 def end_job(dsn: str, job_id: str, error: str | None) -> None:
     """Close a job that never reached a process, or whose process failed outside its stages. `error` None: it succeeded."""
     with session(dsn, autocommit=True, seconds=CALL_SECONDS) as connection:
-        Jobs(connection).finish_job(job_id=job_id, error_message=error, unknown=UNKNOWN)
+        Jobs(connection).finish_job(job_id=job_id, error_message=error, stages=None, unknown=UNKNOWN)
 
 
 def lock(connection: Connection, source: SourceName, waiting: Callable[[SourceName], None] = lambda _: None) -> None:

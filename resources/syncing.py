@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -14,6 +15,7 @@ from typing import Any
 
 import psycopg
 import structlog
+from psycopg.types.json import Jsonb
 
 from resources.alerts import alert_if_unhealthy
 from resources.core.domain import STAGES, SourceName, document_id
@@ -28,6 +30,8 @@ from resources.stores.postgres import connect
 from sql.rows import JobError
 
 HEARTBEAT_SECONDS = 1.0
+ROWS = {"raw": "fetched", "parsed": "parsed", "chunked": "chunks", "embedded": "embedded", "indexed": "points"}
+"""The count of each stage that says how many rows it wrote."""
 
 log = structlog.get_logger("sync")
 
@@ -62,6 +66,8 @@ class StageResult:
     """Partitions in which anything changed."""
     deferred: set[str] = field(default_factory=set[str])
     """Content keys left to the next sync to parse."""
+    seconds: float = 0.0
+    """Time in which it was busy. Stages overlap, so a sync may take less than their sum."""
 
     def count(self, partition: str, **more: int) -> None:
         """Add to the counts, and to those of the partition to which this work belongs."""
@@ -76,6 +82,7 @@ class StageResult:
             own |= _sums(own, counts)
         self.touched |= other.touched
         self.deferred |= other.deferred
+        self.seconds += other.seconds
 
 
 def _sums(counts: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,6 +167,28 @@ class SyncJob:
         with self._lock:
             self.results.setdefault(stage, StageResult()).add(result)
 
+    @contextmanager
+    def busy(self, stage: str) -> Generator[None]:
+        """Add the time of the block to those of a stage, from any thread."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.add(stage, StageResult(seconds=time.perf_counter() - started))
+
+    def work(self) -> dict[str, dict[str, float]]:
+        """Return how long each stage was busy, its rows, tokens and errors."""
+        errors = Counter(fault.stage for fault in self.faults() if fault.outcome == "failed")
+        return {
+            stage: {
+                "seconds": round(result.seconds, 3),
+                "rows": result.counts.get(ROWS[stage], 0),
+                "tokens": result.counts.get("tokens", 0),
+                "errors": errors[stage],
+            }
+            for stage, result in self.results.items()
+        }
+
     def progress(self, stage: str, *, force: bool = False) -> None:
         """Write stage and counts to the job row: when a stage first has something to report, and at most once a second.
 
@@ -217,7 +246,8 @@ class SyncJob:
         started = time.perf_counter()
         self.progress(stage, force=True)
         with self.explaining(stage):
-            self.results[stage] = work()
+            result = self.results[stage] = work()
+        result.seconds = result.seconds or time.perf_counter() - started
         self.completed.add(stage)
         self.progress(stage, force=True)
         log.info(
@@ -321,7 +351,8 @@ def _close(job: SyncJob) -> None:
             end_job(job.stores.settings.postgres_dsn, job.job_id, job.error)
         else:
             job.progress("done" if job.error is None else "failed", force=True)
-            job.stores.jobs.finish_job(job_id=job.job_id, error_message=job.error, unknown=UNKNOWN)
+            stages = Jsonb(job.work())
+            job.stores.jobs.finish_job(job_id=job.job_id, error_message=job.error, stages=stages, unknown=UNKNOWN)
         alert_if_unhealthy(job.stores.settings, job.stores.source, job.job_id)
     except (psycopg.Error, ServiceUnavailableError) as error:
         log.error("sync_close_failed", job_id=job.job_id, reason=str(error))

@@ -4,7 +4,13 @@ import time
 from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+)
 
 from resources.servers.shared import Shared
 from serving.metrics_sum import Collected, MetricFamily, Sample, Sums, figures, summed
@@ -139,11 +145,20 @@ class _Scraped:
         yield self._counter("ingest_chunks", "Chunks embedded.", "chunks_embedded", ["source"])
         yield self._counter("embedding_tokens", "Tokens embedded.", "embedding_tokens", ["model"])
         yield self._counter("embedding_cost_usd", "Cost of embedding in US dollars.", "embedding_cost", ["model"])
+        yield self._stages()
         yield self._durations()
         if self._points is not None:
             yield GaugeMetricFamily("qdrant_vector_count", "Points in the index.", value=self._points)
         if self._size is not None:
             yield GaugeMetricFamily("qdrant_collection_size", "Bytes of dense vectors in the index.", value=self._size)
+
+    def _stages(self) -> Metric:
+        text = "Time in which a stage of a sync was busy; stages overlap."
+        family = SummaryMetricFamily("ingest_stage_seconds", text, labels=["source", "stage"])
+        syncs = {(row.source, row.label): row.value for row in self._rows("stage_syncs")}
+        for row in self._rows("stage_seconds"):
+            family.add_metric([row.source, row.label], int(syncs[row.source, row.label]), row.value)
+        return family
 
     def _durations(self) -> Metric:
         family = HistogramMetricFamily("sync_duration_seconds", "Time of a sync.", labels=["source"])

@@ -93,6 +93,7 @@ WHERE job_id = :job_id;
 UPDATE sync_jobs SET
     status = CASE WHEN :error_message::text IS NULL THEN 'success' ELSE 'failed' END,
     completed_at = now(),
+    stages = coalesce(:stages::jsonb, stages),
     error_message = CASE WHEN trim(:error_message::text) = '' THEN :unknown ELSE :error_message::text END
 WHERE job_id = :job_id AND status = 'running';
 

@@ -45,6 +45,7 @@ def test_it_is_the_state_of_the_asset_and_what_the_last_run_changed(synced: Dags
     for stage in STAGES:
         found = latest(synced, stage)
         counts = {name: value.value for name, value in found.items() if name.startswith("run/")}
+        assert counts.pop("run/busy_seconds") >= 0, stage
         expected = {f"run/{name}": 0 for name in RUN_COUNTS[stage].values() if name not in ONLY_IF_ANY}
         assert counts == (expected | {"run/documents_seen": 3} if stage == "raw" else expected), stage
         assert found["sources_command"].value == "concordance status"
@@ -111,3 +112,50 @@ def test_tokens_and_cost_are_shown_where_they_occur(dagster_runs: DagsterRuns, m
     dagster_runs.installation.write("new.txt", "A new otter of the river wakes at noon.\n")
     dagster_runs.sync()
     assert latest(dagster_runs, "embedded")["run/cost_usd"].value > 0.001
+
+
+def test_each_stage_says_how_long_it_was_busy_in_dagster_and_in_the_job(dagster_runs: DagsterRuns) -> None:
+    dagster_runs.installation.write("grey.txt", "The grey otter of the river sleeps until noon.\n")
+    dagster_runs.installation.write("grey.docx", b"PK no archive of the grey otter")
+    found = dagster_runs.materializations(dagster_runs.sync().run_id)
+    (job,) = dagster_runs.installation.rows("SELECT stages, completed_at - started_at AS took FROM sync_jobs")
+    assert job["stages"].keys() == set(STAGES)
+    for stage, work in job["stages"].items():
+        assert found[stage, None]["run/busy_seconds"] == pytest.approx(work["seconds"], abs=0.001)
+        assert 0 < work["seconds"] <= job["took"].total_seconds(), stage
+    assert {stage: work["rows"] for stage, work in job["stages"].items()} == {
+        "raw": 1, "parsed": 1, "chunked": 1, "embedded": 1, "indexed": 1
+    }  # fmt: skip
+    assert job["stages"]["embedded"]["tokens"] > 5
+    figures = dagster_runs.installation.rows(
+        "SELECT label, value FROM sync_figures WHERE what = 'stage_seconds' AND source = 'files'"
+    )
+    assert {one["label"]: one["value"] for one in figures} == {
+        stage: work["seconds"] for stage, work in job["stages"].items()
+    }
+
+
+def test_a_sync_is_one_step_that_materializes_what_it_did(synced: DagsterRuns) -> None:
+    result = synced.sync()
+    steps = {event.step_key for event in result.all_events if event.is_step_start}
+    assert steps == {
+        "files",
+        *(f"files__indexed_{check}" for check in ("ledger_balances", "source_is_complete", "stores_agree")),
+    }
+    assert {stage for stage, _ in synced.materializations(result.run_id)} == set(STAGES)
+
+
+def test_a_backfill_of_one_stage_does_that_stage_alone(dagster_runs: DagsterRuns) -> None:
+    dagster_runs.sync()  # makes the partitions known
+    dagster_runs.installation.write("grey.txt", "The grey otter of the river sleeps until noon.\n")
+    dagster_runs.only("raw", "docs")
+    assert dagster_runs.installation.points() == []
+    (job,) = dagster_runs.installation.rows("SELECT stages FROM sync_jobs ORDER BY started_at DESC LIMIT 1")
+    assert job["stages"].keys() == {"raw"}
+    found = dagster_runs.materializations(dagster_runs.only("parsed", "docs").run_id)
+    assert {stage for stage, _ in found} == {"parsed"}
+    assert found["parsed", "docs"]["partition_run/texts_parsed"] == 1
+    assert dagster_runs.installation.points() == []
+    for stage in ("chunked", "embedded", "indexed"):
+        dagster_runs.only(stage, "docs")
+    assert len(dagster_runs.installation.points()) == 1
