@@ -31,11 +31,11 @@ from resources.core.domain import STAGES, SourceName
 from resources.logging import configure
 from resources.servers.processes import free_port
 from resources.settings import Settings, load
-from resources.sources.drive.simulator import DriveApp, SimulatedDrive
-from resources.sources.simulation import serve
-from resources.sources.slack.simulator import SlackApp, Workspace
-from resources.sources.slack.simulator.rates import PER_MINUTE
 from resources.syncing import open_sync
+from simulators import serve
+from simulators.drive import DriveApp, SimulatedDrive
+from simulators.slack import SlackApp, Workspace
+from simulators.slack.rates import PER_MINUTE
 from tests.fixtures.drive import service_account_file
 
 CHANGED = 1000

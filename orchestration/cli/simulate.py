@@ -12,7 +12,7 @@ from orchestration.demo.simulated import DRIVE, SLACK, Simulator
 from resources.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from resources.sources.simulation import App
+    from simulators import App
 
 Port = Annotated[int, Parameter(help="Port on this machine.")]
 Sample = Annotated[bool, Parameter(negative="--empty", help="Start with the sample company's content, or empty.")]
@@ -20,7 +20,7 @@ Sample = Annotated[bool, Parameter(negative="--empty", help="Start with the samp
 
 def simulate_drive(*, port: Port = 8091, sample: Sample = True) -> int:
     from orchestration.demo.sample_sources import make_drive
-    from resources.sources.drive.simulator import DriveApp, SimulatedDrive
+    from simulators.drive import DriveApp, SimulatedDrive
 
     return _serve(DRIVE, DriveApp(make_drive() if sample else SimulatedDrive()), port)
 
@@ -32,7 +32,7 @@ def simulate_slack(
     throttle: Annotated[bool, Parameter(negative="", help="Enforce Slack's published rate limits.")] = False,
 ) -> int:
     from orchestration.demo.sample_sources import make_workspace
-    from resources.sources.slack.simulator import SlackApp, Workspace
+    from simulators.slack import SlackApp, Workspace
 
     workspace = make_workspace() if sample else Workspace()
     workspace.throttle = throttle
@@ -41,7 +41,7 @@ def simulate_slack(
 
 def _serve(simulator: Simulator, app: App, port: int) -> int:
     from resources.settings import variables
-    from resources.sources.simulation import run_forever
+    from simulators import run_forever
 
     def show(base: str) -> None:
         for name, value in simulator.settings(base).items():

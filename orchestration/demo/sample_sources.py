@@ -17,8 +17,8 @@ import msgspec
 from resources.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from resources.sources.drive.simulator import SimulatedDrive
-    from resources.sources.slack.simulator import Workspace
+    from simulators.drive import SimulatedDrive
+    from simulators.slack import Workspace
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "sample_company"
 DRIVE_FILE = "drive/drive.json"
@@ -144,7 +144,7 @@ def slack_manifest() -> SlackManifest:
 
 
 def make_drive() -> SimulatedDrive:
-    from resources.sources.drive.simulator import SimulatedDrive
+    from simulators.drive import SimulatedDrive
 
     clock = _Clock()
     drive = SimulatedDrive(drive_manifest().account, clock=clock)
@@ -155,7 +155,7 @@ def make_drive() -> SimulatedDrive:
 
 def make_workspace() -> Workspace:
     """Return a Slack workspace filled with the sample company's content."""
-    from resources.sources.slack.simulator import Workspace
+    from simulators.slack import Workspace
 
     clock, manifest = _Clock(), slack_manifest()
     workspace = Workspace(manifest.name, manifest.team, manifest.domain, clock=lambda: clock().timestamp())

@@ -97,7 +97,7 @@ class Service:
 def release() -> str:
     """Return a hash of the installed code, which changes with every file."""
     mark = hashlib.sha256()
-    for package in ("assets", "orchestration", "resources", "serving", "sql"):
+    for package in ("assets", "orchestration", "resources", "serving", "simulators", "sql"):
         for file in sorted((ROOT / package).rglob("*")):
             if file.suffix in (".py", ".sql", ".css", ".yaml"):
                 found = file.stat()

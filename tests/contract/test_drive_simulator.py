@@ -12,9 +12,9 @@ from googleapiclient.http import MediaIoBaseDownload
 from python_calamine import CalamineWorkbook
 
 from assets.stages.parse import parse
-from resources.sources.drive.simulator import DOCUMENT, FOLDER, PRESENTATION, SHORTCUT, SPREADSHEET, SimulatedDrive
-from resources.sources.drive.simulator.exports import MAX_EXPORT_BYTES, PPTX, XLSX
-from resources.sources.drive.simulator.resources import timestamp
+from simulators.drive import DOCUMENT, FOLDER, PRESENTATION, SHORTCUT, SPREADSHEET, SimulatedDrive
+from simulators.drive.exports import MAX_EXPORT_BYTES, PPTX, XLSX
+from simulators.drive.resources import timestamp
 from tests.fixtures.drive import ALL_DRIVES, DriveSite, names, refused
 
 

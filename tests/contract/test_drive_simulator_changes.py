@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from resources.sources.drive.simulator import DOCUMENT, SimulatedDrive
+from simulators.drive import DOCUMENT, SimulatedDrive
 from tests.fixtures.drive import ALL_DRIVES, DriveSite, refused
 
 

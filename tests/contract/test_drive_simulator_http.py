@@ -17,9 +17,9 @@ from google.oauth2.service_account import Credentials as ServiceAccount
 from googleapiclient.errors import HttpError
 from googleapiclient.http import BatchHttpRequest, HttpRequest
 
-from resources.sources.drive.simulator import DriveApp, SimulatedDrive
-from resources.sources.simulation import serve
-from resources.sources.simulation.faults import PASSING, Faults
+from simulators import serve
+from simulators.drive import DriveApp, SimulatedDrive
+from simulators.faults import PASSING, Faults
 from tests.fixtures.drive import DriveSite, service_account_file
 
 SCOPE = "https://www.googleapis.com/auth/drive.readonly"

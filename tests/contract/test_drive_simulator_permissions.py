@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from resources.sources.drive.simulator import FOLDER, SimulatedDrive
+from simulators.drive import FOLDER, SimulatedDrive
 from tests.fixtures.drive import ALL_DRIVES, DriveSite, names, refused
 
 

@@ -9,7 +9,7 @@ import pytest
 from resources.core.errors import AuthorizationError, RetryLaterError
 from resources.settings import Settings
 from resources.sources.drive.directory import SCOPES, GoogleDirectory, GoogleMember
-from resources.sources.drive.simulator import SimulatedDrive
+from simulators.drive import SimulatedDrive
 from tests.fixtures.drive import DriveSite, service_account_file
 
 

@@ -12,8 +12,8 @@ import pytest
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
 
-from resources.sources.simulation import serve
-from resources.sources.slack.simulator import SlackApp, Workspace
+from simulators import serve
+from simulators.slack import SlackApp, Workspace
 from tests.fixtures.slack import SlackSite
 
 OLD = "1700000000.000100"

@@ -17,12 +17,12 @@ from resources.settings import Settings
 from resources.sources.conformance import Conformance, Fault, World
 from resources.sources.drive.source import Drive
 from resources.sources.files import Files
-from resources.sources.simulation.faults import Faults
 from resources.sources.slack.source import Slack
 from resources.sources.uploads import Uploads
 from resources.stores.blobs import Blobs
 from resources.stores.postgres import Connection, connect
 from resources.stores.uploads import record, remove, revise
+from simulators.faults import Faults
 from tests.fixtures.drive import DriveSite
 from tests.fixtures.slack import SlackSite
 

@@ -11,7 +11,7 @@ import pytest
 from resources.core.errors import AbortSyncError, AuthorizationError, LostPartitionError
 from resources.settings import Settings
 from resources.sources.drive.links import Links
-from resources.sources.drive.simulator import SimulatedDrive
+from simulators.drive import SimulatedDrive
 from tests.fixtures.drive import DriveSite, partition_of, service_account_file
 from tests.fixtures.drive_mirror import Mirror
 

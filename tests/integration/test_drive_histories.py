@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from resources.settings import Settings
-from resources.sources.drive.simulator import FOLDER, DriveApp, SimulatedDrive
-from resources.sources.simulation import serve
+from simulators import serve
+from simulators.drive import FOLDER, DriveApp, SimulatedDrive
 from tests.fixtures.drive_mirror import Mirror
 
 MEMBERS = ("user:ada@larkmoor.example", "user:bob@larkmoor.example", "group:staff@larkmoor.example")

@@ -12,9 +12,9 @@ import pytest
 
 from resources.core.domain import SourceName
 from resources.sources.drive.checks import checks as examine
-from resources.sources.drive.simulator import SimulatedDrive
 from resources.sources.drive.source import Drive
 from resources.stores.memory import PostgresMemory
+from simulators.drive import SimulatedDrive
 from tests.fixtures.drive import DriveSite
 from tests.fixtures.installation import Installation
 from tests.fixtures.serving import Running

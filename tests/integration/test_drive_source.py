@@ -22,9 +22,9 @@ from resources.core.errors import (
     SkipDocumentError,
 )
 from resources.settings import Settings
-from resources.sources.drive.simulator.exports import MAX_EXPORT_BYTES
 from resources.stores import credentials
 from resources.stores.postgres import session
+from simulators.drive.exports import MAX_EXPORT_BYTES
 from tests.fixtures.drive import DriveSite, consent, service_account_file
 from tests.fixtures.drive_mirror import Mirror
 

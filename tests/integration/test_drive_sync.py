@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from resources.core.domain import SourceName
-from resources.sources.drive.simulator import SimulatedDrive
+from simulators.drive import SimulatedDrive
 from tests.fixtures.drive import DriveSite
 from tests.fixtures.installation import Installation
 from tests.fixtures.step import WORD, Person, Readers, Step, follow, web

@@ -24,9 +24,9 @@ from resources import keys
 from resources.core.retrying import Tally
 from resources.keys import secret_key
 from resources.sources.drive.auth import Authority
-from resources.sources.simulation import serve
 from resources.stores import credentials
 from serving.access import google
+from simulators import serve
 from tests.fixtures.drive import DriveSite
 from tests.fixtures.serving import PUBLIC_URL, Running, Site
 

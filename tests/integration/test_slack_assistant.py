@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from resources.sources.simulation.faults import PASSING, Kind
 from resources.sources.slack.checks import assistant_check
+from simulators.faults import PASSING, Kind
 from tests.fixtures.assistant import ADA, BOB, GUS, AssistantDesk, text_of
 from tests.fixtures.llm import ModelServer
 from tests.fixtures.serving import Running

@@ -10,8 +10,8 @@ import pytest
 
 from resources.core.errors import AuthorizationError, FailedDocumentError, RetryLaterError, SkipDocumentError
 from resources.settings import Settings
-from resources.sources.slack.simulator import Workspace
 from resources.sources.slack.source import Slack
+from simulators.slack import Workspace
 from tests.fixtures.slack import SlackSite
 from tests.fixtures.slack_index import SlackIndex
 

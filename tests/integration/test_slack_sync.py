@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from resources.core.domain import SourceName
-from resources.sources.slack.simulator import Workspace
+from simulators.slack import Workspace
 from tests.fixtures.installation import Installation
 from tests.fixtures.slack import SlackSite
 from tests.fixtures.step import WORD, Person, Readers, Step, follow, web

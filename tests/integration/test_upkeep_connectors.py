@@ -13,9 +13,9 @@ import pytest
 from assets.upkeep.audit import audit
 from assets.upkeep.reconcile import reconcile
 from resources.core.domain import SourceName
-from resources.sources.drive.simulator import SimulatedDrive
 from resources.stores import qdrant
 from resources.stores.blobs import Blobs
+from simulators.drive import SimulatedDrive
 from tests.fixtures.drive import DriveSite
 from tests.fixtures.installation import Installation
 from tests.fixtures.slack import SlackSite

@@ -10,8 +10,8 @@ import pytest
 from assets.raw import collect
 from resources.core.domain import SourceName
 from resources.sources import open_source
-from resources.sources.drive.simulator import SimulatedDrive
 from resources.syncing import open_sync
+from simulators.drive import SimulatedDrive
 from tests.fixtures.drive import DriveSite
 from tests.fixtures.installation import Installation
 from tests.fixtures.step import Worker, follow

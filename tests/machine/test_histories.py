@@ -15,9 +15,9 @@ import pytest
 
 from resources.core.domain import SourceName
 from resources.core.errors import ConcordanceError
-from resources.sources.drive.simulator import SimulatedDrive
-from resources.sources.simulation.faults import Faults
-from resources.sources.slack.simulator import Workspace
+from simulators.drive import SimulatedDrive
+from simulators.faults import Faults
+from simulators.slack import Workspace
 from tests.fixtures.drive import DriveSite
 from tests.fixtures.installation import Installation
 from tests.fixtures.slack import SlackSite

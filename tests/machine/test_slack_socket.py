@@ -21,7 +21,7 @@ from resources import slack_socket
 from resources.settings import Settings
 from resources.slack_socket import SocketState
 from resources.sources.slack.checks import checks
-from resources.sources.slack.simulator import events
+from simulators.slack import events
 from tests.fixtures.slack_desk import SlackDesk, eventually, receiver
 
 

@@ -11,7 +11,7 @@ import dagster
 from orchestration.dagster_api import VERSION
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("sql", "resources", "assets", "orchestration", "serving")
+PACKAGES = ("sql", "resources", "assets", "orchestration", "serving", "simulators")
 PLACE = "orchestration/dagster_api.py"
 COMMANDS = {"orchestration/supervision/services.py": ["dagster._daemon"]}
 """Modules that are run by their name. The supervisor never imports Dagster."""

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from resources.core.guard import Rules, any_type, host_name, rules_for
-from resources.sources.simulation import serve
+from simulators import serve
 
 HERE = "127.0.0.1:6333"
 JSON = {"content-type": "application/json", "content-length": "2"}

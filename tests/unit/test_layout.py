@@ -7,7 +7,7 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("sql", "resources", "assets", "orchestration", "serving")
+PACKAGES = ("sql", "resources", "assets", "orchestration", "serving", "simulators")
 
 
 def test_every_package_says_what_lives_there() -> None:

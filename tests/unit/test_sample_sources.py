@@ -17,10 +17,10 @@ from resources.core.filetypes import PPTX, XLSX, mime_type
 from resources.core.permissions import principals_of
 from resources.embedding import tokenizer
 from resources.settings import Settings
-from resources.sources.drive.simulator import SHORTCUT, SimulatedDrive
-from resources.sources.drive.simulator.exports import export
-from resources.sources.drive.simulator.tree import DOCUMENT, PRESENTATION, SPREADSHEET
-from resources.sources.slack.simulator import Workspace
+from simulators.drive import SHORTCUT, SimulatedDrive
+from simulators.drive.exports import export
+from simulators.drive.tree import DOCUMENT, PRESENTATION, SPREADSHEET
+from simulators.slack import Workspace
 
 FILM = "1LK-all-flume-film"
 EXPORTS = {DOCUMENT: "text/markdown", SPREADSHEET: XLSX, PRESENTATION: PPTX}

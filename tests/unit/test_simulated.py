@@ -15,8 +15,8 @@ from orchestration.supervision.run_state import RunState, ServiceStatus
 from resources.core.domain import SourceName
 from resources.settings import Settings
 from resources.sources import configured
-from resources.sources.drive.simulator import SimulatedDrive
-from resources.sources.slack.simulator import Workspace
+from simulators.drive import SimulatedDrive
+from simulators.slack import Workspace
 
 
 def settings(home: Path, **more: object) -> Settings:

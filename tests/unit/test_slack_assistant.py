@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from resources.sources.slack.envelope import Authorization, Envelope
 from resources.sources.slack.questions import Interaction, question_of, rating_of
-from resources.sources.slack.simulator.writing import fault_of
 from serving.answers.schemas import AnswerResponse, Unanswered
 from serving.answers.support import Verdict
 from serving.assistant import messages
 from serving.results import DocumentReference, Result
 from serving.schemas import Citation, Warning_
+from simulators.slack.writing import fault_of
 
 BOT, ADA = "U0BOT", "U0ADA"
 TS = "1700000000.000100"

@@ -9,7 +9,7 @@ import pytest
 from resources.sources.slack.blocks import attachments_text, blocks_text
 from resources.sources.slack.messages import fingerprint, is_reply, is_root, parse_message
 from resources.sources.slack.render import NameLookups, readable
-from resources.sources.slack.simulator.rich import rich_text
+from simulators.slack.rich import rich_text
 
 NAMES = NameLookups({"U1": "Ada Byron"}.get, {"U1": "Ada Byron"}.get, {"C1": "general"}.get, {"S2": "bakers"}.get)
 
