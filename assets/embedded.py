@@ -134,7 +134,7 @@ def _check_budget(job: SyncJob, next_cost: float) -> None:
     if verdict.exceeded and stores.settings.embedding_budget_stop:
         raise BudgetExceededError(
             f"The monthly embedding budget of ${limit:.2f} would be exceeded (${used:.2f} used). Raise "
-            "embedding_budget in CONCORDANCE_LIMITS and sync again; vectors embedded so far are kept."
+            "CONCORDANCE_LIMITS__EMBEDDING_BUDGET and sync again; vectors embedded so far are kept."
         )
     if verdict.warn:
         log.warning("embedding_budget", limit_usd=limit, spent_usd=round(used, 4), job_id=job.job_id)

@@ -164,7 +164,7 @@ def _company(users: int, folder: Path, figures: dict[str, Any]) -> None:
             CONCORDANCE_DRIVE_API_URL=url,
             CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE=str(service_account_file(folder, url)),
             CONCORDANCE_GOOGLE_SUBJECT=drive.account,
-            CONCORDANCE_DRIVE="users=*",
+            CONCORDANCE_DRIVE__USERS="*",
             CONCORDANCE_GOOGLE_DIRECTORY_API_URL=url,
         ).model_copy(update={"drive_token": None})
         sync = _bound(settings, SourceName.GOOGLE_DRIVE, drive.calls, figures)

@@ -46,5 +46,5 @@ daily_erasure, daily_erasure_schedule = scheduled(
     erasure,
     "daily_erasure",
     CRON,
-    "Erase deleted documents from every store after erase_after in CONCORDANCE_RETENTION, and delete old records.",
+    "Erase deleted documents from every store after CONCORDANCE_RETENTION__ERASE_AFTER, and delete old records.",
 )

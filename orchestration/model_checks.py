@@ -34,7 +34,7 @@ def reranker(settings: Settings) -> Iterator[Check]:
     from resources.embedding.cross_encoder import CrossEncoder
 
     if settings.rerank_model is None:
-        yield "reranker", True, "none is set (rerank_model in CONCORDANCE_SEARCH): results keep their fused order", ""
+        yield "reranker", True, "none is set (CONCORDANCE_SEARCH__RERANK_MODEL): results keep their fused order", ""
         return
     model = CrossEncoder(settings.rerank_model, settings.home / "models")
     score = Breaker("The reranker").call(lambda: model.score(QUESTION, [PASSAGE]), CALL_SECONDS)[0]
@@ -75,7 +75,7 @@ def budget(settings: Settings) -> Iterator[Check]:
     from sql.sync import Collections
 
     if settings.embedding_budget is None:
-        yield "budget", True, "embedding has no monthly limit (embedding_budget in CONCORDANCE_LIMITS)", ""
+        yield "budget", True, "embedding has no monthly limit (CONCORDANCE_LIMITS__EMBEDDING_BUDGET)", ""
         return
     with session(settings.postgres_dsn) as connection:
         spent = Collections(connection).usage(month=month_key(datetime.now(UTC)))
@@ -88,7 +88,7 @@ def budget(settings: Settings) -> Iterator[Check]:
         "budget",
         False,
         f"{used}; {stops}",
-        "Raise embedding_budget in CONCORDANCE_LIMITS, or wait for the next month.",
+        "Raise CONCORDANCE_LIMITS__EMBEDDING_BUDGET, or wait for the next month.",
     )
 
 

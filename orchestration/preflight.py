@@ -89,7 +89,7 @@ def _models(settings: Settings) -> Iterator[Fault]:
         try:
             read_folder(str(folder_of(settings.rerank_model)))
         except ConcordanceError as error:
-            yield _told("reranker", "rerank_model in CONCORDANCE_SEARCH", error)
+            yield _told("reranker", "CONCORDANCE_SEARCH__RERANK_MODEL", error)
     key = settings.google_service_account_file
     if key is not None and not key.is_file():
         setting = "CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE"
@@ -100,7 +100,7 @@ def _profiles(settings: Settings) -> Iterator[Fault]:
     """Check chunking profiles against the window of the settings' model, as far as that is known without loading it."""
     from assets.stages.profiles import PROFILES, resolve
 
-    named = {"chunk_profile in CONCORDANCE_SEARCH": settings.chunk_profile}
+    named = {"CONCORDANCE_SEARCH__CHUNK_PROFILE": settings.chunk_profile}
     named |= {
         f"{ROOTS} ({root.name}, profile)": root.profile for root in settings.file_roots if root.profile is not None
     }
@@ -156,7 +156,7 @@ def _groups(settings: Settings) -> Iterator[Fault]:
 def _told(part: str, setting: str, error: ConcordanceError, *, stops: bool = False) -> Fault:
     """Return the fault that an error tells, which names another setting or none and ends with what to do."""
     text = str(error)
-    for name in (setting, "CONCORDANCE_EMBEDDING_MODEL", "chunk_profile in CONCORDANCE_SEARCH"):
+    for name in (setting, "CONCORDANCE_EMBEDDING_MODEL", "CONCORDANCE_SEARCH__CHUNK_PROFILE"):
         text = text.removeprefix(name).removeprefix(": ").removeprefix(" ")
     what, _, remedy = text.rstrip().partition(". ")
     return Fault(part, setting, what.removesuffix("."), remedy, stops)

@@ -38,7 +38,8 @@ def _known() -> frozenset[str]:
     from resources.settings import Settings, variables
     from resources.sources import specs
 
-    known = {f"{PREFIX}{name}".upper() for name in (*Settings.model_fields, *variables.GROUPS, *variables.FIXED)}
+    names = (*Settings.model_fields, *variables.GROUPS, *variables.NESTED.values(), *variables.FIXED)
+    known = {f"{PREFIX}{name}".upper() for name in names}
     for spec in specs():
         if spec.settings is not Settings:
             prefix = spec.settings.model_config.get("env_prefix", "")

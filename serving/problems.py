@@ -84,7 +84,7 @@ PROBLEMS: dict[str, ProblemType] = {
     "host-unknown": ProblemType(
         421,
         "Unknown host name",
-        "Use this installation's own address, or add the name to `allowed_hosts` in `CONCORDANCE_HTTP`.",
+        "Use this installation's own address, or add the name to `CONCORDANCE_HTTP__ALLOWED_HOSTS`.",
     ),
     "rate-limited": ProblemType(429, "Too many requests", "Retry after the seconds in `Retry-After`."),
     "too-many-waiting": ProblemType(

@@ -99,7 +99,7 @@ def check_capacity(stores: Stores, collection: IndexCollection, more: int) -> No
     amount = qdrant.count_points(stores.qdrant, collection.name) + more
     if amount > limit:
         raise CapacityError(
-            f"The index would exceed max_vectors={limit} in CONCORDANCE_LIMITS ({amount} needed). Nothing was lost: raise the "
+            f"The index would exceed CONCORDANCE_LIMITS__MAX_VECTORS={limit} ({amount} needed). Nothing was lost: raise the "
             "limit or remove documents, then sync again."
         )
     if amount > WARN_SHARE * limit:

@@ -245,7 +245,7 @@ class ParserPool:
             if self._failed_starts >= MAX_STARTS:
                 raise AbortSyncError(
                     f"The process that parses files does not start (exit status {status}). See its error output for the reason; "
-                    "raise parse_memory_mb in CONCORDANCE_LIMITS if it runs out of memory."
+                    "raise CONCORDANCE_LIMITS__PARSE_MEMORY_MB if it runs out of memory."
                 )
         elif worker.jobs and not worker.leaving:
             job = worker.jobs.popleft().job
@@ -260,7 +260,7 @@ class ParserPool:
 
     def _reason(self, status: int) -> str:
         if status == -signal.SIGPROF:
-            return f"{TOOK_TOO_LONG} {self._seconds:g} s (parse_seconds in CONCORDANCE_LIMITS)."
+            return f"{TOOK_TOO_LONG} {self._seconds:g} s (CONCORDANCE_LIMITS__PARSE_SECONDS)."
         if status == -signal.SIGALRM:
             return (
                 f"Parsing was not done after {WALL_FACTOR * self._seconds:g} s on a busy machine. It will be retried."
@@ -273,7 +273,7 @@ class ParserPool:
         return f"The parser crashed on this file ({name}), or needed more than {self._memory_mb} MB."
 
     def _memory_reason(self) -> str:
-        return f"Parsing needed more than {self._memory_mb} MB of memory (parse_memory_mb in CONCORDANCE_LIMITS)."
+        return f"Parsing needed more than {self._memory_mb} MB of memory (CONCORDANCE_LIMITS__PARSE_MEMORY_MB)."
 
     def _forget(self, worker: ParserProcess) -> None:
         for descriptor in (worker.reads, worker.writes):

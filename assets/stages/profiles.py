@@ -70,7 +70,7 @@ def _own(name: str) -> Profile | None:
     size, overlap, minimum = map(int, numbers.groups())
     if size < LEAST_SIZE or overlap > size // 2 or minimum > size:
         raise ConfigurationError(
-            f"chunk_profile in CONCORDANCE_SEARCH: {name!r} must have a size of at least {LEAST_SIZE} tokens, an overlap of at most "
+            f"CONCORDANCE_SEARCH__CHUNK_PROFILE: {name!r} must have a size of at least {LEAST_SIZE} tokens, an overlap of at most "
             "half the size, and a minimum of at most the size. Write SIZE/OVERLAP/MINIMUM, for example 200/20/50."
         )
     return Profile(name=name, size=size, overlap=overlap, minimum=minimum)
@@ -85,7 +85,7 @@ def resolve(name: str, window: int) -> Profile:
     usable = window - SPECIAL_TOKENS
     if usable < 1:
         raise ConfigurationError(
-            f"embedding_window in CONCORDANCE_LIMITS is {window} tokens; at least {SPECIAL_TOKENS + 1} are needed."
+            f"CONCORDANCE_LIMITS__EMBEDDING_WINDOW is {window} tokens; at least {SPECIAL_TOKENS + 1} are needed."
         )
     if name == "auto":
         size = min(AUTO_SIZE, usable)
@@ -94,13 +94,13 @@ def resolve(name: str, window: int) -> Profile:
     if profile is None:
         known = ", ".join(["auto", *PROFILES, "SIZE/OVERLAP/MINIMUM in tokens"])
         raise ConfigurationError(
-            f"chunk_profile in CONCORDANCE_SEARCH: there is no chunking profile {name!r}. Known: {known}."
+            f"CONCORDANCE_SEARCH__CHUNK_PROFILE: there is no chunking profile {name!r}. Known: {known}."
         )
     if profile.tokens > usable:
         fitting = [other for other in PROFILES.values() if other.tokens <= usable]
         largest = max(fitting, key=lambda other: other.tokens).name if fitting else "auto"
         raise ConfigurationError(
-            f"chunk_profile in CONCORDANCE_SEARCH: {name} cuts chunks of {profile.tokens} tokens, but the embedding model sees "
+            f"CONCORDANCE_SEARCH__CHUNK_PROFILE: {name} cuts chunks of {profile.tokens} tokens, but the embedding model sees "
             f"{usable} ({window} less {SPECIAL_TOKENS} of its own): the rest of each chunk would not be searchable. "
             f"The largest profile that fits is {largest}. Choose it, or a model with a larger window."
         )

@@ -1,8 +1,8 @@
 """Erasure: remove deleted documents from every store and record for each store what was checked and when.
 
-A deleted document leaves the index at once. Its bytes, texts and vectors are kept for a grace time (erase_after in
-CONCORDANCE_RETENTION), so that a mistake can be undone without parsing and embedding again; then they are erased, together
-with answers that quote them. What to erase is derived from the stores, so the next erasure completes an interrupted one.
+A deleted document leaves the index at once. Its bytes, texts and vectors are kept for a grace time
+(CONCORDANCE_RETENTION__ERASE_AFTER), so that a mistake can be undone without parsing and embedding again; then they are erased,
+together with answers that quote them. What to erase is derived from the stores, so the next erasure completes an interrupted one.
 Syncs and `reindex` wait meanwhile.
 """
 

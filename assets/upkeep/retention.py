@@ -22,7 +22,7 @@ TABLES: dict[str, tuple[str, ...]] = {
     "sync_errors": ("sync_errors",),
     "audit": ("audit_log", "grant_audit"),
 }
-"""The tables governed by each part `retention_…` of CONCORDANCE_RETENTION."""
+"""The tables governed by each setting CONCORDANCE_RETENTION__…."""
 
 
 def prune(settings: Settings, *, batch: int = BATCH_ROWS) -> dict[str, int]:

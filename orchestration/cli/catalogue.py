@@ -50,7 +50,7 @@ COMMANDS = {
         "restore": "Restore HOME from a backup. HOME must contain no data, except for keys.json if the backup has none.",
     },
     "erasing": {
-        "erase": "Erase documents whose grace period (erase_after in CONCORDANCE_RETENTION) is over, and answers that quote them. No undo.",
+        "erase": "Erase documents whose grace period (CONCORDANCE_RETENTION__ERASE_AFTER) is over, and answers that quote them. No undo.",
         "receipts": "List deletions: when the source reported them, and the result of the check of each store.",
     },
     "querying": {

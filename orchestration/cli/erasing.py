@@ -24,7 +24,7 @@ def erase(
     now: Annotated[
         bool,
         Parameter(
-            negative="", help="Erase all deleted documents, without waiting for erase_after in CONCORDANCE_RETENTION."
+            negative="", help="Erase all deleted documents, without waiting for CONCORDANCE_RETENTION__ERASE_AFTER."
         ),
     ] = False,
     json: Json = False,

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from orchestration.cli.arguments import Json
 from orchestration.cli.output import note, say, say_json
 from resources.core.errors import NotRunningError
-from resources.settings import Settings, load
+from resources.settings import Settings, load, variables
 
 if TYPE_CHECKING:
     from orchestration.evaluation.comparison import ModelComparison
@@ -89,8 +89,9 @@ def _show_reranker(folder: Path, trial: RerankerTrial, gain: ModelComparison | N
             f"{gain.questions} {what}: recall@10 {gain.active.recall:.3f} without, {gain.new.recall:.3f} with it; "
             f"MRR {gain.active.mrr:.3f} and {gain.new.mrr:.3f}"
         )
-    say("To use it, set these parts of CONCORDANCE_SEARCH, then run: concordance restart")
-    say(f"  rerank_model={folder},rerank_threshold={trial.threshold:.3f}")
+    say("To use it, set these variables, then run: concordance restart")
+    say(f"  {variables.assignment('rerank_model', str(folder))}")
+    say(f"  {variables.assignment('rerank_threshold', f'{trial.threshold:.3f}')}")
 
 
 def _doubt(found: int, questions: int) -> None:

@@ -94,7 +94,7 @@ def source_remove(
     if json:
         say_json({"documents": removed, "roots": [one.root for one in chosen]})
     else:
-        say(f"Removed {removed} documents of {what}. They are erased after erase_after in CONCORDANCE_RETENTION.")
+        say(f"Removed {removed} documents of {what}. They are erased after CONCORDANCE_RETENTION__ERASE_AFTER.")
     return 0
 
 

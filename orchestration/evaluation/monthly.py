@@ -42,7 +42,7 @@ HOW_TO_SEE = "See: concordance questions run"
         dg.AssetCheckSpec(
             ABOVE_FLOOR,
             asset="relevance_evaluation",
-            description="Recall@10 on the question set is not below evaluation_floor in CONCORDANCE_LIMITS.",
+            description="Recall@10 on the question set is not below CONCORDANCE_LIMITS__EVALUATION_FLOOR.",
             metadata=catalog.DOCUMENTATION,
         ),
     ],

@@ -24,7 +24,7 @@ def started_with(settings: Settings, *, sample: bool, added: Sequence[FileRoot] 
 
 
 def changed_settings(settings: Settings) -> list[str]:
-    """Return the variables that have changed, sorted: CONCORDANCE_FILE_ROOTS, or `parse_seconds in CONCORDANCE_LIMITS`.
+    """Return the variables that have changed, sorted: CONCORDANCE_FILE_ROOTS, or `CONCORDANCE_LIMITS__PARSE_SECONDS`.
 
     None if no supervisor is running.
     """

@@ -79,7 +79,7 @@ class Rules:
                 421,
                 "host-unknown",
                 f"The host name {host[:100]!r} is not served here. Use the address that `concordance status --urls` "
-                "prints, or add the name to allowed_hosts in CONCORDANCE_HTTP.",
+                "prints, or add the name to CONCORDANCE_HTTP__ALLOWED_HOSTS.",
             )
         changes = scope["type"] == "websocket" or scope["method"] not in _SAFE
         path = scope["path"]
@@ -88,7 +88,7 @@ class Rules:
                 403,
                 "origin-foreign",
                 "The request comes from a page of another origin. Open the page under the address that this service is "
-                "known by (CONCORDANCE_PUBLIC_URL, allowed_hosts in CONCORDANCE_HTTP), or sign in with a bearer token.",
+                "known by (CONCORDANCE_PUBLIC_URL, CONCORDANCE_HTTP__ALLOWED_HOSTS), or sign in with a bearer token.",
             )
         if changes and scope["type"] == "http" and _has_body(headers):
             wanted = self.body_type(scope["path"])

@@ -101,7 +101,7 @@ class Embedder(Protocol):
 
     @property
     def price_per_million(self) -> float | None:
-        """US dollars per million tokens; None if unknown (set embedding_price in CONCORDANCE_LIMITS)."""
+        """US dollars per million tokens; None if unknown (set CONCORDANCE_LIMITS__EMBEDDING_PRICE)."""
         ...
 
     def embed(self, texts: Sequence[str]) -> Vectors:

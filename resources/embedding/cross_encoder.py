@@ -20,7 +20,7 @@ from resources.embedding.wordpieces import WordPieces
 BATCH_PAIRS = 8
 QUERY_TOKENS = 64
 """A longer query is truncated to this; the passage gets the rest of the window."""
-_VARIABLE = "rerank_model in CONCORDANCE_SEARCH"
+_VARIABLE = "CONCORDANCE_SEARCH__RERANK_MODEL"
 
 
 class CrossEncoder:

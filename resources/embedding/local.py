@@ -50,7 +50,7 @@ class LocalEmbedder:
         longest = int(folder.config["max_position_embeddings"])
         if window is not None and window > longest:
             raise ConfigurationError(
-                f"embedding_window in CONCORDANCE_LIMITS is {window}, but {folder.name} has {longest} positions."
+                f"CONCORDANCE_LIMITS__EMBEDDING_WINDOW is {window}, but {folder.name} has {longest} positions."
             )
         self._pieces = WordPieces(folder.path, lowercase=folder.lowercase)
         self._cls = folder.pooling == "cls"

@@ -112,7 +112,7 @@ def _from_mirror(settings: Settings, name: str, folder: Path) -> None:
 
     if settings.model_mirror is None:
         raise InvalidRequestError(
-            f"{name} is not on this machine, and nothing is downloaded unless a mirror is named: set model_mirror in CONCORDANCE_SEARCH "
+            f"{name} is not on this machine, and nothing is downloaded unless a mirror is named: set CONCORDANCE_SEARCH__MODEL_MIRROR "
             "to the URL of the Hugging Face Hub or of your company's mirror of it, or give a folder or a wheel."
         )
     library: Any = huggingface_hub  # its types are incomplete

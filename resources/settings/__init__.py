@@ -110,16 +110,16 @@ class Settings(  # pyright: ignore[reportIncompatibleVariableOverride] (the grou
             )
         if self.drive_users and (self.google_service_account_file is None or self.google_subject is None):
             raise ValueError(
-                "users in CONCORDANCE_DRIVE needs CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE, and an administrator in "
+                "CONCORDANCE_DRIVE__USERS needs CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE, and an administrator in "
                 "CONCORDANCE_GOOGLE_SUBJECT who lists the users"
             )
         if self.drive_link_sharing == "opened" and not self.drive_users:
             raise ValueError(
-                "link_sharing=opened in CONCORDANCE_DRIVE needs users: Drive tells only each person what they opened"
+                "CONCORDANCE_DRIVE__LINK_SHARING=opened needs users: Drive tells only each person what they opened"
             )
         if self.query_expansion != "off" and self.llm_model is None:
             raise ValueError(
-                f"query_expansion={self.query_expansion} in CONCORDANCE_SEARCH needs CONCORDANCE_LLM_MODEL: set it, or write off"
+                f"CONCORDANCE_SEARCH__QUERY_EXPANSION={self.query_expansion} needs CONCORDANCE_LLM_MODEL: set it, or write off"
             )
         if (
             self.embedding_provider == "openai"

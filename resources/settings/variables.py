@@ -1,9 +1,13 @@
-"""The environment variables: grouped ones are taken apart, old names are read or ignored with a warning."""
+"""The environment variables: nested ones are mapped to their fields, old names are read or ignored with a warning.
+
+`CONCORDANCE_LIMITS__PARSE_WORKERS=4` sets a setting of a group, `CONCORDANCE_LIMITS={"parse_workers": 4}` several at once, as
+pydantic-settings reads nested models. Fields are flat, because code that uses a setting should not depend on its group.
+"""
 
 import json
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -17,29 +21,35 @@ from resources.settings.sources import DriveSettings
 from resources.settings.values import json_value
 
 PREFIX = "concordance_"
+DELIMITER = "__"
 
 
-def _parts(kind: type[BaseModel], prefix: str = "") -> dict[str, str]:
-    return {field.removeprefix(prefix): field for field in kind.model_fields}
+def _parts(group: str, kind: type[BaseModel]) -> dict[str, str]:
+    return {field.removeprefix(f"{group}_"): field for field in kind.model_fields}
 
 
 GROUPS = {
-    "limits": _parts(LimitSettings),
-    "retention": _parts(RetentionSettings),
-    "http": _parts(HttpSettings, "http_"),
-    "search": _parts(SearchSettings),
-    "drive": _parts(DriveSettings, "drive_"),
+    group: _parts(group, kind)
+    for group, kind in {
+        "limits": LimitSettings,
+        "retention": RetentionSettings,
+        "http": HttpSettings,
+        "search": SearchSettings,
+        "drive": DriveSettings,
+    }.items()
 }
-"""Settings that are comma lists of `part=value` or JSON objects, and the field that each part sets. A later one takes precedence."""
+"""The settings of each group by name, and the field that each sets."""
+NESTED = {field: f"{group}{DELIMITER}{part}" for group, parts in GROUPS.items() for part, field in parts.items()}
+"""The variable of each grouped field, in lower case without `CONCORDANCE_`."""
 MOVED = frozenset({"cors_origins", "dagster_public_url"})
-"""Parts of CONCORDANCE_HTTP that used to be in CONCORDANCE_LIMITS."""
+"""Settings that used to be in the group `limits`."""
 FIXED = frozenset({*FixedFigures.model_fields, "max_index_bytes"})
 """Former settings that are ignored."""
-NOT_ALONE = FIXED.union(*(parts.values() for parts in GROUPS.values()))
-"""Fields without a variable of their own."""
+NOT_ALONE = FIXED | NESTED.keys()
+"""Fields without a variable of their own name."""
 
 _COMMA = re.compile(r",(?![^{}\[\]]*[}\]])")
-"""The end of an entry of a group. A comma within braces or brackets belongs to a value that is JSON."""
+"""The end of an entry of a comma list. A comma within braces or brackets belongs to a value that is JSON."""
 
 log = logging.getLogger("settings")
 
@@ -47,56 +57,74 @@ log = logging.getLogger("settings")
 def fields(variables: Mapping[str, str | None]) -> dict[str, str | None]:
     """Return the variables (lower case, with prefix) by the names of the fields that they set. Raises `ValueError`.
 
-    The parts of a group were settings of their own: their old names are read for one version and give way to the group.
+    A nested variable takes precedence over its group's, and that over the name that the setting had before it was grouped.
     """
     found = dict(variables)
-    given = {name.removeprefix(PREFIX) for name in variables if name.startswith(PREFIX)}
-    for group, parts in GROUPS.items():
-        for part, field in parts.items():
-            if field in given:
-                warn(field, f"is now a part of CONCORDANCE_{group.upper()}: write {part}=VALUE there")
-        written = list(_entries(group, found.pop(PREFIX + group, None) or ""))
-        for part, value in written:
-            if [name for name, _ in written].count(part) > 1:
-                raise ValueError(f"CONCORDANCE_{group.upper()}: names {part} twice; write it once")
+    given = {name.removeprefix(PREFIX): value for name, value in variables.items() if name.startswith(PREFIX)}
+    for name in given:
+        if name in NESTED:
+            warn(name, f"is now CONCORDANCE_{NESTED[name].upper()}")
+        elif name in FIXED:
+            warn(name, "is now fixed and ignored")
+            del found[PREFIX + name]
+    for group in GROUPS:
+        for part, value in _of_group(group, found.pop(PREFIX + group, None) or "").items():
             found[PREFIX + _field(group, part)] = value
-    for name in FIXED & given:
-        warn(name, "is now fixed and ignored")
-        del found[PREFIX + name]
+    for name, value in given.items():
+        group, nested, part = name.partition(DELIMITER)
+        if nested and group in GROUPS:
+            del found[PREFIX + name]
+            found[PREFIX + _field(group, part)] = value
     return found
 
 
-def _entries(group: str, text: str) -> Iterator[tuple[str, str]]:
-    """Yield the parts that a group's variable sets, and the text of their values."""
-    if text.lstrip().startswith("{"):
-        try:
-            given = json_value(text)
-        except ValueError as error:
-            raise ValueError(f"CONCORDANCE_{group.upper()}: {error}") from error
-        for part, value in given.items():
-            yield part, value if isinstance(value, str) else json.dumps(value)
-        return
+def _of_group(group: str, text: str) -> dict[str, str]:
+    """Return the settings in a group's variable, a JSON object, and the texts of their values."""
+    if not text.strip():
+        return {}
+    if not text.lstrip().startswith("{"):
+        return _from_list(group, text)
+    try:
+        given = json_value(text)
+    except ValueError as error:
+        raise ValueError(f"CONCORDANCE_{group.upper()}: {error}") from error
+    return {part: value if isinstance(value, str) else json.dumps(value) for part, value in given.items()}
+
+
+def _from_list(group: str, text: str) -> dict[str, str]:
+    """Return the settings in a comma list of `part=value`, which is read for one version more."""
+    found: dict[str, str] = {}
     for entry in filter(None, map(str.strip, _COMMA.split(text))):
         part, equals, value = map(str.strip, entry.partition("="))
         if not equals:
-            raise ValueError(
-                f"CONCORDANCE_{group.upper()}: {entry!r} must have the form PART=VALUE; spaces separate the entries of a list"
-            )
-        yield part, value
+            raise ValueError(f"CONCORDANCE_{group.upper()}: {entry!r} is neither JSON nor a setting: {_example(group)}")
+        if part in found:
+            raise ValueError(f"CONCORDANCE_{group.upper()}: names {part} twice; write it once")
+        found[part] = value
+    warn(group, f"is a comma list, which the next version does not read: {_example(group, *found)}")
+    return found
+
+
+def _example(group: str, *parts: str) -> str:
+    part = parts[0] if parts else next(iter(GROUPS[group]))
+    return (
+        f"write each setting as a variable of its own, such as CONCORDANCE_{f'{group}{DELIMITER}{part}'.upper()}=VALUE"
+    )
 
 
 def _field(group: str, part: str) -> str:
-    """Return the field that a part sets."""
+    """Return the field that a setting of a group sets."""
+    part = part.removeprefix(f"{group}_")
     if part in GROUPS[group]:
         return GROUPS[group][part]
     if group == "limits" and part in MOVED:
-        warn(group, f"no longer has the part {part}: write it in CONCORDANCE_HTTP")
+        warn(f"{group}{DELIMITER}{part}", f"is now CONCORDANCE_{NESTED[part].upper()}")
         return part
     raise ValueError(f"CONCORDANCE_{group.upper()}: {part!r} is not one of {', '.join(sorted(GROUPS[group]))}")
 
 
 def grouped(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return the groups' variables for these values of fields, as JSON; parts without a value are left out."""
+    """Return the groups' variables for these values of fields, as JSON; settings without a value are left out."""
     made: dict[str, str] = {}
     for group, parts in GROUPS.items():
         given = {part: values[field] for part, field in parts.items() if values.get(field) is not None}
@@ -106,23 +134,13 @@ def grouped(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def assignment(field: str, value: str) -> str:
-    """Return the line of `.env` that sets a field: `CONCORDANCE_LIMITS=parse_workers=4`."""
-    part, group = _place(field)
-    return f"CONCORDANCE_{field.upper()}={value}" if group is None else f"CONCORDANCE_{group.upper()}={part}={value}"
+    """Return the line of `.env` that sets a field: `CONCORDANCE_LIMITS__PARSE_WORKERS=4`."""
+    return f"{variable_of(field)}={value}"
 
 
 def variable_of(field: str) -> str:
-    """Return the name of a setting for people: `CONCORDANCE_HOME`, or `parse_workers in CONCORDANCE_LIMITS`."""
-    part, group = _place(field)
-    return f"CONCORDANCE_{field.upper()}" if group is None else f"{part} in CONCORDANCE_{group.upper()}"
-
-
-def _place(field: str) -> tuple[str, str | None]:
-    """Return a field's part and group; None without a group."""
-    return next(
-        ((part, group) for group, parts in GROUPS.items() for part, one in parts.items() if one == field),
-        (field, None),
-    )
+    """Return the variable that sets a field: `CONCORDANCE_HOME`, or `CONCORDANCE_LIMITS__PARSE_WORKERS`."""
+    return f"{PREFIX}{NESTED.get(field, field)}".upper()
 
 
 @cache

@@ -65,7 +65,7 @@ def parts_of(path: str) -> list[str]:
 
 def too_large(size: int, limit: int) -> str:
     return (
-        f"It is too large: {size:,} bytes, and max_file_bytes in CONCORDANCE_LIMITS allows {limit:,}. "
+        f"It is too large: {size:,} bytes, and CONCORDANCE_LIMITS__MAX_FILE_BYTES allows {limit:,}. "
         "Split it, or raise the limit and sync again."
     )
 

@@ -33,17 +33,17 @@ class Quota(NamedTuple):
         )
         if held.files + 1 > self.files:
             raise QuotaExceededError(
-                f"You have {held.files} uploads and the limit is {self.files} (upload_quota_files in CONCORDANCE_LIMITS). {free}"
+                f"You have {held.files} uploads and the limit is {self.files} (CONCORDANCE_LIMITS__UPLOAD_QUOTA_FILES). {free}"
             )
         if held.bytes + size > self.size:
             raise QuotaExceededError(
                 f"You have {_megabytes(held.bytes)} of uploads; with this one of {_megabytes(size)} the limit of "
-                f"{_megabytes(self.size)} (upload_quota_bytes in CONCORDANCE_LIMITS) would be exceeded. {free}"
+                f"{_megabytes(self.size)} (CONCORDANCE_LIMITS__UPLOAD_QUOTA_BYTES) would be exceeded. {free}"
             )
         if held.waiting + 1 > self.waiting:
             raise TooManyWaitingError(
                 f"{held.waiting} of your uploads are waiting to be indexed and the limit is {self.waiting} "
-                "(upload_quota_waiting in CONCORDANCE_LIMITS). Try again when some of them have been indexed.",
+                "(CONCORDANCE_LIMITS__UPLOAD_QUOTA_WAITING). Try again when some of them have been indexed.",
                 RETRY_AFTER_SECONDS,
             )
 

@@ -31,7 +31,7 @@ def check_share(settings: Settings, access: Access, share: Iterable[str]) -> Non
             raise ProblemError(
                 "sharing-not-allowed",
                 f"share: {principal} is outside of your domain and groups. Ask an administrator to share it, or to add the "
-                "domain to upload_share_domains in CONCORDANCE_LIMITS.",
+                "domain to CONCORDANCE_LIMITS__UPLOAD_SHARE_DOMAINS.",
             )
 
 

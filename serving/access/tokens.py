@@ -84,8 +84,8 @@ def mint(
 
     if expires > duration(settings.token_max_lifetime):
         raise InvalidRequestError(
-            f"A token is valid for at most {settings.token_max_lifetime}. Choose less, or raise token_max_lifetime in "
-            "CONCORDANCE_LIMITS."
+            f"A token is valid for at most {settings.token_max_lifetime}. Choose less, or raise "
+            "CONCORDANCE_LIMITS__TOKEN_MAX_LIFETIME."
         )
     return encode(secret_key(settings), email, groups, admin, expires)
 

@@ -199,8 +199,8 @@ class ChatModel:
                 await self._turns.take(person)
         except TimeoutError as error:
             raise ServiceUnavailableError(
-                f"The language model at {self._url} was busy with other questions for {self._seconds:g} s. Raise llm_concurrency in"
-                " CONCORDANCE_LIMITS if it can answer more at a time."
+                f"The language model at {self._url} was busy with other questions for {self._seconds:g} s. Raise"
+                " CONCORDANCE_LIMITS__LLM_CONCURRENCY if it can answer more at a time."
             ) from error
         try:
             yield

@@ -132,7 +132,7 @@ def test_bad_files_in_a_root(desk: Desk, told: dict[str, str]) -> None:
         "docs/empty.md": "It is empty.",
         "docs/noise.txt": f"noise.txt does not match its extension: its content is of another or unknown type. {SUPPORTED}",
         "docs/huge.csv": (
-            "It is too large: 2,147,483,648 bytes, and max_file_bytes in CONCORDANCE_LIMITS allows 209,715,200. Split it, or raise the"
+            "It is too large: 2,147,483,648 bytes, and CONCORDANCE_LIMITS__MAX_FILE_BYTES allows 209,715,200. Split it, or raise the"
             " limit and sync again."
         ),
         "docs/out.txt": OUTSIDE,

@@ -66,9 +66,9 @@ def test_an_api_key_counts_like_a_token(site: Site, open_to_page: Running) -> No
 
 
 def test_the_setting_holds_origins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CONCORDANCE_HTTP", f"host=127.0.0.1,cors_origins={PAGE} http://localhost:3000")
+    monkeypatch.setenv("CONCORDANCE_HTTP__CORS_ORIGINS", f"{PAGE} http://localhost:3000")
     assert load(_env_file=None).cors_origins == (PAGE, "http://localhost:3000")
     for wrong in ("*", "intranet.acme.com", PAGE + "/", "https://*.acme.com", "null"):
-        monkeypatch.setenv("CONCORDANCE_HTTP", f"cors_origins={wrong}")
+        monkeypatch.setenv("CONCORDANCE_HTTP__CORS_ORIGINS", wrong)
         with pytest.raises(ConfigurationError, match="is not an origin"):
             load(_env_file=None)

@@ -108,7 +108,7 @@ def test_tokens_and_cost_are_shown_where_they_occur(dagster_runs: DagsterRuns, m
     assert "run/cost_usd" not in latest(dagster_runs, "embedded")
     for stage in ("raw", "parsed", "indexed"):
         assert not [name for name in latest(dagster_runs, stage) if "token" in name or "cost" in name]
-    monkeypatch.setenv("CONCORDANCE_LIMITS", "embedding_price=1000")
+    monkeypatch.setenv("CONCORDANCE_LIMITS__EMBEDDING_PRICE", "1000")
     dagster_runs.installation.write("new.txt", "A new otter of the river wakes at noon.\n")
     dagster_runs.sync()
     assert latest(dagster_runs, "embedded")["run/cost_usd"].value > 0.001

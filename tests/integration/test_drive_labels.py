@@ -39,7 +39,7 @@ def test_labels_take_effect_when_a_root_is_listed(drive_site: DriveSite, tmp_pat
     assert tags(kept) == {plain: None, internal: "local"}
     assert kept.reasons().keys() == {secret}
     assert SECRET in kept.reasons()[secret]
-    assert "labels in CONCORDANCE_DRIVE" in kept.reasons()[secret]
+    assert "CONCORDANCE_DRIVE__LABELS" in kept.reasons()[secret]
 
 
 def test_labels_keep_answers_from_being_shared(drive_site: DriveSite, tmp_path: Path) -> None:

@@ -173,7 +173,7 @@ def test_without_the_setting_it_is_skipped_once_with_its_name(
     kept.sync()
     assert kept.items().keys() == {shared.own}
     assert kept.reasons().keys() == {shortcut}
-    assert "follow_shortcuts=true in CONCORDANCE_DRIVE" in kept.reasons()[shortcut]
+    assert "CONCORDANCE_DRIVE__FOLLOW_SHORTCUTS=true" in kept.reasons()[shortcut]
     kept.settings = mirror(drive_site, tmp_path).settings
     kept.sync()
     assert kept.items().keys() == {shared.own, shared.note, shared.deeper}

@@ -403,7 +403,7 @@ def test_a_shortcut_does_not_lead_out_of_the_roots(
     agrees(kept, drive_site)
     assert hers not in kept.documents
     assert inside not in kept.documents
-    assert "follow_shortcuts=true in CONCORDANCE_DRIVE" in kept.reasons()[shortcut]
+    assert "CONCORDANCE_DRIVE__FOLLOW_SHORTCUTS=true" in kept.reasons()[shortcut]
     drive.edit(hers, "still hers")
     drive.rename(shortcut, "still hers")
     calls = kept.sync()

@@ -165,6 +165,6 @@ def test_replies_are_read_with_care(site: Site, subtests: pytest.Subtests) -> No
 
 def test_the_setting_needs_a_model() -> None:
     with pytest.raises(
-        ConfigurationError, match="query_expansion=hyde in CONCORDANCE_SEARCH needs CONCORDANCE_LLM_MODEL"
+        ConfigurationError, match="CONCORDANCE_SEARCH__QUERY_EXPANSION=hyde needs CONCORDANCE_LLM_MODEL"
     ):
         load(_env_file=None, query_expansion="hyde", llm_model=None)

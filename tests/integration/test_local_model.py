@@ -153,7 +153,7 @@ def test_a_folder_that_is_no_model_says_what_it_lacks(tmp_path: Path) -> None:
 def test_settings_that_the_model_cannot_follow(cache: Path) -> None:
     with pytest.raises(ConfigurationError, match="CONCORDANCE_EMBEDDING_DIMENSIONS"):
         LocalEmbedder(read_folder(None), cache, dimensions=100)
-    with pytest.raises(ConfigurationError, match="embedding_window in CONCORDANCE_LIMITS"):
+    with pytest.raises(ConfigurationError, match="CONCORDANCE_LIMITS__EMBEDDING_WINDOW"):
         LocalEmbedder(read_folder(None), cache, window=1000)
 
 

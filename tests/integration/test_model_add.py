@@ -55,7 +55,7 @@ def test_a_model_of_a_mirror_is_copied_once_and_by_its_hash(settings: Settings, 
 
 
 def test_nothing_is_downloaded_without_a_mirror(settings: Settings) -> None:
-    with pytest.raises(InvalidRequestError, match="set model_mirror in CONCORDANCE_SEARCH"):
+    with pytest.raises(InvalidRequestError, match="set CONCORDANCE_SEARCH__MODEL_MIRROR"):
         obtain(settings, NAME)
 
 

@@ -83,7 +83,7 @@ def test_the_reranker_scores_a_passage(described: Callable[..., Settings], tmp_p
     folder = make_tiny_model(tmp_path / "tiny-reranker", cross_encoder=True)
     assert "tiny-reranker scores a passage" in one(model_checks.reranker(described(rerank_model=str(folder))))[2]
     (folder / "model.safetensors").write_bytes(b"\0" * 100)
-    with pytest.raises(ConfigurationError, match="rerank_model in CONCORDANCE_SEARCH"):
+    with pytest.raises(ConfigurationError, match="CONCORDANCE_SEARCH__RERANK_MODEL"):
         one(model_checks.reranker(described(rerank_model=str(folder))))
 
 

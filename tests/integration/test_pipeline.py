@@ -446,7 +446,7 @@ def test_the_capacity_is_never_passed(installation: Installation) -> None:
     installation.write("zebras.md", STRIPES)
     installation.write("taxes.md", TAXES)
     full = Installation(settings=installation.settings.model_copy(update={"max_vectors": 1}), root=installation.root)
-    with pytest.raises(CapacityError, match="max_vectors=1 in CONCORDANCE_LIMITS"):
+    with pytest.raises(CapacityError, match="CONCORDANCE_LIMITS__MAX_VECTORS=1"):
         full.sync()
     assert len(full.points()) <= 1
     assert installation.sync().error is None
@@ -459,7 +459,7 @@ def test_the_budget_stops_embedding_and_a_higher_one_goes_on(installation: Insta
 
     installation.write("zebras.md", STRIPES)
     dear = installation.settings.model_copy(update={"embedding_price": 1_000_000.0, "embedding_budget": 1.0})
-    with pytest.raises(BudgetExceededError, match="embedding_budget in CONCORDANCE_LIMITS"):
+    with pytest.raises(BudgetExceededError, match="CONCORDANCE_LIMITS__EMBEDDING_BUDGET"):
         Installation(settings=dear, root=installation.root).sync()
     assert installation.points() == []
     assert installation.rows("SELECT status FROM sync_jobs") == [{"status": "failed"}]

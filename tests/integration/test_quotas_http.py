@@ -42,13 +42,13 @@ def test_quota_errors_name_the_limit_and_store_nothing(site: Site) -> None:
         for refused in (upload(running, ANN, "y" * 60 * KB), ingest(running, ANN, "y" * 60 * KB)):
             assert refused.status_code == 413
             assert refused.json()["type"] == "/problems/quota-exceeded"
-            assert "upload_quota_bytes in CONCORDANCE_LIMITS" in refused.json()["detail"]
+            assert "CONCORDANCE_LIMITS__UPLOAD_QUOTA_BYTES" in refused.json()["detail"]
         assert stored(site) == 1
         assert ingest(running, ANN, "Two.").status_code == 202
         assert upload(running, ANN, "Three.").status_code == 202
         for refused in (upload(running, ANN, "Four."), ingest(running, ANN, "Four.")):
             assert refused.status_code == 413
-            assert "upload_quota_files in CONCORDANCE_LIMITS" in refused.json()["detail"]
+            assert "CONCORDANCE_LIMITS__UPLOAD_QUOTA_FILES" in refused.json()["detail"]
         assert stored(site) == 3
         assert upload(running, BOB, "Four.").status_code == 202
         assert upload(running, ANN, "Four.", admin=True).status_code == 202
@@ -74,7 +74,7 @@ def test_documents_waiting_to_be_indexed_are_limited(site: Site) -> None:
         for refused in (upload(running, ANN, "Three."), ingest(running, ANN, "Three.")):
             assert refused.status_code == 429
             assert refused.json()["type"] == "/problems/too-many-waiting"
-            assert "upload_quota_waiting in CONCORDANCE_LIMITS" in refused.json()["detail"]
+            assert "CONCORDANCE_LIMITS__UPLOAD_QUOTA_WAITING" in refused.json()["detail"]
             assert refused.headers["retry-after"] == "60"
         assert (
             ingest(running, ANN, "Two again.", "mine").status_code == 429

@@ -36,9 +36,9 @@ def test_scores_are_those_of_the_model(folder: Path, tmp_path: Path) -> None:
 
 def test_what_is_no_cross_encoder_says_so(tmp_path: Path) -> None:
     plain = make_tiny_model(tmp_path / "plain")
-    with pytest.raises(ConfigurationError, match=r"rerank_model in CONCORDANCE_SEARCH: .* is not a cross-encoder"):
+    with pytest.raises(ConfigurationError, match=r"CONCORDANCE_SEARCH__RERANK_MODEL: .* is not a cross-encoder"):
         CrossEncoder(str(plain), tmp_path / "cache")
-    with pytest.raises(ConfigurationError, match=r"rerank_model in CONCORDANCE_SEARCH: .*lacks config\.json"):
+    with pytest.raises(ConfigurationError, match=r"CONCORDANCE_SEARCH__RERANK_MODEL: .*lacks config\.json"):
         CrossEncoder(str(tmp_path / "nowhere"), tmp_path / "cache")
 
 
@@ -192,7 +192,7 @@ DAMAGES = {
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_reranker_is_refused_and_searches_go_on(desk: Site, trained: Path, damage: str) -> None:
     DAMAGES[damage](trained)
-    with pytest.raises(ConfigurationError, match=r"^rerank_model in CONCORDANCE_SEARCH: "):
+    with pytest.raises(ConfigurationError, match=r"^CONCORDANCE_SEARCH__RERANK_MODEL: "):
         CrossEncoder(str(trained), desk.settings.home / "models")
     desk.settings = desk.settings.model_copy(update={"rerank_model": str(trained)})
     with desk.running() as running:
@@ -203,7 +203,7 @@ def test_a_damaged_reranker_is_refused_and_searches_go_on(desk: Site, trained: P
         assert str(trained) not in warning["message"]
         ready = running.ready().json()
         assert ready["status"] == "degraded"
-        assert "rerank_model in CONCORDANCE_SEARCH" in ready["services"]["reranker"]["detail"]
+        assert "CONCORDANCE_SEARCH__RERANK_MODEL" in ready["services"]["reranker"]["detail"]
         asked = running.request("POST", "/api/ask", BOB, json={"query": CARRY}).json()
         assert (asked["found"], [one["code"] for one in asked["warnings"]]) == (True, ["rerank_unavailable"])
         assert running.search(CARRY, BOB)["warnings"] == []

@@ -91,8 +91,8 @@ def test_forever_keeps_everything(aged: Installation) -> None:
 
 
 def test_a_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CONCORDANCE_RETENTION", "retention_audit=two years")
-    with pytest.raises(ConfigurationError, match="retention_audit in CONCORDANCE_RETENTION"):
+    monkeypatch.setenv("CONCORDANCE_RETENTION__AUDIT", "two years")
+    with pytest.raises(ConfigurationError, match="CONCORDANCE_RETENTION__AUDIT"):
         load()
 
 

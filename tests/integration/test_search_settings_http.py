@@ -76,8 +76,9 @@ def test_the_threshold_of_the_settings_leaves_out_what_is_less_relevant(site: Si
         assert scores(running, threshold=0) == everything
 
 
-def test_the_parts_of_the_setting_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CONCORDANCE_SEARCH", "fusion=rrf,dense_weight=0.4,search_depth=80,search_threshold=0.2")
+def test_the_settings_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"FUSION": "rrf", "DENSE_WEIGHT": "0.4", "DEPTH": "80", "THRESHOLD": "0.2"}.items():
+        monkeypatch.setenv(f"CONCORDANCE_SEARCH__{name}", value)
     settings = Settings(_env_file=None)  # type: ignore[call-arg]
     assert (settings.fusion, settings.dense_weight, settings.search_depth, settings.search_threshold) == (
         "rrf",
@@ -85,7 +86,14 @@ def test_the_parts_of_the_setting_are_bounded(monkeypatch: pytest.MonkeyPatch) -
         80,
         0.2,
     )
-    for wrong in ("fusion=best", "dense_weight=1.1", "search_depth=9", "search_depth=501", "search_threshold=2"):
-        monkeypatch.setenv("CONCORDANCE_SEARCH", wrong)
-        with pytest.raises(ValueError, match=wrong.partition("=")[0]):
-            Settings(_env_file=None)  # type: ignore[call-arg]
+    for name, wrong in (
+        ("FUSION", "best"),
+        ("DENSE_WEIGHT", "1.1"),
+        ("DEPTH", "9"),
+        ("DEPTH", "501"),
+        ("THRESHOLD", "2"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setenv(f"CONCORDANCE_SEARCH__{name}", wrong)
+            with pytest.raises(ValueError, match=name.lower()):
+                Settings(_env_file=None)  # type: ignore[call-arg]

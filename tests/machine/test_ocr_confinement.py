@@ -73,9 +73,9 @@ def test_an_engine_that_was_taken_over_is_refused(kind: str, enforced: Confineme
 @pytest.mark.parametrize("kind", FILES)
 def test_an_engine_that_takes_too_much_ends_with_its_file(kind: str, tmp_path: Path) -> None:
     grown = parsed(kind, "grow", tmp_path)
-    assert grown.error == f"Parsing needed more than {MEMORY_MB} MB of memory (parse_memory_mb in CONCORDANCE_LIMITS)."
+    assert grown.error == f"Parsing needed more than {MEMORY_MB} MB of memory (CONCORDANCE_LIMITS__PARSE_MEMORY_MB)."
     spun = parsed(kind, "spin", tmp_path, seconds=2)
-    assert spun.error == "Parsing took longer than 2 s (parse_seconds in CONCORDANCE_LIMITS)."
+    assert spun.error == "Parsing took longer than 2 s (CONCORDANCE_LIMITS__PARSE_SECONDS)."
 
 
 @RECOGNITION

@@ -63,7 +63,7 @@ def test_a_file_that_takes_too_long_costs_only_itself() -> None:
     with ParserPool(1, 2, 2048) as pool:
         outcomes = {outcome.key: outcome for outcome in pool.run(jobs)}
     slow = outcomes.pop("slow")
-    assert slow.error == "Parsing took longer than 2 s (parse_seconds in CONCORDANCE_LIMITS)."
+    assert slow.error == "Parsing took longer than 2 s (CONCORDANCE_LIMITS__PARSE_SECONDS)."
     assert slow.skipped
     assert {outcome.key for outcome in outcomes.values() if outcome.document} == {"before", "a", "b", "c"}
 

@@ -63,9 +63,9 @@ def test_old_runs_go_with_their_events_and_partitions_stay_green(stored: Dagster
 def test_the_setting_decides_and_the_daily_job_deletes(stored: DagsterRuns, monkeypatch: pytest.MonkeyPatch) -> None:
     idle, _ = stored.sync().run_id, stored.sync().run_id
     age(stored, idle, days=3)
-    monkeypatch.setenv("CONCORDANCE_RETENTION", "retention_runs=forever")
+    monkeypatch.setenv("CONCORDANCE_RETENTION__RUNS", "forever")
     assert daily_erasure.execute_in_process(instance=stored.instance).success
     assert stored.instance.has_run(idle)
-    monkeypatch.setenv("CONCORDANCE_RETENTION", "retention_runs=2d")
+    monkeypatch.setenv("CONCORDANCE_RETENTION__RUNS", "2d")
     assert daily_erasure.execute_in_process(instance=stored.instance).success
     assert not stored.instance.has_run(idle)

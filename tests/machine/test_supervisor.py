@@ -216,7 +216,7 @@ def test_changed_settings_are_named_until_the_services_have_them(settings: Setti
         assert changed_settings(now) == [
             "CONCORDANCE_HTTP_PORT",
             "CONCORDANCE_SECRET_KEY",
-            "parse_seconds in CONCORDANCE_LIMITS",
+            "CONCORDANCE_LIMITS__PARSE_SECONDS",
         ]
         assert "s" * 40 not in run_state.state_file(settings).read_text()
     finally:

@@ -55,7 +55,7 @@ def test_a_wrong_value_stops_the_start_and_all_are_named(settings: Settings) -> 
         "/nowhere does not exist",
         "no permissions",
         "CONCORDANCE_QDRANT_URL",
-        "chunk_profile in CONCORDANCE_SEARCH",
+        "CONCORDANCE_SEARCH__CHUNK_PROFILE",
     )
     assert [name for name in named if name not in done.stderr] == []
     assert not (settings.home / "run" / "state.json").exists()

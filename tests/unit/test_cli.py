@@ -319,7 +319,7 @@ def test_a_misspelt_setting_is_named_with_the_one_that_is_meant(
         monkeypatch.setenv(f"CONCORDANCE_{name}", "x")
     monkeypatch.setenv("CONCORDANCE_XYZZY", "x")
     assert unknown_settings() == [
-        "CONCORDANCE_DRIVE_USER is not a setting and is ignored: did you mean users in CONCORDANCE_DRIVE?",
+        "CONCORDANCE_DRIVE_USER is not a setting and is ignored: did you mean CONCORDANCE_DRIVE__USERS?",
         "CONCORDANCE_FILE_ROOT is not a setting and is ignored: did you mean CONCORDANCE_FILE_ROOTS?",
         "CONCORDANCE_HTTP_PROT is not a setting and is ignored: did you mean CONCORDANCE_HTTP_PORT?",
         "CONCORDANCE_XYZZY is not a setting and is ignored: docs/configuration.md lists the settings.",

@@ -30,17 +30,22 @@ PARTS = {
     "file_roots": json.dumps([{"name": "a", "url": "file:///srv/a", "tenant": "acme", "dataset": "a", "permissions": []}]),
     "widgets": json.dumps([{"name": "docs", "origins": ["https://docs.acme.com"], "collection": "handbook"}]),
     "roles": json.dumps({"administrator": ["ada@acme.com", "group:it@acme.com"], "curator": ["bob@acme.com"]}),
-    "drive": 'users=* -*@sales.acme.com, labels={"secretLabel": "exclude", "own-Label": "no_model"}',
+    "drive__users": "* -*@sales.acme.com",
+    "drive__labels": '{"secretLabel": "exclude", "own-Label": "no_model"}',
     "google_service_account_file": "/etc/key.json",
     "google_subject": "ada@acme.com",
     "drive_roots": "my_drive, 0ACompany",
-    "http": "allowed_hosts=kb.acme.com kb.acme.de,trusted_proxies=10.0.0.0/8 ::1,cors_origins=https://a.acme.com https://b.acme.com",
+    "http__allowed_hosts": "kb.acme.com kb.acme.de",
+    "http__trusted_proxies": "10.0.0.0/8 ::1",
+    "http__cors_origins": "https://a.acme.com https://b.acme.com",
     "search": json.dumps({"rerank_model": "/srv/{one}, two=3", "chunk_profile": "a500"}),
     "oidc_providers": json.dumps([{"name": "Acme", "issuer": "https://id.acme.com", "client_id": "kb"}]),
-    "limits": "upload_share_domains=acme.com acme.de, embedding_prompts={\"query\": \"query: \"}, search_rate_limit=7",
-    "retention": "retention_runs=9d",
+    "limits__upload_share_domains": "acme.com acme.de",
+    "limits__embedding_prompts": '{"query": "query: "}',
+    "limits": '{"search_rate_limit": 7}',
+    "retention__runs": "9d",
 }  # fmt: skip
-"""Settings with parts, and what they need."""
+"""Settings of groups, and what they need."""
 
 
 def test_a_child_reads_the_very_same_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,10 +186,8 @@ def test_old_names_are_read_or_ignored_with_a_warning(
     made = load()
     assert (made.parse_workers, made.retention_audit, made.max_vectors, made.parse_seconds) == (3, "forever", 9, 2.5)
     assert (made.fusion, made.agreement) == ("weighted", 0.3)
-    assert (
-        "CONCORDANCE_PARSE_WORKERS is now a part of CONCORDANCE_LIMITS: write parse_workers=VALUE there" in caplog.text
-    )
-    assert "CONCORDANCE_RETENTION_AUDIT is now a part of CONCORDANCE_RETENTION" in caplog.text
+    assert "CONCORDANCE_PARSE_WORKERS is now CONCORDANCE_LIMITS__PARSE_WORKERS" in caplog.text
+    assert "CONCORDANCE_RETENTION_AUDIT is now CONCORDANCE_RETENTION__AUDIT" in caplog.text
     assert "CONCORDANCE_AGREEMENT is now fixed and ignored" in caplog.text
     assert "HTTP_HOST" not in caplog.text
 
@@ -208,10 +211,12 @@ def test_old_names_of_lists_and_objects_are_read_from_env_files(
     assert made.upload_share_domains == ("acme.com", "acme.de")
     assert (made.cors_origins, made.dagster_public_url) == (("https://a.acme.com",), "https://dagster.acme.com")
     for line in (
-        "CONCORDANCE_HTTP_HOST is now a part of CONCORDANCE_HTTP: write host=VALUE there",
-        "CONCORDANCE_DRIVE_LABELS is now a part of CONCORDANCE_DRIVE: write labels=VALUE there",
-        "CONCORDANCE_UPLOAD_SHARE_DOMAINS is now a part of CONCORDANCE_LIMITS: write upload_share_domains=VALUE there",
-        "CONCORDANCE_LIMITS no longer has the part dagster_public_url: write it in CONCORDANCE_HTTP",
+        "CONCORDANCE_HTTP_HOST is now CONCORDANCE_HTTP__HOST",
+        "CONCORDANCE_DRIVE_LABELS is now CONCORDANCE_DRIVE__LABELS",
+        "CONCORDANCE_UPLOAD_SHARE_DOMAINS is now CONCORDANCE_LIMITS__UPLOAD_SHARE_DOMAINS",
+        "CONCORDANCE_LIMITS__DAGSTER_PUBLIC_URL is now CONCORDANCE_HTTP__DAGSTER_PUBLIC_URL",
+        "CONCORDANCE_HTTP is a comma list, which the next version does not read: write each setting as a variable of its own, such as"
+        " CONCORDANCE_HTTP__CORS_ORIGINS=VALUE",
     ):
         assert line in caplog.text
 
@@ -234,13 +239,27 @@ def test_a_group_is_written_as_words_or_as_json(text: str, tmp_path: Path, monke
     assert (made.drive_users, made.drive_link_sharing) == (("*", "-*@sales.acme.com"), "domain")
 
 
+def test_a_nested_variable_takes_precedence_over_its_group_and_that_over_a_former_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_text("CONCORDANCE_LIMITS__PARSE_SECONDS=1\nCONCORDANCE_LIMITS__MAX_VECTORS=11\n")
+    monkeypatch.setenv("CONCORDANCE_PARSE_WORKERS", "2")
+    monkeypatch.setenv("CONCORDANCE_PARSE_SECONDS", "2")
+    monkeypatch.setenv("CONCORDANCE_LIMITS", '{"parse_workers": 3, "search_rate_limit": 3}')
+    monkeypatch.setenv("CONCORDANCE_LIMITS__SEARCH_RATE_LIMIT", "4")
+    made = load()
+    assert (made.parse_workers, made.parse_seconds, made.search_rate_limit, made.max_vectors) == (3, 2, 4, 11)
+
+
 def test_no_group_holds_a_secret() -> None:
     assert set() == SECRETS & variables.NOT_ALONE
 
 
 def test_a_setting_is_named_and_written_as_people_write_it() -> None:
-    assert variables.variable_of("drive_users") == "users in CONCORDANCE_DRIVE"
-    assert variables.assignment("drive_follow_shortcuts", "true") == "CONCORDANCE_DRIVE=follow_shortcuts=true"
+    assert variables.variable_of("drive_users") == "CONCORDANCE_DRIVE__USERS"
+    assert variables.variable_of("retention_audit") == "CONCORDANCE_RETENTION__AUDIT"
+    assert variables.assignment("drive_follow_shortcuts", "true") == "CONCORDANCE_DRIVE__FOLLOW_SHORTCUTS=true"
     assert variables.assignment("drive_roots", "my_drive") == "CONCORDANCE_DRIVE_ROOTS=my_drive"
 
 
@@ -260,7 +279,7 @@ def test_a_limit_that_is_an_object_is_read_here_and_by_services(
 
 @pytest.mark.parametrize(
     ("limits", "message"),
-    [("workers=3", "'workers' is not one of"), ("parse_workers=0", "parse_workers in CONCORDANCE_LIMITS")],
+    [("workers=3", "'workers' is not one of"), ("parse_workers=0", "CONCORDANCE_LIMITS__PARSE_WORKERS")],
 )
 def test_a_wrong_limit_is_named(limits: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

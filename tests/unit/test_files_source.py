@@ -175,7 +175,7 @@ def test_refusals_have_reasons(root: Path, monkeypatch: pytest.MonkeyPatch) -> N
     reasons = {path: refusal.reason for path, refusal in refused.items()}
     assert "not supported. Supported: .md" in reasons["setup.exe"]
     assert reasons["empty.md"] == "It is empty."
-    assert "200 bytes, and max_file_bytes in CONCORDANCE_LIMITS allows 100" in reasons["long.txt"]
+    assert "200 bytes, and CONCORDANCE_LIMITS__MAX_FILE_BYTES allows 100" in reasons["long.txt"]
     assert "not a file" in reasons["pipe.md"]
     assert "not a file" in reasons["socket.md"]
     assert batches[-1].listing == "complete"

@@ -33,37 +33,37 @@ CASES: list[Case] = [
         "CONCORDANCE_LOG_LEVEL: must be 'debug', 'info', 'warning' or 'error', not 'loud'",
     ),
     ({"ACL_MAX_AGE": "1w"}, "CONCORDANCE_ACL_MAX_AGE: must be a duration such as 30m, 24h or 7d, not '1w'"),
-    ({"DRIVE": "follow_shortcuts=maybe"}, "follow_shortcuts in CONCORDANCE_DRIVE: must be true or false, not 'maybe'"),
+    ({"DRIVE__FOLLOW_SHORTCUTS": "maybe"}, "CONCORDANCE_DRIVE__FOLLOW_SHORTCUTS: must be true or false, not 'maybe'"),
     (
-        {"DRIVE": "link_sharing=all"},
-        "link_sharing in CONCORDANCE_DRIVE: must be 'nobody', 'opened' or 'domain', not 'all'",
+        {"DRIVE__LINK_SHARING": "all"},
+        "CONCORDANCE_DRIVE__LINK_SHARING: must be 'nobody', 'opened' or 'domain', not 'all'",
     ),
-    ({"DRIVE": "link_sharing=opened"}, "link_sharing=opened in CONCORDANCE_DRIVE needs users"),
-    ({"DRIVE": "labels={"}, "labels in CONCORDANCE_DRIVE: is not valid JSON: "),
-    ({"DRIVE": 'labels=["abc"]'}, "labels in CONCORDANCE_DRIVE: must be a JSON object"),
-    ({"DRIVE": 'labels={"a,b": "exclude"}'}, "labels in CONCORDANCE_DRIVE: must name labels by their ids, not 'a,b'"),
+    ({"DRIVE__LINK_SHARING": "opened"}, "CONCORDANCE_DRIVE__LINK_SHARING=opened needs users"),
+    ({"DRIVE__LABELS": "{"}, "CONCORDANCE_DRIVE__LABELS: is not valid JSON: "),
+    ({"DRIVE__LABELS": '["abc"]'}, "CONCORDANCE_DRIVE__LABELS: must be a JSON object"),
+    ({"DRIVE__LABELS": '{"a,b": "exclude"}'}, "CONCORDANCE_DRIVE__LABELS: must name labels by their ids, not 'a,b'"),
     (
-        {"DRIVE": "labels=abc"},
-        "labels in CONCORDANCE_DRIVE: must list labels with what they do, such as LABEL_ID:exclude",
+        {"DRIVE__LABELS": "abc"},
+        "CONCORDANCE_DRIVE__LABELS: must list labels with what they do, such as LABEL_ID:exclude",
     ),
     (
-        {"DRIVE": "labels=abc:hide"},
-        "labels in CONCORDANCE_DRIVE (abc): must be 'exclude', 'no_model' or 'no_share', not 'hide'",
+        {"DRIVE__LABELS": "abc:hide"},
+        "CONCORDANCE_DRIVE__LABELS (abc): must be 'exclude', 'no_model' or 'no_share', not 'hide'",
     ),
-    ({"DRIVE": "users=ada"}, "users in CONCORDANCE_DRIVE: must list *, emails or patterns such as"),
-    ({"DRIVE": "users=-ada@acme.com"}, "users in CONCORDANCE_DRIVE: must name whose drives are read, such as *"),
+    ({"DRIVE__USERS": "ada"}, "CONCORDANCE_DRIVE__USERS: must list *, emails or patterns such as"),
+    ({"DRIVE__USERS": "-ada@acme.com"}, "CONCORDANCE_DRIVE__USERS: must name whose drives are read, such as *"),
     (
-        {"DRIVE": "users=*"},
-        "users in CONCORDANCE_DRIVE needs CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE, and an administrator",
+        {"DRIVE__USERS": "*"},
+        "CONCORDANCE_DRIVE__USERS needs CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE, and an administrator",
     ),
     (
         {"DRIVE": "users=*,-ada@acme.com"},
-        "CONCORDANCE_DRIVE: '-ada@acme.com' must have the form PART=VALUE; spaces separate the entries of a list",
+        "CONCORDANCE_DRIVE: '-ada@acme.com' is neither JSON nor a setting: write each setting as a variable of its own, such as",
     ),
     ({"DRIVE": '{"users": '}, "CONCORDANCE_DRIVE: is not valid JSON: "),
     (
-        {"DRIVE": "labels=abc:exclude abc:no_model"},
-        "labels in CONCORDANCE_DRIVE: must name each label once, not 'abc' twice",
+        {"DRIVE__LABELS": "abc:exclude abc:no_model"},
+        "CONCORDANCE_DRIVE__LABELS: must name each label once, not 'abc' twice",
     ),
     ({"DRIVE": "users=*,users=-ada@acme.com"}, "CONCORDANCE_DRIVE: names users twice; write it once"),
     ({"DRIVE": '{"people": ["*"]}'}, "CONCORDANCE_DRIVE: 'people' is not one of comments, follow_shortcuts, labels, "),
@@ -98,10 +98,10 @@ CASES: list[Case] = [
         {"OIDC_PROVIDERS": '[{"name": "Acme", "issuer": "https://id.acme.com", "client_id": "x", "audiences": ["x"]}]'},
         "CONCORDANCE_OIDC_PROVIDERS: provider 1 (audiences): must not contain the client_id, which is the audience of ID tokens",
     ),
-    ({"LIMITS": "workers=4"}, "CONCORDANCE_LIMITS: 'workers' is not one of answer_cache_seconds, "),
+    ({"LIMITS__WORKERS": "4"}, "CONCORDANCE_LIMITS: 'workers' is not one of answer_cache_seconds, "),
     (
-        {"HTTP": "dagster_public_url=dagster.acme.com"},
-        "dagster_public_url in CONCORDANCE_HTTP: 'dagster.acme.com' is not an origin; write https://HOST",
+        {"HTTP__DAGSTER_PUBLIC_URL": "dagster.acme.com"},
+        "CONCORDANCE_HTTP__DAGSTER_PUBLIC_URL: 'dagster.acme.com' is not an origin; write https://HOST",
     ),
     (
         {"PUBLIC_URL": "https://acme.com/search"},
@@ -111,26 +111,26 @@ CASES: list[Case] = [
         {"PUBLIC_URL": "https://ann:canary@acme.com/"},
         "CONCORDANCE_PUBLIC_URL: must be the root of a site, such as https",
     ),
-    ({"LIMITS": "prune_share=20"}, "prune_share in CONCORDANCE_LIMITS: must be a number from 0 to 1, not '20'"),
+    ({"LIMITS__PRUNE_SHARE": "20"}, "CONCORDANCE_LIMITS__PRUNE_SHARE: must be a number from 0 to 1, not '20'"),
     (
-        {"RETENTION": "retention_audit=long"},
-        "retention_audit in CONCORDANCE_RETENTION: must be a duration such as 12h or 90d, or forever, not 'long'",
+        {"RETENTION__AUDIT": "long"},
+        "CONCORDANCE_RETENTION__AUDIT: must be a duration such as 12h or 90d, or forever, not 'long'",
     ),
     (
-        {"LIMITS": "upload_share_domains=partner"},
-        "upload_share_domains in CONCORDANCE_LIMITS: must list domains such as partner.example, or public; not 'partner'",
+        {"LIMITS__UPLOAD_SHARE_DOMAINS": "partner"},
+        "CONCORDANCE_LIMITS__UPLOAD_SHARE_DOMAINS: must list domains such as partner.example, or public; not 'partner'",
     ),
     (
-        {"HTTP": "trusted_proxies=proxy.example"},
-        "trusted_proxies in CONCORDANCE_HTTP: must list addresses and networks such as 10.0.0.0/8",
+        {"HTTP__TRUSTED_PROXIES": "proxy.example"},
+        "CONCORDANCE_HTTP__TRUSTED_PROXIES: must list addresses and networks such as 10.0.0.0/8",
     ),
     (
         {"LLM_MODEL": "gpt"},
         "CONCORDANCE_LLM_MODEL needs CONCORDANCE_LLM_API_KEY, or CONCORDANCE_LLM_BASE_URL of a service",
     ),
     (
-        {"SEARCH": "query_expansion=hyde"},
-        "query_expansion=hyde in CONCORDANCE_SEARCH needs CONCORDANCE_LLM_MODEL: set it, or write off",
+        {"SEARCH__QUERY_EXPANSION": "hyde"},
+        "CONCORDANCE_SEARCH__QUERY_EXPANSION=hyde needs CONCORDANCE_LLM_MODEL: set it, or write off",
     ),
     (
         {"POSTGRES_URL": "mysql://ann:canary@db/x"},
@@ -179,12 +179,12 @@ CASES: list[Case] = [
         "CONCORDANCE_EMBEDDING_MODEL: /nowhere is not the folder of a sentence-transformers model, it lacks config.json",
     ),
     (
-        {"SEARCH": "chunk_profile=b500"},
-        "chunk_profile in CONCORDANCE_SEARCH: there is no chunking profile 'b500'. Known: auto, a500",
+        {"SEARCH__CHUNK_PROFILE": "b500"},
+        "CONCORDANCE_SEARCH__CHUNK_PROFILE: there is no chunking profile 'b500'. Known: auto, a500",
     ),
     (
-        {"SEARCH": "chunk_profile=b1000"},
-        "chunk_profile in CONCORDANCE_SEARCH: b1000 cuts chunks of 1000 tokens, but the embedding model sees 254",
+        {"SEARCH__CHUNK_PROFILE": "b1000"},
+        "CONCORDANCE_SEARCH__CHUNK_PROFILE: b1000 cuts chunks of 1000 tokens, but the embedding model sees 254",
     ),
     (
         {"ENCRYPTION_KEYS": "x"},
@@ -284,13 +284,13 @@ def test_right_values_are_not_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_doctor_names_all_faults_at_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("CONCORDANCE_FILE_ROOTS", root(url="file:///nowhere", permissions=None))
     monkeypatch.setenv("CONCORDANCE_QDRANT_URL", f"http://{CLOSED}")
-    monkeypatch.setenv("CONCORDANCE_SEARCH", "chunk_profile=b500")
+    monkeypatch.setenv("CONCORDANCE_SEARCH__CHUNK_PROFILE", "b500")
     assert run(["doctor"]) == 1
     printed = capsys.readouterr().out
     named = (
         "/nowhere does not exist",
         "no permissions",
         "CONCORDANCE_QDRANT_URL",
-        "chunk_profile in CONCORDANCE_SEARCH",
+        "CONCORDANCE_SEARCH__CHUNK_PROFILE",
     )
     assert [name for name in named if name not in printed] == []

@@ -131,7 +131,7 @@ class Company:
         if partition not in self._accounts:
             user = self.users.get(partition)
             if user is None or not user.active or not self._is_chosen(user):
-                raise LostPartitionError(f"{partition} is not the drive of a user whom CONCORDANCE_DRIVE names.")
+                raise LostPartitionError(f"{partition} is not the drive of a user whom CONCORDANCE_DRIVE__USERS names.")
             self._accounts[partition] = Account(
                 self._settings,
                 self._memory,

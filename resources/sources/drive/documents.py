@@ -26,10 +26,10 @@ from resources.sources.drive.tree import FolderTree, Trail, folder_of, parent_of
 
 _OUTSIDE = (
     "It is a shortcut to a file outside CONCORDANCE_DRIVE_ROOTS: add the file's folder to that setting, or set "
-    "follow_shortcuts=true in CONCORDANCE_DRIVE."
+    "CONCORDANCE_DRIVE__FOLLOW_SHORTCUTS=true."
 )
 _FOLDER_OUTSIDE = (
-    "It is a shortcut to a folder outside CONCORDANCE_DRIVE_ROOTS: set follow_shortcuts=true in CONCORDANCE_DRIVE, or add the "
+    "It is a shortcut to a folder outside CONCORDANCE_DRIVE_ROOTS: set CONCORDANCE_DRIVE__FOLLOW_SHORTCUTS=true, or add the "
     "folder to CONCORDANCE_DRIVE_ROOTS: {}."
 )
 _UNREADABLE = "It is a shortcut to a file or folder that was deleted, is in the trash or not shared with the account that reads Drive."

@@ -30,13 +30,13 @@ def refusal(file: Mapping[str, Any], rules: Mapping[str, LabelRule]) -> str | No
     if carried is None:
         return (
             "Drive does not show its labels to the account that reads Drive, so it is treated as if it had those that "
-            "are excluded (labels in CONCORDANCE_DRIVE): give the account permission to read them."
+            "are excluded (CONCORDANCE_DRIVE__LABELS): give the account permission to read them."
         )
     found = next((label for label in excluded if label in carried), None)
     return (
         None
         if found is None
-        else f"It has the label {found}, which is excluded from the index (labels in CONCORDANCE_DRIVE)."
+        else f"It has the label {found}, which is excluded from the index (CONCORDANCE_DRIVE__LABELS)."
     )
 
 

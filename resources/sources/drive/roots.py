@@ -145,7 +145,7 @@ class Roots:
             )
         if self._only_shared and found.get("driveId") is None:
             raise ConfigurationError(
-                f"CONCORDANCE_DRIVE_ROOTS names {partition!r}, a folder in a user's My Drive. With users in CONCORDANCE_DRIVE, My Drives "
+                f"CONCORDANCE_DRIVE_ROOTS names {partition!r}, a folder in a user's My Drive. With CONCORDANCE_DRIVE__USERS, My Drives "
                 "are read as a whole: remove the folder, and add its owner to users."
             )
         parents: list[str] = found.get("parents") or []

@@ -165,7 +165,7 @@ class Downloads:
             total += len(piece)
             if total > self._limit:
                 raise SkipDocumentError(
-                    f"It is larger than the {self._limit:,} bytes that max_file_bytes in CONCORDANCE_LIMITS allows."
+                    f"It is larger than the {self._limit:,} bytes that CONCORDANCE_LIMITS__MAX_FILE_BYTES allows."
                 )
             yield piece
         if total == 0:
@@ -195,7 +195,7 @@ def _kind(file: dict[str, Any], name: str, size: int, limit: int) -> str:
         raise SkipDocumentError("Slack provides no URL to download it from.")
     if size > limit:
         raise SkipDocumentError(
-            f"It is too large: {size:,} bytes, and max_file_bytes in CONCORDANCE_LIMITS allows {limit:,}."
+            f"It is too large: {size:,} bytes, and CONCORDANCE_LIMITS__MAX_FILE_BYTES allows {limit:,}."
         )
     if mode in CANVAS:
         return "text/html"
