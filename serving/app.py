@@ -1,7 +1,9 @@
 """The Litestar application. Every route but health, metrics and docs requires an authenticated caller."""
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from importlib import import_module
+from pkgutil import iter_modules
 from types import ModuleType
 
 from litestar import Litestar
@@ -14,6 +16,8 @@ from resources.servers.shared import Shared
 from resources.settings import Settings
 from resources.sources import specs
 from serving import pages as docs
+from serving import routes
+from serving.access.request_limits import check_limits
 from serving.authentication import Authentication
 from serving.bodies import StrictRequest
 from serving.deps import Launcher, Services, provide_services
@@ -21,66 +25,12 @@ from serving.embedding import EmbedsQueries
 from serving.lifespan import lifespan
 from serving.middleware import LimitRequests, guarded
 from serving.opaque_ids import routed
-from serving.routes import (
-    administration,
-    agents,
-    answers,
-    audit,
-    book,
-    citations,
-    copilot,
-    documents,
-    events,
-    export,
-    google,
-    health,
-    held_deletions,
-    history,
-    ingest,
-    listing,
-    mcp,
-    me,
-    not_useful,
-    notifications,
-    oauth,
-    originals,
-    principals,
-    push,
-    push_batch,
-    questions,
-    rag_search,
-    revisions,
-    scim,
-    search,
-    sessions,
-    sign_in,
-    source_check,
-    source_places,
-    sources,
-    sync,
-    uploads,
-    why,
-    widget,
-)
-from serving.routes.pages import admin as admin_pages
-from serving.routes.pages import answers as answer_pages
-from serving.routes.pages import dagster as dagster_pages
-from serving.routes.pages import document as document_pages
-from serving.routes.pages import me as me_pages
-from serving.routes.pages import search as search_pages
-from serving.routes.pages import sources as source_pages
-from serving.routes.pages import upload as upload_pages
+from serving.routes import pages
 from serving.routes.pages.visitor import ERRORS, identify_visitor
 from serving.web import static
 
-MODULES = (
-    search, answers, history, not_useful, rag_search, copilot, book, uploads, ingest, push, push_batch, why, me,
-    export, principals, listing, documents, originals, revisions, sync, events, notifications, sources, source_check,
-    source_places, held_deletions, audit, administration, scim, google, citations, health, docs, search_pages,
-    answer_pages, upload_pages, me_pages, source_pages, admin_pages, questions, document_pages, static, sign_in,
-    sessions, dagster_pages, mcp, oauth, agents, widget,
-)  # fmt: skip
-"""The modules with routes, in the order of the OpenAPI document."""
+LATE = {"authorization", "mcp_server", "mcp_tools"}
+"""Modules without routes that import the package `mcp`, which takes a second: the first request that needs them imports them."""
 
 MAX_BODY_BYTES = 1024 * 1024
 """Largest body of any route but the upload."""
@@ -149,10 +99,26 @@ def handlers_of(module: ModuleType) -> Iterator[BaseRouteHandler]:
     return (value for value in vars(module).values() if isinstance(value, BaseRouteHandler))
 
 
-def route() -> Litestar:
-    """Return an app with every route, which finds its services in `state.services` for each request."""
-    return App(
-        route_handlers=[handler for module in MODULES for handler in handlers_of(module)],
+def modules_of(package: ModuleType) -> Iterator[ModuleType]:
+    """Import the modules of a package, in the order of their names, except those in `LATE`."""
+    for found in iter_modules(package.__path__):
+        if found.name not in LATE and not found.ispkg:
+            yield import_module(f"{package.__name__}.{found.name}")
+
+
+HANDLERS = [
+    handler for module in (*modules_of(routes), *modules_of(pages), docs, static) for handler in handlers_of(module)
+]
+"""Every route."""
+
+
+def route(handlers: Sequence[BaseRouteHandler] = ()) -> Litestar:
+    """Return an app with every route, which finds its services in `state.services` for each request. `handlers` are further routes.
+
+    Raises `ConfigurationError` for a route that belongs to no class of limits.
+    """
+    app = App(
+        route_handlers=[*HANDLERS, *handlers],
         middleware=[
             guarded,
             DefineMiddleware(Authentication, exclude="^/docs(/|$)"),
@@ -169,3 +135,5 @@ def route() -> Litestar:
         logging_config=None,
         debug=False,
     )
+    check_limits(app)
+    return app

@@ -14,6 +14,7 @@ from litestar.params import FromPath
 from markupsafe import Markup
 
 from resources.core.errors import ConfigurationError
+from serving.access.request_limits import limited
 from serving.openapi.document import build
 from serving.web.render import view
 
@@ -67,7 +68,14 @@ def _document(app: Litestar) -> bytes:
     return msgspec.json.encode(build(app, release()))
 
 
-@get("/docs", operation_id="docsPage", include_in_schema=False, exclude_from_auth=True, sync_to_thread=False)
+@get(
+    "/docs",
+    operation_id="docsPage",
+    include_in_schema=False,
+    exclude_from_auth=True,
+    sync_to_thread=False,
+    opt=limited("open"),
+)
 def docs_page() -> Response[bytes]:
     """Show the interface with the files of `static_folder`."""
     return Response(_PAGE, media_type=MediaType.HTML)
@@ -79,6 +87,7 @@ def docs_page() -> Response[bytes]:
     include_in_schema=False,
     exclude_from_auth=True,
     sync_to_thread=True,
+    opt=limited("open"),
 )
 def docs_document(request: Request[Any, Any, Any]) -> Response[bytes]:
     """Return the OpenAPI document. It is composed for the first request."""
@@ -91,6 +100,7 @@ def docs_document(request: Request[Any, Any, Any]) -> Response[bytes]:
     include_in_schema=False,
     exclude_from_auth=True,
     sync_to_thread=True,
+    opt=limited("open"),
 )
 def docs_file(name: FromPath[str]) -> Response[bytes]:
     if name == START:

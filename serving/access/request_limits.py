@@ -1,14 +1,18 @@
 """Limits on requests: rate and concurrency, per caller and in total, and the size of the body.
 
-Each route belongs to one of `CLASSES` by its operation id. The limits are enforced after authentication, so a request counts for its
+Each route declares one of `CLASSES`: `opt=limited("read")`. The limits are enforced after authentication, so a request counts for its
 caller; on open routes it counts for its address.
 """
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
+from litestar import Litestar
+from litestar.handlers import HTTPRouteHandler
+from litestar.routes import HTTPRoute
 from litestar.types import ASGIApp, HTTPReceiveMessage, Receive, Scope, Send
 
+from resources.core.errors import ConfigurationError
 from resources.servers.addresses import Origins
 from resources.servers.shared import Shared
 from resources.servers.tally import SharedTally
@@ -57,129 +61,29 @@ memory; an ingest is held in memory whole, so fewer may run at a time. Health ch
 restarts a service that does not answer them. Slack delivers at most 30,000 events an hour, from few addresses.
 Source: https://docs.slack.dev/apis/events-api/#rate-limiting"""
 
-CLASS_OF: Mapping[str, str] = {
-    **dict.fromkeys(
-        (
-            "search",
-            "searchFiles",
-            "ragSearch",
-            "home",
-            "results",
-            "why",
-            "listDocuments",
-            "listCollections",
-            "uploadPage",
-        ),
-        "search",
-    ),
-    **dict.fromkeys(("ask", "chat", "askBook", "askBookSelection"), "answer"),
-    **dict.fromkeys(
-        (
-            "getAnswer",
-            "listAnswers",
-            "getDocument",
-            "getOriginal",
-            "formatCitations",
-            "ingestStatus",
-            "me",
-            "syncStatus",
-            "listSources",
-            "listSessions",
-            "listAgents",
-            "listAudit",
-            "listPrincipals",
-            "listHeldDeletions",
-            "listAllKeys",
-            "listAllSessions",
-            "listAllAgents",
-            "sourcesPage",
-            "sourceCard",
-            "setUpPage",
-            "auditPage",
-            "keysPage",
-            "sessionsPage",
-            "agentsPage",
-            "policiesPage",
-            "questionsPage",
-            "feedbackPage",
-            "takeDownsPage",
-            "listQuestions",
-        ),
-        "read",
-    ),
-    **dict.fromkeys(
-        (
-            "feedback",
-            "shareAnswer",
-            "unshareAnswer",
-            "changeDocument",
-            "deleteDocument",
-            "deletePushed",
-            "startSync",
-            "connectGoogle",
-            "endSession",
-            "endAgent",
-            "exportMe",
-            "decideHeldDeletions",
-            "decideQuestion",
-            "proposeQuestion",
-            "revokeAnyKey",
-            "endAnySession",
-            "endAnyAgent",
-        ),
-        "write",
-    ),
-    **dict.fromkeys(("alive", "ready", "metrics"), "health"),
-    **dict.fromkeys(
-        (
-            "startSignIn",
-            "finishSignIn",
-            "sampleSignIn",
-            "linkPage",
-            "linkSignIn",
-            "signOut",
-            "googleCallback",
-            "registerAgent",
-            "authorizeAgent",
-            "agentConsent",
-            "decideAgent",
-            "agentToken",
-            "revokeAgent",
-        ),
-        "sign-in",
-    ),
-    **dict.fromkeys(
-        (
-            "signInPage",
-            "viewAnswer",
-            "history",
-            "viewDocument",
-            "viewOriginal",
-            "mePage",
-            "docsPage",
-            "docsDocument",
-            "docsFile",
-            "staticFile",
-            "protectedResource",
-            "authorizationServer",
-            "widgetScript",
-            "widgetToken",
-        ),
-        "open",
-    ),
-    "mcp": "agent",
-    "trackConversation": "track",
-    **dict.fromkeys(("slackEvents", "driveNotifications"), "event"),
-    **dict.fromkeys(("scimList", "scimCreate", "scimGet", "scimReplace", "scimPatch", "scimDelete"), "scim"),
-    **dict.fromkeys(("upload", "pushDocument"), "upload"),
-    **dict.fromkeys(("ingest", "pushDocuments"), "ingest"),
-    "openDagster": "sign-in",
-    "dagsterRights": "open",
-    "askWidget": "widget",
-    "checkSource": "check",
-    "browseSource": "browse",
-}
+LIMITS = "limits"
+"""Key of a route's class in its `opt`."""
 
+
+def limited(name: str) -> dict[str, str]:
+    """Return the `opt` of a route whose requests belong to this class. Raises `ConfigurationError` for an unknown class."""
+    if name not in CLASSES:
+        raise ConfigurationError(f"There is no class of limits {name!r}. There are: {', '.join(CLASSES)}.")
+    return {LIMITS: name}
+
+
+def check_limits(app: Litestar) -> None:
+    """Raise `ConfigurationError` for a route that belongs to no class, except the responses to OPTIONS, which Litestar adds."""
+    for route in app.routes:
+        for handler in route.route_handlers if isinstance(route, HTTPRoute) else [route.route_handler]:
+            methods = handler.http_methods if isinstance(handler, HTTPRouteHandler) else frozenset({"websocket"})
+            if LIMITS not in handler.opt and methods != {"OPTIONS"}:
+                where = f"{' '.join(sorted(methods))} {route.path} ({handler})"
+                raise ConfigurationError(f"{where} has no limits. Declare its class: opt=limited(…).")
+
+
+PREFLIGHT = "open"
+"""Class of requests with the method OPTIONS, to any route."""
 UNLIMITED_FROM_UNKNOWN = {"health", "event"}
 """Classes without a rate for unknown addresses: the supervisor checks health locally, and signed events come through a proxy."""
 
@@ -211,7 +115,8 @@ class RequestLimits:
 
     async def enforce(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
         """Count the request while it runs. Raises the problems `rate-limited`, `overloaded` and `too-large`."""
-        name = CLASS_OF.get(getattr(scope["route_handler"], "operation_id", None) or "", "open")
+        preflight = scope["type"] == "http" and scope["method"] == "OPTIONS"
+        name: str = PREFLIGHT if preflight else scope["route_handler"].opt[LIMITS]
         kind, caller = CLASSES[name], self._caller(scope)
         if kind.body_bytes is not None:
             receive = _bounded(scope, receive, kind.body_bytes)

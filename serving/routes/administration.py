@@ -11,6 +11,7 @@ from litestar.params import PathParameter
 
 from resources.core.domain import Access
 from serving.access import api_keys
+from serving.access.request_limits import limited
 from serving.access.roles import require
 from serving.deps import Services
 from serving.errors import ProblemError
@@ -121,7 +122,7 @@ class OthersSessionEnded(msgspec.Struct, frozen=True):
     operation_id="listAllKeys",
     tags=["administration"],
     summary="List all API keys",
-    opt=described(problems=("admin-only",), example={"keys": [_KEY]}),
+    opt=limited("read") | described(problems=("admin-only",), example={"keys": [_KEY]}),
 )
 async def list_all_keys(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> KeyList:
     """Return all API keys without their secrets. For administrators."""
@@ -140,7 +141,8 @@ async def all_keys(services: Services) -> list[KeyEntry]:
     tags=["administration"],
     summary="Revoke an API key",
     status_code=200,
-    opt=described(
+    opt=limited("write")
+    | described(
         problems=("admin-only", "not-found"),
         parameters={"key_id": _KEY["key_id"]},
         example={"key_id": _KEY["key_id"], "status": "revoked"},
@@ -164,7 +166,7 @@ async def revoke_any_key(
     operation_id="listAllSessions",
     tags=["administration"],
     summary="List all browser sessions",
-    opt=described(problems=("admin-only",), example={"sessions": [_SESSION]}),
+    opt=limited("read") | described(problems=("admin-only",), example={"sessions": [_SESSION]}),
 )
 async def list_all_sessions(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> AllSessions:
     """Return the browser sessions of all people. For administrators."""
@@ -183,7 +185,8 @@ async def all_sessions(services: Services) -> list[SessionEntry]:
     tags=["administration"],
     summary="End a browser session of anyone",
     status_code=200,
-    opt=described(
+    opt=limited("write")
+    | described(
         problems=("admin-only", "not-found"),
         parameters={"session_id": _SESSION["session_id"]},
         example={"session_id": _SESSION["session_id"], "status": "ended"},

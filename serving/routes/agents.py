@@ -11,6 +11,7 @@ from litestar.di import NamedDependency
 from litestar.params import PathParameter
 
 from resources.core.domain import Access
+from serving.access.request_limits import limited
 from serving.access.roles import require
 from serving.agents.events import host
 from serving.deps import Services
@@ -81,7 +82,7 @@ class AgentEnded(msgspec.Struct, frozen=True):
     operation_id="listAgents",
     tags=["sessions"],
     summary="List the agents that one has connected",
-    opt=described(example={"agents": [_AGENT]}),
+    opt=limited("read") | described(example={"agents": [_AGENT]}),
 )
 async def list_agents(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> AgentList:
     """Return the agents that act for the caller's email."""
@@ -102,7 +103,8 @@ def _shown(row: ListedAgent) -> tuple[str, str, str, datetime, datetime, datetim
     tags=["sessions"],
     summary="End the connection of an agent",
     status_code=200,
-    opt=described(
+    opt=limited("write")
+    | described(
         problems=("not-found",),
         parameters={"agent_id": _AGENT["agent_id"]},
         example={"agent_id": _AGENT["agent_id"], "status": "ended"},
@@ -127,7 +129,7 @@ async def end_agent(
     operation_id="listAllAgents",
     tags=["administration"],
     summary="List the agents that people have connected",
-    opt=described(problems=("admin-only",), example={"agents": [_AGENT | {"email": "ann@acme.com"}]}),
+    opt=limited("read") | described(problems=("admin-only",), example={"agents": [_AGENT | {"email": "ann@acme.com"}]}),
 )
 async def list_all_agents(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> AllAgents:
     """Return the connected agents of all people. For administrators."""
@@ -145,7 +147,8 @@ async def all_agents(services: Services) -> list[AgentEntry]:
     tags=["administration"],
     summary="End the connection of an agent of anyone",
     status_code=200,
-    opt=described(
+    opt=limited("write")
+    | described(
         problems=("admin-only", "not-found"),
         parameters={"agent_id": _AGENT["agent_id"]},
         example={"agent_id": _AGENT["agent_id"], "status": "ended"},

@@ -16,6 +16,7 @@ from litestar.response import ServerSentEvent, ServerSentEventMessage
 from resources.core.domain import Access
 from resources.core.errors import ConcordanceError, InvalidRequestError
 from resources.logging import logger
+from serving.access.request_limits import limited
 from serving.answers import store
 from serving.answers.schemas import (
     AnswerEvent,
@@ -91,7 +92,8 @@ def wants_events(request: Request[Any, Any, Any], data: AskRequest) -> bool:
     status_code=200,
     tags=["answers"],
     summary="Answer a question from the documents",
-    opt=described(
+    opt=limited("answer")
+    | described(
         repeatable=True,
         request={"query": "How many unused holidays may I carry over?", "top_k": 5},
         components=tuple(STREAM.values()),
@@ -137,7 +139,8 @@ def no_answer() -> ProblemError:
     operation_id="getAnswer",
     tags=["answers"],
     summary="An answer and its sources today",
-    opt=described(
+    opt=limited("read")
+    | described(
         problems=("not-found",),
         parameters={"answer_id": EXAMPLE_ID},
         example=examples.KEPT_ANSWER,
@@ -186,7 +189,8 @@ def _id(name: str, text: str | None) -> str | None:
     status_code=201,
     tags=["answers"],
     summary="Rate an answer or a search",
-    opt=described(
+    opt=limited("write")
+    | described(
         problems=("not-found",),
         request={"verdict": "bad", "answer_id": EXAMPLE_ID, "comment": "That was last year."},
         example={"feedback_id": "5d2a7a52-0f0a-4f6c-8c55-6a1f1d1c1b1a"},

@@ -12,6 +12,7 @@ from resources.core.domain import Access, Role
 from resources.core.errors import InvalidRequestError
 from resources.core.moments import checked
 from serving import cursors
+from serving.access.request_limits import limited
 from serving.access.roles import require
 from serving.audit import AuditEvent
 from serving.deps import Services
@@ -58,7 +59,8 @@ class AuditPage(msgspec.Struct, frozen=True):
     operation_id="listAudit",
     tags=["audit"],
     summary="Read the audit log",
-    opt=described(
+    opt=limited("read")
+    | described(
         problems=("role-required",),
         parameters={"action": "key_create", "limit": 10},
         example={

@@ -14,6 +14,7 @@ from resources.core.domain import Access
 from resources.core.errors import InvalidRequestError
 from resources.core.moments import checked
 from resources.sources import managed
+from serving.access.request_limits import limited
 from serving.answers.prompt import NO_DATA
 from serving.answers.schemas import AnswerResponse, AskRequest, Selection
 from serving.answers.styles import STYLES
@@ -179,7 +180,8 @@ def _source(result: Result) -> BookSource:
     status_code=200,
     tags=["compatibility"],
     summary="Answer a question, as the book asks",
-    opt=described(
+    opt=limited("answer")
+    | described(
         repeatable=True,
         request={"query": "How many unused holidays may I carry over?"},
         example=examples.BOOK_ANSWER,
@@ -201,7 +203,8 @@ async def ask_book(
     status_code=200,
     tags=["compatibility"],
     summary="Answer about selected text, as the book asks",
-    opt=described(
+    opt=limited("answer")
+    | described(
         repeatable=True,
         problems=("not-found",),
         request={
@@ -231,7 +234,8 @@ async def ask_selection(
     status_code=202,
     tags=["compatibility"],
     summary="Log a conversation",
-    opt=described(
+    opt=limited("track")
+    | described(
         request={
             "query": "How many holidays do I have?",
             "answer": "You have 28 days a year [1].",

@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from resources.core.domain import Access
 from resources.core.errors import InvalidRequestError
+from serving.access.request_limits import limited
 from serving.citations.format import Cited, Format, citation
 from serving.citations.links import link
 from serving.deps import Services
@@ -57,7 +58,8 @@ class CitationsResponse(msgspec.Struct, frozen=True):
     status_code=200,
     tags=["search"],
     summary="Format citations",
-    opt=described(
+    opt=limited("read")
+    | described(
         repeatable=True,
         request={"doc_ids": ["b0b7d7de-bebc-5e18-a3b3-ea9bedcf5706"], "format": "footnote"},
         example=examples.FORMATTED,

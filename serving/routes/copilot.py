@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from resources.core.domain import Access, SourceName, document_id
 from resources.sources import names
+from serving.access.request_limits import limited
 from serving.answers.schemas import AskRequest, Message
 from serving.answers.styles import STYLES
 from serving.authentication import current_access
@@ -161,7 +162,8 @@ def _result(passage: Passage, base_url: str) -> DriveResult:
     status_code=200,
     tags=["compatibility"],
     summary="Search, as NeuroDrive asks",
-    opt=described(
+    opt=limited("search")
+    | described(
         repeatable=True,
         request={"query": "holiday rules", "limit": 5},
         example={
@@ -207,7 +209,8 @@ async def search_files(
     status_code=200,
     tags=["compatibility"],
     summary="Answer a message, as NeuroDrive asks",
-    opt=described(
+    opt=limited("answer")
+    | described(
         repeatable=True,
         request={
             "message": "And how many may I carry over?",

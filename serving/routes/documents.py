@@ -13,6 +13,7 @@ from resources.core.domain import Access, Role, SourceName
 from resources.core.errors import InvalidRequestError
 from resources.core.notes import TextNote
 from resources.stores.postgres import Connection
+from serving.access.request_limits import limited
 from serving.audit import AuditEvent
 from serving.citations.format import Cited, citation
 from serving.citations.links import link
@@ -203,7 +204,8 @@ async def open_document(
     operation_id="getDocument",
     tags=["documents"],
     summary="Text around a cited place",
-    opt=described(
+    opt=limited("read")
+    | described(
         problems=("not-found",),
         parameters={"doc_id": "b0b7d7de-bebc-5e18-a3b3-ea9bedcf5706", "chunk": 0},
         example=examples.DOCUMENT,
@@ -238,7 +240,8 @@ async def get_document(
     status_code=200,
     tags=["documents"],
     summary="Delete an upload or a pushed document",
-    opt=described(
+    opt=limited("write")
+    | described(
         problems=("not-found",),
         parameters={"doc_id": "b01b2115-b591-5686-a292-6e3ca11e28cb"},
         example={

@@ -10,6 +10,7 @@ from slack_sdk.signature import SignatureVerifier
 
 from resources.core.errors import InvalidRequestError
 from resources.sources.slack.envelope import Envelope
+from serving.access.request_limits import limited
 from serving.deps import Services
 from serving.errors import UnauthorizedError
 from serving.openapi.describe import described
@@ -47,7 +48,8 @@ class SlackReply(msgspec.Struct, frozen=True):
     tags=["sync"],
     summary="Events of Slack",
     exclude_from_auth=True,
-    opt=described(
+    opt=limited("event")
+    | described(
         problems=("invalid-request", "token-signature", "service-unavailable", "storage-full", "storage-read-only"),
         raw_body=EVENT,
         request={"type": "url_verification", "challenge": "3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P"},

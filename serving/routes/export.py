@@ -7,6 +7,7 @@ from litestar import Request, Response, get
 from litestar.di import NamedDependency
 
 from resources.core.domain import Access
+from serving.access.request_limits import limited
 from serving.audit import AuditEvent
 from serving.authentication import credential_of
 from serving.deps import Services
@@ -79,7 +80,8 @@ class Export(msgspec.Struct, frozen=True):
     operation_id="exportMe",
     tags=["access"],
     summary="Export what is stored about me",
-    opt=described(
+    opt=limited("write")
+    | described(
         example={
             "exported_at": "2026-11-23T10:00:04Z",
             "identity": {

@@ -11,6 +11,7 @@ from resources.core.domain import Access
 from resources.core.errors import ConfigurationError, TemporaryError
 from resources.logging import logger
 from serving.access.google import CALLBACK, GoogleSignIn, SignInError
+from serving.access.request_limits import limited
 from serving.access.roles import require
 from serving.audit import AuditEvent
 from serving.deps import Services
@@ -35,7 +36,8 @@ class ConsentPage(msgspec.Struct, frozen=True):
     operation_id="connectGoogle",
     tags=["sync"],
     summary="Connect a Google account for Drive",
-    opt=described(
+    opt=limited("write")
+    | described(
         problems=("admin-only", "source-not-configured"),
         answers={
             200: Answer(
@@ -62,7 +64,8 @@ async def connect_google(request: Request[Access, Any, Any], services: NamedDepe
     tags=["pages"],
     summary="Where Google sends the browser back to",
     exclude_from_auth=True,
-    opt=described(
+    opt=limited("sign-in")
+    | described(
         answers={
             status: Answer(text, {HTML: {"type": "string"}}, example="<!doctype html>…")
             for status, text in (

@@ -15,6 +15,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from resources.core.domain import Role
 from resources.core.errors import ConcordanceError
+from serving.access.request_limits import limited
 from serving.authentication import access_from, credential_of
 from serving.deps import Services
 from serving.errors import UnauthorizedError
@@ -58,7 +59,7 @@ class Readiness(msgspec.Struct, frozen=True):
     tags=["health"],
     summary="Alive",
     exclude_from_auth=True,
-    opt=described(example={"status": "ok"}),
+    opt=limited("health") | described(example={"status": "ok"}),
 )
 async def healthz() -> Health:
     """Report that the process answers."""
@@ -87,7 +88,8 @@ async def _postgres(services: Services) -> ServiceState:
     tags=["health"],
     summary="State of each dependency",
     exclude_from_auth=True,
-    opt=described(
+    opt=limited("health")
+    | described(
         answers={
             200: Answer("Searches can be answered", {JSON: Readiness}, example={"status": "ready"}),
             503: Answer("Searches cannot be answered", {JSON: Readiness}, example={"status": "unavailable"}),
@@ -138,7 +140,8 @@ async def _may_see_details(request: Request[Any, Any, Any], services: Services) 
     tags=["health"],
     summary="Prometheus metrics",
     exclude_from_auth=True,
-    opt=described(
+    opt=limited("health")
+    | described(
         problems=("token-missing",),
         security=[{"metricsToken": []}],
         answers={

@@ -14,6 +14,7 @@ from resources.core.domain import Access, Role, SourceName
 from resources.core.errors import BusyError, InvalidRequestError, NotRunningError, TemporaryError
 from resources.sources import parse
 from resources.stores.postgres import Connection
+from serving.access.request_limits import limited
 from serving.access.roles import require, sees_reasons
 from serving.audit import AuditEvent
 from serving.deps import Services
@@ -114,7 +115,7 @@ class DecisionMade(msgspec.Struct, frozen=True):
     operation_id="listHeldDeletions",
     tags=["sync"],
     summary="Deletions that wait for approval",
-    opt=described(problems=("role-required",), example={"held": [_HELD]}),
+    opt=limited("read") | described(problems=("role-required",), example={"held": [_HELD]}),
 )
 async def list_held_deletions(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> HeldList:
     """Return mass deletions that wait. For operators and auditors; auditors see no names of documents."""
@@ -135,7 +136,8 @@ async def held(services: Services, access: Access) -> list[HeldDeletions]:
     status_code=200,
     tags=["sync"],
     summary="Approve or reject deletions that wait",
-    opt=described(
+    opt=limited("write")
+    | described(
         problems=("role-required", "unknown-source", "not-found"),
         parameters={"source": "slack"},
         request={"decision": "approve", "partition": "C0GENERAL"},

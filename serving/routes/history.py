@@ -11,6 +11,7 @@ from litestar.params import PathParameter
 
 from resources.core.domain import Access
 from serving import cursors
+from serving.access.request_limits import limited
 from serving.audit import AuditEvent
 from serving.deps import Services
 from serving.errors import ProblemError
@@ -71,7 +72,8 @@ def _shared(since: str | None) -> dict[str, Any]:
     operation_id="listAnswers",
     tags=["answers"],
     summary="List one's own questions",
-    opt=described(
+    opt=limited("read")
+    | described(
         parameters={"limit": 10},
         example={
             "answers": [
@@ -122,7 +124,8 @@ async def questions_of(services: Services, access: Access, limit: int, cursor: s
     status_code=200,
     tags=["answers"],
     summary="Share an answer by link",
-    opt=described(
+    opt=limited("write")
+    | described(
         problems=("not-found", "not-shareable"),
         parameters={"answer_id": EXAMPLE_ID},
         example=_shared("2026-11-22T08:00:00Z"),
@@ -151,7 +154,8 @@ async def share_answer(
     status_code=200,
     tags=["answers"],
     summary="Stop sharing an answer",
-    opt=described(problems=("not-found",), parameters={"answer_id": EXAMPLE_ID}, example=_shared(None)),
+    opt=limited("write")
+    | described(problems=("not-found",), parameters={"answer_id": EXAMPLE_ID}, example=_shared(None)),
 )
 async def unshare_answer(
     request: Request[Access, Any, Any], services: NamedDependency[Services], answer_id: AnswerId

@@ -12,6 +12,7 @@ from msgspec import Meta
 from resources.core.domain import Access, State
 from resources.core.errors import ConcordanceError
 from resources.logging import logger
+from serving.access.request_limits import limited
 from serving.deps import Services
 from serving.errors import ProblemError
 from serving.ingest import MAX_CONTENT, IngestRequest, ingest
@@ -77,7 +78,8 @@ class IngestJob(msgspec.Struct, frozen=True, kw_only=True):
     tags=["documents"],
     summary="Ingest a document",
     request_max_body_size=MAX_CONTENT,
-    opt=described(
+    opt=limited("ingest")
+    | described(
         repeatable=True,
         problems=(
             "sharing-not-allowed",
@@ -122,7 +124,8 @@ async def start_ingest(
     operation_id="ingestStatus",
     tags=["documents"],
     summary="How an ingest went",
-    opt=described(
+    opt=limited("read")
+    | described(
         problems=("not-found",),
         parameters={"job_id": "7d1f0c52-60f5-4b52-8b0e-0f4d3ad5b1c1"},
         example={

@@ -11,6 +11,7 @@ from litestar.params import QueryParameter
 
 from resources.core.domain import Access
 from serving import cursors
+from serving.access.request_limits import limited
 from serving.audit import AuditEvent
 from serving.deps import Services
 from serving.filters import DateField, DateRange, Filters, narrowing, sources_of
@@ -107,7 +108,8 @@ def _tags(pairs: list[str]) -> dict[str, Any]:
     operation_id="listDocuments",
     tags=["documents"],
     summary="List documents",
-    opt=described(
+    opt=limited("search")
+    | described(
         parameters={"source_type": ["files"], "title": "project", "limit": 10},
         example=examples.DOCUMENTS,
     ),
@@ -202,7 +204,8 @@ async def listed(
     operation_id="listCollections",
     tags=["documents"],
     summary="List collections",
-    opt=described(
+    opt=limited("search")
+    | described(
         parameters={"source_type": ["files"], "limit": 10},
         example={
             "collections": [

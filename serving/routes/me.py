@@ -8,6 +8,7 @@ from litestar.di import NamedDependency
 
 from resources.core.domain import Access
 from serving.access import api_keys
+from serving.access.request_limits import limited
 from serving.authentication import credential_of, origin_of
 from serving.deps import Services
 from serving.identity import Identity, SignedInCaller, identity
@@ -20,7 +21,8 @@ from sql.web import WebReads
     operation_id="me",
     tags=["access"],
     summary="Who am I?",
-    opt=described(
+    opt=limited("read")
+    | described(
         example={
             "email": "ann@acme.com",
             "active": True,

@@ -15,6 +15,7 @@ from resources.core.domain import Access, Role
 from resources.core.errors import InvalidRequestError
 from resources.stores.postgres import Connection
 from serving import cursors
+from serving.access.request_limits import limited
 from serving.access.roles import require
 from serving.audit import AuditEvent
 from serving.deps import Services
@@ -77,7 +78,8 @@ async def not_useful(services: Services, access: Access, limit: int, cursor: str
     status_code=200,
     tags=["administration"],
     summary="Propose a question from feedback",
-    opt=described(
+    opt=limited("write")
+    | described(
         problems=("role-required", "not-found"),
         parameters={"feedback_id": EXAMPLE_ID},
         request={"document": EXAMPLE_ID},

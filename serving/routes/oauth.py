@@ -15,6 +15,7 @@ from litestar import Request, Response, get, post
 from litestar.di import NamedDependency
 
 from resources.core.errors import TemporaryError
+from serving.access.request_limits import limited
 from serving.agents import pages
 from serving.authentication import SESSION, SessionFrom, check_same_origin, session_access, session_of
 from serving.deps import Services
@@ -35,6 +36,7 @@ OpenRequest = Request[Any, Any, Any]
     include_in_schema=False,
     exclude_from_auth=True,
     sync_to_thread=False,
+    opt=limited("open"),
 )
 def protected_resource(services: NamedDependency[Services]) -> dict[str, Any]:
     """Say which server issues tokens for `/mcp`. Source: RFC 9728."""
@@ -52,6 +54,7 @@ def protected_resource(services: NamedDependency[Services]) -> dict[str, Any]:
     include_in_schema=False,
     exclude_from_auth=True,
     sync_to_thread=False,
+    opt=limited("open"),
 )
 def authorization_server(services: NamedDependency[Services]) -> dict[str, Any]:
     """Say what the authorization server supports. Source: RFC 8414."""
@@ -71,19 +74,39 @@ def authorization_server(services: NamedDependency[Services]) -> dict[str, Any]:
     }
 
 
-@post("/oauth/register", operation_id="registerAgent", include_in_schema=False, exclude_from_auth=True, status_code=201)
+@post(
+    "/oauth/register",
+    operation_id="registerAgent",
+    include_in_schema=False,
+    exclude_from_auth=True,
+    status_code=201,
+    opt=limited("sign-in"),
+)
 async def register_agent(request: OpenRequest, services: NamedDependency[Services]) -> Response[bytes]:
     """Register an application as a public client. Source: RFC 7591."""
     return await (await _authorization()).register(services, request)
 
 
-@get("/oauth/authorize", operation_id="authorizeAgent", include_in_schema=False, exclude_from_auth=True)
+@get(
+    "/oauth/authorize",
+    operation_id="authorizeAgent",
+    include_in_schema=False,
+    exclude_from_auth=True,
+    opt=limited("sign-in"),
+)
 async def authorize_agent(request: OpenRequest, services: NamedDependency[Services]) -> Response[Any]:
     """Check what an application asks for, and redirect to the page on which the person decides."""
     return await (await _authorization()).authorize(services, request)
 
 
-@post("/oauth/token", operation_id="agentToken", include_in_schema=False, exclude_from_auth=True, status_code=200)
+@post(
+    "/oauth/token",
+    operation_id="agentToken",
+    include_in_schema=False,
+    exclude_from_auth=True,
+    status_code=200,
+    opt=limited("sign-in"),
+)
 async def agent_token(request: OpenRequest, services: NamedDependency[Services]) -> Response[bytes]:
     """Exchange a code, or a refresh token, for an access token and a refresh token."""
     return await (await _authorization()).token(services, request)
@@ -96,7 +119,14 @@ async def _authorization():
     return authorization
 
 
-@post("/oauth/revoke", operation_id="revokeAgent", include_in_schema=False, exclude_from_auth=True, status_code=200)
+@post(
+    "/oauth/revoke",
+    operation_id="revokeAgent",
+    include_in_schema=False,
+    exclude_from_auth=True,
+    status_code=200,
+    opt=limited("sign-in"),
+)
 async def revoke_agent(request: OpenRequest, services: NamedDependency[Services]) -> Response[bytes]:
     """End the connection of a token. An unknown token is no error. Source: RFC 7009."""
     fields = await _form(request)
@@ -104,7 +134,7 @@ async def revoke_agent(request: OpenRequest, services: NamedDependency[Services]
     return Response(b"", media_type="text/plain")
 
 
-@page_route("/oauth/consent", "agentConsent", SessionFrom.LINK)
+@page_route("/oauth/consent", "agentConsent", "sign-in", SessionFrom.LINK)
 async def agent_consent(request: OpenRequest, services: NamedDependency[Services]) -> Response[Any]:
     """Ask the person who is signed in whether an agent may act in their name."""
     return await _consent(request, services, request.query_params.get("request", ""))
@@ -116,7 +146,7 @@ async def agent_consent(request: OpenRequest, services: NamedDependency[Services
     include_in_schema=False,
     exclude_from_auth=True,
     status_code=200,
-    opt={SESSION: SessionFrom.OWN},
+    opt=limited("sign-in") | {SESSION: SessionFrom.OWN},
 )
 async def decide_agent(request: OpenRequest, services: NamedDependency[Services]) -> Response[Any]:
     """Connect the agent or refuse it, as the person decided on the page."""

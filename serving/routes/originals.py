@@ -12,6 +12,7 @@ from litestar.response import Stream
 from resources.core import filetypes
 from resources.core.domain import Access
 from resources.core.errors import FailedDocumentError
+from serving.access.request_limits import limited
 from serving.audit import AuditEvent
 from serving.deps import Services
 from serving.errors import ProblemError, not_found
@@ -50,7 +51,8 @@ def disposition(name: str) -> str:
     operation_id="getOriginal",
     tags=["documents"],
     summary="Download the original file",
-    opt=described(
+    opt=limited("read")
+    | described(
         problems=("not-found",),
         parameters={"doc_id": "b01b2115-b591-5686-a292-6e3ca11e28cb"},
         answers={

@@ -9,6 +9,7 @@ from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
 from resources.core.domain import Access
+from serving.access.request_limits import limited
 from serving.deps import Services
 from serving.openapi.describe import described
 from serving.web.formats import reader
@@ -43,7 +44,8 @@ class SuggestionList(msgspec.Struct, frozen=True):
     operation_id="listPrincipals",
     tags=["access"],
     summary="Suggest whom to share with",
-    opt=described(
+    opt=limited("read")
+    | described(
         parameters={"prefix": "bo"},
         example={"principals": [{"principal": "bob@acme.com", "name": "Bob Bell"}]},
     ),

@@ -14,6 +14,7 @@ from resources.core.domain import Access, Role, SourceName, document_id
 from resources.core.errors import ConcordanceError, InvalidRequestError
 from resources.logging import logger
 from resources.sources.push import Outcome, source_id_of
+from serving.access.request_limits import limited
 from serving.access.roles import require
 from serving.deps import Services
 from serving.errors import ProblemError
@@ -127,7 +128,8 @@ async def launch_push_sync(services: Services, access: Access, stored: Sequence[
     tags=["documents"],
     summary="Push a document",
     request_max_body_size=None,
-    opt=described(
+    opt=limited("upload")
+    | described(
         problems=PROBLEMS,
         parameters={"source": "wiki", "id": "kitchen/tea"},
         raw_body=PushRequest,
@@ -186,7 +188,8 @@ async def _decoded(request: Request[Access, Any, Any]) -> PushRequest:
     status_code=200,
     tags=["documents"],
     summary="Delete a pushed document",
-    opt=described(
+    opt=limited("write")
+    | described(
         problems=("role-required", "not-found", "invalid-request"),
         parameters={"source": "wiki", "id": "kitchen/tea"},
         example={

@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from resources.core.domain import Access
 from resources.core.errors import ConcordanceError, InvalidRequestError, SkipDocumentError
+from serving.access.request_limits import limited
 from serving.deps import Services
 from serving.errors import ProblemError
 from serving.ingest import MAX_CONTENT
@@ -78,7 +79,8 @@ class BatchResponse(msgspec.Struct, frozen=True):
     tags=["documents"],
     summary="Push documents",
     request_max_body_size=MAX_CONTENT,
-    opt=described(
+    opt=limited("ingest")
+    | described(
         problems=("role-required",),
         repeatable=True,
         parameters={"source": "wiki"},

@@ -13,6 +13,7 @@ from msgspec import Meta
 from resources.core.domain import Access, Role
 from resources.stores.postgres import Connection
 from serving import cursors
+from serving.access.request_limits import limited
 from serving.access.roles import require
 from serving.audit import AuditEvent
 from serving.deps import Services
@@ -107,7 +108,8 @@ class QuestionDecided(msgspec.Struct, frozen=True):
     operation_id="listQuestions",
     tags=["administration"],
     summary="List the question set",
-    opt=described(
+    opt=limited("read")
+    | described(
         problems=("role-required",),
         parameters={"state": "proposed", "limit": 10},
         example={"questions": [_QUESTION], "next_cursor": None},
@@ -148,7 +150,8 @@ async def question_page(
     status_code=200,
     tags=["administration"],
     summary="Accept or remove a question",
-    opt=described(
+    opt=limited("write")
+    | described(
         problems=("role-required", "not-found"),
         parameters={"question_id": "7"},
         request={"decision": "accept"},

@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from resources.core.domain import Access
 from resources.core.errors import ConcordanceError, InvalidRequestError
+from serving.access.request_limits import limited
 from serving.deps import Services
 from serving.errors import ProblemError, handle, handle_http, handle_validation, rate_limited
 from serving.filters import Filters, narrowing
@@ -185,7 +186,8 @@ def _no_vectors(services: Services) -> ProblemError:
     tags=["compatibility"],
     summary="Search passages, as Outline asks",
     exception_handlers={ConcordanceError: _known, ValidationException: _invalid, HTTPException: _http},
-    opt=described(
+    opt=limited("search")
+    | described(
         repeatable=True,
         problems=("not-found",),
         request={"query": "How do I request a holiday?", "limit": 5, "mode": "hybrid"},

@@ -15,6 +15,7 @@ from resources.core.errors import InvalidRequestError
 from resources.core.permissions import normalize
 from resources.stores.postgres import Connection
 from resources.stores.uploads import Revised, revise
+from serving.access.request_limits import limited
 from serving.access.sharing import PROVENANCE, check_share
 from serving.audit import AuditEvent
 from serving.deps import Services
@@ -95,7 +96,8 @@ def _tags(access: Access, wanted: Mapping[str, Any], before: Mapping[str, Any]) 
     status_code=200,
     tags=["documents"],
     summary="Change title, tags and sharing of an upload",
-    opt=described(
+    opt=limited("write")
+    | described(
         repeatable=True,
         problems=("not-found", "sharing-not-allowed"),
         parameters={"doc_id": "b01b2115-b591-5686-a292-6e3ca11e28cb"},

@@ -20,6 +20,7 @@ from scim2_models import Context, ListResponse, Resource, ResourceType, Schema, 
 from resources.core.domain import Access
 from resources.core.json import Object
 from resources.stores.postgres import Connection
+from serving.access.request_limits import limited
 from serving.authentication import SCIM
 from serving.deps import Services
 from serving.scim.groups import Groups
@@ -28,7 +29,7 @@ from serving.scim.requests import BASE, MEDIA_TYPE, Caller, body_of, error_body,
 from serving.scim.users import Users
 from sql.provisioning import Scim
 
-OPTIONS = {SCIM: True}
+OPTIONS = limited("scim") | {SCIM: True}
 KINDS = {"Users": Users, "Groups": Groups}
 NOT_IMPLEMENTED = (".search", "Bulk", "Me")
 READ_ONLY = ("ServiceProviderConfig", "ResourceTypes", "Schemas")
@@ -64,7 +65,12 @@ async def scim_create(request: ScimRequest, services: NamedDependency[Services],
     return await _run(request, services, kind, create)
 
 
-@get(BASE + "/{kind:str}/{resource_id:str}", operation_id="scimGet", include_in_schema=False, opt=OPTIONS)
+@get(
+    BASE + "/{kind:str}/{resource_id:str}",
+    operation_id="scimGet",
+    include_in_schema=False,
+    opt=OPTIONS,
+)
 async def scim_get(
     request: ScimRequest, services: NamedDependency[Services], kind: FromPath[str], resource_id: FromPath[str]
 ) -> Response[Any]:
@@ -75,7 +81,12 @@ async def scim_get(
     return await _run(request, services, kind, lambda store: respond(200, store.get(resource_id, query)))
 
 
-@put(BASE + "/{kind:str}/{resource_id:str}", operation_id="scimReplace", include_in_schema=False, opt=OPTIONS)
+@put(
+    BASE + "/{kind:str}/{resource_id:str}",
+    operation_id="scimReplace",
+    include_in_schema=False,
+    opt=OPTIONS,
+)
 async def scim_replace(
     request: ScimRequest, services: NamedDependency[Services], kind: FromPath[str], resource_id: FromPath[str]
 ) -> Response[Any]:
@@ -86,7 +97,12 @@ async def scim_replace(
     )
 
 
-@patch(BASE + "/{kind:str}/{resource_id:str}", operation_id="scimPatch", include_in_schema=False, opt=OPTIONS)
+@patch(
+    BASE + "/{kind:str}/{resource_id:str}",
+    operation_id="scimPatch",
+    include_in_schema=False,
+    opt=OPTIONS,
+)
 async def scim_patch(
     request: ScimRequest, services: NamedDependency[Services], kind: FromPath[str], resource_id: FromPath[str]
 ) -> Response[Any]:

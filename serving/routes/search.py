@@ -18,6 +18,7 @@ from resources.core.domain import Access
 from resources.core.errors import InvalidRequestError
 from resources.logging import logger
 from serving import cursors
+from serving.access.request_limits import limited
 from serving.audit import AuditEvent
 from serving.citations.format import Format
 from serving.cursors import MAX_CURSOR
@@ -210,7 +211,8 @@ async def recorded_search(
     status_code=200,
     tags=["search"],
     summary="Search passages",
-    opt=described(
+    opt=limited("search")
+    | described(
         repeatable=True,
         request={"query": "What do we offer for StreamSight?", "top_k": 3, "filters": {"source_types": ["files"]}},
         example=examples.SEARCH,

@@ -9,6 +9,7 @@ from litestar.di import NamedDependency
 from litestar.params import PathParameter
 
 from resources.core.domain import Access
+from serving.access.request_limits import limited
 from serving.deps import Services
 from serving.errors import ProblemError
 from serving.openapi.describe import described
@@ -66,7 +67,7 @@ class SessionEnded(msgspec.Struct, frozen=True):
     operation_id="listSessions",
     tags=["sessions"],
     summary="List one's browser sessions",
-    opt=described(example={"sessions": [_SESSION]}),
+    opt=limited("read") | described(example={"sessions": [_SESSION]}),
 )
 async def list_sessions(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> SessionList:
     """Return the sessions of the caller's email."""
@@ -96,7 +97,8 @@ async def own_sessions(services: Services, access: Access, current: str | None) 
     tags=["sessions"],
     summary="End one of one's browser sessions",
     status_code=200,
-    opt=described(
+    opt=limited("write")
+    | described(
         problems=("not-found",),
         parameters={"session_id": _SESSION["session_id"]},
         example={"session_id": _SESSION["session_id"], "status": "ended"},

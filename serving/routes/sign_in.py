@@ -11,6 +11,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from resources.core.errors import TemporaryError
+from serving.access.request_limits import limited
 from serving.authentication import SESSION, SessionFrom, check_same_origin, origin_of, session_access, session_of
 from serving.deps import Services
 from serving.errors import ProblemError, UnauthorizedError
@@ -31,7 +32,7 @@ DATABASE_DOWN = "The database does not answer at the moment. Please try again in
     operation_id="signInPage",
     include_in_schema=False,
     exclude_from_auth=True,
-    opt={SESSION: SessionFrom.LINK},
+    opt=limited("open") | {SESSION: SessionFrom.LINK},
 )
 async def sign_in(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """Show a button for each provider. `next` is the path to return to."""
@@ -50,7 +51,13 @@ async def signed_in_email(request: Request[Any, Any, Any], services: Services) -
         return None
 
 
-@get("/sign-in/{provider:str}", operation_id="startSignIn", include_in_schema=False, exclude_from_auth=True)
+@get(
+    "/sign-in/{provider:str}",
+    operation_id="startSignIn",
+    include_in_schema=False,
+    exclude_from_auth=True,
+    opt=limited("sign-in"),
+)
 async def start_sign_in(
     request: Request[Any, Any, Any], services: NamedDependency[Services], provider: FromPath[str]
 ) -> Response[Any]:
@@ -72,7 +79,7 @@ async def start_sign_in(
     operation_id="finishSignIn",
     include_in_schema=False,
     exclude_from_auth=True,
-    opt={SESSION: SessionFrom.LINK},
+    opt=limited("sign-in") | {SESSION: SessionFrom.LINK},
 )
 async def finish_sign_in(
     request: Request[Any, Any, Any], services: NamedDependency[Services], provider: FromPath[str]
@@ -103,7 +110,7 @@ async def finish_sign_in(
     operation_id="sampleSignIn",
     include_in_schema=False,
     exclude_from_auth=True,
-    opt={SESSION: SessionFrom.OWN},
+    opt=limited("sign-in") | {SESSION: SessionFrom.OWN},
 )
 async def sample_sign_in(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[Any]:
     """Sign in as a person of the sample company, if this installation only tries it out."""
@@ -121,7 +128,14 @@ async def sample_sign_in(request: Request[Any, Any, Any], services: NamedDepende
         return pages.failure_page(_down(error), after, 503)
 
 
-@get(links.PATH, operation_id="linkPage", include_in_schema=False, exclude_from_auth=True, sync_to_thread=False)
+@get(
+    links.PATH,
+    operation_id="linkPage",
+    include_in_schema=False,
+    exclude_from_auth=True,
+    sync_to_thread=False,
+    opt=limited("sign-in"),
+)
 def link_page() -> Response[str]:
     """Show whom a link signs in, and a button. The page's script reads the token, which is in the address's fragment."""
     return view("sign_in_link.html", script="link.js")
@@ -132,7 +146,7 @@ def link_page() -> Response[str]:
     operation_id="linkSignIn",
     include_in_schema=False,
     exclude_from_auth=True,
-    opt={SESSION: SessionFrom.OWN},
+    opt=limited("sign-in") | {SESSION: SessionFrom.OWN},
 )
 async def link_sign_in(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[Any]:
     """Sign in with the token of a link that `concordance sign-in` printed."""
@@ -208,7 +222,7 @@ async def _end_current(request: Request[Any, Any, Any], services: Services, reas
     include_in_schema=False,
     exclude_from_auth=True,
     status_code=200,
-    opt={SESSION: SessionFrom.OWN},
+    opt=limited("sign-in") | {SESSION: SessionFrom.OWN},
 )
 async def sign_out(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[Any]:
     """End the browser's session, and go on to the provider's sign-out page."""

@@ -17,6 +17,7 @@ from resources.core.domain import Access, Role
 from resources.core.errors import ConcordanceError
 from resources.sources import find, names
 from resources.sources.spec import Reach, SourceSpec, Trial
+from serving.access.request_limits import limited
 from serving.access.roles import require
 from serving.audit import AuditEvent
 from serving.deps import Services
@@ -83,7 +84,8 @@ class SourceCheck(msgspec.Struct, frozen=True, kw_only=True):
     status_code=200,
     tags=["sync"],
     summary="Try credentials of a source",
-    opt=described(
+    opt=limited("check")
+    | described(
         problems=("role-required", "unknown-source"),
         parameters={"source": "slack"},
         request={"settings": {"slack_bot_token": "xoxb-…"}},

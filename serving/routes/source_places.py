@@ -12,6 +12,7 @@ from litestar.params import JSONBody, PathParameter
 from msgspec import Meta
 
 from resources.core.domain import Access
+from serving.access.request_limits import limited
 from serving.audit import AuditEvent
 from serving.deps import Services
 from serving.errors import ProblemError
@@ -58,7 +59,8 @@ class SourcePlaces(msgspec.Struct, frozen=True, kw_only=True):
     status_code=200,
     tags=["sync"],
     summary="Browse drives, folders or channels",
-    opt=described(
+    opt=limited("browse")
+    | described(
         problems=("role-required", "unknown-source"),
         parameters={"source": "google_drive"},
         request={"inside": "shared_drives"},

@@ -7,6 +7,7 @@ from litestar.di import NamedDependency
 
 from resources.core.domain import Access, Role
 from resources.sources import configured, names
+from serving.access.request_limits import limited
 from serving.access.roles import sees_reasons
 from serving.deps import Services
 from serving.ledger import SourceReport, SourcesResponse, full_report, report
@@ -19,7 +20,8 @@ from sql.web import WebReads
     operation_id="listSources",
     tags=["sync"],
     summary="State and completeness of the sources",
-    opt=described(
+    opt=limited("read")
+    | described(
         example={
             "sources": [
                 {

@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from resources.core.domain import Access, Role
 from resources.sources import configured, parse, spec_of
+from serving.access.request_limits import limited
 from serving.access.roles import require, sees_reasons
 from serving.deps import Services
 from serving.errors import ProblemError
@@ -76,7 +77,8 @@ class SyncStatus(LastJob, frozen=True, kw_only=True):
     status_code=202,
     tags=["sync"],
     summary="Start a sync",
-    opt=described(
+    opt=limited("write")
+    | described(
         problems=("role-required", "unknown-source", "sync-busy", "source-not-configured"),
         parameters={"source": "upload"},
         request={"full_sync": False},
@@ -120,7 +122,8 @@ async def start_sync(
     operation_id="syncStatus",
     tags=["sync"],
     summary="How a sync went",
-    opt=described(
+    opt=limited("read")
+    | described(
         problems=("not-found",),
         parameters={"job_id": "49431f12-4f0c-4c8e-a0a7-5c1d3f7f6f10"},
         example={

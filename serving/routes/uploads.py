@@ -13,6 +13,7 @@ from resources.core.errors import BusyError, ConcordanceError, NotRunningError, 
 from resources.logging import logger
 from resources.stores.postgres import Connection
 from resources.stores.quotas import quota_of
+from serving.access.request_limits import limited
 from serving.access.sharing import check_provenance, check_share
 from serving.deps import Services
 from serving.openapi.describe import described
@@ -91,7 +92,8 @@ def message_for(job_id: str | None, done: str) -> str:
     tags=["documents"],
     summary="Upload a file",
     request_max_body_size=None,
-    opt=described(
+    opt=limited("upload")
+    | described(
         repeatable=True,
         problems=(
             "sharing-not-allowed",

@@ -11,6 +11,7 @@ from resources.core.domain import Access
 from resources.core.errors import ConcordanceError
 from resources.logging import logger
 from resources.stores.qdrant import qdrant_errors
+from serving.access.request_limits import limited
 from serving.deps import Services
 from serving.openapi.describe import described
 from serving.references import MAX_LENGTH, reference
@@ -30,7 +31,8 @@ log = logger("serving")
     operation_id="why",
     tags=["documents"],
     summary="Why can't I find this document?",
-    opt=described(
+    opt=limited("search")
+    | described(
         parameters={"source": "files:company/executive/project-sandpiper.md", "query": "Sandpiper"},
         example={
             "found": True,

@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from resources.core.domain import Access
 from resources.sources import managed
+from serving.access.request_limits import limited
 from serving.answers.schemas import AskRequest, ErrorEvent, Message, Selection, TokenEvent
 from serving.authentication import credential_of, origin_of
 from serving.deps import Services
@@ -60,7 +61,14 @@ class WidgetQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Text that the question is about. Null: the whole collection is searched."""
 
 
-@get("/widget.js", operation_id="widgetScript", include_in_schema=False, exclude_from_auth=True, sync_to_thread=False)
+@get(
+    "/widget.js",
+    operation_id="widgetScript",
+    include_in_schema=False,
+    exclude_from_auth=True,
+    sync_to_thread=False,
+    opt=limited("open"),
+)
 def widget_script() -> Response[bytes]:
     """Return the script that pages of other sites load, also with `crossorigin` or under an embedder policy."""
     headers = {
@@ -79,7 +87,8 @@ def widget_script() -> Response[bytes]:
     summary="A token for visitors of a page",
     exclude_from_auth=True,
     sync_to_thread=False,
-    opt=described(
+    opt=limited("open")
+    | described(
         problems=("not-found",),
         parameters={"name": EXAMPLE_NAME},
         headers={"Origin": "Origin of the page, which browsers send by themselves."},
@@ -100,7 +109,8 @@ def widget_token(request: Request[Any, Any, Any], services: NamedDependency[Serv
     tags=["widget"],
     summary="Answer a visitor's question",
     exclude_from_auth=True,
-    opt=described(
+    opt=limited("widget")
+    | described(
         problems=(
             "not-found",
             "token-missing",

@@ -8,6 +8,8 @@ from litestar import Response, get
 from litestar.exceptions import NotFoundException
 from litestar.params import FromPath
 
+from serving.access.request_limits import limited
+
 FOLDER = Path(__file__).parent / "static"
 MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
@@ -42,6 +44,7 @@ def address(name: str) -> str:
     include_in_schema=False,
     exclude_from_auth=True,
     sync_to_thread=False,
+    opt=limited("open"),
 )
 def static_file(release: FromPath[str], name: FromPath[str]) -> Response[bytes]:
     """Return a file of the pages. An address of another release gives today's file, which is then not kept."""

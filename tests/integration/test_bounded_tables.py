@@ -12,10 +12,11 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from serving.access.request_limits import CLASS_OF, CLASSES
+from serving.access.request_limits import CLASSES
 from serving.agents.connections import MAX_STATE
 from serving.widget.visitors import VISITOR_QUESTIONS
 from sql import ROOT, statement
+from tests.fixtures.routes import limits_of
 from tests.fixtures.serving import Running, Site
 
 ANN = "ann@acme.com"
@@ -81,7 +82,7 @@ def test_every_table_with_an_insert_has_a_bound() -> None:
     assert inserts == set(BOUNDS)
     for name in ("answer", "agent", "track", "ingest", "upload"):
         assert CLASSES[name].a_day is not None
-    assert CLASS_OF["trackConversation"] == "track"
+    assert limits_of("trackConversation") == "track"
 
 
 def tracked(running: Running, size: int = 1000) -> Any:

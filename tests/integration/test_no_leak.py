@@ -20,17 +20,16 @@ from urllib.parse import urlencode
 import hypothesis
 import pytest
 from hypothesis import strategies as st
-from litestar.handlers import HTTPRouteHandler
 from pydantic import SecretStr
 
 from resources.core.domain import Role, SourceName
 from resources.core.errors import ServiceUnavailableError
 from resources.settings import Settings
-from serving.app import MODULES, handlers_of
 from serving.routes.pages.visitor import PAGE_ERRORS
 from serving.understanding import named as naming
 from tests.fixtures.feedback import rated
 from tests.fixtures.openapi import SETTINGS, operations
+from tests.fixtures.routes import declared_handlers
 from tests.fixtures.serving import Running, Site
 
 ANN, BOB, CREW = "ann@acme.com", "bob@acme.com", "crew@acme.com"
@@ -285,8 +284,7 @@ SENDERS: Sequence[dict[str, str]] = [
 
 def page_paths() -> list[str]:
     """Return the path of every page."""
-    handlers = [one for module in MODULES for one in handlers_of(module) if isinstance(one, HTTPRouteHandler)]
-    return [path for one in handlers if one.exception_handlers is PAGE_ERRORS for path in sorted(one.paths)]
+    return [path for path, handler in declared_handlers().values() if handler.exception_handlers is PAGE_ERRORS]
 
 
 def browsed(running: Running, secrets: Secrets, recorded: Secrets, who: str, names: Sequence[str]) -> str:

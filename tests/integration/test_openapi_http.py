@@ -12,8 +12,9 @@ from typing import Any
 import hypothesis
 import pytest
 
-from serving.access.request_limits import CLASS_OF, CLASSES
+from serving.access.request_limits import CLASSES
 from tests.fixtures.openapi import SETTINGS, Described
+from tests.fixtures.routes import limits_of
 from tests.fixtures.serving import Running, Site
 
 ANN = "ann@acme.com"
@@ -101,7 +102,7 @@ def test_every_problem_that_a_route_responds_with_is_declared(running: Running, 
         attempts += [{"who": ANN, "json": body} for body in ({"no_such_field": 1}, [], {})]
         attempts += [{"who": ANN, "admin": True, "json": {}}, {"who": ANN, "admin": True}]
         attempts += [{"who": ANN, "params": {"context": -1, "chunk": "x", "query": "x" * 2000}}]
-        most = CLASSES[CLASS_OF[name]].body_bytes
+        most = CLASSES[limits_of(name)].body_bytes
         if most is not None:
             attempts.append({"who": ANN, "content": b" " * (most + 1), "headers": {"Content-Type": "application/json"}})
         for attempt in attempts:

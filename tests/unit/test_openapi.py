@@ -93,6 +93,10 @@ def test_the_document_is_valid(document: Object) -> None:
         jsonschema.Draft202012Validator.check_schema(schema)
 
 
+def test_paths_and_methods_are_in_alphabetical_order(operations: list[Operation]) -> None:
+    assert [(one.path, one.method) for one in operations] == sorted((one.path, one.method) for one in operations)
+
+
 def test_open_routes_are_open_and_all_others_take_a_token_or_a_key(
     document: Object, operations: list[Operation]
 ) -> None:

@@ -1,19 +1,35 @@
-"""Every route belongs to a class of limits."""
+"""Every route declares its class of limits."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import pytest
+from litestar import get
 
-from litestar.routes import HTTPRoute
+from resources.core.errors import ConfigurationError
+from serving.access.request_limits import CLASSES, LIMITS, limited
+from serving.app import route
+from tests.fixtures.routes import declared_handlers
 
-from resources.settings import Settings
-from serving.access.request_limits import CLASS_OF, CLASSES
-from serving.app import create_app
+
+def test_every_class_of_limits_has_a_route() -> None:
+    assert {handler.opt[LIMITS] for _, handler in declared_handlers().values()} == set(CLASSES)
 
 
-def test_every_route_has_limits(tmp_path: Path) -> None:
-    app = create_app(Settings(home=tmp_path, _env_file=None))  # pyright: ignore[reportCallIssue]
-    routes = [route for route in app.routes if isinstance(route, HTTPRoute)]
-    ids = {handler.operation_id for route in routes for handler in route.route_handlers if handler.operation_id}
-    assert ids == set(CLASS_OF)
-    assert set(CLASS_OF.values()) == set(CLASSES)
+def test_an_app_with_a_route_without_limits_is_refused() -> None:
+    @get("/unlimited", operation_id="unlimited", sync_to_thread=False)
+    def unlimited() -> None: ...
+
+    with pytest.raises(ConfigurationError, match=r"GET /unlimited .*limited\("):
+        route([unlimited])
+
+
+def test_a_route_that_declares_limits_is_accepted() -> None:
+    @get("/limited", operation_id="limited", opt=limited("read"), sync_to_thread=False)
+    def reads() -> None: ...
+
+    assert route([reads]).routes
+
+
+def test_an_unknown_class_of_limits_is_refused_where_it_is_declared() -> None:
+    with pytest.raises(ConfigurationError, match="'reed'"):
+        limited("reed")

@@ -59,7 +59,7 @@ def _page(
     )
 
 
-@page_route("/admin", "auditPage")
+@page_route("/admin", "auditPage", "read")
 async def audit_log_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """Show the audit log by person, action and days. For auditors and administrators."""
     access = await signed_in(request, services)
@@ -78,7 +78,7 @@ async def audit_log_page(request: Request[Any, Any, Any], services: NamedDepende
     return _page("admin/audit.html", access, "/admin", services, events=found.events, more=more, chosen=chosen)
 
 
-@page_route("/admin/keys", "keysPage")
+@page_route("/admin/keys", "keysPage", "read")
 async def keys_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """List all API keys. For administrators."""
     access = await _administrator(request, services)
@@ -86,7 +86,7 @@ async def keys_page(request: Request[Any, Any, Any], services: NamedDependency[S
     return _page("admin/keys.html", access, "/admin/keys", services, "admin.js", keys=keys)
 
 
-@page_route("/admin/sessions", "sessionsPage")
+@page_route("/admin/sessions", "sessionsPage", "read")
 async def sessions_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """List the browser sessions of all people. For administrators."""
     access = await _administrator(request, services)
@@ -94,7 +94,7 @@ async def sessions_page(request: Request[Any, Any, Any], services: NamedDependen
     return _page("admin/sessions.html", access, "/admin/sessions", services, "admin.js", sessions=sessions)
 
 
-@page_route("/admin/agents", "agentsPage")
+@page_route("/admin/agents", "agentsPage", "read")
 async def agents_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """List the agents that people have connected. For administrators."""
     access = await _administrator(request, services)
@@ -102,7 +102,7 @@ async def agents_page(request: Request[Any, Any, Any], services: NamedDependency
     return _page("admin/agents.html", access, "/admin/agents", services, "admin.js", agents=agents)
 
 
-@page_route("/admin/policies", "policiesPage")
+@page_route("/admin/policies", "policiesPage", "read")
 async def policies_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """Show who has which role, and how long what is kept. For administrators."""
     access = await _administrator(request, services)
@@ -112,7 +112,7 @@ async def policies_page(request: Request[Any, Any, Any], services: NamedDependen
     return _page("admin/policies.html", access, "/admin/policies", services, holders=holders, kept=kept)
 
 
-@page_route("/admin/questions", "questionsPage")
+@page_route("/admin/questions", "questionsPage", "read")
 async def questions_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """Show the question set, the proposed questions first, and what its latest runs found. For curators."""
     access = await signed_in(request, services)
@@ -132,7 +132,7 @@ async def questions_page(request: Request[Any, Any, Any], services: NamedDepende
     )
 
 
-@page_route("/admin/feedback", "feedbackPage")
+@page_route("/admin/feedback", "feedbackPage", "read")
 async def feedback_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """List the questions whose answers were marked not useful, without the answers. For curators."""
     access = await signed_in(request, services)
@@ -140,7 +140,7 @@ async def feedback_page(request: Request[Any, Any, Any], services: NamedDependen
     return _page("admin/feedback.html", access, "/admin/feedback", services, "admin.js", found=found)
 
 
-@page_route("/admin/take-downs", "takeDownsPage")
+@page_route("/admin/take-downs", "takeDownsPage", "read")
 async def take_downs_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """List the uploads and pushed documents that curators took down, without their titles. For curators."""
     access = await signed_in(request, services)

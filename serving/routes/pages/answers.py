@@ -18,7 +18,7 @@ from serving.web.render import view
 PAGE_SIZE = 50
 
 
-@page_route("/answers/{answer_id:str}", "viewAnswer", SessionFrom.LINK)
+@page_route("/answers/{answer_id:str}", "viewAnswer", "open", SessionFrom.LINK)
 async def view_answer(
     request: Request[Any, Any, Any], services: NamedDependency[Services], answer_id: FromPath[str]
 ) -> Response[str]:
@@ -51,7 +51,7 @@ def _text(answer: KeptAnswer) -> dict[str, Any]:
     }
 
 
-@page_route("/history", "history", SessionFrom.LINK)
+@page_route("/history", "history", "open", SessionFrom.LINK)
 async def history(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """Show the visitor's own questions, newest first."""
     access = await signed_in(request, services)

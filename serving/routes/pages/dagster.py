@@ -11,6 +11,7 @@ from litestar.di import NamedDependency
 from resources.core.domain import Role
 from resources.dagster_access import Grant, Person, browser_address, grant_of_session, link_of
 from resources.dagster_access import Role as Rights
+from serving.access.request_limits import limited
 from serving.access.roles import dagster_rights, require
 from serving.authentication import credential_of, origin_of, session_access, session_access_by_id, session_of
 from serving.deps import Services
@@ -34,7 +35,7 @@ class DagsterRights(msgspec.Struct, frozen=True):
     role: Rights
 
 
-@page_route("/dagster", "openDagster")
+@page_route("/dagster", "openDagster", "sign-in")
 async def open_dagster(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[Any]:
     """Redirect to Dagster with a link that works once. `next` is a path there."""
     cookie = session_of(services, request)
@@ -52,7 +53,13 @@ async def open_dagster(request: Request[Any, Any, Any], services: NamedDependenc
     return Response(None, status_code=302, headers={"Location": location})
 
 
-@get("/dagster/rights", operation_id="dagsterRights", include_in_schema=False, exclude_from_auth=True)
+@get(
+    "/dagster/rights",
+    operation_id="dagsterRights",
+    include_in_schema=False,
+    exclude_from_auth=True,
+    opt=limited("open"),
+)
 async def dagster_session(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> DagsterRights:
     """Return what the person of a Dagster session may do now. The session is its own credential, sent as a bearer token."""
     session = credential_of(request)

@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from resources.core.domain import Access, Role, SourceName
 from resources.sources.slack.documents import MIME_TYPE as CONVERSATION
+from serving.access.request_limits import limited
 from serving.authentication import SESSION, SessionFrom
 from serving.citations.links import is_web
 from serving.citations.quote import Extent
@@ -124,7 +125,8 @@ def _changeable(upload: OwnUpload) -> dict[str, Any]:
     summary="Page of a document",
     exclude_from_auth=True,
     exception_handlers=PAGE_ERRORS,
-    opt=described(
+    opt=limited("open")
+    | described(
         problems=("service-unavailable", "storage-full", "storage-read-only"),
         parameters={"doc_id": "b0b7d7de-bebc-5e18-a3b3-ea9bedcf5706", "chunk": 0},
         answers={
@@ -188,7 +190,7 @@ async def view_document(
     )
 
 
-@page_route("/documents/{doc_id:str}/original", "viewOriginal")
+@page_route("/documents/{doc_id:str}/original", "viewOriginal", "open")
 async def view_original(
     request: Request[Any, Any, Any], services: NamedDependency[Services], doc_id: DocumentId
 ) -> Stream:

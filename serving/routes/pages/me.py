@@ -17,7 +17,7 @@ from serving.routes.sessions import own_sessions
 from serving.web.render import view
 
 
-@page_route("/me", "mePage", SessionFrom.LINK)
+@page_route("/me", "mePage", "open", SessionFrom.LINK)
 async def me_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """Show who the visitor is: groups with where they come from, roles, sessions and agents."""
     access = await signed_in(request, services)

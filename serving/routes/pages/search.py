@@ -186,7 +186,7 @@ async def _values(services: Services, access: Access, search: RequestedSearch) -
     return _shown(search, response) | base | {"reading": await still_reading(services.database, access)}
 
 
-@page_route("/", "home", SessionFrom.LINK)
+@page_route("/", "home", "search", SessionFrom.LINK)
 async def home(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """Show the search page to people who are signed in, and to others how to sign in. A search from another site waits for a click."""
     search = wanted(request)
@@ -206,7 +206,7 @@ async def home(request: Request[Any, Any, Any], services: NamedDependency[Servic
     return view("search.html", access, script="search.js", here="/", **await _values(services, access, search))
 
 
-@page_route("/results", "results")
+@page_route("/results", "results", "search")
 async def results(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """Return the results of the search page alone."""
     access = await signed_in(request, services)

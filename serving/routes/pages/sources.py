@@ -36,7 +36,7 @@ SET_UPS = frozenset({"google_drive", "slack"})
 """Sources whose set-up has a template of its own; others show the connector's help."""
 
 
-@page_route("/sources", "sourcesPage", SessionFrom.LINK)
+@page_route("/sources", "sourcesPage", "read", SessionFrom.LINK)
 async def sources_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """Show the state of all sources; to people without a role, how many documents they may read."""
     access = await signed_in(request, services)
@@ -65,7 +65,7 @@ async def sources_page(request: Request[Any, Any, Any], services: NamedDependenc
     )
 
 
-@page_route("/sources/{source:str}", "sourceCard")
+@page_route("/sources/{source:str}", "sourceCard", "read")
 async def source_card(
     request: Request[Any, Any, Any], source: FromPath[str], services: NamedDependency[Services]
 ) -> Response[str]:
@@ -88,7 +88,7 @@ async def source_card(
     )
 
 
-@page_route("/sources/{source:str}/set-up", "setUpPage")
+@page_route("/sources/{source:str}/set-up", "setUpPage", "read")
 async def set_up_page(
     request: Request[Any, Any, Any], source: FromPath[str], services: NamedDependency[Services]
 ) -> Response[str]:

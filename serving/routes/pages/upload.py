@@ -19,7 +19,7 @@ from serving.web.render import view
 PAGE_SIZE = 20
 
 
-@page_route("/upload", "uploadPage")
+@page_route("/upload", "uploadPage", "search")
 async def upload_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """Show the form and the caller's uploads; to a script that asks for a part, the uploads alone."""
     access = await signed_in(request, services)

@@ -11,6 +11,7 @@ from litestar.types import Scope
 
 from resources.core.domain import Access
 from resources.core.errors import ConcordanceError, InvalidRequestError
+from serving.access.request_limits import limited
 from serving.authentication import SESSION, SessionFrom, access_from, credential_of, session_access, session_of
 from serving.deps import Services
 from serving.errors import HANDLERS, SCIM_PATHS, ProblemError, UnauthorizedError
@@ -117,7 +118,7 @@ ERRORS: dict[Any, Any] = {kind: partial(_as_asked, handle) for kind, handle in H
 """Passed to `Litestar(exception_handlers=…)`: a problem for programs, a page for a browser that opens the address."""
 
 
-def page_route(path: str, operation_id: str, accepted: SessionFrom = SessionFrom.OWN) -> get:
+def page_route(path: str, operation_id: str, limits: str, accepted: SessionFrom = SessionFrom.OWN) -> get:
     """Return the decorator of a page's handler. The page is not in the OpenAPI document.
 
     A page that only shows something may accept links on other sites. From these, the others open once the visitor confirms it.
@@ -128,5 +129,5 @@ def page_route(path: str, operation_id: str, accepted: SessionFrom = SessionFrom
         include_in_schema=False,
         exclude_from_auth=True,
         exception_handlers=PAGE_ERRORS,
-        opt={SESSION: accepted},
+        opt=limited(limits) | {SESSION: accepted},
     )
