@@ -19,9 +19,8 @@ from litestar.middleware import AbstractAuthenticationMiddleware, Authentication
 from resources.core.domain import Access
 from resources.core.durations import duration
 from serving.access import api_keys
-from serving.access.origins import MCP_PATH
 from serving.access.tokens import access_of, verified
-from serving.agents.connections import ACCESS_PREFIX
+from serving.agents.connections import ACCESS_PREFIX, MCP_PATH
 from serving.audit import AuditEvent
 from serving.deps import Services
 from serving.errors import ProblemError, UnauthorizedError, token_revoked

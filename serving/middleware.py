@@ -4,6 +4,7 @@ from litestar.enums import ScopeType
 from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, Receive, Scope, Send
 
+from serving.access.origins import ACCEPTED
 from serving.deps import Services
 from serving.errors import ProblemError
 
@@ -13,7 +14,7 @@ def guarded(app: ASGIApp) -> ASGIApp:
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
         services: Services = scope["litestar_app"].state.services
-        refusal = services.rules.refusal(scope)
+        refusal = services.rules.refusal(scope, scope["route_handler"].opt.get(ACCEPTED))
         if refusal is not None:
             raise ProblemError(refusal.kind, refusal.detail)
         await app(scope, receive, send)

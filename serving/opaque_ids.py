@@ -13,7 +13,6 @@ from litestar.types import Scope
 from resources.core.errors import InvalidRequestError
 
 _SENT = re.compile(rb"(/api/documents/[^/]+)/(.+)")
-_ROUTED = re.compile(r"/api/documents/[^/]+/=[^/]*")
 _METHODS = {"PUT", "DELETE"}
 
 
@@ -26,11 +25,6 @@ def routed(scope: Scope) -> Scope:
         return scope
     path = f"{match[1].decode('latin-1')}/={quote(unquote_to_bytes(match[2]), safe='')}"
     return cast("Scope", {**scope, "path": path})
-
-
-def is_routed(path: str) -> bool:
-    """Return True if the path ends with an id that `routed` has marked."""
-    return _ROUTED.fullmatch(path) is not None
 
 
 def opaque_id(text: str) -> str:

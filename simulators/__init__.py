@@ -11,11 +11,11 @@ from contextlib import contextmanager
 
 import uvicorn
 
-from resources.core.guard import App, Guard, Receive, Rules, Scope, Send, any_type
+from resources.core.guard import Accepted, App, Guard, Receive, Rules, Scope, Send
 
 __all__ = ["App", "Receive", "Scope", "Send", "run_forever", "serve"]
 
-_RULES = Rules(body_type=any_type)  # the services themselves accept bodies of any type
+_RULES = Rules(accepted=Accepted(body_type=None))  # the services themselves accept bodies of any type
 _LOOPBACK = "127.0.0.1"
 _BACKLOG = 512
 _KEEP_ALIVE_SECONDS = 75

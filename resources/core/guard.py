@@ -29,16 +29,18 @@ _AUTHORITY = re.compile(r"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[^:\[\]@/]+))
 _PORTS = {"http": ":80", "https": ":443"}
 
 
-def always_json(_path: str) -> str:
-    return JSON
+class Accepted(NamedTuple):
+    """The changes that a listener or one of its routes accepts."""
+
+    body_type: str | None = JSON
+    """Content type of the body. None: any; the route checks the type itself, or does not read the body."""
+    own_origin: bool = False
+    """True if pages of other origins may not write even with a token."""
+    checks_origin: bool = False
+    """True if the route checks the origin of pages itself."""
 
 
-def any_type(_path: str) -> None:
-    """Accept bodies of any type."""
-
-
-def no_path(_path: str) -> bool:
-    return False
+JSON_ONLY = Accepted()
 
 
 class RequestRefusal(NamedTuple):
@@ -59,15 +61,12 @@ class Rules:
     """Origins besides the listener's own, such as `https://search.example`, whose pages may make changes."""
     addresses: bool = False
     """If True, any IP address is accepted as the host: for a listener open to a network. A page cannot rebind an address."""
-    body_type: Callable[[str], str | None] = always_json
-    """Returns the content type that a path requires, or None if it accepts any type."""
-    own_origin: Callable[[str], bool] = no_path
-    """Returns True for a path to which pages of other origins may not write even with a token."""
-    checks_origin: Callable[[str], bool] = no_path
-    """Returns True for a path whose route checks the origin of pages itself."""
+    accepted: Accepted = JSON_ONLY
+    """The changes that are accepted unless a route declares others."""
 
-    def refusal(self, scope: Mapping[str, Any]) -> RequestRefusal | None:
-        """Return why the request or websocket of this scope is refused, or None if it is accepted."""
+    def refusal(self, scope: Mapping[str, Any], declared: Accepted | None = None) -> RequestRefusal | None:
+        """Return why the request or websocket of this scope is refused, or None if it is accepted. `declared`: by its route."""
+        accepted = declared or self.accepted
         headers: dict[bytes, bytes] = {}
         hosts = 0
         for name, value in scope["headers"]:
@@ -82,8 +81,7 @@ class Rules:
                 "prints, or add the name to CONCORDANCE_HTTP__ALLOWED_HOSTS.",
             )
         changes = scope["type"] == "websocket" or scope["method"] not in _SAFE
-        path = scope["path"]
-        if changes and not self.checks_origin(path) and not self._comes_from_us(headers, host, path):
+        if changes and not accepted.checks_origin and not self._comes_from_us(headers, host, accepted):
             return RequestRefusal(
                 403,
                 "origin-foreign",
@@ -91,7 +89,7 @@ class Rules:
                 "known by (CONCORDANCE_PUBLIC_URL, CONCORDANCE_HTTP__ALLOWED_HOSTS), or sign in with a bearer token.",
             )
         if changes and scope["type"] == "http" and _has_body(headers):
-            wanted = self.body_type(scope["path"])
+            wanted = accepted.body_type
             given = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
             if wanted is not None and given != wanted:
                 return RequestRefusal(
@@ -103,10 +101,10 @@ class Rules:
         name = host_name(host)
         return name in LOOPBACK or name in self.hosts or (self.addresses and _is_address(name))
 
-    def _comes_from_us(self, headers: Mapping[bytes, bytes], host: str, path: str) -> bool:
+    def _comes_from_us(self, headers: Mapping[bytes, bytes], host: str, accepted: Accepted) -> bool:
         # A page cannot make a browser send these headers without a CORS preflight, which is answered only to pages of allowed origins.
         token = headers.get(b"authorization", b"")[:7].lower() == b"bearer " or headers.get(b"x-api-key")
-        if token and not self.own_origin(path):
+        if token and not accepted.own_origin:
             return True
         origin = headers.get(b"origin")
         if origin is None:
@@ -122,18 +120,10 @@ class Rules:
         return bool(authority) and (same or f"{scheme}://{authority}" in self.origins)
 
 
-def rules_for(
-    host: str,
-    *,
-    hosts: Collection[str] = (),
-    origins: Collection[str] = (),
-    body_type: Callable[[str], str | None] = always_json,
-    own_origin: Callable[[str], bool] = no_path,
-    checks_origin: Callable[[str], bool] = no_path,
-) -> Rules:
+def rules_for(host: str, *, hosts: Collection[str] = (), origins: Collection[str] = ()) -> Rules:
     """Return the rules of a listener bound to `host`: served under that name, or under any address if bound to all."""
     names = frozenset({host.lower(), *hosts} - ANY_ADDRESS)
-    return Rules(names, frozenset(origins), host in ANY_ADDRESS, body_type, own_origin, checks_origin)
+    return Rules(names, frozenset(origins), host in ANY_ADDRESS)
 
 
 class Guard:

@@ -5,8 +5,9 @@ from collections.abc import Awaitable, Callable, Collection
 from litestar.types import Message, Scope
 
 from resources.settings import Settings
-from serving.access.origins import WIDGETS
 
+WIDGETS = "/api/widget/"
+"""Paths of the widgets, whose routes ignore cookies and check the page's origin against the widget's own."""
 _ALLOWED = (
     (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
     (b"access-control-allow-headers", b"authorization, x-api-key, content-type"),

@@ -1,36 +1,23 @@
-"""The rules for a request's host name, origin and body type.
+"""The rules for a request's host name, origin and body type, and how a route declares what else it accepts.
 
-They keep pages of other sites from writing with a user's cookie, and requests to foreign host names from reaching a route.
+The rules keep pages of other sites from writing with a user's cookie, and requests to foreign host names from reaching a route.
 """
 
 from urllib.parse import urlsplit
 
-from resources.core.guard import JSON, Rules, rules_for
+from resources.core.guard import JSON, Accepted, Rules, rules_for
 from resources.settings import Settings
-from serving.opaque_ids import is_routed
 
 FORM = "application/x-www-form-urlencoded"
-BODY_TYPES: dict[str, str | None] = {
-    "/api/upload": None,
-    "/api/drive/notifications": None,
-    "/sign-in/sample": FORM,
-    "/sign-in/link": FORM,
-    "/sign-out": FORM,
-    "/oauth/consent": FORM,
-    "/oauth/token": FORM,
-    "/oauth/revoke": FORM,
-}
-"""Content types other than JSON, by path. None: the route checks the type itself (uploads) or reads no body (notifications).
-
-Routes that end with an opaque id check it themselves, too."""
+ACCEPTED = "accepted"
+"""Key in a route's `opt` of what it accepts, if that is not JSON from pages of this installation or with a token."""
 
 
-SCIM = "/scim/"
-"""Paths of SCIM, whose clients send application/scim+json or application/json, and never a cookie."""
-MCP_PATH = "/mcp"
-"""Path for agents, which speak the Model Context Protocol."""
-WIDGETS = "/api/widget/"
-"""Paths of the widgets, whose routes ignore cookies and check the page's origin against the widget's own."""
+def accepts(
+    body_type: str | None = JSON, *, own_origin: bool = False, checks_origin: bool = False
+) -> dict[str, Accepted]:
+    """Return the `opt` of a route that accepts these changes: see `Accepted`."""
+    return {ACCEPTED: Accepted(body_type, own_origin, checks_origin)}
 
 
 def serving_rules(settings: Settings) -> Rules:
@@ -41,9 +28,4 @@ def serving_rules(settings: Settings) -> Rules:
         settings.http_host,
         hosts=[(public.hostname or "").lower(), *names],
         origins=[f"{public.scheme}://{public.netloc}".lower(), *(f"https://{name}" for name in names)],
-        own_origin=lambda path: path.rstrip("/") == MCP_PATH,  # as the Model Context Protocol demands
-        body_type=lambda path: (
-            None if path.startswith(SCIM) or is_routed(path) else BODY_TYPES.get(path.rstrip("/"), JSON)
-        ),
-        checks_origin=lambda path: path.startswith(WIDGETS),
     )

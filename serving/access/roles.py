@@ -1,17 +1,21 @@
-"""Roles: which principals have which, and the check that a route makes."""
+"""Roles: which principals have which, and the guard by which a route declares that it needs one."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
+from typing import Any
 
 import msgspec
+from litestar.connection import ASGIConnection
+from litestar.handlers import BaseRouteHandler
 
 from resources import dagster_access
 from resources.core.domain import Access, Role
 from serving.audit import Audit, AuditEvent
 from serving.errors import ProblemError
 
+AnyConnection = ASGIConnection[Any, Any, Any, Any]
 Holders = Mapping[Role, Collection[str]]
 """The emails and groups that have each role, as in `CONCORDANCE_ROLES`."""
 
@@ -32,6 +36,26 @@ def dagster_rights(access: Access) -> dagster_access.Role | None:
 def sees_reasons(access: Access) -> bool:
     """Return True if the caller may read why documents of others are not indexed: such reasons may quote names and texts."""
     return access.has(Role.OPERATOR)
+
+
+class NeedsRole:
+    """Guard of a route: only callers who have one of the roles. Administrators have every role.
+
+    Litestar calls guards after the middleware and before it reads the body.
+    """
+
+    def __init__(self, role: Role, *others: Role) -> None:
+        self.roles = tuple(one for one in (role, *others) if one is not Role.ADMINISTRATOR)
+
+    @property
+    def problem(self) -> str:
+        """The type of the problem that anyone else receives."""
+        return "role-required" if self.roles else "admin-only"
+
+    async def __call__(self, connection: AnyConnection, handler: BaseRouteHandler) -> None:  # noqa: ARG002 (Litestar's signature)
+        """Raise the problem for callers without the roles."""
+        audit: Audit = connection.app.state.services.audit
+        await require(audit, connection.user, *self.roles)
 
 
 async def require(audit: Audit, access: Access, *roles: Role) -> None:

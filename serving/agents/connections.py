@@ -20,7 +20,6 @@ from resources.core.domain import Access
 from resources.core.durations import duration
 from resources.core.errors import StorageFullError
 from resources.core.permissions import principals_of
-from serving.access.origins import MCP_PATH
 from serving.access.secret_hash import secret_hash
 from serving.agents.clients import client_hash
 from serving.agents.events import agent_connected, agent_ended, agent_refused
@@ -33,6 +32,8 @@ if TYPE_CHECKING:
     from serving.audit import Audit
     from serving.database import Database
 
+MCP_PATH = "/mcp"
+"""Path for agents, which speak the Model Context Protocol."""
 ACCESS_PREFIX = "ca_"
 REFRESH_PREFIX = "cr_"
 REQUEST_LIFETIME = timedelta(minutes=10)

@@ -152,7 +152,7 @@ def _operation(route: Route, components: Components) -> Schema:
     parameters = [*_parameters(route, components), *_headers(declared)]
     body = _body(route, components)
     validates = body is not None or any(one["in"] == "query" for one in parameters)
-    slugs = problems_of(route.path, handler, declared, validates=validates)
+    slugs = problems_of(handler, declared, validates=validates)
     operation: Schema = {
         "operationId": handler.operation_id,
         "tags": list(handler.tags or ()),

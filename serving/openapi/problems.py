@@ -1,11 +1,13 @@
 """The problems of a route: those that its place behind the middleware implies, and those that it declares."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from litestar.handlers import HTTPRouteHandler
 
-from serving.access.origins import BODY_TYPES
+from resources.core.guard import JSON_ONLY
+from serving.access.origins import ACCEPTED
+from serving.access.roles import NeedsRole
 from serving.json_schema import REFERENCE, Schema
 from serving.openapi.describe import Description
 from serving.problems import MEDIA_TYPE, PREFIX, PROBLEMS, Problem
@@ -35,7 +37,6 @@ SIGNED_IN = (
     "scim-key",
     "service-unavailable",
 )
-WRITES = ("origin-foreign", "content-type")
 STORES = ("service-unavailable", "storage-full", "storage-read-only")
 """Whatever needs the stores: a disk that is full is reported as such instead of as an unavailable dependency."""
 
@@ -46,15 +47,17 @@ HEADERS = {
 }
 
 
-def problems_of(path: str, handler: HTTPRouteHandler, declared: Description, *, validates: bool) -> list[str]:
+def problems_of(handler: HTTPRouteHandler, declared: Description, *, validates: bool) -> list[str]:
     """Return the problem types of a route, ordered as in `PROBLEMS`. `validates`: the route has a body or query parameters."""
-    wanted = {*ALWAYS, *declared.problems}
+    guards = cast("list[object]", handler.resolve_guards())  # pyright: ignore[reportUnknownMemberType] (of any connection)
+    needed = {guard.problem for guard in guards if isinstance(guard, NeedsRole)}
+    wanted = {*ALWAYS, *declared.problems, *needed}
     if not handler.opt.get("exclude_from_auth"):
         wanted |= {*SIGNED_IN, *STORES}
     if handler.http_methods - {"GET", "HEAD"}:
-        wanted |= {*WRITES}
-    if path in BODY_TYPES and BODY_TYPES[path] is None:
-        wanted -= {"content-type"}
+        wanted.add("origin-foreign")
+        if handler.opt.get(ACCEPTED, JSON_ONLY).body_type is not None:
+            wanted.add("content-type")
     if validates:
         wanted.add("invalid-request")
     return [slug for slug in PROBLEMS if slug in wanted]

@@ -9,10 +9,10 @@ from litestar import Request, delete, get
 from litestar.di import NamedDependency
 from litestar.params import PathParameter
 
-from resources.core.domain import Access
+from resources.core.domain import Access, Role
 from serving.access import api_keys
 from serving.access.request_limits import limited
-from serving.access.roles import require
+from serving.access.roles import NeedsRole
 from serving.deps import Services
 from serving.errors import ProblemError
 from serving.openapi.describe import described
@@ -122,11 +122,11 @@ class OthersSessionEnded(msgspec.Struct, frozen=True):
     operation_id="listAllKeys",
     tags=["administration"],
     summary="List all API keys",
-    opt=limited("read") | described(problems=("admin-only",), example={"keys": [_KEY]}),
+    guards=[NeedsRole(Role.ADMINISTRATOR)],
+    opt=limited("read") | described(example={"keys": [_KEY]}),
 )
-async def list_all_keys(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> KeyList:
+async def list_all_keys(services: NamedDependency[Services]) -> KeyList:
     """Return all API keys without their secrets. For administrators."""
-    await require(services.audit, request.user)
     return KeyList(await all_keys(services))
 
 
@@ -141,9 +141,10 @@ async def all_keys(services: Services) -> list[KeyEntry]:
     tags=["administration"],
     summary="Revoke an API key",
     status_code=200,
+    guards=[NeedsRole(Role.ADMINISTRATOR)],
     opt=limited("write")
     | described(
-        problems=("admin-only", "not-found"),
+        problems=("not-found",),
         parameters={"key_id": _KEY["key_id"]},
         example={"key_id": _KEY["key_id"], "status": "revoked"},
     ),
@@ -154,7 +155,6 @@ async def revoke_any_key(
     key_id: Annotated[str, PathParameter(description="ID of the key, from `GET /api/admin/keys`.", max_length=100)],
 ) -> KeyRevoked:
     """Revoke a key with immediate effect. For administrators."""
-    await require(services.audit, request.user)
     email = request.user.email
     if not await services.database.in_thread(lambda connection: api_keys.revoke(connection, key_id, by=email)):
         raise ProblemError("not-found", "There is no valid key of this ID.")
@@ -166,11 +166,11 @@ async def revoke_any_key(
     operation_id="listAllSessions",
     tags=["administration"],
     summary="List all browser sessions",
-    opt=limited("read") | described(problems=("admin-only",), example={"sessions": [_SESSION]}),
+    guards=[NeedsRole(Role.ADMINISTRATOR)],
+    opt=limited("read") | described(example={"sessions": [_SESSION]}),
 )
-async def list_all_sessions(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> AllSessions:
+async def list_all_sessions(services: NamedDependency[Services]) -> AllSessions:
     """Return the browser sessions of all people. For administrators."""
-    await require(services.audit, request.user)
     return AllSessions(await all_sessions(services))
 
 
@@ -185,9 +185,10 @@ async def all_sessions(services: Services) -> list[SessionEntry]:
     tags=["administration"],
     summary="End a browser session of anyone",
     status_code=200,
+    guards=[NeedsRole(Role.ADMINISTRATOR)],
     opt=limited("write")
     | described(
-        problems=("admin-only", "not-found"),
+        problems=("not-found",),
         parameters={"session_id": _SESSION["session_id"]},
         example={"session_id": _SESSION["session_id"], "status": "ended"},
     ),
@@ -198,7 +199,6 @@ async def end_any_session(
     session_id: Annotated[str, PathParameter(description="ID of the session, from `GET /api/admin/sessions`.")],
 ) -> OthersSessionEnded:
     """Sign a browser of anyone out. For administrators."""
-    await require(services.audit, request.user)
     missing = ProblemError("not-found", "There is no such session.")
     known = parse_id(session_id, missing)
     ended = await services.sessions.end(known, None)

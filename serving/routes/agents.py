@@ -10,9 +10,9 @@ from litestar import Request, delete, get
 from litestar.di import NamedDependency
 from litestar.params import PathParameter
 
-from resources.core.domain import Access
+from resources.core.domain import Access, Role
 from serving.access.request_limits import limited
-from serving.access.roles import require
+from serving.access.roles import NeedsRole
 from serving.agents.events import host
 from serving.deps import Services
 from serving.errors import ProblemError
@@ -129,11 +129,11 @@ async def end_agent(
     operation_id="listAllAgents",
     tags=["administration"],
     summary="List the agents that people have connected",
-    opt=limited("read") | described(problems=("admin-only",), example={"agents": [_AGENT | {"email": "ann@acme.com"}]}),
+    guards=[NeedsRole(Role.ADMINISTRATOR)],
+    opt=limited("read") | described(example={"agents": [_AGENT | {"email": "ann@acme.com"}]}),
 )
-async def list_all_agents(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> AllAgents:
+async def list_all_agents(services: NamedDependency[Services]) -> AllAgents:
     """Return the connected agents of all people. For administrators."""
-    await require(services.audit, request.user)
     return AllAgents(await all_agents(services))
 
 
@@ -147,9 +147,10 @@ async def all_agents(services: Services) -> list[AgentEntry]:
     tags=["administration"],
     summary="End the connection of an agent of anyone",
     status_code=200,
+    guards=[NeedsRole(Role.ADMINISTRATOR)],
     opt=limited("write")
     | described(
-        problems=("admin-only", "not-found"),
+        problems=("not-found",),
         parameters={"agent_id": _AGENT["agent_id"]},
         example={"agent_id": _AGENT["agent_id"], "status": "ended"},
     ),
@@ -160,7 +161,6 @@ async def end_any_agent(
     agent_id: Annotated[str, PathParameter(description="ID of the connection, from `GET /api/admin/agents`.")],
 ) -> AgentEnded:
     """End all tokens of an agent of anyone at once. For administrators."""
-    await require(services.audit, request.user)
     missing = ProblemError("not-found", "There is no such agent.")
     agent_id = parse_id(agent_id, missing)
     by, reason = request.user.email, "ended by an administrator"

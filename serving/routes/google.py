@@ -7,12 +7,12 @@ import msgspec
 from litestar import Request, Response, get
 from litestar.di import NamedDependency
 
-from resources.core.domain import Access
+from resources.core.domain import Access, Role
 from resources.core.errors import ConfigurationError, TemporaryError
 from resources.logging import logger
 from serving.access.google import CALLBACK, GoogleSignIn, SignInError
 from serving.access.request_limits import limited
-from serving.access.roles import require
+from serving.access.roles import NeedsRole
 from serving.audit import AuditEvent
 from serving.deps import Services
 from serving.errors import ProblemError
@@ -36,9 +36,10 @@ class ConsentPage(msgspec.Struct, frozen=True):
     operation_id="connectGoogle",
     tags=["sync"],
     summary="Connect a Google account for Drive",
+    guards=[NeedsRole(Role.ADMINISTRATOR)],
     opt=limited("write")
     | described(
-        problems=("admin-only", "source-not-configured"),
+        problems=("source-not-configured",),
         answers={
             200: Answer(
                 "With `Accept: application/json`: the address of Google's consent page",
@@ -51,7 +52,6 @@ class ConsentPage(msgspec.Struct, frozen=True):
 )
 async def connect_google(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> Response[Any]:
     """Redirect to Google's consent page, or return its URL with `Accept: application/json`. Administrators only."""
-    await require(services.audit, request.user)
     address = await _sign_in(services).begin(request.user.email, services.clock())
     if "application/json" in request.headers.get("accept", ""):
         return Response(ConsentPage(address))

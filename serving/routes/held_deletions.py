@@ -15,7 +15,7 @@ from resources.core.errors import BusyError, InvalidRequestError, NotRunningErro
 from resources.sources import parse
 from resources.stores.postgres import Connection
 from serving.access.request_limits import limited
-from serving.access.roles import require, sees_reasons
+from serving.access.roles import NeedsRole, sees_reasons
 from serving.audit import AuditEvent
 from serving.deps import Services
 from serving.errors import ProblemError
@@ -115,11 +115,11 @@ class DecisionMade(msgspec.Struct, frozen=True):
     operation_id="listHeldDeletions",
     tags=["sync"],
     summary="Deletions that wait for approval",
-    opt=limited("read") | described(problems=("role-required",), example={"held": [_HELD]}),
+    guards=[NeedsRole(Role.OPERATOR, Role.AUDITOR)],
+    opt=limited("read") | described(example={"held": [_HELD]}),
 )
 async def list_held_deletions(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> HeldList:
     """Return mass deletions that wait. For operators and auditors; auditors see no names of documents."""
-    await require(services.audit, request.user, Role.OPERATOR, Role.AUDITOR)
     return HeldList(await held(services, request.user))
 
 
@@ -136,9 +136,10 @@ async def held(services: Services, access: Access) -> list[HeldDeletions]:
     status_code=200,
     tags=["sync"],
     summary="Approve or reject deletions that wait",
+    guards=[NeedsRole(Role.OPERATOR)],
     opt=limited("write")
     | described(
-        problems=("role-required", "unknown-source", "not-found"),
+        problems=("unknown-source", "not-found"),
         parameters={"source": "slack"},
         request={"decision": "approve", "partition": "C0GENERAL"},
         example={
@@ -158,7 +159,6 @@ async def decide_held_deletions(
 ) -> DecisionMade:
     """Approve deletions and start the sync that carries them out, or keep the documents. For operators and administrators."""
     access = request.user
-    await require(services.audit, access, Role.OPERATOR)
     try:
         name = parse(source)
     except ValueError as error:

@@ -13,8 +13,9 @@ from litestar.di import NamedDependency
 
 from resources.core.domain import Access
 from resources.core.errors import ConcordanceError
-from serving.access.origins import MCP_PATH
+from serving.access.origins import accepts
 from serving.access.request_limits import limited
+from serving.agents.connections import MCP_PATH
 from serving.authentication import AGENTS
 from serving.deps import Services
 from serving.errors import handle
@@ -37,7 +38,7 @@ def _known(request: Request[Any, Any, Any], error: ConcordanceError) -> Response
     operation_id="mcp",
     include_in_schema=False,
     status_code=200,
-    opt=limited("agent") | {AGENTS: True},
+    opt=limited("agent") | accepts(own_origin=True) | {AGENTS: True},
     exception_handlers={ConcordanceError: _known},
 )
 async def mcp(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> Response[bytes]:

@@ -16,7 +16,7 @@ from resources.core.errors import InvalidRequestError
 from resources.stores.postgres import Connection
 from serving import cursors
 from serving.access.request_limits import limited
-from serving.access.roles import require
+from serving.access.roles import NeedsRole
 from serving.audit import AuditEvent
 from serving.deps import Services
 from serving.errors import ProblemError
@@ -56,9 +56,8 @@ class QuestionProposed(msgspec.Struct, frozen=True):
     """Number of the question."""
 
 
-async def not_useful(services: Services, access: Access, limit: int, cursor: str | None) -> NotUsefulPage:
-    """Return questions whose answers were marked not useful, without the answers. Raises the problem `role-required`."""
-    await require(services.audit, access, Role.CURATOR)
+async def not_useful(services: Services, limit: int, cursor: str | None) -> NotUsefulPage:
+    """Return questions whose answers were marked not useful, without the answers, for curators."""
     before = None if cursor is None else cursors.decode(cursor, Before)
     rows = await OperatorReads(services.database).feedback(
         before_at=before.at if before else None,
@@ -78,9 +77,10 @@ async def not_useful(services: Services, access: Access, limit: int, cursor: str
     status_code=200,
     tags=["administration"],
     summary="Propose a question from feedback",
+    guards=[NeedsRole(Role.CURATOR)],
     opt=limited("write")
     | described(
-        problems=("role-required", "not-found"),
+        problems=("not-found",),
         parameters={"feedback_id": EXAMPLE_ID},
         request={"document": EXAMPLE_ID},
         example={"id": 7},
@@ -94,7 +94,6 @@ async def propose_question(
 ) -> QuestionProposed:
     """Propose the question of an answer that was marked not useful, with the document that answers it. For curators and administrators."""
     access = request.user
-    await require(services.audit, access, Role.CURATOR)
     known = parse_id(feedback_id, ProblemError("not-found", "There is no such feedback."))
     doc_id = reference(data.document).own_id
     if doc_id is None:

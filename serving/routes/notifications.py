@@ -11,6 +11,7 @@ from litestar.di import NamedDependency
 from resources.core.domain import SourceName
 from resources.logging import logger
 from resources.stores.waiting import changed
+from serving.access.origins import accepts
 from serving.access.request_limits import limited
 from serving.deps import Services
 from serving.errors import ProblemError
@@ -36,6 +37,7 @@ log = logger("serving")
     summary="Notifications of Google Drive",
     exclude_from_auth=True,
     opt=limited("event")
+    | accepts(None)
     | described(
         problems=("not-found", "service-unavailable", "storage-full", "storage-read-only"),
         answers={204: Answer("The notification is recorded.")},

@@ -15,6 +15,7 @@ from litestar import Request, Response, get, post
 from litestar.di import NamedDependency
 
 from resources.core.errors import TemporaryError
+from serving.access.origins import FORM, accepts
 from serving.access.request_limits import limited
 from serving.agents import pages
 from serving.authentication import SESSION, SessionFrom, check_same_origin, session_access, session_of
@@ -105,7 +106,7 @@ async def authorize_agent(request: OpenRequest, services: NamedDependency[Servic
     include_in_schema=False,
     exclude_from_auth=True,
     status_code=200,
-    opt=limited("sign-in"),
+    opt=limited("sign-in") | accepts(FORM),
 )
 async def agent_token(request: OpenRequest, services: NamedDependency[Services]) -> Response[bytes]:
     """Exchange a code, or a refresh token, for an access token and a refresh token."""
@@ -125,7 +126,7 @@ async def _authorization():
     include_in_schema=False,
     exclude_from_auth=True,
     status_code=200,
-    opt=limited("sign-in"),
+    opt=limited("sign-in") | accepts(FORM),
 )
 async def revoke_agent(request: OpenRequest, services: NamedDependency[Services]) -> Response[bytes]:
     """End the connection of a token. An unknown token is no error. Source: RFC 7009."""
@@ -146,7 +147,7 @@ async def agent_consent(request: OpenRequest, services: NamedDependency[Services
     include_in_schema=False,
     exclude_from_auth=True,
     status_code=200,
-    opt=limited("sign-in") | {SESSION: SessionFrom.OWN},
+    opt=limited("sign-in") | accepts(FORM) | {SESSION: SessionFrom.OWN},
 )
 async def decide_agent(request: OpenRequest, services: NamedDependency[Services]) -> Response[Any]:
     """Connect the agent or refuse it, as the person decided on the page."""

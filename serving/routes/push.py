@@ -14,8 +14,9 @@ from resources.core.domain import Access, Role, SourceName, document_id
 from resources.core.errors import ConcordanceError, InvalidRequestError
 from resources.logging import logger
 from resources.sources.push import Outcome, source_id_of
+from serving.access.origins import accepts
 from serving.access.request_limits import limited
-from serving.access.roles import require
+from serving.access.roles import NeedsRole
 from serving.deps import Services
 from serving.errors import ProblemError
 from serving.opaque_ids import opaque_id
@@ -99,12 +100,10 @@ EXAMPLE = {
     "tags": {"topic": "kitchen"},
     "modified_at": "2026-01-15T08:00:00Z",
 }
-PROBLEMS = ("role-required", "sharing-not-allowed", "unsupported-type")
 
 
-async def publisher_collection(services: Services, access: Access, source: str) -> str:
-    """Return the name of the pushed source, if the caller may push. Raises `role-required` and `InvalidRequestError`."""
-    await require(services.audit, access, Role.PUBLISHER)
+async def push_collection(services: Services, source: str) -> str:
+    """Return the name of a pushed source. Raises `InvalidRequestError` for one that is taken."""
     collection = checked_collection(services.settings, source)
     if await WebReads(services.database).partition_elsewhere(partition=collection):
         raise InvalidRequestError(f"source: {collection} is the name of another collection here. Choose another one.")
@@ -128,9 +127,11 @@ async def launch_push_sync(services: Services, access: Access, stored: Sequence[
     tags=["documents"],
     summary="Push a document",
     request_max_body_size=None,
+    guards=[NeedsRole(Role.PUBLISHER)],
     opt=limited("upload")
+    | accepts(None)
     | described(
-        problems=PROBLEMS,
+        problems=("content-type", "sharing-not-allowed", "unsupported-type"),
         parameters={"source": "wiki", "id": "kitchen/tea"},
         raw_body=PushRequest,
         form=FORM_SCHEMA,
@@ -149,7 +150,7 @@ async def push_document(
     Send a JSON body of at most 1 MB, or a form with a file. Needs the role `publisher`. Only you and those in `share` may read the
     document; no one else can change it.
     """
-    collection = await publisher_collection(services, request.user, source)
+    collection = await push_collection(services, source)
     own_id = checked_id(opaque_id(id))
     try:
         with services.blobs.writer() as writer:
@@ -188,9 +189,10 @@ async def _decoded(request: Request[Access, Any, Any]) -> PushRequest:
     status_code=200,
     tags=["documents"],
     summary="Delete a pushed document",
+    guards=[NeedsRole(Role.PUBLISHER)],
     opt=limited("write")
     | described(
-        problems=("role-required", "not-found", "invalid-request"),
+        problems=("not-found", "invalid-request"),
         parameters={"source": "wiki", "id": "kitchen/tea"},
         example={
             "doc_id": PUSHED["doc_id"],
@@ -210,6 +212,5 @@ async def delete_pushed(
 
     Needs the role `publisher`. Pushed again, it is created again.
     """
-    await require(services.audit, request.user, Role.PUBLISHER)
     source_id = source_id_of(request.user.email, valid_collection(source), checked_id(opaque_id(id)))
     return await delete_own(services, request.user, document_id(SourceName.PUSH, source_id), curator=False)

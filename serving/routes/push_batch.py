@@ -8,16 +8,17 @@ from litestar import Request, post
 from litestar.di import NamedDependency
 from msgspec import UNSET, Meta, UnsetType
 
-from resources.core.domain import Access
+from resources.core.domain import Access, Role
 from resources.core.errors import ConcordanceError, InvalidRequestError, SkipDocumentError
 from serving.access.request_limits import limited
+from serving.access.roles import NeedsRole
 from serving.deps import Services
 from serving.errors import ProblemError
 from serving.ingest import MAX_CONTENT
 from serving.openapi.describe import described
 from serving.problems import PREFIX
 from serving.pushing import MAX_DOCUMENTS, BatchDocument, Stored, checked_id, decode, store, write_inline
-from serving.routes.push import EXAMPLE, PUSHED, PushOutcome, PushSource, launch_push_sync, publisher_collection
+from serving.routes.push import EXAMPLE, PUSHED, PushOutcome, PushSource, launch_push_sync, push_collection
 
 
 class BatchRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -79,9 +80,9 @@ class BatchResponse(msgspec.Struct, frozen=True):
     tags=["documents"],
     summary="Push documents",
     request_max_body_size=MAX_CONTENT,
+    guards=[NeedsRole(Role.PUBLISHER)],
     opt=limited("ingest")
     | described(
-        problems=("role-required",),
         repeatable=True,
         parameters={"source": "wiki"},
         raw_body=BatchRequest,
@@ -96,7 +97,7 @@ async def push_documents(
 
     Each is stored or refused on its own; `results` says which. Sent again, what is stored already changes nothing.
     """
-    collection = await publisher_collection(services, request.user, source)
+    collection = await push_collection(services, source)
     results: list[BatchResult] = []
     stored: list[Stored] = []
     for raw in decode(await request.body(), _RawBatch).documents:

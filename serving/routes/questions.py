@@ -14,7 +14,7 @@ from resources.core.domain import Access, Role
 from resources.stores.postgres import Connection
 from serving import cursors
 from serving.access.request_limits import limited
-from serving.access.roles import require
+from serving.access.roles import NeedsRole
 from serving.audit import AuditEvent
 from serving.deps import Services
 from serving.errors import ProblemError
@@ -108,9 +108,9 @@ class QuestionDecided(msgspec.Struct, frozen=True):
     operation_id="listQuestions",
     tags=["administration"],
     summary="List the question set",
+    guards=[NeedsRole(Role.CURATOR)],
     opt=limited("read")
     | described(
-        problems=("role-required",),
         parameters={"state": "proposed", "limit": 10},
         example={"questions": [_QUESTION], "next_cursor": None},
     ),
@@ -131,8 +131,7 @@ async def list_questions(
 async def question_page(
     services: Services, access: Access, state: str | None, limit: int, cursor: str | None
 ) -> QuestionList:
-    """Return a page of the question set. Raises the problem `role-required`."""
-    await require(services.audit, access, Role.CURATOR)
+    """Return a page of the question set, for curators."""
     rows = await OperatorReads(services.database).questions(
         state=state,
         after=0 if cursor is None else cursors.decode(cursor, int),
@@ -150,9 +149,10 @@ async def question_page(
     status_code=200,
     tags=["administration"],
     summary="Accept or remove a question",
+    guards=[NeedsRole(Role.CURATOR)],
     opt=limited("write")
     | described(
-        problems=("role-required", "not-found"),
+        problems=("not-found",),
         parameters={"question_id": "7"},
         request={"decision": "accept"},
         example={"id": 7, "decision": "accept"},
@@ -166,7 +166,6 @@ async def decide_question(
 ) -> QuestionDecided:
     """Accept a question that feedback proposed, or remove one from the set. For curators and administrators."""
     access = request.user
-    await require(services.audit, access, Role.CURATOR)
     number = int(question_id) if question_id.isascii() and question_id.isdigit() else 0
 
     def decide(connection: Connection) -> bool:

@@ -20,6 +20,7 @@ from scim2_models import Context, ListResponse, Resource, ResourceType, Schema, 
 from resources.core.domain import Access
 from resources.core.json import Object
 from resources.stores.postgres import Connection
+from serving.access.origins import accepts
 from serving.access.request_limits import limited
 from serving.authentication import SCIM
 from serving.deps import Services
@@ -29,7 +30,7 @@ from serving.scim.requests import BASE, MEDIA_TYPE, Caller, body_of, error_body,
 from serving.scim.users import Users
 from sql.provisioning import Scim
 
-OPTIONS = limited("scim") | {SCIM: True}
+OPTIONS = limited("scim") | accepts(None) | {SCIM: True}
 KINDS = {"Users": Users, "Groups": Groups}
 NOT_IMPLEMENTED = (".search", "Bulk", "Me")
 READ_ONLY = ("ServiceProviderConfig", "ResourceTypes", "Schemas")

@@ -11,6 +11,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath
 
 from resources.core.errors import TemporaryError
+from serving.access.origins import FORM, accepts
 from serving.access.request_limits import limited
 from serving.authentication import SESSION, SessionFrom, check_same_origin, origin_of, session_access, session_of
 from serving.deps import Services
@@ -110,7 +111,7 @@ async def finish_sign_in(
     operation_id="sampleSignIn",
     include_in_schema=False,
     exclude_from_auth=True,
-    opt=limited("sign-in") | {SESSION: SessionFrom.OWN},
+    opt=limited("sign-in") | accepts(FORM) | {SESSION: SessionFrom.OWN},
 )
 async def sample_sign_in(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[Any]:
     """Sign in as a person of the sample company, if this installation only tries it out."""
@@ -146,7 +147,7 @@ def link_page() -> Response[str]:
     operation_id="linkSignIn",
     include_in_schema=False,
     exclude_from_auth=True,
-    opt=limited("sign-in") | {SESSION: SessionFrom.OWN},
+    opt=limited("sign-in") | accepts(FORM) | {SESSION: SessionFrom.OWN},
 )
 async def link_sign_in(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[Any]:
     """Sign in with the token of a link that `concordance sign-in` printed."""
@@ -222,7 +223,7 @@ async def _end_current(request: Request[Any, Any, Any], services: Services, reas
     include_in_schema=False,
     exclude_from_auth=True,
     status_code=200,
-    opt=limited("sign-in") | {SESSION: SessionFrom.OWN},
+    opt=limited("sign-in") | accepts(FORM) | {SESSION: SessionFrom.OWN},
 )
 async def sign_out(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[Any]:
     """End the browser's session, and go on to the provider's sign-out page."""

@@ -18,7 +18,7 @@ from resources.core.errors import ConcordanceError
 from resources.sources import find, names
 from resources.sources.spec import Reach, SourceSpec, Trial
 from serving.access.request_limits import limited
-from serving.access.roles import require
+from serving.access.roles import NeedsRole
 from serving.audit import AuditEvent
 from serving.deps import Services
 from serving.errors import ProblemError
@@ -84,9 +84,10 @@ class SourceCheck(msgspec.Struct, frozen=True, kw_only=True):
     status_code=200,
     tags=["sync"],
     summary="Try credentials of a source",
+    guards=[NeedsRole(Role.OPERATOR)],
     opt=limited("check")
     | described(
-        problems=("role-required", "unknown-source"),
+        problems=("unknown-source",),
         parameters={"source": "slack"},
         request={"settings": {"slack_bot_token": "xoxb-…"}},
         example={
@@ -109,16 +110,15 @@ async def check_source(
     services: NamedDependency[Services],
 ) -> SourceCheck:
     """Return what a source would read with these credentials. Only the vendor's address in the settings is asked. For operators."""
-    spec, trial = await tried_source(request.user, source, services)
+    spec, trial = tried_source(source)
     found, problem = await attempt(spec.label, partial(trial.run, services.settings, given(trial, data.settings)))
     detail = msgspec.json.encode({"source": spec.name.value, "worked": found is not None}).decode()
     await services.audit.record(AuditEvent(email=request.user.email, action="source_check", detail=detail))
     return _failed(problem) if found is None else _report(spec, services, found)
 
 
-async def tried_source(access: Access, source: str, services: Services) -> tuple[SourceSpec, Trial]:
-    """Return a source whose credentials can be tried, to operators. Raises `role-required` and `unknown-source`."""
-    await require(services.audit, access, Role.OPERATOR)
+def tried_source(source: str) -> tuple[SourceSpec, Trial]:
+    """Return a source whose credentials can be tried. Raises the problem `unknown-source`."""
     spec = find(source)
     if spec is None or spec.trial is None:
         raise ProblemError("unknown-source", f"{source!r} cannot be tried. Sources: {', '.join(names())}.")

@@ -11,8 +11,9 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody, PathParameter
 from msgspec import Meta
 
-from resources.core.domain import Access
+from resources.core.domain import Access, Role
 from serving.access.request_limits import limited
+from serving.access.roles import NeedsRole
 from serving.audit import AuditEvent
 from serving.deps import Services
 from serving.errors import ProblemError
@@ -59,9 +60,10 @@ class SourcePlaces(msgspec.Struct, frozen=True, kw_only=True):
     status_code=200,
     tags=["sync"],
     summary="Browse drives, folders or channels",
+    guards=[NeedsRole(Role.OPERATOR)],
     opt=limited("browse")
     | described(
-        problems=("role-required", "unknown-source"),
+        problems=("unknown-source",),
         parameters={"source": "google_drive"},
         request={"inside": "shared_drives"},
         example={
@@ -78,7 +80,7 @@ async def browse_source(
     services: NamedDependency[Services],
 ) -> SourcePlaces:
     """Return the places directly inside one, as the source shows them to these credentials. For operators."""
-    spec, trial = await tried_source(request.user, source, services)
+    spec, trial = tried_source(source)
     if trial.browse is None:
         raise ProblemError("unknown-source", f"{spec.label} has no places to choose.")
     run = partial(trial.browse, services.settings, given(trial, data.settings), data.inside)

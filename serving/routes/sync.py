@@ -11,7 +11,7 @@ from msgspec import Meta
 from resources.core.domain import Access, Role
 from resources.sources import configured, parse, spec_of
 from serving.access.request_limits import limited
-from serving.access.roles import require, sees_reasons
+from serving.access.roles import NeedsRole, sees_reasons
 from serving.deps import Services
 from serving.errors import ProblemError
 from serving.ledger import LastJob, job_facts
@@ -77,9 +77,10 @@ class SyncStatus(LastJob, frozen=True, kw_only=True):
     status_code=202,
     tags=["sync"],
     summary="Start a sync",
+    guards=[NeedsRole(Role.OPERATOR)],
     opt=limited("write")
     | described(
-        problems=("role-required", "unknown-source", "sync-busy", "source-not-configured"),
+        problems=("unknown-source", "sync-busy", "source-not-configured"),
         parameters={"source": "upload"},
         request={"full_sync": False},
         example={
@@ -98,7 +99,6 @@ async def start_sync(
     data: Annotated[SyncRequest | None, BodyKwarg(description="Default: all partitions, incrementally.")] = None,
 ) -> SyncResponse:
     """Start a sync of a source and return its job, or 409 with the id of the running job. For operators and administrators."""
-    await require(services.audit, request.user, Role.OPERATOR)
     try:
         name = parse(source)
     except ValueError as error:

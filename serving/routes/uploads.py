@@ -13,6 +13,7 @@ from resources.core.errors import BusyError, ConcordanceError, NotRunningError, 
 from resources.logging import logger
 from resources.stores.postgres import Connection
 from resources.stores.quotas import quota_of
+from serving.access.origins import accepts
 from serving.access.request_limits import limited
 from serving.access.sharing import check_provenance, check_share
 from serving.deps import Services
@@ -93,6 +94,7 @@ def message_for(job_id: str | None, done: str) -> str:
     summary="Upload a file",
     request_max_body_size=None,
     opt=limited("upload")
+    | accepts(None)
     | described(
         repeatable=True,
         problems=(

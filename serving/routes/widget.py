@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from resources.core.domain import Access
 from resources.sources import managed
+from serving.access.origins import accepts
 from serving.access.request_limits import limited
 from serving.answers.schemas import AskRequest, ErrorEvent, Message, Selection, TokenEvent
 from serving.authentication import credential_of, origin_of
@@ -88,6 +89,7 @@ def widget_script() -> Response[bytes]:
     exclude_from_auth=True,
     sync_to_thread=False,
     opt=limited("open")
+    | accepts(checks_origin=True)
     | described(
         problems=("not-found",),
         parameters={"name": EXAMPLE_NAME},
@@ -110,6 +112,7 @@ def widget_token(request: Request[Any, Any, Any], services: NamedDependency[Serv
     summary="Answer a visitor's question",
     exclude_from_auth=True,
     opt=limited("widget")
+    | accepts(checks_origin=True)
     | described(
         problems=(
             "not-found",

@@ -131,6 +131,7 @@ def test_a_refusal_names_the_role_and_is_audited(running: Running, site: Site) -
         ("POST", "/api/sync/files"): ("role-required", "operator or administrator"),
         ("GET", "/api/audit"): ("role-required", "auditor or administrator"),
         ("GET", "/api/auth/google"): ("admin-only", "administrator"),
+        ("POST", "/api/questions/7"): ("role-required", "curator or administrator"),  # whatever the body is
     }
     for (method, path), (slug, named) in cases.items():
         answer = running.request(method, path, PEOPLE["user"], **({"json": {}} if method == "POST" else {}))
@@ -142,6 +143,7 @@ def test_a_refusal_names_the_role_and_is_audited(running: Running, site: Site) -
         (PEOPLE["user"], ["operator", "administrator"]),
         (PEOPLE["user"], ["auditor", "administrator"]),
         (PEOPLE["user"], ["administrator"]),
+        (PEOPLE["user"], ["curator", "administrator"]),
     ]
 
 

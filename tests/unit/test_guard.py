@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from resources.core.guard import Rules, any_type, host_name, rules_for
+from resources.core.guard import Accepted, Rules, host_name, rules_for
 from simulators import serve
 
 HERE = "127.0.0.1:6333"
@@ -15,7 +15,12 @@ JSON = {"content-type": "application/json", "content-length": "2"}
 
 
 def asked(
-    rules: Rules, method: str = "GET", path: str = "/", host: str | None = HERE, kind: str = "http", **headers: str
+    rules: Rules,
+    method: str = "GET",
+    host: str | None = HERE,
+    kind: str = "http",
+    declared: Accepted | None = None,
+    **headers: str,
 ) -> int:
     """Return the status with which a request is refused, or 0."""
     given = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -24,10 +29,10 @@ def asked(
     scope: dict[str, Any] = {
         "type": kind,
         "method": method,
-        "path": path,
+        "path": "/",
         "headers": [(name.encode(), value.encode()) for name, value in given.items()],
     }
-    refusal = rules.refusal(scope)
+    refusal = rules.refusal(scope, declared)
     return refusal.status if refusal else 0
 
 
@@ -101,10 +106,18 @@ def test_bodies_are_declared() -> None:
     assert asked(Rules(), "POST", transfer_encoding="chunked") == 415
     assert asked(Rules(), "POST", content_length="2", content_type="Application/JSON; charset=utf-8") == 0
     assert asked(Rules(), "POST", content_length="0") == asked(Rules(), "DELETE") == 0
-    assert asked(Rules(body_type=any_type), "POST", content_length="2", content_type="text/plain") == 0
-    form = Rules(body_type=lambda path: "multipart/form-data" if path == "/upload" else "application/json")
-    assert asked(form, "POST", "/upload", content_length="2", content_type="multipart/form-data; boundary=x") == 0
-    assert asked(form, "POST", "/upload", content_length="2", content_type="application/json") == 415
+    assert asked(Rules(accepted=Accepted(None)), "POST", content_length="2", content_type="text/plain") == 0
+    form = Accepted("multipart/form-data")
+    given = {"content_length": "2", "content_type": "multipart/form-data; boundary=x"}
+    assert asked(Rules(), "POST", declared=form, **given) == 0
+    assert asked(Rules(), "POST", declared=form, content_length="2", content_type="application/json") == 415
+
+
+def test_a_route_may_check_the_origin_itself_or_accept_its_own_only() -> None:
+    page = {"origin": "https://elsewhere.example"}
+    assert asked(Rules(), "POST", declared=Accepted(checks_origin=True), **page) == 0
+    assert asked(Rules(), "POST", authorization="Bearer x", **page) == 0
+    assert asked(Rules(), "POST", declared=Accepted(own_origin=True), authorization="Bearer x", **page) == 403
 
 
 def test_simulators_refuse_foreign_hosts_and_pages() -> None:

@@ -12,13 +12,12 @@ from litestar.di import NamedDependency
 from resources.core.domain import Access, Role
 from resources.core.moments import day
 from resources.settings.limits import RetentionSettings
-from serving.access.roles import require
 from serving.deps import Services
 from serving.routes.administration import all_keys, all_sessions
 from serving.routes.agents import all_agents
 from serving.routes.audit import MAX_TEXT, AuditQuery, audit_page
 from serving.routes.not_useful import not_useful
-from serving.routes.pages.visitor import page_route, signed_in
+from serving.routes.pages.visitor import VisitorNeedsRole, page_route
 from serving.routes.questions import question_page
 from serving.web.render import NavigationLink, administration, view
 from sql.operators import OperatorReads
@@ -59,10 +58,10 @@ def _page(
     )
 
 
-@page_route("/admin", "auditPage", "read")
-async def audit_log_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+@page_route("/admin", "auditPage", "read", guards=[VisitorNeedsRole(Role.AUDITOR)])
+async def audit_log_page(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """Show the audit log by person, action and days. For auditors and administrators."""
-    access = await signed_in(request, services)
+    access = request.user
     query = request.query_params
     chosen = {name: value for name in FILTERS if (value := query.get(name, "").strip()[:MAX_TEXT])}
     since, until = (_day(name, chosen.get(name)) for name in ("since", "until"))
@@ -78,44 +77,44 @@ async def audit_log_page(request: Request[Any, Any, Any], services: NamedDepende
     return _page("admin/audit.html", access, "/admin", services, events=found.events, more=more, chosen=chosen)
 
 
-@page_route("/admin/keys", "keysPage", "read")
-async def keys_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+@page_route("/admin/keys", "keysPage", "read", guards=[VisitorNeedsRole(Role.ADMINISTRATOR)])
+async def keys_page(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """List all API keys. For administrators."""
-    access = await _administrator(request, services)
+    access = request.user
     keys = sorted(await all_keys(services), key=lambda key: (key.revoked_at is not None, key.email, key.created_at))
     return _page("admin/keys.html", access, "/admin/keys", services, "admin.js", keys=keys)
 
 
-@page_route("/admin/sessions", "sessionsPage", "read")
-async def sessions_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+@page_route("/admin/sessions", "sessionsPage", "read", guards=[VisitorNeedsRole(Role.ADMINISTRATOR)])
+async def sessions_page(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """List the browser sessions of all people. For administrators."""
-    access = await _administrator(request, services)
+    access = request.user
     sessions = await all_sessions(services)
     return _page("admin/sessions.html", access, "/admin/sessions", services, "admin.js", sessions=sessions)
 
 
-@page_route("/admin/agents", "agentsPage", "read")
-async def agents_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+@page_route("/admin/agents", "agentsPage", "read", guards=[VisitorNeedsRole(Role.ADMINISTRATOR)])
+async def agents_page(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """List the agents that people have connected. For administrators."""
-    access = await _administrator(request, services)
+    access = request.user
     agents = await all_agents(services)
     return _page("admin/agents.html", access, "/admin/agents", services, "admin.js", agents=agents)
 
 
-@page_route("/admin/policies", "policiesPage", "read")
-async def policies_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+@page_route("/admin/policies", "policiesPage", "read", guards=[VisitorNeedsRole(Role.ADMINISTRATOR)])
+async def policies_page(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """Show who has which role, and how long what is kept. For administrators."""
-    access = await _administrator(request, services)
+    access = request.user
     settings = services.settings
     holders = {role.value: list(settings.roles.get(role, ())) for role in Role}
     kept = {name: getattr(settings, name) for name in RetentionSettings.model_fields}
     return _page("admin/policies.html", access, "/admin/policies", services, holders=holders, kept=kept)
 
 
-@page_route("/admin/questions", "questionsPage", "read")
-async def questions_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+@page_route("/admin/questions", "questionsPage", "read", guards=[VisitorNeedsRole(Role.CURATOR)])
+async def questions_page(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """Show the question set, the proposed questions first, and what its latest runs found. For curators."""
-    access = await signed_in(request, services)
+    access = request.user
     cursor = request.query_params.get("cursor")
     proposed = await question_page(services, access, "proposed", QUESTIONS, None)
     accepted = await question_page(services, access, "accepted", QUESTIONS, cursor)
@@ -132,29 +131,22 @@ async def questions_page(request: Request[Any, Any, Any], services: NamedDepende
     )
 
 
-@page_route("/admin/feedback", "feedbackPage", "read")
-async def feedback_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+@page_route("/admin/feedback", "feedbackPage", "read", guards=[VisitorNeedsRole(Role.CURATOR)])
+async def feedback_page(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """List the questions whose answers were marked not useful, without the answers. For curators."""
-    access = await signed_in(request, services)
-    found = await not_useful(services, access, QUESTIONS, request.query_params.get("cursor"))
+    access = request.user
+    found = await not_useful(services, QUESTIONS, request.query_params.get("cursor"))
     return _page("admin/feedback.html", access, "/admin/feedback", services, "admin.js", found=found)
 
 
-@page_route("/admin/take-downs", "takeDownsPage", "read")
-async def take_downs_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+@page_route("/admin/take-downs", "takeDownsPage", "read", guards=[VisitorNeedsRole(Role.CURATOR)])
+async def take_downs_page(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> Response[str]:
     """List the uploads and pushed documents that curators took down, without their titles. For curators."""
-    access = await signed_in(request, services)
-    await require(services.audit, access, Role.CURATOR)
+    access = request.user
     events = await WebReads(services.database).audit_events(
         email=None, action="take_down", since=None, until=None, before_at=None, before_id=None, most=TAKE_DOWNS
     )
     return _page("admin/take_downs.html", access, "/admin/take-downs", services, events=events, most=TAKE_DOWNS)
-
-
-async def _administrator(request: Request[Any, Any, Any], services: Services) -> Access:
-    access = await signed_in(request, services)
-    await require(services.audit, access)
-    return access
 
 
 def _day(name: str, text: str | None) -> datetime | None:

@@ -7,12 +7,13 @@ from typing import Any
 import msgspec
 from litestar import Request, Response, get
 from litestar.di import NamedDependency
+from litestar.handlers import BaseRouteHandler
 
-from resources.core.domain import Role
+from resources.core.domain import Access, Role
 from resources.dagster_access import Grant, Person, browser_address, grant_of_session, link_of
 from resources.dagster_access import Role as Rights
 from serving.access.request_limits import limited
-from serving.access.roles import dagster_rights, require
+from serving.access.roles import AnyConnection, NeedsRole, dagster_rights
 from serving.authentication import credential_of, origin_of, session_access, session_access_by_id, session_of
 from serving.deps import Services
 from serving.errors import ProblemError, UnauthorizedError
@@ -35,18 +36,27 @@ class DagsterRights(msgspec.Struct, frozen=True):
     role: Rights
 
 
-@page_route("/dagster", "openDagster", "sign-in")
-async def open_dagster(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[Any]:
+class SessionNeedsRole(NeedsRole):
+    """Guard of the page that opens Dagster: a session, not a token, whose person needs one of the roles."""
+
+    async def __call__(self, connection: AnyConnection, handler: BaseRouteHandler) -> None:
+        """Raise `UnauthorizedError`, or the problem of the roles."""
+        services: Services = connection.app.state.services
+        cookie = session_of(services, connection)
+        if not cookie:
+            raise UnauthorizedError("token-missing", "")
+        current = await session_access(services, cookie, connection.client)
+        connection.scope["user"], connection.scope["auth"] = current.access, current.session_id
+        await super().__call__(connection, handler)
+
+
+@page_route("/dagster", "openDagster", "sign-in", guards=[SessionNeedsRole(*MAY)])
+async def open_dagster(request: Request[Access, str, Any], services: NamedDependency[Services]) -> Response[Any]:
     """Redirect to Dagster with a link that works once. `next` is a path there."""
-    cookie = session_of(services, request)
-    if not cookie:
-        raise UnauthorizedError("token-missing", "")
-    current = await session_access(services, cookie, request.client)
-    await require(services.audit, current.access, *MAY)
-    role, address = dagster_rights(current.access), browser_address(services.settings)
+    role, address = dagster_rights(request.user), browser_address(services.settings)
     if role is None or address is None:
         return page("Dagster", ELSEWHERE, 404)
-    person = Person(current.access.email, current.session_id)
+    person = Person(request.user.email, request.auth)
     await services.audit.record(events.dagster_opened(*person, "full" if role == "admin" else "read-only"))
     target = address + own_path(request.query_params.get("next", "/"))
     location = link_of(services.dagster_secrets, Grant(role, person), target)

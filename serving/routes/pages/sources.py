@@ -15,13 +15,13 @@ from resources.dagster_access import browser_address
 from resources.embedding.budget import Budget, month_key
 from resources.progress import progress
 from resources.sources import find, names
-from serving.access.roles import dagster_rights, require, sees_reasons
+from serving.access.roles import dagster_rights, sees_reasons
 from serving.authentication import SessionFrom
 from serving.deps import Services
 from serving.errors import ProblemError
 from serving.ledger import SourceReport
 from serving.routes.held_deletions import held
-from serving.routes.pages.visitor import page_route, signed_in
+from serving.routes.pages.visitor import VisitorNeedsRole, page_route, signed_in
 from serving.routes.sources import reports
 from serving.web.plots import searches
 from serving.web.render import view
@@ -65,13 +65,12 @@ async def sources_page(request: Request[Any, Any, Any], services: NamedDependenc
     )
 
 
-@page_route("/sources/{source:str}", "sourceCard", "read")
+@page_route("/sources/{source:str}", "sourceCard", "read", guards=[VisitorNeedsRole(Role.OPERATOR, Role.AUDITOR)])
 async def source_card(
-    request: Request[Any, Any, Any], source: FromPath[str], services: NamedDependency[Services]
+    request: Request[Access, Any, Any], source: FromPath[str], services: NamedDependency[Services]
 ) -> Response[str]:
     """Return the card of one source alone, for operators and auditors."""
-    access = await signed_in(request, services)
-    await require(services.audit, access, Role.OPERATOR, Role.AUDITOR)
+    access = request.user
     wanted = [one for one in await reports(services, access) if one.source == source]
     if not wanted:
         raise ProblemError("unknown-source", f"Known sources: {', '.join(names())}.")
@@ -88,13 +87,12 @@ async def source_card(
     )
 
 
-@page_route("/sources/{source:str}/set-up", "setUpPage", "read")
+@page_route("/sources/{source:str}/set-up", "setUpPage", "read", guards=[VisitorNeedsRole(Role.OPERATOR)])
 async def set_up_page(
-    request: Request[Any, Any, Any], source: FromPath[str], services: NamedDependency[Services]
+    request: Request[Access, Any, Any], source: FromPath[str], services: NamedDependency[Services]
 ) -> Response[str]:
     """Show how to set a source up, step by step, with a check of the credentials. For operators."""
-    access = await signed_in(request, services)
-    await require(services.audit, access, Role.OPERATOR)
+    access = request.user
     spec = find(source)
     if spec is None:
         raise ProblemError("unknown-source", f"Known sources: {', '.join(names())}.")

@@ -1,17 +1,19 @@
 """Routes of pages, who looks at one, and what browsers are shown instead of a problem: a page in the same frame."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from litestar import Request, Response, get
 from litestar.exceptions import HTTPException, NotFoundException
+from litestar.handlers import BaseRouteHandler
 from litestar.types import Scope
 
 from resources.core.domain import Access
 from resources.core.errors import ConcordanceError, InvalidRequestError
 from serving.access.request_limits import limited
+from serving.access.roles import AnyConnection, NeedsRole
 from serving.authentication import SESSION, SessionFrom, access_from, credential_of, session_access, session_of
 from serving.deps import Services
 from serving.errors import HANDLERS, SCIM_PATHS, ProblemError, UnauthorizedError
@@ -20,7 +22,7 @@ from serving.sign_in.pages import sign_in_page
 from serving.web.render import view
 
 
-async def visitor(request: Request[Any, Any, Any], services: Services) -> Access | None:
+async def visitor(request: AnyConnection, services: Services) -> Access | None:
     """Return the access of the browser's session, or of a credential in the header; None if there is neither.
 
     Raises `UnauthorizedError` if there is one that is not valid, and the problem `rate-limited`.
@@ -31,7 +33,7 @@ async def visitor(request: Request[Any, Any, Any], services: Services) -> Access
     return (await session_access(services, cookie, request.client)).access if cookie else None
 
 
-async def signed_in(request: Request[Any, Any, Any], services: Services) -> Access:
+async def signed_in(request: AnyConnection, services: Services) -> Access:
     """Return the visitor's access. Raises `UnauthorizedError`, which pages answer with the sign-in page."""
     access = await visitor(request, services)
     if access is None:
@@ -118,7 +120,18 @@ ERRORS: dict[Any, Any] = {kind: partial(_as_asked, handle) for kind, handle in H
 """Passed to `Litestar(exception_handlers=…)`: a problem for programs, a page for a browser that opens the address."""
 
 
-def page_route(path: str, operation_id: str, limits: str, accepted: SessionFrom = SessionFrom.OWN) -> get:
+class VisitorNeedsRole(NeedsRole):
+    """Guard of a page for roles: the visitor is signed in, as the request's user, and needs one of them."""
+
+    async def __call__(self, connection: AnyConnection, handler: BaseRouteHandler) -> None:
+        """Raise `UnauthorizedError`, or the problem of the roles."""
+        connection.scope["user"] = await signed_in(connection, connection.app.state.services)
+        await super().__call__(connection, handler)
+
+
+def page_route(
+    path: str, operation_id: str, limits: str, accepted: SessionFrom = SessionFrom.OWN, guards: Sequence[NeedsRole] = ()
+) -> get:
     """Return the decorator of a page's handler. The page is not in the OpenAPI document.
 
     A page that only shows something may accept links on other sites. From these, the others open once the visitor confirms it.
@@ -129,5 +142,6 @@ def page_route(path: str, operation_id: str, limits: str, accepted: SessionFrom 
         include_in_schema=False,
         exclude_from_auth=True,
         exception_handlers=PAGE_ERRORS,
+        guards=guards,
         opt=limited(limits) | {SESSION: accepted},
     )
