@@ -23,6 +23,7 @@ from resources.core.errors import (
 from resources.core.ports import Source
 from resources.people import to_sync
 from resources.people.sync import sync_people
+from resources.schema import declare
 from resources.sources import capabilities, label, spec_of
 from resources.stores.clients import Stores
 from resources.stores.uploads import follow_origins
@@ -74,6 +75,7 @@ def collect(
 def _prepare(job: SyncJob, source: Source) -> None:
     """Record the attempt and save the source's directory of people first, so that revocations take effect first."""
     stores = job.stores
+    declare(stores.connection, spec_of(stores.source))
     stores.partitions.save_attempt(credentials=spec_of(stores.source).fingerprint(stores.settings))
     _read_groups(job)
     people = _call(source.directory)

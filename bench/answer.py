@@ -32,10 +32,10 @@ from orchestration.demo import sample
 from resources import keys
 from resources.core.domain import SourceName
 from resources.logging import configure
+from resources.schema import prepare
 from resources.servers.postgres import EmbeddedPostgres
 from resources.servers.processes import free_port
 from resources.settings import FileRoot, Settings
-from resources.stores.migrate import migrate
 from resources.syncing import open_sync
 from serving.access.tokens import mint
 from tests.fixtures.llm import ModelServer
@@ -67,7 +67,7 @@ def indexed(roots: tuple[FileRoot, ...] | None = None, **more: Any) -> Iterator[
         keys.ensure(plain)
         postgres.start()
         vectors.start()
-        migrate(plain.postgres_dsn)
+        prepare(plain.postgres_dsn)
         settings = plain.model_copy(update={"qdrant_url": vectors.url, "file_roots": roots or sample.roots()})
         with open_sync(settings, SourceName.FILES, requested_by="bench") as run:
             pipeline.sync(run)

@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 
 from bench.search_data import Company, Floats
-from resources import keys
+from resources import keys, schema
 from resources.core.bm25 import encode_query
 from resources.core.domain import Access
 from resources.embedding import embedder
@@ -27,7 +27,6 @@ from resources.servers.postgres import EmbeddedPostgres
 from resources.servers.processes import free_port
 from resources.settings import Settings
 from resources.stores import qdrant
-from resources.stores.migrate import migrate
 from resources.stores.postgres import session
 from resources.stores.qdrant_search import batch_body
 from serving.retrieval.plan import queries
@@ -58,7 +57,7 @@ def parts() -> Iterator[tuple[Path, Settings, dict[str, int]]]:
         keys.ensure(plain)
         postgres.start()
         vectors.start()
-        migrate(plain.postgres_dsn)
+        schema.prepare(plain.postgres_dsn)
         settings = plain.model_copy(update={"qdrant_url": vectors.url})
         yield folder, settings, {"postgres": postgres.pid or 0, "qdrant": vectors.pid}
     finally:

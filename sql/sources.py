@@ -261,6 +261,13 @@ class UploadChanges(Family, path="uploads/uploads.sql"):
     def usage(self, *, owner: str, source_id: str) -> Usage: ...
 
 
+class Declarations(Family, path="registry/sources.sql"):
+    """What statements know of sources."""
+
+    def declare(self, *, rows: Json) -> int: ...
+    def keep(self, *, sources: list[str]) -> int: ...
+
+
 class StoredCredentials(Family, path="credentials/credentials.sql"):
     """Provider tokens that users granted for a source, already encrypted."""
 

@@ -17,6 +17,7 @@ pytest_plugins = [
     "tests.fixtures.installation",
     "tests.fixtures.dagster",
     "tests.fixtures.dagster_runs",
+    "tests.fixtures.foreign_sources",
     "tests.fixtures.serving",
     "tests.fixtures.oidc_provider",
     "tests.fixtures.axe",

@@ -20,12 +20,12 @@ from orchestration.supervision.service import Service, port_taken
 from orchestration.supervision.workers import address, replies
 from resources import dagster_access, keys, slack_socket
 from resources.core.errors import ConfigurationError, ServiceUnavailableError
+from resources.schema import prepare
 from resources.servers.processes import port_is_free
 from resources.servers.sockets import socket_path
 from resources.servers.succession import SERVING
 from resources.settings import Settings
 from resources.settings.urls import without_password
-from resources.stores.migrate import migrate
 
 DEFINITIONS = "orchestration.definitions"
 LOCATION = "concordance"
@@ -44,7 +44,7 @@ def services(settings: Settings, definitions: str = DEFINITIONS, more: Sequence[
     if settings.embedded_postgres:
         stages.append([_postgres(settings)])
     else:
-        migrate(settings.postgres_dsn)
+        prepare(settings.postgres_dsn)
     parallel = [_code_server(settings, definitions)]
     if settings.embedded_qdrant:
         parallel.insert(0, _qdrant(settings))
@@ -108,7 +108,7 @@ def _postgres(settings: Settings) -> Service:
     server = EmbeddedPostgres(settings)
 
     def after() -> None:
-        migrate(settings.postgres_dsn)
+        prepare(settings.postgres_dsn)
 
     return Service(
         name="postgres",

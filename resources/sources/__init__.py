@@ -15,7 +15,7 @@ from resources.core.errors import ConfigurationError
 from resources.core.ports import Memory, Source
 from resources.settings import Settings
 from resources.sources.discovery import GROUP, Discovered, SourceFault, discover
-from resources.sources.spec import Capabilities, SourceSpec
+from resources.sources.spec import UNDECLARED, Capabilities, SourceSpec
 
 PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
 
@@ -89,7 +89,7 @@ def label(name: str, collection: str | None = None) -> str:
 def capabilities(name: str) -> Capabilities:
     """Return what the source offers; the cautious defaults for a source whose package is gone."""
     spec = _discovered().specs.get(name)
-    return Capabilities() if spec is None else spec.capabilities
+    return UNDECLARED if spec is None else spec.capabilities
 
 
 def configured(settings: Settings, name: SourceName) -> bool:

@@ -242,7 +242,8 @@ class Conformance:
             assert tuple(item.permissions) == normalize(item.permissions)
             for moment in (item.created_at, item.modified_at):
                 assert moment is None or moment.tzinfo is not None
-            if capabilities(source.name).private_folders and source.name is not SourceName.FILES:
+            offers = capabilities(source.name)
+            if offers.private_folders and not offers.named_by_path:
                 hidden = [one.name for one in item.folders if one.name and not set(item.permissions) <= {*one.readers}]
                 assert not [name for name in hidden if name in source_id], (
                     "ids are shown to readers who may not know them"

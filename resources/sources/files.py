@@ -24,7 +24,7 @@ from resources.settings.urls import local_folder
 from resources.sources import books, sidecars
 from resources.sources.buckets import Bucket
 from resources.sources.folders import LocalFolder
-from resources.sources.spec import SourceSpec
+from resources.sources.spec import Capabilities, SourceSpec
 from resources.sources.tree import FileEntry, Tree, UnreadablePath
 
 if TYPE_CHECKING:
@@ -249,5 +249,6 @@ SPEC = SourceSpec(
     label="Files",
     open=lambda settings, _: Files(settings),
     help="Set CONCORDANCE_FILE_ROOTS (docs/configuration.md).",
+    capabilities=Capabilities(named_by_path=True, stored_size=True),
     place=lambda url, anchor: f"{urldefrag(url).url}#{quote(anchor)}",
 )

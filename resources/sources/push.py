@@ -131,6 +131,13 @@ SPEC = SourceSpec(
     label="Pushed documents",
     open=lambda settings, _: Uploads(settings, source=SourceName.PUSH),
     help="Pushed documents need no settings.",
-    capabilities=Capabilities(change_feed=True, private_folders=False, user_supplied=True, chosen_users=True),
+    capabilities=Capabilities(
+        change_feed=True,
+        private_folders=False,
+        own_permissions=True,
+        stored_size=True,
+        user_supplied=True,
+        chosen_users=True,
+    ),
     waiting=WaitingWork("waiting_pushed_documents", partial(pending, source=SourceName.PUSH)),
 )

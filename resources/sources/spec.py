@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Link(NamedTuple):
-    """The document that an address leads to: its source id, or a name or a moment in a partition. Empty if none is known."""
+    """The document that an address leads to: its source id or, in Slack, a name or a moment in a partition. Empty if none is known."""
 
     source_id: str | None = None
     partition: str | None = None
@@ -119,7 +119,14 @@ class Capabilities:
     events: bool = False
     """The source reports changes as they happen; they are stored as events, and a sensor starts a sync for them."""
     private_folders: bool = True
-    """Folders have readers of their own: while the registry cannot be asked, only file names are shown."""
+    """Folders have readers of their own: whoever may not know them sees only the file's name. False: documents share the readers of their
+    collection, and every reader sees the path and the collection."""
+    named_by_path: bool = False
+    """Source ids and addresses contain the path: whoever may not know all folders of a document sees neither, and finds nothing by them."""
+    own_permissions: bool = False
+    """Permissions are kept in the registry itself, so they are never too old to be trusted."""
+    stored_size: bool = False
+    """The size that the source reports is the number of bytes that are stored, so that a shorter copy is known to be damaged."""
     user_supplied: bool = False
     """Users hand documents in and may change them at any time, so nothing is reused among documents of different users."""
     chosen_users: bool = False
@@ -129,6 +136,10 @@ class Capabilities:
     def by_anyone(self) -> bool:
         """Anyone may hand documents in: citations name the owner, and other users' documents rank lower."""
         return self.user_supplied and not self.chosen_users
+
+
+UNDECLARED = Capabilities(named_by_path=True)
+"""What is assumed of a source that no installed package declares: the least that may be shown."""
 
 
 @dataclass(frozen=True, kw_only=True)

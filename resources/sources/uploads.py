@@ -170,6 +170,8 @@ SPEC = SourceSpec(
     open=lambda settings, _: Uploads(settings),
     help="Uploads need no settings.",
     aliases=("uploads",),
-    capabilities=Capabilities(change_feed=True, private_folders=False, user_supplied=True),
+    capabilities=Capabilities(
+        change_feed=True, private_folders=False, own_permissions=True, stored_size=True, user_supplied=True
+    ),
     waiting=WaitingWork("waiting_uploads", pending),
 )

@@ -6,8 +6,10 @@ with its connection.
 """
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psycopg
 from psycopg.sql import SQL, Identifier
@@ -48,8 +50,12 @@ def migrations(folder: Path = MIGRATIONS) -> list[Migration]:
     return [Migration(file.name, file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*.sql"))]
 
 
-def migrate(dsn: str, folder: Path = MIGRATIONS) -> list[str]:
-    """Apply the missing migrations in one transaction and return their names; a second run applies nothing.
+def migrate(
+    dsn: str, folder: Path = MIGRATIONS, *, then: Callable[[psycopg.Connection[Any]], None] | None = None
+) -> list[str]:
+    """Apply the missing migrations and run `then` in one transaction, and return their names; a second run applies nothing.
+
+    An installation starts with `resources.schema.prepare`.
 
     Safe to run from several processes at once. Raises `ConfigurationError` if an applied file has changed or is unknown here,
     and `ServiceUnavailableError` if the database does not answer.
@@ -74,6 +80,8 @@ def migrate(dsn: str, folder: Path = MIGRATIONS) -> list[str]:
                     "INSERT INTO schema_migrations (name, checksum) VALUES (%s, %s)",
                     (migration.name, migration.checksum),
                 )
+            if then is not None:
+                then(conn)
     except psycopg.errors.LockNotAvailable as error:
         raise ServiceUnavailableError(
             f"Another process has been migrating the database for {LOCK_SECONDS} s. Wait for it, then try again."

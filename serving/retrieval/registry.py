@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from resources.core.domain import Access, SourceName
+from resources.core.domain import Access
 from resources.sources import capabilities
 from serving.database import Database
 from serving.retrieval.cache import Candidates
@@ -177,8 +177,8 @@ def from_payloads(
 def _from_payload(chunk_id: str, payload: Mapping[str, Any]) -> Passage:
     collections: Iterable[str] = payload.get("collection_ids") or ()
     source, path = payload.get("source_type") or "", payload.get("path") or ""
-    in_folders = capabilities(source).private_folders
-    named_by_path = source == SourceName.FILES
+    offers = capabilities(source)
+    in_folders, named_by_path = offers.private_folders, offers.private_folders and offers.named_by_path
     return msgspec.convert(
         {
             "chunk_id": chunk_id,

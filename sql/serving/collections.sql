@@ -6,8 +6,7 @@ WITH readable AS MATERIALIZED (
     SELECT
         d.doc_id,
         d.source,
-        CASE WHEN d.source IN ('slack', 'upload', 'push') OR d.place_readers && %(principals)s::text [] THEN d.collection_ids ELSE p.shown_collections END
-            AS known
+        p.shown_collections AS known
     FROM checked_documents AS d
     CROSS JOIN LATERAL shown_place(
         d.doc_id, d.source, d.source_id, d.path, d.url, d.collection_ids, d.folders, d.place_readers, %(principals)s::text []

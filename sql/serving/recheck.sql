@@ -8,7 +8,8 @@
 -- Materialised in this order, so that the primary keys are used even where a first sync has just filled the tables and they have not
 -- been analysed yet: the planner then chose to scan every live document, in 10 s for 50,000. For the same reason
 -- `found` reads documents by their keys only and `permitted` is a column of it.
--- `whole` repeats the first two cases of `shown_place`, which cover most documents: the function is called only for the others.
+-- `whole` repeats the first two cases of `shown_place`, which cover most documents: the function is called only for the others. Its
+-- sources are read once for the statement.
 WITH wanted AS MATERIALIZED (
     SELECT
         chunk_id,
@@ -48,7 +49,7 @@ found AS MATERIALIZED (
         d.folders,
         d.place_readers,
         d.state = 'live' AND d.permissions && %(principals)s::text [] AND NOT d.departed && %(principals)s::text [] AS permitted,
-        d.source IN ('slack', 'upload', 'push') OR d.place_readers && %(principals)s::text [] AS whole,
+        d.source IN (SELECT s.source FROM sources AS s WHERE NOT s.private_folders) OR d.place_readers && %(principals)s::text [] AS whole,
         coalesce(d.acl_checked_at < %(fresh_since)s, TRUE) AS held_back
     FROM checked_documents AS d
     WHERE d.doc_id = ANY(ARRAY(SELECT w.doc_id FROM wanted AS w))

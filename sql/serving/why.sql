@@ -1,5 +1,5 @@
 -- Purpose: registry entry of a document that this caller may read, by its id, its link or its location in Slack; no row for any other.
--- Callers who may not know all folders of a file's path or address find it by its id only (`own_id`).
+-- Where ids and addresses contain the path, callers who may not know all its folders find the document by `own_id` only.
 -- Parameters: doc_ids, own_id (null: none was given), urls, channel, names, moment, principals, fresh_since.
 -- Grain: at most one document. Index: primary keys, documents_url, documents_slack_name, documents_slack_moment, chunks (doc_id, collection, chunk_index).
 -- Conversations of a channel follow each other: only the latest that began before `moment` are searched.
@@ -65,7 +65,7 @@ matches AS (
     CROSS JOIN LATERAL shown_place(
         d.doc_id, d.source, d.source_id, d.path, d.url, d.collection_ids, d.folders, d.place_readers, %(principals)s::text []
     ) AS p
-    WHERE d.source <> 'files' OR d.doc_id = %(own_id)s::uuid OR p.whole
+    WHERE d.source IN (SELECT s.source FROM sources AS s WHERE NOT s.named_by_path) OR d.doc_id = %(own_id)s::uuid OR p.whole
     UNION ALL
     SELECT
         u.doc_id,

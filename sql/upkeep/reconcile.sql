@@ -63,7 +63,7 @@ SELECT
 
 -- name: live_contents
 -- Contents of live documents, with their size if the source reports the size of the stored bytes. Grain: document.
-SELECT source_id, content_hash, CASE WHEN source IN ('files', 'upload', 'push') THEN size END AS size
+SELECT source_id, content_hash, CASE WHEN source IN (SELECT s.source FROM sources AS s WHERE s.stored_size) THEN size END AS size
 FROM documents
 WHERE state = 'live' AND content_hash IS NOT NULL
 ORDER BY source_id;

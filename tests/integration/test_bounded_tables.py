@@ -63,6 +63,7 @@ BOUNDS = {
     "source_events": EVENT,
     "source_memory": SYNC,
     "source_states": SYNC,
+    "sources": "one row of an installed connector",
     "sync_errors": SYNC,
     "sync_jobs": "one at a time of a source",
     "uploads": "`upload_quota_files` of a person; `a_day` of the classes `ingest` and `upload` for pushes",

@@ -12,6 +12,7 @@ import pytest
 from cryptography.fernet import Fernet
 
 from resources.core.errors import AbortSyncError, AuthorizationError
+from resources.schema import prepare
 from resources.settings import Settings
 from resources.sources.drive.checks import ACCOUNTS, checks
 from resources.stores import credentials
@@ -211,7 +212,7 @@ def test_the_account_of_an_older_version_stays_connected(
             "INSERT INTO credentials (provider, account, secret, updated_by) VALUES ('google', %s, %s, %s)",
             (ME, secret, ROOT),
         )
-    assert migrate(database) != []
+    assert prepare(database) != []
     connected.connect(ADA)
     connected.kept.sync()
     assert connected.partitions()[connected.mine] == "my_drive"

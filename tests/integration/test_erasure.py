@@ -22,11 +22,11 @@ from orchestration.erasure import daily_erasure
 from resources import keys
 from resources.core.domain import SourceName, document_id
 from resources.core.errors import BusyError
+from resources.schema import prepare
 from resources.sources import names
 from resources.stores import rebuilding, rewriting, uploads
 from resources.stores.blobs import Blobs
 from resources.stores.lake import Lake
-from resources.stores.migrate import migrate
 from tests.fixtures.desk import ADA, ZEBRAS, Desk
 from tests.fixtures.installation import Installation, install
 from tests.fixtures.postgres import PostgresProcess
@@ -93,7 +93,7 @@ def whole(
     models_home: Path,
     tmp_path: Path,
 ) -> Iterator[Whole]:
-    migrate(postgres_process.dsn)
+    prepare(postgres_process.dsn)
     made = install(tmp_path, models_home, postgres_process.dsn, vector_process.url)
     keys.ensure(made.settings)
     site = Site(made.settings, bundled_model)

@@ -14,6 +14,7 @@ import pytest
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
+from resources.schema import prepare
 from resources.stores.migrate import migrate, migrations
 from resources.stores.postgres import Connection
 from sql import MIGRATIONS, statement
@@ -144,7 +145,7 @@ def outdated(before: dict[str, Any], collection: str, signatures: dict[str, str]
 def test_entries_and_passages_are_kept_and_nothing_is_pending(empty: str, tmp_path: Path, state: str) -> None:
     before = install_previous(empty, tmp_path, state)
     active, other = names(before)
-    assert migrate(empty)[0] == MIGRATION
+    assert prepare(empty)[0] == MIGRATION
     with connected(empty) as connection:
         entries = entries_before(before)
         found = rows(connection, "SELECT to_jsonb(e) AS row FROM index_entries AS e")
@@ -187,7 +188,7 @@ def test_entries_and_passages_are_kept_and_nothing_is_pending(empty: str, tmp_pa
 def test_searches_find_the_same(empty: str, tmp_path: Path, state: str) -> None:
     before = install_previous(empty, tmp_path, state)
     active, other = names(before)
-    migrate(empty)
+    prepare(empty)
     with connected(empty) as connection:
         chunk_ids = sorted({row["chunk_id"] for name in ("chunks", "chunks_beside") for row in before["tables"][name]})
         was = {one["chunk_id"]: one for one in json.loads(before["recheck"])}
@@ -218,7 +219,7 @@ def test_searches_find_the_same(empty: str, tmp_path: Path, state: str) -> None:
 
 def test_the_tables_are_those_of_a_new_installation(empty: str, database: str, tmp_path: Path) -> None:
     install_previous(empty, tmp_path, "kept")
-    migrate(empty)
+    prepare(empty)
     with connected(empty) as migrated, connected(database) as new:
         assert rows(migrated, NAMES) == rows(new, NAMES)
 
@@ -228,7 +229,7 @@ def test_without_an_active_collection_the_next_sync_writes_everything(empty: str
     _, other = names(before)
     with connected(empty) as connection:
         connection.execute("UPDATE index_collections SET active = FALSE")
-    migrate(empty)
+    prepare(empty)
     with connected(empty) as connection:
         assert rows(connection, "SELECT DISTINCT collection FROM chunks") == [{"collection": other}]
         assert answered(connection, "expected_passages") == [{"passages": 0}]
@@ -242,7 +243,7 @@ def test_a_collection_whose_passages_are_not_known_is_incomplete(empty: str, tmp
             "INSERT INTO index_collections (name, model, dimensions, chunking_version, bm25_avg_len) VALUES ('older', 'm', 2, '1', 1)"
         )
         connection.execute("INSERT INTO index_entries SELECT 'older', doc_id, 'x', NULL, 1 FROM documents")
-    migrate(empty)
+    prepare(empty)
     with connected(empty) as connection:
         assert rows(connection, "SELECT DISTINCT content FROM index_entries WHERE collection = 'older'") == [
             {"content": ""}

@@ -23,10 +23,10 @@ from orchestration.supervision.storage import Storage
 from orchestration.supervision.supervisor import Supervisor
 from resources import keys
 from resources.core.domain import SourceName
+from resources.schema import prepare
 from resources.servers.postgres import EmbeddedPostgres
 from resources.servers.processes import free_port
 from resources.settings import Settings, load
-from resources.stores.migrate import migrate
 from resources.stores.postgres import session
 from resources.syncing import open_sync
 from serving.access.tokens import mint
@@ -146,7 +146,7 @@ def stopped(settings: Settings, cluster: Path) -> Settings:
     copy_cluster(cluster, settings.home)
     server = EmbeddedPostgres(settings, {"fsync": "off"})
     server.start()
-    migrate(settings.postgres_dsn)
+    prepare(settings.postgres_dsn)
     with session(settings.postgres_dsn) as connection:
         connection.execute("CREATE TABLE mark AS SELECT 7 AS number")
     server.stop()

@@ -115,9 +115,9 @@ def own_postgres(
     postgres_process: Any, vector_url: str, bundled_model: Any, tmp_path: Path
 ) -> Iterator[tuple[Site, Any]]:
     """An installation whose Postgres may be killed."""
-    from resources.stores.migrate import migrate
+    from resources.schema import prepare
 
-    migrate(postgres_process.dsn)
+    prepare(postgres_process.dsn)
     settings = Settings(
         _env_file=None,  # type: ignore[call-arg]
         home=tmp_path / "home",

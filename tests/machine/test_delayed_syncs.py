@@ -24,9 +24,9 @@ from resources.core.domain import SourceName
 from resources.core.errors import BusyError
 from resources.jobs import create_job, hold
 from resources.launch import JOB_TAG, SOURCE_TAG, start_sync
+from resources.schema import prepare
 from resources.servers.processes import ProcessIdentity
 from resources.settings import Settings
-from resources.stores.migrate import migrate
 from resources.stores.postgres import connect, session
 from resources.syncing import SyncJob, open_sync
 from tests.fixtures.dagster_runs import stored_instance
@@ -215,7 +215,7 @@ def test_a_backup_says_what_it_waits_for(installation: Installation) -> None:
 
 
 def test_a_backup_waits_across_a_restart_of_postgres(postgres_process: Any, tmp_path: Path) -> None:
-    migrate(postgres_process.dsn)
+    prepare(postgres_process.dsn)
     settings = Settings(_env_file=None, home=tmp_path, postgres_url=postgres_process.dsn)  # type: ignore[call-arg]
     with session(settings.postgres_dsn, autocommit=True) as connection:
         connection.execute("INSERT INTO source_states (source, credentials) VALUES ('files', 'x')")

@@ -16,7 +16,7 @@ import pytest
 
 from resources.core.domain import SourceName, State, document_id
 from resources.core.errors import ConcordanceError
-from resources.stores.migrate import migrate
+from resources.schema import prepare
 from tests.fixtures.installation import Installation, install
 
 DOCUMENTS = 120
@@ -109,7 +109,7 @@ def test_the_vector_server_is_killed(database: str, tmp_path: Path, models_home:
 
 
 def test_postgres_is_killed(tmp_path: Path, models_home: Path, postgres_process, vector_url: str) -> None:  # type: ignore[no-untyped-def]
-    migrate(postgres_process.dsn)
+    prepare(postgres_process.dsn)
     installation = install(tmp_path, models_home, postgres_process.dsn, vector_url)
     fill(installation)
     worker = start_worker(installation)
