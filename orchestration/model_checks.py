@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from resources.core.breaker import Breaker
+from resources.core.checks import Check
 from resources.core.errors import ConcordanceError
 from resources.settings import Settings
 
 CALL_SECONDS = 20.0
 QUESTION, PASSAGE = "Is the model there?", "The model is there."
-
-Check = tuple[str, bool, str, str]
-"""Name, whether it is in order, what was found, and a remedy."""
 
 
 def embedding(settings: Settings, *, registry: bool) -> Iterator[Check]:
@@ -26,7 +24,7 @@ def embedding(settings: Settings, *, registry: bool) -> Iterator[Check]:
     found = f"{model.model}: {len(vector)} dimensions, window {model.window} tokens"
     if registry and (indexed := _indexed_dimensions(settings, model.model)) is not None:
         check_dimensions(model.model, len(vector), indexed)
-    yield "embedder", True, found, ""
+    yield Check("embedder", True, found)
 
 
 def reranker(settings: Settings) -> Iterator[Check]:
@@ -34,11 +32,11 @@ def reranker(settings: Settings) -> Iterator[Check]:
     from resources.embedding.cross_encoder import CrossEncoder
 
     if settings.rerank_model is None:
-        yield "reranker", True, "none is set (CONCORDANCE_SEARCH__RERANK_MODEL): results keep their fused order", ""
+        yield Check("reranker", True, "none is set (CONCORDANCE_SEARCH__RERANK_MODEL): results keep their fused order")
         return
     model = CrossEncoder(settings.rerank_model, settings.home / "models")
     score = Breaker("The reranker").call(lambda: model.score(QUESTION, [PASSAGE]), CALL_SECONDS)[0]
-    yield "reranker", True, f"{model.model} scores a passage ({score:.2f})", ""
+    yield Check("reranker", True, f"{model.model} scores a passage ({score:.2f})")
 
 
 def language_model(settings: Settings) -> Iterator[Check]:
@@ -48,7 +46,7 @@ def language_model(settings: Settings) -> Iterator[Check]:
 
     found = model.language_model(settings.model_copy(update={"llm_timeout_seconds": CALL_SECONDS}))
     if found is None:
-        yield "language model", True, "none is set (CONCORDANCE_LLM_MODEL): answers are quotes", ""
+        yield Check("language model", True, "none is set (CONCORDANCE_LLM_MODEL): answers are quotes")
         return
 
     async def asked() -> str:
@@ -63,9 +61,9 @@ def language_model(settings: Settings) -> Iterator[Check]:
         text = asyncio.run(asked())
     except ConcordanceError as error:
         remedy = "Check CONCORDANCE_LLM_MODEL, CONCORDANCE_LLM_BASE_URL and CONCORDANCE_LLM_API_KEY; answers are quotes meanwhile."
-        yield "language model", False, str(error), remedy
+        yield Check("language model", False, str(error), remedy)
         return
-    yield "language model", True, f"{found.name} responds with {len(text)} characters", ""
+    yield Check("language model", True, f"{found.name} responds with {len(text)} characters")
 
 
 def budget(settings: Settings) -> Iterator[Check]:
@@ -75,21 +73,17 @@ def budget(settings: Settings) -> Iterator[Check]:
     from sql.sync import Collections
 
     if settings.embedding_budget is None:
-        yield "budget", True, "embedding has no monthly limit (CONCORDANCE_LIMITS__EMBEDDING_BUDGET)", ""
+        yield Check("budget", True, "embedding has no monthly limit (CONCORDANCE_LIMITS__EMBEDDING_BUDGET)")
         return
     with session(settings.postgres_dsn) as connection:
         spent = Collections(connection).usage(month=month_key(datetime.now(UTC)))
     used = f"${spent:.2f} of ${settings.embedding_budget:.2f} used this month"
     if not Budget(settings.embedding_budget, spent).warn or spent == 0:
-        yield "budget", True, used, ""
+        yield Check("budget", True, used)
         return
     stops = "syncs stop embedding at the limit" if settings.embedding_budget_stop else "syncs go on beyond the limit"
-    yield (
-        "budget",
-        False,
-        f"{used}; {stops}",
-        "Raise CONCORDANCE_LIMITS__EMBEDDING_BUDGET, or wait for the next month.",
-    )
+    remedy = "Raise CONCORDANCE_LIMITS__EMBEDDING_BUDGET, or wait for the next month."
+    yield Check("budget", False, f"{used}; {stops}", remedy)
 
 
 def _indexed_dimensions(settings: Settings, model: str) -> int | None:

@@ -17,6 +17,7 @@ from urllib.parse import SplitResult
 from pydantic import SecretStr
 from pydantic_settings import BaseSettings
 
+from resources.core.checks import Check
 from resources.core.domain import SourceName
 from resources.core.errors import ConfigurationError
 from resources.core.ports import Memory, Source
@@ -33,15 +34,6 @@ class Link(NamedTuple):
     partition: str | None = None
     names: tuple[str, ...] = ()
     moment: datetime | None = None
-
-
-class Check(NamedTuple):
-    """One finding of `concordance doctor`, with what to do if it is not `ok`."""
-
-    name: str
-    ok: bool
-    detail: str
-    remedy: str = ""
 
 
 class WaitingWork(NamedTuple):

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from orchestration import model_checks
-from orchestration.model_checks import Check
 from resources.core.breaker import UnresponsiveError
+from resources.core.checks import Check
 from resources.core.errors import ConfigurationError, ServiceUnavailableError
 from resources.embedding.budget import month_key
 from resources.settings import Settings, load
@@ -36,15 +36,15 @@ def described(site: Site) -> Callable[..., Settings]:
 
 
 def test_the_language_model_writes_a_word(described: Callable[..., Settings], model_server: ModelServer) -> None:
-    assert "answers are quotes" in one(model_checks.language_model(described()))[2]
+    assert "answers are quotes" in one(model_checks.language_model(described())).detail
     settings = described(llm_model="m", llm_base_url=model_server.url)
-    name, ok, said, _ = one(model_checks.language_model(settings))
-    assert (name, ok, len(model_server.requests)) == ("language model", True, 1)
-    assert "m responds" in said
+    found = one(model_checks.language_model(settings))
+    assert (found.name, found.ok, len(model_server.requests)) == ("language model", True, 1)
+    assert "m responds" in found.detail
     model_server.fail(401)
-    _, ok, said, remedy = one(model_checks.language_model(settings))
-    assert not ok
-    assert "CONCORDANCE_LLM_API_KEY" in remedy
+    found = one(model_checks.language_model(settings))
+    assert not found.ok
+    assert "CONCORDANCE_LLM_API_KEY" in found.remedy
 
 
 def test_the_lines_of_the_readme_set_a_model_up(
@@ -62,10 +62,8 @@ def test_the_lines_of_the_readme_set_a_model_up(
         (True, False, False), (True, True, True),
     ]  # fmt: skip
     for settings in found:
-        _, ok, said, _ = one(
-            model_checks.language_model(settings.model_copy(update={"llm_base_url": model_server.url}))
-        )
-        assert (ok, f"{settings.llm_model} responds" in said) == (True, True)
+        check = one(model_checks.language_model(settings.model_copy(update={"llm_base_url": model_server.url})))
+        assert (check.ok, f"{settings.llm_model} responds" in check.detail) == (True, True)
 
 
 def test_a_language_model_that_hangs_is_given_up(
@@ -73,15 +71,15 @@ def test_a_language_model_that_hangs_is_given_up(
 ) -> None:
     monkeypatch.setattr(model_checks, "CALL_SECONDS", 0.2)
     model_server.hold()
-    _, ok, said, remedy = one(model_checks.language_model(described(llm_model="m", llm_base_url=model_server.url)))
+    found = one(model_checks.language_model(described(llm_model="m", llm_base_url=model_server.url)))
     model_server.release()
-    assert (ok, bool(said), bool(remedy)) == (False, True, True)
+    assert (found.ok, bool(found.detail), bool(found.remedy)) == (False, True, True)
 
 
 def test_the_reranker_scores_a_passage(described: Callable[..., Settings], tmp_path: Path) -> None:
-    assert "none is set" in one(model_checks.reranker(described()))[2]
+    assert "none is set" in one(model_checks.reranker(described())).detail
     folder = make_tiny_model(tmp_path / "tiny-reranker", cross_encoder=True)
-    assert "tiny-reranker scores a passage" in one(model_checks.reranker(described(rerank_model=str(folder))))[2]
+    assert "tiny-reranker scores a passage" in one(model_checks.reranker(described(rerank_model=str(folder)))).detail
     (folder / "model.safetensors").write_bytes(b"\0" * 100)
     with pytest.raises(ConfigurationError, match="CONCORDANCE_SEARCH__RERANK_MODEL"):
         one(model_checks.reranker(described(rerank_model=str(folder))))
@@ -93,9 +91,9 @@ def test_the_embedding_service_is_called_and_compared_with_the_index(
     site.add("Open", ["The ferry."], ["public"])
     with OpenAIServer(dimensions=64) as service:
         settings = described(embedding_provider="openai", embedding_model="wordbag", openai_base_url=service.url)
-        assert "wordbag: 64 dimensions" in one(model_checks.embedding(settings, registry=True))[2]
+        assert "wordbag: 64 dimensions" in one(model_checks.embedding(settings, registry=True)).detail
         site.sql("UPDATE index_collections SET model = 'wordbag', dimensions = 32 WHERE active")
-        assert one(model_checks.embedding(settings, registry=False))[1]
+        assert one(model_checks.embedding(settings, registry=False)).ok
         with pytest.raises(ConfigurationError, match="now returns vectors of 64 numbers, but the index has 32"):
             one(model_checks.embedding(settings, registry=True))
         service.fail(500, times=2, retry_after_ms="1")
@@ -115,7 +113,7 @@ def test_the_budget_is_compared_with_what_was_spent(
     site.sql(
         "INSERT INTO embedding_usage (month, model, texts, tokens, cost_usd) VALUES (%s, 'm', 1, 1, %s)", month, spent
     )
-    assert "no monthly limit" in one(model_checks.budget(described()))[2]
-    name, fine, said, _ = one(model_checks.budget(described(embedding_budget=10.0)))
-    assert (name, fine) == ("budget", ok)
-    assert said.startswith(f"${spent:.2f} of $10.00 used this month")
+    assert "no monthly limit" in one(model_checks.budget(described())).detail
+    found = one(model_checks.budget(described(embedding_budget=10.0)))
+    assert (found.name, found.ok) == ("budget", ok)
+    assert found.detail.startswith(f"${spent:.2f} of $10.00 used this month")
