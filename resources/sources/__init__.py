@@ -92,6 +92,13 @@ def capabilities(name: str) -> Capabilities:
     return UNDECLARED if spec is None else spec.capabilities
 
 
+def unit(name: str, count: int) -> str:
+    """Return what that many partitions of the source are called."""
+    spec = _discovered().specs.get(name)
+    one, several = SourceSpec.unit if spec is None else spec.unit
+    return one if count == 1 else several
+
+
 def configured(settings: Settings, name: SourceName) -> bool:
     return spec_of(name).configured(settings)
 

@@ -129,6 +129,7 @@ def withdraw(conn: Connection, collection: str) -> None:
 SPEC = SourceSpec(
     name=SourceName.PUSH,
     label="Pushed documents",
+    unit=("source", "sources"),
     open=lambda settings, _: Uploads(settings, source=SourceName.PUSH),
     help="Pushed documents need no settings.",
     capabilities=Capabilities(

@@ -158,6 +158,8 @@ class SourceSpec:
     """Return what an address of the source leads to; None if the address is not the source's."""
     place: Callable[[str, str], str] | None = None
     """Return the address of a passage, from its document's address and its anchor. None: the document's address."""
+    unit: tuple[str, str] = ("folder", "folders")
+    """What its partitions are called: one, and several."""
     waiting: WaitingWork | None = None
     scopes: tuple[Scope, ...] = ()
     trial: Trial | None = None

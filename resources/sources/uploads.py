@@ -167,6 +167,7 @@ class Uploads(Source):
 SPEC = SourceSpec(
     name=SourceName.UPLOAD,
     label="Upload",
+    unit=("day", "days"),
     open=lambda settings, _: Uploads(settings),
     help="Uploads need no settings.",
     aliases=("uploads",),

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from resources.core.durations import age_of
 from resources.progress import DELAYED
+from resources.sources import unit
 from serving.ledger import Partition, SourceReport
 from serving.web.plots import Plot, Point, plot
 from serving.web.source_days import Days, days
@@ -69,6 +70,12 @@ class Card(NamedTuple):
     run: str | None
     """Dagster's run of the running or latest sync."""
     errors: Sequence[SyncErrorRow]
+
+    @property
+    def parts(self) -> str:
+        """How many partitions there are, in the source's words."""
+        count = len(self.partitions) + self.hidden
+        return f"{count:,} {unit(self.report.source, count)}"
 
     @property
     def running(self) -> bool:

@@ -85,6 +85,25 @@ def test_roots_with_something_to_look_at_come_first_and_none_is_dropped_silently
     assert (len(shown.partitions), shown.hidden) == (MOST_PARTITIONS, 1)
 
 
+@pytest.mark.parametrize(
+    ("source", "one", "several"),
+    [
+        ("slack", "1 channel", "1,200 channels"),
+        ("google_drive", "1 drive or folder", "1,200 drives and folders"),
+        ("upload", "1 day", "1,200 days"),
+        ("push", "1 source", "1,200 sources"),
+        ("files", "1 folder", "1,200 folders"),
+        ("of_a_package_that_is_gone", "1 folder", "1,200 folders"),
+    ],
+)
+def test_partitions_are_called_what_their_source_calls_them(source: str, one: str, several: str) -> None:
+    def parts(count: int) -> str:
+        found = report(source=source, partitions=[part(str(number)) for number in range(count)])
+        return card(found, None, [], [], [], NOW, EVERY).parts
+
+    assert (parts(1), parts(1200)) == (one, several)
+
+
 def test_bars_are_in_proportion() -> None:
     drawn = plot([Point(0, "a"), Point(5, "b"), Point(10, "c", bad=True)], "words")
     assert [round(one.height, 1) for one in drawn.bars] == [1.5, HEIGHT / 2, HEIGHT]

@@ -51,6 +51,7 @@ def _link(parts: SplitResult) -> Link | None:
 SPEC = SourceSpec(
     name=NAME,
     label="Kinto",
+    unit=("collection", "collections"),
     open=_open,
     help="Kinto is not set up: set CONCORDANCE_KINTO_URL, CONCORDANCE_KINTO_USER and CONCORDANCE_KINTO_PASSWORD.",
     settings=KintoSettings,

@@ -48,6 +48,7 @@ def _browse(settings: Settings, values: Mapping[str, str], inside: str | None) -
 SPEC = SourceSpec(
     name=SourceName.GOOGLE_DRIVE,
     label="Google Drive",
+    unit=("drive or folder", "drives and folders"),
     open=_open,
     help="Google Drive is not set up: set CONCORDANCE_GOOGLE_CLIENT_ID and connect an account, or set "
     "CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE (docs/operations.md).",

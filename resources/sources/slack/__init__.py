@@ -39,6 +39,7 @@ def _browse(settings: Settings, values: Mapping[str, str], inside: str | None) -
 SPEC = SourceSpec(
     name=SourceName.SLACK,
     label="Slack",
+    unit=("channel", "channels"),
     open=_open,
     help="Slack is not set up: set CONCORDANCE_SLACK_BOT_TOKEN (docs/operations.md).",
     needs=("slack_bot_token",),
