@@ -37,7 +37,7 @@ from resources.servers.postgres import EmbeddedPostgres
 from resources.servers.processes import free_port
 from resources.settings import FileRoot, Settings
 from resources.syncing import open_sync
-from serving.access.tokens import mint
+from serving.identity.tokens import mint
 from tests.fixtures.llm import ModelServer
 from tests.fixtures.vector import VectorProcess
 

@@ -23,10 +23,10 @@ from orchestration.demo import sample
 from resources.core.domain import Access
 from resources.settings import FileRoot
 from serving.answers.gate import POOL
-from serving.deps import Services
-from serving.filters import narrowing
-from serving.retrieval.passage import Passage
-from serving.retrieval.query import normalise, search_query
+from serving.search.filters import narrowing
+from serving.search.retrieval.passage import Passage
+from serving.search.retrieval.query import normalise, search_query
+from serving.services import Services
 
 HANDBOOK = ROOT.parent / "shared" / "data" / "handbook"
 KEPT = ROOT / ".venv" / "bench-answers"

@@ -28,8 +28,8 @@ from serving.answers.context import gather
 from serving.answers.extractive import Quote, choose, compose, measured, shortlist, without_strays
 from serving.answers.gate import Judged, judge
 from serving.answers.styles import STYLES
-from serving.embedding import EmbedsQueries
-from serving.retrieval.passage import Passage
+from serving.search.embedding import EmbedsQueries
+from serving.search.retrieval.passage import Passage
 
 
 class Meaning:

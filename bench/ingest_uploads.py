@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 
 from resources.settings import Settings
-from serving.access.tokens import mint
+from serving.identity.tokens import mint
 
 SEED = 7
 LARGE_BYTES = 5_000_000

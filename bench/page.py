@@ -28,7 +28,7 @@ from resources.logging import configure
 from resources.servers.processes import free_port
 from resources.settings import Settings
 from resources.stores.postgres import session
-from serving.sign_in.sessions import cookie_name
+from serving.identity.sign_in.sessions import cookie_name
 from tests.fixtures.browser import Browser, running_browser
 
 PROVIDER = '[{"name": "Bench", "issuer": "https://id.example", "client_id": "bench"}]'

@@ -37,9 +37,9 @@ from resources.settings import Settings, load
 from resources.stores import qdrant
 from resources.stores.lake import Lake
 from resources.stores.qdrant_search import VectorSearch
-from serving.database import Database
-from serving.embedding import QueryEmbedder
-from serving.retrieval.engines import Engines
+from serving.http.database import Database
+from serving.search.embedding import QueryEmbedder
+from serving.search.retrieval.engines import Engines
 
 ROOT = Path(__file__).resolve().parents[1]
 PYTHON = ROOT / ".venv-quality" / "bin" / "python"

@@ -21,8 +21,8 @@ from resources.settings import Settings
 from serving.answers.gate import POOL, judge
 from serving.answers.schemas import AskRequest
 from serving.answers.service import UNCERTAIN
-from serving.deps import Services
-from serving.retrieval.query import search_query
+from serving.search.retrieval.query import search_query
+from serving.services import Services
 
 
 class Asked(NamedTuple):

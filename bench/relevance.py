@@ -22,8 +22,8 @@ from orchestration.evaluation.collection import JudgedCollection, read_collectio
 from orchestration.evaluation.quality import READER, Searcher, index, open_searcher, vector_server
 from resources.logging import configure
 from resources.settings import Settings
-from serving.retrieval.query import MAX_QUERY, search_query
-from serving.retrieval.relevance import relevant
+from serving.search.retrieval.query import MAX_QUERY, search_query
+from serving.search.retrieval.relevance import relevant
 
 FOREIGN = 200
 TOP = 10

@@ -38,7 +38,7 @@ from resources.embedding import embedder
 from resources.logging import configure
 from resources.servers.processes import free_port
 from resources.settings import Settings
-from serving.access.tokens import mint, verify
+from serving.identity.tokens import mint, verify
 from tests.fixtures.vector import VectorProcess
 
 PEERS_PYTHON = ROOT / ".venv-bench" / "bin" / "python"

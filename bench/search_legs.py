@@ -25,17 +25,17 @@ import uvloop
 
 from resources.logging import configure
 from resources.settings import load
-from serving.authentication import access_from
-from serving.database import Database
-from serving.deps import Services
-from serving.embedding import QueryEmbedder
-from serving.results import results
-from serving.retrieval.cache import CandidateCache
-from serving.retrieval.engines import Engines
-from serving.retrieval.query import search_query
-from serving.retrieval.registry import Registry
-from serving.retrieval.retriever import Retriever
-from serving.routes.search import recorded_search
+from serving.http.database import Database
+from serving.identity.authentication import access_from
+from serving.search.embedding import QueryEmbedder
+from serving.search.results import results
+from serving.search.retrieval.cache import CandidateCache
+from serving.search.retrieval.engines import Engines
+from serving.search.retrieval.query import search_query
+from serving.search.retrieval.registry import Registry
+from serving.search.retrieval.retriever import Retriever
+from serving.search.searches import recorded_search
+from serving.services import Services
 from sql.family import Declared
 
 WARM = 20

@@ -29,8 +29,8 @@ from resources.settings import Settings
 from resources.stores import qdrant
 from resources.stores.postgres import session
 from resources.stores.qdrant_search import batch_body
-from serving.retrieval.plan import queries
-from serving.retrieval.query import search_query
+from serving.search.retrieval.plan import queries
+from serving.search.retrieval.query import search_query
 from tests.fixtures.vector import VectorProcess
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -28,9 +28,9 @@ from resources.core.spelling import folded, spelled
 from resources.logging import configure
 from resources.settings import Settings
 from resources.stores.postgres import session
-from serving.deps import Services
-from serving.filters import narrowing
-from serving.retrieval.query import search_query
+from serving.search.filters import narrowing
+from serving.search.retrieval.query import search_query
+from serving.services import Services
 
 EACH = 60
 """Queries of each kind and set of documents."""

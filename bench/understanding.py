@@ -16,9 +16,9 @@ from datetime import date
 from pathlib import Path
 
 from resources.sources import specs
-from serving.understanding.grammar import Grammar
-from serving.understanding.people import may_hold_names
-from serving.understanding.phrases import KINDS, Names
+from serving.search.understanding.grammar import Grammar
+from serving.search.understanding.people import may_hold_names
+from serving.search.understanding.phrases import KINDS, Names
 
 FORMS = (
     "What did Marta write in #support last week about {}",

@@ -13,7 +13,7 @@ from resources import http_clients
 from resources.core.errors import ConcordanceError, InvalidRequestError, NotRunningError
 from resources.core.json import object_of
 from resources.settings import Settings
-from serving.access.tokens import mint
+from serving.identity.tokens import mint
 
 LIFETIME = timedelta(hours=1)
 PATIENCE_SECONDS = 60

@@ -42,7 +42,7 @@ def reranker(settings: Settings) -> Iterator[Check]:
 def language_model(settings: Settings) -> Iterator[Check]:
     """Have a word written, if there is a language model."""
     from serving.answers import model
-    from serving.quoting import ChatMessage
+    from serving.search.quoting import ChatMessage
 
     found = model.language_model(settings.model_copy(update={"llm_timeout_seconds": CALL_SECONDS}))
     if found is None:

@@ -14,7 +14,7 @@ from resources.core.errors import ConfigurationError, ServiceUnavailableError
 from resources.core.guard import LOOPBACK
 from resources.core.json import object_of
 from resources.settings import Settings
-from serving.access.tokens import mint
+from serving.identity.tokens import mint
 
 SECONDS = 5.0
 

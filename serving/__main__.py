@@ -58,9 +58,9 @@ def main() -> int:
 def _leader(settings: Settings) -> Made | None:
     """Return the server of the only process, or of the first of several; None if the supervisor ended before it sent the socket."""
     from serving.app import create_app
-    from serving.server import config
-    from serving.standby import await_turn, receive_listener
     from serving.workers.leader import Leader, listen
+    from serving.workers.standby import await_turn, receive_listener
+    from serving.workers.uvicorn_config import config
 
     turn, listener = None, None
     if sys.argv[1:] == ["--standby"]:

@@ -2,8 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from importlib import import_module
-from pkgutil import iter_modules
 from types import ModuleType
 
 from litestar import Litestar
@@ -15,22 +13,28 @@ from litestar.types import Message, Receive, Scope, Send
 from resources.servers.shared import Shared
 from resources.settings import Settings
 from resources.sources import specs
-from serving import pages as docs
-from serving import routes
-from serving.access.request_limits import check_limits
-from serving.authentication import Authentication
-from serving.bodies import StrictRequest
-from serving.deps import Launcher, Services, provide_services
-from serving.embedding import EmbedsQueries
+from serving.account import routes as account
+from serving.agents import routes as agents
+from serving.answers import routes as answers
+from serving.compatibility import routes as compatibility
+from serving.documents import routes as documents
+from serving.http import routes as http
+from serving.http.bodies import StrictRequest
+from serving.http.middleware import LimitRequests, guarded
+from serving.http.opaque_ids import routed
+from serving.http.request_limits import check_limits
+from serving.identity import routes as identity
+from serving.identity.authentication import Authentication
+from serving.identity.visitor import ERRORS, identify_visitor
 from serving.lifespan import lifespan
-from serving.middleware import LimitRequests, guarded
-from serving.opaque_ids import routed
-from serving.routes import pages
-from serving.routes.pages.visitor import ERRORS, identify_visitor
-from serving.web import static
+from serving.search import routes as search
+from serving.search.embedding import EmbedsQueries
+from serving.services import Launcher, Services, provide_services
+from serving.sources import routes as sources
+from serving.web import routes as web
+from serving.widget import routes as widget
 
-LATE = {"authorization", "mcp_server", "mcp_tools"}
-"""Modules without routes that import the package `mcp`, which takes a second: the first request that needs them imports them."""
+ROOMS = (http, web, identity, search, answers, sources, documents, agents, widget, compatibility, account)
 
 MAX_BODY_BYTES = 1024 * 1024
 """Largest body of any route but the upload."""
@@ -99,16 +103,7 @@ def handlers_of(module: ModuleType) -> Iterator[BaseRouteHandler]:
     return (value for value in vars(module).values() if isinstance(value, BaseRouteHandler))
 
 
-def modules_of(package: ModuleType) -> Iterator[ModuleType]:
-    """Import the modules of a package, in the order of their names, except those in `LATE`."""
-    for found in iter_modules(package.__path__):
-        if found.name not in LATE and not found.ispkg:
-            yield import_module(f"{package.__name__}.{found.name}")
-
-
-HANDLERS = [
-    handler for module in (*modules_of(routes), *modules_of(pages), docs, static) for handler in handlers_of(module)
-]
+HANDLERS = [handler for room in ROOMS for module in room.MODULES for handler in handlers_of(module)]
 """Every route."""
 
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from litestar import Litestar
 
 from serving.assistant.worker import SlackAssistant
-from serving.deps import Services
+from serving.services import Services
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ import httpx
 
 from bench.soak.site import Site
 from bench.soak.truth import WORD, Truth
-from serving.access.tokens import mint
+from serving.identity.tokens import mint
 
 LIFETIME = timedelta(hours=4)
 DEADLINE_SECONDS = 60.0

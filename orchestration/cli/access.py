@@ -15,7 +15,7 @@ from resources.core import permissions
 from resources.core.durations import duration
 from resources.core.errors import InvalidRequestError, NotRunningError
 from resources.settings import load
-from serving.sign_in.events import session_ended
+from serving.identity.sign_in.events import session_ended
 from sql.commands import Commands
 from sql.signing_in import SignInSession
 from sql.web import WebSession
@@ -40,7 +40,7 @@ def token_print(
     admin: Admin = False,
     expires: Annotated[Duration, Parameter(help="How long it is valid: 30m, 12h, 7d.")] = timedelta(hours=12),
 ) -> None:
-    from serving.access.tokens import mint
+    from serving.identity.tokens import mint
 
     settings = load()
     warn_of_groups(settings, group)
@@ -52,7 +52,7 @@ def token_revoke(
     revoked: Annotated[str, Parameter(help="The token, or the `jti` in it.")],
     /,
 ) -> None:
-    from serving.access.revocation import deny, record
+    from serving.identity.revocation import deny, record
 
     settings = load()
     found = deny(settings, revoked)
@@ -75,7 +75,7 @@ def sign_in(
 ) -> None:
     from orchestration.supervision.run_state import remedy
     from orchestration.supervision.services import answers, serving_address
-    from serving.sign_in import links
+    from serving.identity.sign_in import links
 
     settings = load()
     address = permissions.email(email)
@@ -154,7 +154,7 @@ def key_create(
         Duration | None, Parameter(help="How long it is valid: 30m, 12h, 7d. By default, until it is revoked.")
     ] = None,
 ) -> None:
-    from serving.access import api_keys
+    from serving.identity import api_keys
 
     settings = load()
     warn_of_groups(settings, group)
@@ -182,7 +182,7 @@ def key_list(*, json: Json = False) -> None:
 def key_revoke(
     key_id: Annotated[str, Parameter(help="The id that `key list` shows: the part between the two underscores.")], /
 ) -> int:
-    from serving.access import api_keys
+    from serving.identity import api_keys
 
     with database(load()) as connection:
         revoked = api_keys.revoke(connection, key_id.removeprefix("ck_").partition("_")[0])

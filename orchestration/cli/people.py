@@ -53,7 +53,7 @@ def whoami(
     *,
     json: Json = False,
 ) -> int:
-    from serving.identity import identity
+    from serving.identity.principals import identity
 
     settings = load()
     address = permissions.email(email)

@@ -22,7 +22,7 @@ from sql.commands import Commands
 from sql.web import WebSession
 
 if TYPE_CHECKING:
-    from serving.why import Trace
+    from serving.search.trace import Trace
 
 
 def why(
@@ -52,8 +52,8 @@ def why(
 def look(settings: Settings, source: str, email: str, groups: list[str], query: str | None) -> Trace:
     """Return the trace. Raises `NotRunningError` if the database, or with a query the HTTP interface, is not responding."""
     from orchestration.client import Client
-    from serving.references import reference
-    from serving.why import RANKS, parameters, trace
+    from serving.search.references import reference
+    from serving.search.trace import RANKS, parameters, trace
 
     named, max_age = reference(source), duration(settings.acl_max_age)
     fresh_since = datetime.now(UTC) - max_age

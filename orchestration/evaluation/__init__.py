@@ -1,4 +1,4 @@
 """Search quality: on test collections with judgements, and on the company's own questions.
 
-No search of its own: it measures `serving.retrieval`, which the HTTP interface uses.
+No search of its own: it measures `serving.search.retrieval`, which the HTTP interface uses.
 """

@@ -17,8 +17,8 @@ from resources.core.domain import Access
 from resources.embedding.cross_encoder import CrossEncoder
 from resources.settings import Settings
 from resources.stores.postgres import Connection
-from serving.retrieval.query import MAX_QUERY
-from serving.retrieval.rerank import Reranker
+from serving.search.retrieval.query import MAX_QUERY
+from serving.search.retrieval.rerank import Reranker
 from sql.evaluation import Questions
 from sql.sync import Collections
 

@@ -39,14 +39,14 @@ from resources.settings import Settings
 from resources.stores import qdrant
 from resources.stores.lake import Lake
 from resources.stores.qdrant_search import VectorSearch
-from serving.database import Database
-from serving.embedding import QueryEmbedder
-from serving.retrieval.cache import Candidates
-from serving.retrieval.engines import Engines
-from serving.retrieval.fuse import FUSIONS
-from serving.retrieval.query import MAX_DEPTH, MAX_QUERY, SearchQuery, search_query
-from serving.retrieval.registry import Checked, Registry, from_payloads
-from serving.retrieval.retriever import Retriever
+from serving.http.database import Database
+from serving.search.embedding import QueryEmbedder
+from serving.search.retrieval.cache import Candidates
+from serving.search.retrieval.engines import Engines
+from serving.search.retrieval.fuse import FUSIONS
+from serving.search.retrieval.query import MAX_DEPTH, MAX_QUERY, SearchQuery, search_query
+from serving.search.retrieval.registry import Checked, Registry, from_payloads
+from serving.search.retrieval.retriever import Retriever
 
 Mode = Literal["vector", "keyword", "hybrid"]
 DOCUMENTS = 50

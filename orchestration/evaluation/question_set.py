@@ -108,9 +108,9 @@ def put(connection: Connection, entries: Iterable[NewQuestion], added_by: str) -
 
 def resolve(connection: Connection, lines: Iterable[QuestionLine]) -> list[NewQuestion]:
     """Look up the documents of each line. Raises `InvalidRequestError` that names every unknown document."""
-    from serving.retrieval.query import (
-        normalise,
-    )  # `up` adds the sample's questions without loading the search libraries
+    from serving.search.retrieval.query import (
+        normalise,  # `up` adds the sample's questions without loading the search libraries
+    )
 
     entries: list[NewQuestion] = []
     unknown: list[str] = []
@@ -156,8 +156,8 @@ def _person(email: str, groups: Sequence[str]) -> Access:
 
 
 def _doc_id(connection: Connection, name: str, access: Access) -> str | None:
-    from serving.references import reference
-    from serving.why import parameters
+    from serving.search.references import reference
+    from serving.search.trace import parameters
 
     row = Commands(connection).why(
         **parameters(reference(name)), principals=sorted(access.principals), fresh_since=datetime.now(UTC)

@@ -17,14 +17,14 @@ from resources.core.errors import ServiceUnavailableError
 from resources.core.permissions import principals_of
 from resources.settings import Settings
 from resources.stores.qdrant_search import VectorSearch
-from serving.database import Database
-from serving.directory import Directory
-from serving.embedding import QueryEmbedder
-from serving.retrieval.engines import Engines
-from serving.retrieval.query import Narrowing, search_query
-from serving.retrieval.registry import Registry
-from serving.retrieval.rerank import Reranker
-from serving.retrieval.retriever import HELD_BACK, Retriever
+from serving.http.database import Database
+from serving.identity.directory import Directory
+from serving.search.embedding import QueryEmbedder
+from serving.search.retrieval.engines import Engines
+from serving.search.retrieval.query import Narrowing, search_query
+from serving.search.retrieval.registry import Registry
+from serving.search.retrieval.rerank import Reranker
+from serving.search.retrieval.retriever import HELD_BACK, Retriever
 from sql.web import WebReads
 
 DEPTH = 10

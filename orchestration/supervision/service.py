@@ -40,7 +40,7 @@ class Service:
     """Setting, host and number of the port, which must be free before it starts."""
     succession: Path | None = None
     """Socket through which a standby process takes over, if it has one; its command then reads from a socket on standard input
-    (`serving/standby.py`)."""
+    (`serving/workers/standby.py`)."""
     stop_signal: signal.Signals = signal.SIGTERM
     start_seconds: float = 120.0
     stop_seconds: float = 15.0

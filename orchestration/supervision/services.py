@@ -268,7 +268,7 @@ def _slack_events(settings: Settings) -> Service:
     """Return the receiver of Slack events, which needs Postgres, the app-level token and no other secret."""
     return Service(
         name=SLACK_EVENTS,
-        command=lambda: [sys.executable, "-m", "serving.slack_socket"],
+        command=lambda: [sys.executable, "-m", "serving.sources.slack_socket"],
         ready=lambda: slack_socket.ask(settings) is not None,
         probe=lambda: slack_socket.ask(settings) is not None,
         environment=service_environment(settings, SLACK_EVENTS),

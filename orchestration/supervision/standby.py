@@ -1,4 +1,4 @@
-"""A warm second process of a service that takes over when the first one ends; see `serving/standby.py`."""
+"""A warm second process of a service that takes over when the first one ends; see `serving/workers/standby.py`."""
 
 from __future__ import annotations
 

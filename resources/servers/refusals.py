@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 
 class RefusedError(Exception):
-    """A request that is not read any further. `slug` names the problem type, as listed in `serving.problems.PROBLEMS`."""
+    """A request that is not read any further. `slug` names the problem type, as listed in `serving.http.problems.PROBLEMS`."""
 
     def __init__(self, status: HTTPStatus, slug: str, title: str, detail: str) -> None:
         super().__init__(detail)

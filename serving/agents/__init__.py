@@ -1,4 +1,4 @@
-"""Agents that people connect: OAuth 2.1 on top of our browser sessions, for tokens that open `/mcp` only.
+"""Agents: connecting programs by OAuth, and the tools that they call by the Model Context Protocol.
 
-No routes and no tools: both are in `serving.routes`.
+The room offers `Agents`; its tools call the search, the answers and the documents as any other interface does.
 """

@@ -20,17 +20,17 @@ from resources.core.domain import Access
 from resources.core.durations import duration
 from resources.core.errors import StorageFullError
 from resources.core.permissions import principals_of
-from serving.access.secret_hash import secret_hash
 from serving.agents.clients import client_hash
 from serving.agents.events import agent_connected, agent_ended, agent_refused
-from serving.errors import UnauthorizedError
-from serving.sign_in.sessions import SAMPLE, SignedIn
+from serving.http.errors import UnauthorizedError
+from serving.identity.secret_hash import secret_hash
+from serving.identity.sign_in.sessions import SAMPLE, SignedIn
 from sql.agents import AgentOwner, AgentReads, AgentToken, EndedAgent, ListedAgent
 
 if TYPE_CHECKING:
     from resources.settings import Settings
-    from serving.audit import Audit
-    from serving.database import Database
+    from serving.http.audit import Audit
+    from serving.http.database import Database
 
 MCP_PATH = "/mcp"
 """Path for agents, which speak the Model Context Protocol."""

@@ -3,7 +3,7 @@
 import json
 from urllib.parse import urlsplit
 
-from serving.audit import AuditEvent
+from serving.http.audit import AuditEvent
 from sql.agents import EndedAgent
 
 

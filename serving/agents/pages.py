@@ -7,7 +7,7 @@ from litestar import Response
 from resources.core.domain import Access
 from serving.agents.connections import AgentRequest
 from serving.agents.events import host
-from serving.pages import page
+from serving.web.docs import page
 from serving.web.render import view
 
 

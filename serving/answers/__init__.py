@@ -1,1 +1,4 @@
-"""Answers to questions from retrieved passages, with citations that are checked. Passages come from `serving.retrieval` alone."""
+"""Answers to questions, with the sentences and quotes that support them, their history, sharing and feedback.
+
+The room offers `Answers`, to which every interface translates its questions.
+"""

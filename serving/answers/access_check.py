@@ -12,7 +12,7 @@ from datetime import datetime
 from resources.core.domain import Access
 from resources.core.errors import ServiceUnavailableError
 from serving.answers.question import PreparedQuestion
-from serving.database import Database
+from serving.http.database import Database
 from sql.web import WebReads
 
 EVERY_SECONDS = 3.0

@@ -14,9 +14,9 @@ from resources.core.domain import Access
 from serving.answers.prompt import VERSION
 from serving.answers.schemas import AskRequest
 from serving.answers.support import Verdict
-from serving.background import Background
-from serving.database import Database
-from serving.retrieval.passage import Passage
+from serving.http.background import Background
+from serving.http.database import Database
+from serving.search.retrieval.passage import Passage
 from sql.web import WebQueue, WebReads
 
 

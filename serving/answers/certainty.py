@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from serving.answers.extractive import Quote, score
 from serving.answers.gate import coverage, names, weights
 from serving.answers.words import content, holds
-from serving.retrieval.passage import Passage
+from serving.search.retrieval.passage import Passage
 
 SURE = 0.7
 """Certainty from which an answer comes without a warning; `python -m bench.answers` counts what that lets through."""

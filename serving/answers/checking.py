@@ -7,8 +7,8 @@ from resources.logging import logger
 from serving.answers.citations import Sentence
 from serving.answers.spoken import foreign_language
 from serving.answers.support import MEANING, CitedText, Verdict, check, verdict
-from serving.embedding import QueryEmbedder
-from serving.retrieval.passage import Passage
+from serving.search.embedding import QueryEmbedder
+from serving.search.retrieval.passage import Passage
 
 FEWEST = 5
 """Stop words of another language that a source must have: names and tables of customers hold some."""

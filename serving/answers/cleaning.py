@@ -9,7 +9,7 @@ import re
 
 from serving.answers.addresses import IPV6_HOST, holds_address, without_addresses
 from serving.answers.leaks import Leaks
-from serving.quoting import INVISIBLE
+from serving.search.quoting import INVISIBLE
 
 MAX_SPAN = 400
 """Longest label, tag or address that is waited for; what goes on longer is plain text."""

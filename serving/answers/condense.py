@@ -6,7 +6,7 @@ Small models answer instead of rewriting, or lose what was asked. The user's own
 import re
 
 from serving.answers.words import content, holds
-from serving.retrieval.query import MAX_QUERY, normalise
+from serving.search.retrieval.query import MAX_QUERY, normalise
 
 _LABEL = re.compile(
     r"^(?:(?:rewritten|last|standalone|new|full)\s+)?(?:question|query|reply|answer)\s*:\s*", re.IGNORECASE

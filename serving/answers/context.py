@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from serving.answers.schemas import Message
-from serving.retrieval.passage import Passage
+from serving.search.retrieval.passage import Passage
 
 MARGIN = 1.5
 """Tokens of a language model for each that the embedding model's tokenizer counts, with bars and fences. `make test-real` measures it."""

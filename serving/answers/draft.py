@@ -7,7 +7,7 @@ from msgspec import UNSET, UnsetType
 
 from serving.answers.schemas import Unanswered
 from serving.answers.support import Verdict
-from serving.schemas import Warning_
+from serving.search.schemas import Warning_
 
 
 @dataclass

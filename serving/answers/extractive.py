@@ -14,8 +14,8 @@ from serving.answers.citations import Sentence
 from serving.answers.cleaning import clean
 from serving.answers.gate import coverage, weights
 from serving.answers.words import content, holds
-from serving.retrieval.highlight import pieces
-from serving.retrieval.terms import letters
+from serving.search.retrieval.highlight import pieces
+from serving.search.retrieval.terms import letters
 
 SHORTLIST = 50
 """Pieces whose meaning is compared, those that hold most of the question's words first."""

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from serving.answers.schemas import Message
 from serving.answers.words import content
-from serving.retrieval.query import MAX_QUERY, normalise
+from serving.search.retrieval.query import MAX_QUERY, normalise
 
 Leaning = Literal["no", "perhaps", "surely"]
 

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from serving.answers.words import content, holds
-from serving.retrieval.known import naming_words
-from serving.retrieval.passage import Passage
-from serving.retrieval.relevance import evidence
-from serving.retrieval.terms import held
+from serving.search.retrieval.known import naming_words
+from serving.search.retrieval.passage import Passage
+from serving.search.retrieval.relevance import evidence
+from serving.search.retrieval.terms import held
 
 GATE = 0.27
 """Least evidence of an answer in quotes. `python -m bench.questions` prints what it lets through of the sample company's questions."""

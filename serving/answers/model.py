@@ -25,7 +25,7 @@ from resources.settings import Settings
 from serving.answers.replies import MalformedError, choice_of, reason_of, text_of
 from serving.answers.styles import Style
 from serving.answers.turns import Turns
-from serving.quoting import ChatMessage
+from serving.search.quoting import ChatMessage
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

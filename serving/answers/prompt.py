@@ -14,8 +14,8 @@ from resources.sources import capabilities, label
 from serving.answers.schemas import Message
 from serving.answers.spoken import foreign_language
 from serving.answers.styles import STYLES, Style
-from serving.quoting import BAR, INVISIBLE, ChatMessage, quoted
-from serving.retrieval.passage import Passage
+from serving.search.quoting import BAR, INVISIBLE, ChatMessage, quoted
+from serving.search.retrieval.passage import Passage
 
 NO_DATA = "No data found"
 

@@ -21,14 +21,14 @@ from serving.answers.prompt import SYSTEM, condensing, messages
 from serving.answers.schemas import MAX_HISTORY, AskRequest, Message
 from serving.answers.styles import REWRITING
 from serving.answers.words import content
-from serving.filters import Filters, narrowing
-from serving.quoting import ChatMessage
-from serving.retrieval.highlight import pieces
-from serving.retrieval.passage import Degradation, Passage, SearchOutcome
-from serving.retrieval.query import MAX_QUERY, SearchQuery, normalise, search_query
-from serving.retrieval.retriever import Retriever
-from serving.retrieval.terms import terms
-from serving.understanding.filters import Reading, Understanding, Understood
+from serving.search.filters import Filters, narrowing
+from serving.search.quoting import ChatMessage
+from serving.search.retrieval.highlight import pieces
+from serving.search.retrieval.passage import Degradation, Passage, SearchOutcome
+from serving.search.retrieval.query import MAX_QUERY, SearchQuery, normalise, search_query
+from serving.search.retrieval.retriever import Retriever
+from serving.search.retrieval.terms import terms
+from serving.search.understanding.filters import Reading, Understanding, Understood
 
 log = logger("serving")
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from serving.answers.support import Verdict
-from serving.citations.quote import Extent, locate, without_headers
-from serving.retrieval.highlight import best_piece
-from serving.retrieval.passage import Passage
+from serving.search.citations.quote import Extent, locate, without_headers
+from serving.search.retrieval.highlight import best_piece
+from serving.search.retrieval.passage import Passage
 
 
 class Quoted(msgspec.Struct, frozen=True):

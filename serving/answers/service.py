@@ -36,17 +36,17 @@ from serving.answers.quoted import first_of_each, quoted
 from serving.answers.schemas import AnswerEvent, AnswerResponse, AskRequest, PromptMessage
 from serving.answers.unanswered import close, count_readable, not_understood, unanswered
 from serving.answers.writing import Writer, supported
-from serving.audit import Audit, AuditEvent
-from serving.background import Background
-from serving.citations.quote import Extent
-from serving.database import Database
-from serving.embedding import QueryEmbedder
-from serving.metrics import Metrics
-from serving.results import Result, results
-from serving.retrieval.passage import Passage
-from serving.retrieval.retriever import Retriever
-from serving.schemas import Warning_
-from serving.understanding.filters import Understanding
+from serving.http.audit import Audit, AuditEvent
+from serving.http.background import Background
+from serving.http.database import Database
+from serving.http.metrics import Metrics
+from serving.search.citations.quote import Extent
+from serving.search.embedding import QueryEmbedder
+from serving.search.results import Result, results
+from serving.search.retrieval.passage import Passage
+from serving.search.retrieval.retriever import Retriever
+from serving.search.schemas import Warning_
+from serving.search.understanding.filters import Understanding
 
 COUNTED = 4096
 """Passages whose number of tokens is cached."""

@@ -16,13 +16,13 @@ from resources.core.permissions import is_unshared
 from serving.answers.quoted import first_of_each, quoted
 from serving.answers.schemas import AnswerResponse, KeptAnswer, KeptSource
 from serving.answers.support import Verdict
-from serving.background import Background
-from serving.citations.quote import Extent
-from serving.database import Database
-from serving.results import link_of
-from serving.retrieval.passage import Passage
-from serving.retrieval.registry import recheck
-from serving.schemas import AnswerMode
+from serving.http.background import Background
+from serving.http.database import Database
+from serving.search.citations.quote import Extent
+from serving.search.results import link_of
+from serving.search.retrieval.passage import Passage
+from serving.search.retrieval.registry import recheck
+from serving.search.schemas import AnswerMode
 from sql.web import WebQueue, WebReads
 
 

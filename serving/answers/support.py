@@ -17,7 +17,7 @@ from msgspec import Meta
 from serving.answers.citations import Sentence
 from serving.answers.subjects import swapped
 from serving.answers.words import UNITS, Measures, content, digits, holds, measures, negated, numbers, opposed, units
-from serving.retrieval.highlight import pieces
+from serving.search.retrieval.highlight import pieces
 
 Reason = Annotated[
     Literal["uncited", "empty", "words", "number", "name", "negation", "subject", "meaning", "language"],

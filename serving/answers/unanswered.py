@@ -15,12 +15,12 @@ from resources.settings import BUNDLED_MODEL
 from serving.answers.question import PreparedQuestion
 from serving.answers.schemas import AskRequest, Unanswered
 from serving.answers.spoken import foreign_language
-from serving.database import Database
-from serving.filters import narrowing
-from serving.results import DocumentReference, Result
-from serving.retrieval.passage import Passage
-from serving.retrieval.relevance import evidence
-from serving.schemas import Warning_
+from serving.http.database import Database
+from serving.search.filters import narrowing
+from serving.search.results import DocumentReference, Result
+from serving.search.retrieval.passage import Passage
+from serving.search.retrieval.relevance import evidence
+from serving.search.schemas import Warning_
 from sql.web import WebReads
 
 MOST_COUNTED = 10_000

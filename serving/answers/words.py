@@ -7,7 +7,7 @@ import re
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 
-from serving.retrieval.terms import terms
+from serving.search.retrieval.terms import terms
 
 Measures = frozenset[tuple[str, str]]
 

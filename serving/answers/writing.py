@@ -20,8 +20,8 @@ from serving.answers.prompt import NO_DATA, ours
 from serving.answers.question import PreparedQuestion
 from serving.answers.schemas import AnswerEvent, AskRequest
 from serving.answers.support import Verdict
-from serving.background import Background
-from serving.database import Database
+from serving.http.background import Background
+from serving.http.database import Database
 
 
 class Writer:

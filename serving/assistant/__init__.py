@@ -1,4 +1,4 @@
-"""The Slack assistant: answers questions that people ask the app in Slack, in their thread.
+"""The assistant in Slack: it claims questions that were stored, answers them, and keeps ratings.
 
-Events are not received here but in `serving.slack_events`, and answers are made in `serving.answers`.
+It runs in one process of the service, and posts what the answers room returns.
 """

@@ -21,15 +21,15 @@ from resources.core.errors import (
 from resources.core.permissions import PUBLIC, is_unshared
 from resources.logging import logger
 from resources.sources.slack.permissions import workspace
-from serving.access.tokens import access_of
 from serving.answers import store
 from serving.answers.schemas import MAX_HISTORY, AnswerResponse, AskRequest, Message
 from serving.assistant import messages
 from serving.assistant.conversations import Conversations
 from serving.assistant.messages import SlackMessage
-from serving.audit import AuditEvent
-from serving.deps import Services
-from serving.errors import UnauthorizedError, account_inactive
+from serving.http.audit import AuditEvent
+from serving.http.errors import UnauthorizedError, account_inactive
+from serving.identity.tokens import access_of
+from serving.services import Services
 from sql.assistant import AssistantReads, ClaimedQuestion, UnstoredRating
 from sql.web import WebReads
 

@@ -15,8 +15,8 @@ from msgspec import UNSET
 from resources.sources.slack.questions import VERDICTS
 from serving.answers.schemas import AnswerResponse
 from serving.answers.unanswered import number
-from serving.citations.links import is_web
-from serving.results import Result
+from serving.search.citations.links import is_web
+from serving.search.results import Result
 
 SECTION_CHARACTERS = 3000
 """Source: https://docs.slack.dev/reference/block-kit/blocks/section-block"""

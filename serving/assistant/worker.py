@@ -14,8 +14,8 @@ from resources.core.errors import ConcordanceError, TemporaryError
 from resources.logging import logger
 from serving.assistant.answering import Answering
 from serving.assistant.conversations import Conversations, client
-from serving.background import cancel
-from serving.deps import Services
+from serving.http.background import cancel
+from serving.services import Services
 from sql.assistant import AssistantReads, ClaimedQuestion
 
 LOOK_SECONDS = 1.0

@@ -1,1 +1,4 @@
-"""Templates, style sheets and scripts of the pages, and how they are rendered and served. What a page shows is read by its route."""
+"""The frame of the pages: rendering of templates, their filters and plots, static files, and the API documentation.
+
+A page itself is in the room of what it shows; `web.render.view` returns it.
+"""

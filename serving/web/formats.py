@@ -27,8 +27,8 @@ from resources.core.filetypes import (
 from resources.core.permissions import PUBLIC
 from resources.sources import label
 from resources.sources.slack.documents import MIME_TYPE as CONVERSATION
-from serving.citations.format import long_date
-from serving.understanding.filters import Understood
+from serving.search.citations.format import long_date
+from serving.search.understanding.filters import Understood
 
 KINDS: Mapping[str, str] = {
     "application/pdf": "PDF",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from serving.metrics import SEARCHES
-from serving.metrics_sum import MetricFamily
+from serving.http.metrics import SEARCHES
+from serving.http.metrics_sum import MetricFamily
 
 HEIGHT, STEP, GAP = 36.0, 8, 2
 LEAST = 1.5

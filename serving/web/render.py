@@ -10,7 +10,7 @@ from litestar.datastructures import Cookie
 from markupsafe import Markup
 
 from resources.core.domain import Access, Role
-from serving.access.roles import dagster_rights
+from serving.http.roles import dagster_rights
 from serving.web.formats import FILTERS
 from serving.web.static import address
 

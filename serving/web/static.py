@@ -8,7 +8,7 @@ from litestar import Response, get
 from litestar.exceptions import NotFoundException
 from litestar.params import FromPath
 
-from serving.access.request_limits import limited
+from serving.http.request_limits import limited
 
 FOLDER = Path(__file__).parent / "static"
 MEDIA_TYPES = {

@@ -1,4 +1,4 @@
-"""The chat widget for pages of other sites: its visitors, its events and its script.
+"""The widget that other sites embed: its script, the tokens of its anonymous visitors, and the limits on their questions.
 
-No routes, which are in `serving.routes.widget`, and no answers, which are made in `serving.answers`.
+The room offers `Widgets`; an answer for a visitor holds nothing but what is public.
 """

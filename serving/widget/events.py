@@ -12,7 +12,7 @@ from resources.logging import logger
 from serving.answers.schemas import AnswerEvent, AnswerResponse
 from serving.answers.service import UNCERTAIN
 from serving.answers.unanswered import FOREIGN
-from serving.results import Result
+from serving.search.results import Result
 
 UNAVAILABLE = "The assistant is temporarily unavailable. Try again."
 

@@ -12,10 +12,10 @@ from datetime import UTC, datetime, timedelta
 from resources.core.domain import Access
 from resources.core.permissions import PUBLIC
 from resources.settings import Widget
-from serving.access.sign_ins import UNKNOWN_FACTOR
-from serving.access.tokens import ISSUER, claims_of, sign
-from serving.database import Database
-from serving.errors import ProblemError, UnauthorizedError, rate_limited
+from serving.http.database import Database
+from serving.http.errors import ProblemError, UnauthorizedError, rate_limited
+from serving.http.sign_ins import UNKNOWN_FACTOR
+from serving.identity.tokens import ISSUER, claims_of, sign
 from sql.web import WebReads
 
 AUDIENCE = "concordance-widget"

@@ -13,9 +13,9 @@ from litestar import Litestar
 from resources.servers.connections import BoundedProtocol
 from resources.servers.shared import Numbers, Shared
 from resources.settings import Settings
-from serving.deps import Services
-from serving.server import config
+from serving.services import Services
 from serving.workers.accepting import Acceptor
+from serving.workers.uvicorn_config import config
 
 PUBLISH_TICKS = 10
 """Ticks between two publications of the metrics; a tick is a tenth of a second."""

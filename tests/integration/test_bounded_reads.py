@@ -12,7 +12,7 @@ import pytest
 
 import sql
 from resources.sources import names
-from serving.retrieval.full_text import MOST_PASSAGES
+from serving.search.retrieval.full_text import MOST_PASSAGES
 from tests.fixtures.serving import Site
 
 BOB = "bob@acme.com"

@@ -12,8 +12,8 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from serving.access.request_limits import CLASSES
 from serving.agents.connections import MAX_STATE
+from serving.http.request_limits import CLASSES
 from serving.widget.visitors import VISITOR_QUESTIONS
 from sql import ROOT, statement
 from tests.fixtures.routes import limits_of

@@ -26,7 +26,7 @@ from resources.sources import spec_of
 from resources.sources.files import Files
 from resources.stores.migrate import MIGRATIONS, migrate
 from resources.stores.postgres import session
-from serving.cursors import encode
+from serving.http.cursors import encode
 from sql.sync import Jobs
 from tests.fixtures.installation import Installation
 from tests.fixtures.postgres import PostgresProcess, with_database

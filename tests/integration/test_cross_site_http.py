@@ -11,7 +11,7 @@ import pytest
 from litestar.handlers import HTTPRouteHandler
 
 from serving.app import route
-from serving.authentication import AGENTS, SCIM, SESSION, SessionFrom
+from serving.identity.authentication import AGENTS, SCIM, SESSION, SessionFrom
 from tests.fixtures.serving import Running, Site
 
 ANN = "ann@acme.com"

@@ -11,13 +11,13 @@ import pytest
 from resources.core.domain import Access
 from resources.stores import qdrant
 from resources.stores.qdrant_search import PointQuery, QueryHits, VectorSearch
-from serving.database import Database
-from serving.embedding import QueryEmbedder
-from serving.retrieval.engines import Engines
-from serving.retrieval.passage import SearchOutcome
-from serving.retrieval.query import search_query
-from serving.retrieval.registry import Registry
-from serving.retrieval.retriever import Retriever
+from serving.http.database import Database
+from serving.search.embedding import QueryEmbedder
+from serving.search.retrieval.engines import Engines
+from serving.search.retrieval.passage import SearchOutcome
+from serving.search.retrieval.query import search_query
+from serving.search.retrieval.registry import Registry
+from serving.search.retrieval.retriever import Retriever
 from tests.fixtures.serving import Running, Site
 
 BOB = "bob@acme.com"

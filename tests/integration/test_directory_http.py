@@ -11,7 +11,7 @@ import pytest
 
 from resources.core.domain import SourceName
 from resources.stores.postgres import session
-from serving.access import api_keys
+from serving.identity import api_keys
 from tests.fixtures.serving import Running, Site
 
 MEMBER, GUEST, OUTSIDER = "mia@acme.com", "gus@partner.com", "eve@other.com"

@@ -12,7 +12,7 @@ import pytest
 
 from resources.core.errors import NotRunningError
 from resources.stores.postgres import session
-from serving.access import api_keys
+from serving.identity import api_keys
 from tests.fixtures.serving import PUBLIC_URL, Running, Site
 
 ANN, BOB, ROOT = "ann@acme.com", "bob@acme.com", "root@acme.com"

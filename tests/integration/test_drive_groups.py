@@ -15,7 +15,7 @@ import pytest
 from resources.core.domain import SourceName
 from resources.people.sync import sync_people
 from resources.stores.postgres import session
-from serving.access import api_keys
+from serving.identity import api_keys
 from simulators.drive import SimulatedDrive
 from tests.fixtures.browser import running_browser
 from tests.fixtures.drive import DriveSite

@@ -9,8 +9,8 @@ import pytest
 from resources.core.domain import Access
 from resources.core.errors import ConfigurationError
 from resources.settings import load
-from serving.retrieval.expand import MOST, read
-from serving.retrieval.query import search_query
+from serving.search.retrieval.expand import MOST, read
+from serving.search.retrieval.query import search_query
 from tests.fixtures.llm import ModelServer, Prompt
 from tests.fixtures.serving import Running, Site
 

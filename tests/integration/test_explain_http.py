@@ -14,7 +14,7 @@ import pytest
 
 from resources.core import sketch
 from resources.core.domain import SourceName
-from serving.retrieval.fuse import FUSIONS
+from serving.search.retrieval.fuse import FUSIONS
 from tests.fixtures.serving import Running, Site
 from tests.fixtures.tiny_model import make_tiny_model
 

@@ -25,7 +25,7 @@ from resources.core.retrying import Tally
 from resources.keys import secret_key
 from resources.sources.drive.auth import Authority
 from resources.stores import credentials
-from serving.access import google
+from serving.sources import google
 from simulators import serve
 from tests.fixtures.drive import DriveSite
 from tests.fixtures.serving import PUBLIC_URL, Running, Site

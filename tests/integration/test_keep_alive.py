@@ -15,7 +15,7 @@ import pytest
 import uvicorn
 
 from resources.settings import Settings
-from serving.server import config
+from serving.workers.uvicorn_config import config
 
 PATIENCE = 30
 STRANGER = "127.0.0.2"

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from resources.core.domain import Access
-from serving.database import Database
-from serving.retrieval.full_text import full_text
-from serving.retrieval.query import search_query
+from serving.http.database import Database
+from serving.search.retrieval.full_text import full_text
+from serving.search.retrieval.query import search_query
 from tests.fixtures.serving import Running, Site
 
 ANN, BOB = "ann@acme.com", "bob@acme.com"

@@ -12,7 +12,7 @@ from resources.core.breaker import REST_SECONDS
 from resources.core.errors import ServiceUnavailableError
 from serving.answers.model import ChatModel
 from serving.answers.styles import REWRITING, STYLES
-from serving.quoting import ChatMessage
+from serving.search.quoting import ChatMessage
 from tests.fixtures.llm import ModelServer
 
 HELLO: list[ChatMessage] = [{"role": "system", "content": "Answer."}, {"role": "user", "content": "Hello"}]

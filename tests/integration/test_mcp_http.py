@@ -23,8 +23,8 @@ from resources.core.errors import (
     LostPartitionError,
     OverloadedError,
 )
-from serving.errors import NOT_READ, not_found
-from serving.routes.mcp_tools import PART, TOOLS
+from serving.agents.mcp_tools import PART, TOOLS
+from serving.http.errors import NOT_READ, not_found
 from tests.fixtures.agents import called, connected, refused
 from tests.fixtures.serving import PUBLIC_URL, Running, Site
 

@@ -14,7 +14,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from resources.core.domain import SourceName
 from resources.core.errors import OverloadedError
-from serving.understanding import named, names
+from serving.search.understanding import named, names
 from sql.web import WebReads
 from tests.fixtures.serving import Running, Site
 

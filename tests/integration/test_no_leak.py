@@ -25,8 +25,8 @@ from pydantic import SecretStr
 from resources.core.domain import Role, SourceName
 from resources.core.errors import ServiceUnavailableError
 from resources.settings import Settings
-from serving.routes.pages.visitor import PAGE_ERRORS
-from serving.understanding import named as naming
+from serving.identity.visitor import PAGE_ERRORS
+from serving.search.understanding import named as naming
 from tests.fixtures.feedback import rated
 from tests.fixtures.openapi import SETTINGS, operations
 from tests.fixtures.routes import declared_handlers

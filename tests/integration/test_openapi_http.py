@@ -12,7 +12,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-from serving.access.request_limits import CLASSES
+from serving.http.request_limits import CLASSES
 from tests.fixtures.openapi import SETTINGS, Described
 from tests.fixtures.routes import limits_of
 from tests.fixtures.serving import Running, Site

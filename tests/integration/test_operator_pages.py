@@ -15,7 +15,7 @@ from resources.core.domain import Role
 from resources.core.errors import NotRunningError
 from resources.settings import Settings
 from resources.stores.postgres import session
-from serving.access import api_keys
+from serving.identity import api_keys
 from tests.fixtures.serving import Running, Site
 
 PEOPLE = {role.value: f"{role.value}@acme.com" for role in Role} | {"user": "user@acme.com"}

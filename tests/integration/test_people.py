@@ -18,7 +18,7 @@ from resources.core.retrying import LONGEST_WAIT
 from resources.people.sync import PeopleReport, sync_people
 from resources.settings import Settings
 from resources.stores.postgres import session
-from serving.access import api_keys
+from serving.identity import api_keys
 from sql.people import PeopleStates
 from tests.fixtures.drive import DriveSite
 from tests.fixtures.serving import PUBLIC_URL, Running, Site

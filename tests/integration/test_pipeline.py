@@ -27,9 +27,9 @@ from resources.stores.blobs import Blobs
 from resources.stores.postgres import session
 from resources.stores.uploads import record
 from resources.syncing import open_sync
-from serving.database import Database
-from serving.retrieval.passage import Passage
-from serving.retrieval.registry import from_payloads, recheck
+from serving.http.database import Database
+from serving.search.retrieval.passage import Passage
+from serving.search.retrieval.registry import from_payloads, recheck
 from sql.rows import Started
 from tests.fixtures.installation import Installation
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from serving.scim.groups import principal_of
+from serving.identity.scim.groups import principal_of
 from tests.fixtures.serving import Running, Site
 from tests.fixtures.small_provider import CLIENT, SmallProvider, small_provider
 

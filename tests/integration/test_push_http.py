@@ -18,7 +18,7 @@ from resources.sources.push import PushedDocument, PushRecord, source_id_of
 from resources.sources.push import push as record
 from resources.stores.blobs import Blobs
 from resources.stores.postgres import session
-from serving.access import api_keys
+from serving.identity import api_keys
 from tests.fixtures.installation import Installation
 from tests.fixtures.serving import Running, Site
 from tests.fixtures.upkeep import as_environment
@@ -336,7 +336,7 @@ def test_a_push_that_cannot_be_recorded_leaves_no_record_and_works_again(
         return record(connection, document)
 
     with monkeypatch.context() as late:
-        late.setattr("serving.pushing.push", erased)
+        late.setattr("serving.documents.pushing.push", erased)
         assert push(running).status_code == 503
     assert site.sql("SELECT 1 FROM uploads") == []
     assert pushed(running)["status"] == "created"

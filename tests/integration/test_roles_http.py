@@ -15,7 +15,7 @@ import pytest
 from resources.core.domain import Role
 from resources.settings import Settings
 from resources.stores.postgres import session
-from serving.access import api_keys
+from serving.identity import api_keys
 from tests.fixtures.serving import Running, Site
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "security.md"

@@ -12,8 +12,8 @@ import pytest
 
 from resources.core.domain import Role
 from resources.stores.postgres import session
-from serving.access import api_keys
-from serving.scim.groups import principal_of
+from serving.identity import api_keys
+from serving.identity.scim.groups import principal_of
 from tests.fixtures.serving import PUBLIC_URL, Running, Site
 
 ADA, BOB, PROVISIONER = "ada@acme.com", "bob@acme.com", "provisioner@acme.com"

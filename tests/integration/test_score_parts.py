@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 from resources.core import sketch
 from resources.core.domain import Access
 from resources.stores.qdrant_search import VectorSearch
-from serving.database import Database
-from serving.embedding import QueryEmbedder
-from serving.results import results
-from serving.retrieval.agree import agree
-from serving.retrieval.engines import Engines
-from serving.retrieval.fuse import FUSIONS
-from serving.retrieval.passage import KNOWN, Passage
-from serving.retrieval.query import SearchQuery, search_query
-from serving.retrieval.registry import Registry
-from serving.retrieval.rerank import Reranker
-from serving.retrieval.retriever import Retriever
+from serving.http.database import Database
+from serving.search.embedding import QueryEmbedder
+from serving.search.results import results
+from serving.search.retrieval.agree import agree
+from serving.search.retrieval.engines import Engines
+from serving.search.retrieval.fuse import FUSIONS
+from serving.search.retrieval.passage import KNOWN, Passage
+from serving.search.retrieval.query import SearchQuery, search_query
+from serving.search.retrieval.registry import Registry
+from serving.search.retrieval.rerank import Reranker
+from serving.search.retrieval.retriever import Retriever
 from tests.fixtures.serving import Site
 
 ANN = Access(email="ann@acme.com", principals=frozenset({"ann@acme.com"}))

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from serving.access.request_limits import CLASSES
-from serving.access.sign_ins import MISSING_FACTOR, UNKNOWN_FACTOR
+from serving.http.request_limits import CLASSES
+from serving.http.sign_ins import MISSING_FACTOR, UNKNOWN_FACTOR
 from tests.fixtures.serving import Site
 
 ANN, BOB = "ann@acme.com", "bob@acme.com"

@@ -14,7 +14,7 @@ import pytest
 from orchestration.cli import run
 from resources.servers.processes import free_port
 from resources.stores.postgres import session
-from serving.sign_in import links
+from serving.identity.sign_in import links
 from tests.fixtures.axe import violations
 from tests.fixtures.browser import running_browser
 from tests.fixtures.pictures import saved

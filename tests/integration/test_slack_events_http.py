@@ -13,8 +13,8 @@ import pytest
 from resources.core.domain import SourceName
 from resources.sources.slack.source import Slack
 from resources.stores.memory import PostgresMemory
-from serving.access.tokens import access_of
-from serving.retrieval.registry import from_payloads
+from serving.identity.tokens import access_of
+from serving.search.retrieval.registry import from_payloads
 from tests.fixtures.slack_desk import ADA, PAGE, SlackDesk
 
 BOB = "bob@acme.example"

@@ -9,7 +9,7 @@ import pytest
 from selectolax.lexbor import LexborHTMLParser
 
 from resources.core.errors import OverloadedError
-from serving.retrieval.registry import Registry
+from serving.search.retrieval.registry import Registry
 from tests.fixtures.serving import Running, Site
 
 ANN, BOB = "ann@acme.com", "bob@acme.com"

@@ -13,7 +13,7 @@ from resources.core.domain import SourceName
 from resources.core.errors import InvalidRequestError, SkipDocumentError
 from resources.core.permissions import PROTECTING, is_local_only, is_unshared
 from resources.sources import sidecars
-from serving.access.sharing import PROVENANCE
+from serving.documents.sharing import PROVENANCE
 from tests.fixtures.serving import Running, Site
 from tests.integration.test_push_http import BOT, push, with_publishers
 

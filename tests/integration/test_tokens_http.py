@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from resources.core.errors import InvalidRequestError
 from resources.keys import secret_key
 from resources.stores.postgres import session
-from serving.access import revocation, tokens
+from serving.identity import revocation, tokens
 from tests.fixtures.serving import Running, Site
 
 ANN, BOB = "ann@acme.com", "bob@acme.com"

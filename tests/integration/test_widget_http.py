@@ -12,7 +12,7 @@ import jwt
 import pytest
 
 from resources.settings import FileRoot, Widget
-from serving.access.tokens import AUDIENCE, ISSUER, key_id, mint
+from serving.identity.tokens import AUDIENCE, ISSUER, key_id, mint
 from serving.widget.visitors import VISITOR_QUESTIONS, issue
 from tests.fixtures.llm import ModelServer
 from tests.fixtures.serving import Running, Site

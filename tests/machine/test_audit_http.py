@@ -13,7 +13,7 @@ from typing import Any
 
 import psycopg
 
-from serving.audit import MAX_WAITING, AuditEvent, Spool
+from serving.http.audit import MAX_WAITING, AuditEvent, Spool
 from tests.fixtures.serving import Running, Site
 from tests.machine.test_degradation_http import codes, fill, own_postgres, titles, until_ready
 

@@ -29,7 +29,7 @@ from resources.servers.processes import free_port
 from resources.settings import Settings, load
 from resources.stores.postgres import session
 from resources.syncing import open_sync
-from serving.access.tokens import mint
+from serving.identity.tokens import mint
 from tests.fixtures.postgres import copy_cluster, make_home
 
 ADA = "ada@acme.example"

@@ -30,8 +30,8 @@ from resources.stores.blobs import Blobs
 from resources.stores.lake import Lake
 from resources.stores.qdrant_search import PointQuery, VectorSearch, raw
 from serving.answers.model import ChatModel
-from serving.sign_in.provider import Provider
-from serving.slack_connection import SlackConnection
+from serving.identity.sign_in.provider import Provider
+from serving.sources.slack_connection import SlackConnection
 from tests.fixtures.company_proxy import VENDOR, CompanyAuthority, CompanyProxy, company_proxy
 from tests.fixtures.installed import Installed
 from tests.fixtures.llm import ModelServer

@@ -13,7 +13,7 @@ import pytest
 from resources import keys
 from resources.core.errors import ServiceUnavailableError
 from resources.settings import Settings
-from serving.database import RegistryDownError
+from serving.http.database import RegistryDownError
 from sql.web import WebReads
 from tests.fixtures.serving import PUBLIC_URL, Running, Site
 

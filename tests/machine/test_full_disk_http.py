@@ -14,11 +14,11 @@ from litestar.handlers import HTTPRouteHandler
 from resources import keys
 from resources.core.domain import Role
 from resources.stores.postgres import session
-from serving.access import api_keys
-from serving.access.secret_hash import secret_hash
 from serving.app import route
-from serving.audit import AuditEvent, Spool
-from serving.errors import READING
+from serving.http.audit import AuditEvent, Spool
+from serving.http.errors import READING
+from serving.identity import api_keys
+from serving.identity.secret_hash import secret_hash
 from tests.fixtures.mounts import Mount, fill
 from tests.fixtures.serving import Running, Site
 from tests.integration import test_degradation_http
@@ -34,7 +34,7 @@ ANN, BOB = "ann@acme.com", "bob@acme.com"
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the writer of the audit log look for Postgres every second."""
-    monkeypatch.setattr("serving.audit.MAX_RETRY_SECONDS", 1.0)
+    monkeypatch.setattr("serving.http.audit.MAX_RETRY_SECONDS", 1.0)
 
 
 class Read(NamedTuple):
@@ -298,7 +298,7 @@ def test_an_agent_reads_while_the_disk_is_full(site: Site, mount: Mount) -> None
 def test_what_the_reserved_space_does_not_hold_is_refused(
     own_postgres: tuple[Site, Any], mount: Mount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("serving.audit.RESERVE_BYTES", 4096)
+    monkeypatch.setattr("serving.http.audit.RESERVE_BYTES", 4096)
     site, process = own_postgres
     prepare(site, mount)
     with site.running() as running:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from resources.embedding.openai_compatible import OpenAICompatible
-from serving.remote import for_searches
+from serving.search.remote import for_searches
 from tests.fixtures.openai_server import OpenAIServer
 from tests.fixtures.s3 import BUCKET, S3Server
 from tests.fixtures.serving import Running, Site

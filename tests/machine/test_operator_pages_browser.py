@@ -10,7 +10,7 @@ import pytest
 
 from resources.settings import Settings
 from resources.stores.postgres import session
-from serving.access import api_keys
+from serving.identity import api_keys
 from tests.fixtures.axe import violations
 from tests.fixtures.browser import Browser, running_browser
 from tests.fixtures.drive import DriveSite, service_account_file

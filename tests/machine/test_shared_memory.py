@@ -12,7 +12,7 @@ from pathlib import Path
 
 from resources.servers.shared import Shared
 from resources.servers.tally import SharedTally
-from serving.access.limits import RateLimit
+from serving.http.rate_limit import RateLimit
 
 ROOT = Path(__file__).parents[2]
 SECRET = "s" * 40

@@ -16,7 +16,7 @@ import httpx
 import psutil
 import pytest
 
-from serving.access.request_limits import CLASSES
+from serving.http.request_limits import CLASSES
 from tests.fixtures.postgres import PostgresProcess, fresh_database, make_home
 from tests.fixtures.serving import Site, fresh_site
 from tests.fixtures.workers import Processes, serving_processes, until

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from serving.access.tokens import encode
 from serving.agents.clients import NAMELESS, AgentClient, client_of, new_client_id, redirect_fault, shown_name
+from serving.identity.tokens import encode
 
 KEY, OLD = "k" * 40, "o" * 40
 CLIENT = AgentClient("Claude", ["https://claude.ai/callback"])

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from resources.core import sketch
 from resources.embedding.background import ANSWERED, HIGHEST, NARROWEST, PROBES, CosineScale, cosine_scale
-from serving.retrieval.agree import FIRST, NEIGHBOURS, agree
-from serving.retrieval.fuse import Leg, fuse
+from serving.search.retrieval.agree import FIRST, NEIGHBOURS, agree
+from serving.search.retrieval.fuse import Leg, fuse
 
 
 def unit_rows(count: int, dimensions: int, seed: int = 0) -> NDArray[np.float32]:

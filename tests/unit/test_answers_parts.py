@@ -20,10 +20,10 @@ from serving.answers.schemas import AskRequest, Message
 from serving.answers.styles import STYLES
 from serving.answers.support import CitedText, check
 from serving.answers.words import content, digits, measures, negated, numbers, opposed
-from serving.citations.quote import locate, without_headers
-from serving.retrieval.passage import Passage, Scale, Scores
-from serving.retrieval.relevance import relevant
-from serving.retrieval.terms import terms
+from serving.search.citations.quote import locate, without_headers
+from serving.search.retrieval.passage import Passage, Scale, Scores
+from serving.search.retrieval.relevance import relevant
+from serving.search.retrieval.terms import terms
 
 
 def hit(doc: str, index: int, text: str, **fields: Any) -> Passage:

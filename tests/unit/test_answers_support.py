@@ -10,7 +10,7 @@ import pytest
 
 from serving.answers.citations import Sentence
 from serving.answers.support import MEANING, CitedText, Verdict, check, verdict
-from serving.retrieval.highlight import pieces
+from serving.search.retrieval.highlight import pieces
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = {

@@ -15,9 +15,9 @@ from msgspec import inspect
 from resources.core.errors import InvalidRequestError
 from resources.settings import Settings
 from resources.sources.sidecars import MAX_TAG_BYTES, MAX_TAG_NAME, MAX_TAGS, check_plain
+from serving.agents.mcp_tools import TOOLS
 from serving.app import create_app
-from serving.routes.mcp_tools import TOOLS
-from serving.uploads import UploadMetadata, parse_metadata
+from serving.documents.files import UploadMetadata, parse_metadata
 
 
 @pytest.fixture(scope="module")

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resources.core.domain import TextLocation
-from serving.citations.format import Cited, citation
-from serving.citations.links import is_web, link
-from serving.documents import rebuild
-from serving.results import results
-from serving.retrieval.highlight import SNIPPET_CHARACTERS, pieces, snippet
-from serving.retrieval.passage import Passage
-from serving.retrieval.terms import spans, terms
+from serving.documents.text import rebuild
+from serving.search.citations.format import Cited, citation
+from serving.search.citations.links import is_web, link
+from serving.search.results import results
+from serving.search.retrieval.highlight import SNIPPET_CHARACTERS, pieces, snippet
+from serving.search.retrieval.passage import Passage
+from serving.search.retrieval.terms import spans, terms
 from sql.web_rows import ChunkText
 
 TODAY = date(2025, 11, 20)

@@ -13,7 +13,7 @@ from assets.stages.profiles import resolve
 from resources.core.domain import ParsedDocument
 from resources.core.errors import SkipDocumentError
 from resources.embedding import tokenizer
-from serving.citations.links import link
+from serving.search.citations.links import link
 
 MIME = "application/vnd.concordance.conversation+json"
 URL = "https://larkmoor.slack.com/archives/C1/p1731234567000100"

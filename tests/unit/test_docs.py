@@ -18,12 +18,13 @@ from orchestration.cli import app as command_line
 from resources.settings import FileRoot, Settings, Widget
 from resources.settings.variables import FIXED, GROUPS, NESTED, variable_of
 from resources.sources.sidecars import Sidecar
-from serving import filters, results, schemas
 from serving.app import create_app
-from serving.metrics import Metrics
-from serving.openapi.document import build
-from serving.problems import PROBLEMS
-from serving.routes import search, sync
+from serving.http.metrics import Metrics
+from serving.http.openapi.document import build
+from serving.http.problems import PROBLEMS
+from serving.search import filters, results, schemas
+from serving.search import searches as search
+from serving.sources import sync
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])

@@ -6,7 +6,7 @@ from html import unescape
 import pytest
 
 from assets.stages.parse import parse
-from serving.document_html import headings, render
+from serving.documents.html import headings, render
 
 MARKDOWN = b"""# Travel rules
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.citations.excerpt import CUT, LONGEST, excerpt, plain
-from serving.retrieval.terms import spans, terms
+from serving.search.citations.excerpt import CUT, LONGEST, excerpt, plain
+from serving.search.retrieval.terms import spans, terms
 
 DOORS = "Four doors need a real key: the chemical store, the server room, the roof and the boat shed."
 CABINET = "Keys hang in the cabinet next to the workshop and are signed out with a badge."

@@ -13,13 +13,13 @@ from resources.core.domain import Access, text_hash
 from resources.core.durations import duration
 from resources.core.errors import InvalidRequestError
 from resources.settings import Settings
-from serving.retrieval.boost import recency
-from serving.retrieval.cache import Candidate
-from serving.retrieval.fuse import FUSIONS, Leg, dbsf, fuse, minmax, rrf, weighted
-from serving.retrieval.passage import Passage
-from serving.retrieval.query import search_query
-from serving.retrieval.rank import rank
-from serving.retrieval.registry import from_payloads
+from serving.search.retrieval.boost import recency
+from serving.search.retrieval.cache import Candidate
+from serving.search.retrieval.fuse import FUSIONS, Leg, dbsf, fuse, minmax, rrf, weighted
+from serving.search.retrieval.passage import Passage
+from serving.search.retrieval.query import search_query
+from serving.search.retrieval.rank import rank
+from serving.search.retrieval.registry import from_payloads
 
 NOW = datetime(2025, 11, 20, tzinfo=UTC)
 ANN = Access(email="ann@acme.example", principals=frozenset({"ann@acme.example"}))

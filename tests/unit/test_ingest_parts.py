@@ -7,8 +7,8 @@ import pytest
 from resources.core.domain import SourceName, document_id
 from resources.core.errors import InvalidRequestError
 from resources.settings import FileRoot
-from serving.ingest import locate
-from serving.references import page, reference
+from serving.documents.intake import locate
+from serving.search.references import page, reference
 
 ROOTS = [
     FileRoot(name="docs", url="file:///srv/docs", tenant="acme", dataset="docs", base_url="https://book.example/docs"),

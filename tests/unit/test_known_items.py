@@ -9,11 +9,11 @@ import pytest
 from resources.core import bm25
 from resources.core.domain import Access
 from resources.settings import Settings
-from serving.retrieval.cache import Candidate
-from serving.retrieval.known import known_items, with_phrases
-from serving.retrieval.passage import Passage
-from serving.retrieval.query import search_query
-from serving.retrieval.rank import rank
+from serving.search.retrieval.cache import Candidate
+from serving.search.retrieval.known import known_items, with_phrases
+from serving.search.retrieval.passage import Passage
+from serving.search.retrieval.query import search_query
+from serving.search.retrieval.rank import rank
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ANN = Access(email="ann@acme.example", principals=frozenset({"ann@acme.example"}))

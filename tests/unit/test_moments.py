@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from resources.core import moments
 from resources.core.errors import InvalidRequestError
-from serving.cursors import decode, encode
-from serving.filters import DateRange, Filters, narrowing
+from serving.http.cursors import decode, encode
+from serving.search.filters import DateRange, Filters, narrowing
 
 OFFSETS = st.integers(-24 * 60 + 1, 24 * 60 - 1).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 

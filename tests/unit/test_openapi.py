@@ -12,10 +12,10 @@ import pytest
 
 from resources.settings import Settings
 from serving.app import create_app
-from serving.invalid import body_fault
-from serving.openapi.document import build
-from serving.problems import PREFIX, PROBLEMS
-from serving.routes.search import SearchRequest
+from serving.http.invalid import body_fault
+from serving.http.openapi.document import build
+from serving.http.problems import PREFIX, PROBLEMS
+from serving.search.searches import SearchRequest
 from tests.fixtures.openapi import Described
 
 Object = dict[str, Any]

@@ -1,7 +1,7 @@
 """The outline and the pages of a document, and where its page shows them."""
 
-from serving.document_html import headings, render
-from serving.outline import Heading, outline, page_starts
+from serving.documents.html import headings, render
+from serving.documents.outline import Heading, outline, page_starts
 from sql.web_rows import ChunkText, SectionStart
 
 

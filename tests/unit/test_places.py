@@ -11,8 +11,8 @@ from orchestration.demo import sample
 from resources.core import filetypes
 from resources.core.domain import Chunk, TextLocation
 from resources.embedding import tokenizer
-from serving.retrieval.highlight import snippet
-from serving.retrieval.terms import spans, terms
+from serving.search.retrieval.highlight import snippet
+from serving.search.retrieval.terms import spans, terms
 
 QUESTIONS = [question for question in (*sample.questions(), *sample.questions(more=True)) if question.source_id]
 PAGED = [question for question in QUESTIONS if question.place.page is not None]

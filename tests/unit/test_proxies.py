@@ -100,7 +100,7 @@ KNOWN = {
     # libraries that are given the proxy and the authorities
     ("resources/embedding/openai_compatible.py", "openai.OpenAI"),
     ("serving/answers/model.py", "openai.AsyncOpenAI"),
-    ("serving/slack_connection.py", "slack_sdk.web.async_client.AsyncWebClient"),
+    ("serving/sources/slack_connection.py", "slack_sdk.web.async_client.AsyncWebClient"),
     ("resources/stores/qdrant.py", "qdrant_client.qdrant_remote.QdrantRemote"),
     ("resources/stores/qdrant.py", "qdrant_client.async_qdrant_remote.AsyncQdrantRemote"),
     # object stores, whose libraries read the variables themselves

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.citations.quote import locate
+from serving.search.citations.quote import locate
 
 PASSAGE = """# Gauges
 

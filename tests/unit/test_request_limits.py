@@ -6,8 +6,8 @@ import pytest
 from litestar import get
 
 from resources.core.errors import ConfigurationError
-from serving.access.request_limits import CLASSES, LIMITS, limited
 from serving.app import route
+from serving.http.request_limits import CLASSES, LIMITS, limited
 from tests.fixtures.routes import declared_handlers
 
 

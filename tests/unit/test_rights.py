@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from resources.core.errors import RetryLaterError
-from serving.access import rights
-from serving.access.rights import Rights
+from serving.identity import rights
+from serving.identity.rights import Rights
 
 AGE = timedelta(hours=24)
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import cast
 
 from resources.core.domain import Role
-from serving.access.roles import NeedsRole
+from serving.http.roles import NeedsRole
 from tests.fixtures.routes import declared_handlers
 
 ROUTES: dict[tuple[Role, ...], set[str]] = {

@@ -11,11 +11,11 @@ import pytest
 from resources.core.domain import Access
 from resources.embedding.background import CosineScale
 from resources.settings import Settings
-from serving.results import Result, results
-from serving.retrieval.cache import Candidate
-from serving.retrieval.passage import K1, USUAL_CHARACTERS, B, Passage, Scale
-from serving.retrieval.query import search_query
-from serving.retrieval.rank import rank
+from serving.search.results import Result, results
+from serving.search.retrieval.cache import Candidate
+from serving.search.retrieval.passage import K1, USUAL_CHARACTERS, B, Passage, Scale
+from serving.search.retrieval.query import search_query
+from serving.search.retrieval.rank import rank
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ANN = Access(email="ann@acme.example", principals=frozenset({"ann@acme.example"}))

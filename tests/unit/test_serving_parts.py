@@ -19,19 +19,19 @@ from resources.logging import mask, mask_event
 from resources.servers.shared import Shared
 from resources.settings import Settings
 from resources.stores.qdrant_search import batch_body
-from serving import errors
-from serving.access import tokens
-from serving.access.limits import RateLimit
-from serving.database import Database
-from serving.directory import Directory
-from serving.filters import DateRange, Filters, narrowing
-from serving.monitor import StatusMonitor
-from serving.multipart import Multipart
-from serving.retrieval import cache
-from serving.retrieval.depth import first_depth
-from serving.retrieval.plan import queries
-from serving.retrieval.query import LeftOut, SearchQuery, normalise, search_query
-from serving.uploads import UploadMetadata, clean_name, parse_metadata
+from serving.documents.files import UploadMetadata, clean_name, parse_metadata
+from serving.documents.multipart import Multipart
+from serving.http import errors
+from serving.http.database import Database
+from serving.http.monitor import StatusMonitor
+from serving.http.rate_limit import RateLimit
+from serving.identity import tokens
+from serving.identity.directory import Directory
+from serving.search.filters import DateRange, Filters, narrowing
+from serving.search.retrieval import cache
+from serving.search.retrieval.depth import first_depth
+from serving.search.retrieval.plan import queries
+from serving.search.retrieval.query import LeftOut, SearchQuery, normalise, search_query
 from sql.web_rows import Figure
 
 KEY, OTHER = "k" * 64, "o" * 64

@@ -13,11 +13,11 @@ from resources.core.errors import ServiceUnavailableError
 from resources.servers.shared import Numbers, Progress, Shared
 from resources.servers.tally import ROOM, SharedTally
 from resources.settings import load
-from serving.access.limits import RateLimit
-from serving.access.sign_ins import SignIns
 from serving.answers.turns import Turns
-from serving.errors import ProblemError, UnauthorizedError
-from serving.metrics import Metrics
+from serving.http.errors import ProblemError, UnauthorizedError
+from serving.http.metrics import Metrics
+from serving.http.rate_limit import RateLimit
+from serving.http.sign_ins import SignIns
 from serving.workers.server import HeartbeatWatch
 
 SECRET = "s" * 40

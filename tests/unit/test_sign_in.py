@@ -12,9 +12,9 @@ from pydantic import SecretStr
 from resources import sample_people
 from resources.core.errors import ConfigurationError
 from resources.settings import OidcProvider, Settings, load
-from serving.sign_in.flow import own_path
-from serving.sign_in.identity import GOOGLE, identity
-from serving.sign_in.refusals import SignInRefusedError
+from serving.identity.sign_in.claims import GOOGLE, identity
+from serving.identity.sign_in.flow import own_path
+from serving.identity.sign_in.refusals import SignInRefusedError
 
 ROW: dict[str, Any] = {"name": "Acme", "issuer": "https://id.acme.com", "client_id": "concordance"}
 

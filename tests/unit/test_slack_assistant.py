@@ -15,8 +15,8 @@ from resources.sources.slack.questions import Interaction, question_of, rating_o
 from serving.answers.schemas import AnswerResponse, Unanswered
 from serving.answers.support import Verdict
 from serving.assistant import messages
-from serving.results import DocumentReference, Result
-from serving.schemas import Citation, Warning_
+from serving.search.results import DocumentReference, Result
+from serving.search.schemas import Citation, Warning_
 from simulators.slack.writing import fault_of
 
 BOT, ADA = "U0BOT", "U0ADA"

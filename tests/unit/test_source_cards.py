@@ -8,13 +8,13 @@ from typing import Any, cast
 
 import pytest
 
-from serving.deps import Services
-from serving.estimates import first_sync
-from serving.ledger import LastJob, Partition, Paused, SourceReport, Totals
-from serving.metrics import Metrics
+from serving.http.metrics import Metrics
+from serving.services import Services
+from serving.sources.cards import MOST_PARTITIONS, card, state
+from serving.sources.days import days
+from serving.sources.estimates import first_sync
+from serving.sources.ledger import LastJob, Partition, Paused, SourceReport, Totals
 from serving.web.plots import HEIGHT, Point, plot, searches
-from serving.web.source_cards import MOST_PARTITIONS, card, state
-from serving.web.source_days import days
 from sql.operators import SyncDay
 from sql.web_rows import Figure
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from resources.servers.succession import fetch_listener
-from serving.standby import await_turn
+from serving.workers.standby import await_turn
 
 HOLDS = """
 import pathlib, sys

@@ -15,12 +15,12 @@ from resources.core.domain import SourceName
 from resources.core.filetypes import DOCX, PPTX, XLSX
 from resources.sources import specs
 from resources.sources.spec import SourceSpec
-from serving.filters import DateRange, Filters, narrowing
-from serving.understanding.dates import dates
-from serving.understanding.filters import Reading, reading
-from serving.understanding.grammar import Grammar
-from serving.understanding.people import may_hold_names, words_of
-from serving.understanding.phrases import KINDS, Names
+from serving.search.filters import DateRange, Filters, narrowing
+from serving.search.understanding.dates import dates
+from serving.search.understanding.filters import Reading, reading
+from serving.search.understanding.grammar import Grammar
+from serving.search.understanding.people import may_hold_names, words_of
+from serving.search.understanding.phrases import KINDS, Names
 
 TODAY = date(2026, 11, 23)
 """A Monday."""

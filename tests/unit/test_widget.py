@@ -10,8 +10,8 @@ from pathlib import Path
 import serving.widget
 from resources.core.errors import ConcordanceError, InvalidRequestError, ServiceUnavailableError
 from resources.servers.shared import Shared
-from serving.access.limits import RateLimit
 from serving.answers.schemas import AnswerEvent
+from serving.http.rate_limit import RateLimit
 from serving.widget.events import visitor_events
 
 SCRIPT = (Path(serving.widget.__file__).parent / "widget.js").read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ from clients.python.generator.methods import ASYNC, SYNC, operations_class
 from clients.python.generator.types import components_of, dictionaries, events, literals, models, options
 from resources.settings import Settings
 from serving.app import create_app
-from serving.openapi.document import build
+from serving.http.openapi.document import build
 
 PACKAGE = Path(__file__).parents[1] / "src" / "concordance_client" / "_generated"
 ROOT = Path(__file__).parents[3]

@@ -1,0 +1,5 @@
+"""The routes of this room, module by module."""
+
+from serving.account import admin_pages, export, me_page
+
+MODULES = (admin_pages, export, me_page)

@@ -1,0 +1,196 @@
+"""The authorization server's decisions, for the handlers of the package `mcp`, which check the requests themselves (RFC 6749, 7591, 7636).
+
+Imported by the first request that needs it: see `serving.agents.oauth`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from litestar import Request, Response
+from mcp.server.auth.handlers.authorize import AuthorizationHandler
+from mcp.server.auth.handlers.register import RegistrationHandler
+from mcp.server.auth.handlers.token import TokenErrorResponse, TokenHandler
+from mcp.server.auth.json_response import PydanticJSONResponse
+from mcp.server.auth.middleware.client_auth import ClientAuthenticator
+from mcp.server.auth.provider import (
+    AccessToken,
+    AuthorizationCode,
+    AuthorizationParams,
+    AuthorizeError,
+    OAuthAuthorizationServerProvider,
+    RefreshToken,
+    RegistrationError,
+    TokenError,
+    construct_redirect_uri,
+)
+from mcp.server.auth.settings import ClientRegistrationOptions
+from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+from pydantic import AnyUrl
+from starlette.requests import Request as StarletteRequest
+from starlette.responses import Response as StarletteResponse
+from starlette.types import Message, Scope
+
+from serving.agents.clients import AgentClient, client_hash, client_of, new_client_id, redirect_fault, shown_name
+from serving.agents.connections import ACCESS_LIFETIME, MAX_STATE, AgentRequest
+from serving.agents.pages import wrong_page
+from serving.services import Services
+
+LitestarRequest = Request[Any, Any, Any]
+GRANTS = ["authorization_code", "refresh_token"]
+PUBLIC = "none"
+"""How clients authenticate at the token endpoint: not at all, since a secret that an application ships is none."""
+
+
+class KnownClient(OAuthClientInformationFull):
+    """A registered client. Scopes are ignored: every token allows the same."""
+
+    def validate_scope(self, requested_scope: str | None) -> list[str]:  # noqa: ARG002 (the package's signature)
+        return []
+
+    def validate_redirect_uri(self, redirect_uri: AnyUrl | None) -> AnyUrl:
+        registered = AgentClient(self.client_name or "", [str(one) for one in self.redirect_uris or ()])
+        if redirect_uri is None or not registered.redirects_to(str(redirect_uri)):
+            return super().validate_redirect_uri(redirect_uri)
+        return redirect_uri
+
+
+class AuthorizationServer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):
+    """Registers clients, and gives tokens for what people allowed."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._agents = services.agents
+
+    async def get_client(self, client_id: str) -> KnownClient | None:
+        found = client_of(self._services.keys, client_id)
+        if found is None:
+            return None
+        return KnownClient(
+            client_id=client_id,
+            client_name=found.name,
+            redirect_uris=[AnyUrl(one) for one in found.redirect_uris],
+            token_endpoint_auth_method=PUBLIC,
+            grant_types=GRANTS,
+        )
+
+    async def register_client(self, client_info: OAuthClientInformationFull) -> None:
+        """Make every client a public one, whatever it asks for. Source: RFC 7591 3.2.1."""
+        client = AgentClient(shown_name(client_info.client_name), [str(one) for one in client_info.redirect_uris or ()])
+        fault = redirect_fault(client.redirect_uris)
+        if fault is not None:
+            raise RegistrationError("invalid_redirect_uri", fault)
+        client_info.client_id = new_client_id(self._services.key, client)
+        client_info.client_name, client_info.grant_types = client.name, GRANTS
+        client_info.token_endpoint_auth_method = PUBLIC
+        client_info.client_secret = client_info.client_secret_expires_at = None
+
+    async def authorize(self, client: OAuthClientInformationFull, params: AuthorizationParams) -> str:
+        """Return the page on which the person decides."""
+        if not for_us(params.resource, self._agents.resource):
+            raise AuthorizeError("invalid_target", f"Tokens are issued for {self._agents.resource} only.")
+        if len(params.state or "") > MAX_STATE:
+            raise AuthorizeError("invalid_request", f"state: may have {MAX_STATE} characters at most.")
+        request = AgentRequest(
+            client_hash=client_hash(client.client_id),
+            name=client.client_name or "",
+            redirect_uri=str(params.redirect_uri),
+            redirect_uri_sent=params.redirect_uri_provided_explicitly,
+            state=params.state,
+            code_challenge=params.code_challenge,
+        )
+        signed = self._agents.ask(request, self._services.clock())
+        return f"{self._services.settings.base_url}/oauth/consent?request={signed}"
+
+    async def load_authorization_code(
+        self, client: OAuthClientInformationFull, authorization_code: str
+    ) -> AuthorizationCode | None:
+        found = await self._agents.token(authorization_code, "code", client.client_id)
+        if found is None:
+            return None
+        return AuthorizationCode(
+            code=authorization_code,
+            scopes=[],
+            expires_at=found.expires_at.timestamp(),
+            client_id=client.client_id,
+            code_challenge=found.code_challenge,
+            redirect_uri=AnyUrl(found.redirect_uri),
+            redirect_uri_provided_explicitly=found.redirect_uri_sent,
+        )
+
+    async def exchange_authorization_code(
+        self, client: OAuthClientInformationFull, authorization_code: AuthorizationCode
+    ) -> OAuthToken:
+        return await self._exchanged(client, authorization_code.code, "code")
+
+    async def load_refresh_token(self, client: OAuthClientInformationFull, refresh_token: str) -> RefreshToken | None:
+        found = await self._agents.token(refresh_token, "refresh", client.client_id)
+        if found is None:
+            return None
+        return RefreshToken(
+            token=refresh_token, client_id=client.client_id, scopes=[], expires_at=int(found.expires_at.timestamp())
+        )
+
+    async def exchange_refresh_token(
+        self,
+        client: OAuthClientInformationFull,
+        refresh_token: RefreshToken,
+        scopes: list[str],  # noqa: ARG002 (the package's signature)
+    ) -> OAuthToken:
+        return await self._exchanged(client, refresh_token.token, "refresh")
+
+    async def _exchanged(self, client: OAuthClientInformationFull, secret: str, kind: str) -> OAuthToken:
+        new = await self._agents.exchange(secret, kind, client.client_id, self._services.clock())
+        if new is None:
+            raise TokenError("invalid_grant", "This code or refresh token was used before. Connect the agent again.")
+        return OAuthToken(
+            access_token=new.access_token,
+            refresh_token=new.refresh_token,
+            expires_in=int(ACCESS_LIFETIME.total_seconds()),
+        )
+
+
+def for_us(resource: str | None, ours: str) -> bool:
+    """Return True if a resource indicator is ours, or none was sent. Source: RFC 8707."""
+    return resource is None or resource.rstrip("/") == ours
+
+
+async def register(services: Services, request: LitestarRequest) -> Response[bytes]:
+    handler = RegistrationHandler(AuthorizationServer(services), ClientRegistrationOptions())
+    return _response(await handler.handle(await _request(request)))
+
+
+async def authorize(services: Services, request: LitestarRequest) -> Response[Any]:
+    response = await AuthorizationHandler(AuthorizationServer(services)).handle(await _request(request))
+    address, base = response.headers.get("location", ""), services.settings.base_url
+    if address and not address.startswith(f"{base}/oauth/consent?"):  # an error, in which the package names no issuer
+        address = response.headers["location"] = construct_redirect_uri(address, iss=base)
+        if address.startswith("https:"):
+            return wrong_page(address)
+    return _response(response)
+
+
+async def token(services: Services, request: LitestarRequest) -> Response[bytes]:
+    server, asked = AuthorizationServer(services), await _request(request)
+    resource = (await asked.form()).get("resource")
+    if isinstance(resource, str) and not for_us(resource, services.agents.resource):
+        fault = TokenErrorResponse(error="invalid_target", error_description=f"There is no {resource!r} here.")
+        return _response(PydanticJSONResponse(status_code=400, content=fault))
+    return _response(await TokenHandler(server, ClientAuthenticator(server)).handle(asked))
+
+
+async def _request(request: LitestarRequest) -> StarletteRequest:
+    body = await request.body()
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return StarletteRequest(cast("Scope", request.scope), receive)
+
+
+def _response(response: StarletteResponse) -> Response[bytes]:
+    headers = {
+        name: value for name, value in response.headers.items() if name not in {"content-length", "content-type"}
+    }
+    kind = response.headers.get("content-type", "text/plain")
+    return Response(bytes(response.body), status_code=response.status_code, headers=headers, media_type=kind)

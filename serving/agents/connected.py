@@ -1,0 +1,169 @@
+"""Connected agents: one's own at `/api/agents`, and those of all people, for administrators, at `/api/admin/agents`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from litestar import Request, delete, get
+from litestar.di import NamedDependency
+from litestar.params import PathParameter
+
+from resources.core.domain import Access, Role
+from serving.agents.events import host
+from serving.http.errors import ProblemError
+from serving.http.openapi.describe import described
+from serving.http.request_limits import limited
+from serving.http.roles import NeedsRole
+from serving.search.references import parse_id
+from serving.services import Services
+from sql.agents import ListedAgent
+
+_AGENT = {
+    "agent_id": "0d9a1f57-64c5-4b0b-9c1e-5d0f6f1c2b3a",
+    "name": "Claude",
+    "host": "claude.ai",
+    "created_at": "2025-11-10T09:00:00Z",
+    "seen_at": "2025-11-10T11:30:00Z",
+    "expires_at": "2025-12-10T09:00:00Z",
+}
+
+
+class ConnectedAgent(msgspec.Struct, frozen=True):
+    """An agent that may search, read and ask in the caller's name."""
+
+    agent_id: str
+    """ID of the connection, which is none of its tokens."""
+    name: str
+    """Name that the agent gives itself. It has not been verified."""
+    host: str
+    """Where the agent was connected: the host that received its code."""
+    created_at: datetime
+    """When its person allowed it."""
+    seen_at: datetime
+    """Last use, to the minute."""
+    expires_at: datetime
+    """When it ends at the latest."""
+
+
+class AgentList(msgspec.Struct, frozen=True):
+    """The caller's agents, newest first."""
+
+    agents: list[ConnectedAgent]
+    """Agents that are connected now."""
+
+
+class AgentEntry(ConnectedAgent, frozen=True, kw_only=True):
+    """An agent that someone has connected."""
+
+    email: str
+    """The person in whose name it acts."""
+
+
+class AllAgents(msgspec.Struct, frozen=True):
+    """The latest 1000 agents of all people, newest first."""
+
+    agents: list[AgentEntry]
+    """Agents that are connected now."""
+
+
+class AgentEnded(msgspec.Struct, frozen=True):
+    """A connection that is over."""
+
+    agent_id: str
+    """ID of the connection."""
+    status: Literal["ended"]
+    """The connection is over."""
+
+
+@get(
+    "/api/agents",
+    operation_id="listAgents",
+    tags=["sessions"],
+    summary="List the agents that one has connected",
+    opt=limited("read") | described(example={"agents": [_AGENT]}),
+)
+async def list_agents(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> AgentList:
+    """Return the agents that act for the caller's email."""
+    return AgentList(await own_agents(services, request.user))
+
+
+async def own_agents(services: Services, access: Access) -> list[ConnectedAgent]:
+    return [ConnectedAgent(*_shown(row)) for row in await services.agents.listed(access.email, services.clock())]
+
+
+def _shown(row: ListedAgent) -> tuple[str, str, str, datetime, datetime, datetime]:
+    return row.agent_id, row.name, host(row.redirect_uri), row.created_at, row.seen_at, row.expires_at
+
+
+@delete(
+    "/api/agents/{agent_id:str}",
+    operation_id="endAgent",
+    tags=["sessions"],
+    summary="End the connection of an agent",
+    status_code=200,
+    opt=limited("write")
+    | described(
+        problems=("not-found",),
+        parameters={"agent_id": _AGENT["agent_id"]},
+        example={"agent_id": _AGENT["agent_id"], "status": "ended"},
+    ),
+)
+async def end_agent(
+    request: Request[Access, Any, Any],
+    services: NamedDependency[Services],
+    agent_id: Annotated[str, PathParameter(description="ID of the connection, from `GET /api/agents`.")],
+) -> AgentEnded:
+    """End all tokens of an agent at once. Agents of others do not exist for the caller."""
+    missing = ProblemError("not-found", "There is no such agent of yours.")
+    agent_id = parse_id(agent_id, missing)
+    email = request.user.email
+    if await services.agents.end(agent_id, email, by=email, reason="ended by its user") is None:
+        raise missing
+    return AgentEnded(agent_id, "ended")
+
+
+@get(
+    "/api/admin/agents",
+    operation_id="listAllAgents",
+    tags=["administration"],
+    summary="List the agents that people have connected",
+    guards=[NeedsRole(Role.ADMINISTRATOR)],
+    opt=limited("read") | described(example={"agents": [_AGENT | {"email": "ann@acme.com"}]}),
+)
+async def list_all_agents(services: NamedDependency[Services]) -> AllAgents:
+    """Return the connected agents of all people. For administrators."""
+    return AllAgents(await all_agents(services))
+
+
+async def all_agents(services: Services) -> list[AgentEntry]:
+    return [AgentEntry(*_shown(row), email=row.email) for row in await services.agents.listed(None, services.clock())]
+
+
+@delete(
+    "/api/admin/agents/{agent_id:str}",
+    operation_id="endAnyAgent",
+    tags=["administration"],
+    summary="End the connection of an agent of anyone",
+    status_code=200,
+    guards=[NeedsRole(Role.ADMINISTRATOR)],
+    opt=limited("write")
+    | described(
+        problems=("not-found",),
+        parameters={"agent_id": _AGENT["agent_id"]},
+        example={"agent_id": _AGENT["agent_id"], "status": "ended"},
+    ),
+)
+async def end_any_agent(
+    request: Request[Access, Any, Any],
+    services: NamedDependency[Services],
+    agent_id: Annotated[str, PathParameter(description="ID of the connection, from `GET /api/admin/agents`.")],
+) -> AgentEnded:
+    """End all tokens of an agent of anyone at once. For administrators."""
+    missing = ProblemError("not-found", "There is no such agent.")
+    agent_id = parse_id(agent_id, missing)
+    by, reason = request.user.email, "ended by an administrator"
+    if await services.agents.end(agent_id, None, by=by, reason=reason) is None:
+        raise missing
+    return AgentEnded(agent_id, "ended")

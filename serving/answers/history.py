@@ -1,0 +1,178 @@
+"""`GET /api/answers` and `/api/answers/{answer_id}/share`: one's own questions, and sharing an answer by link."""
+
+import json
+from typing import Annotated, Any
+from uuid import UUID
+
+import msgspec
+from litestar import Request, delete, get, put
+from litestar.di import NamedDependency
+from litestar.params import PathParameter
+
+from resources.core.domain import Access
+from serving.answers.asking import EXAMPLE_ID, no_answer, settle
+from serving.documents.listing import PAGE, Cursor, Limit
+from serving.http import cursors
+from serving.http.audit import AuditEvent
+from serving.http.errors import ProblemError
+from serving.http.openapi.describe import described
+from serving.http.request_limits import limited
+from serving.search.references import parse_id
+from serving.search.schemas import AnswerMode, Moment
+from serving.services import Services
+from sql.web import WebReads
+
+AnswerId = Annotated[str, PathParameter(description="ID of the answer (`answer_id`).")]
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A question that the caller asked."""
+
+    answer_id: str
+    """ID of the answer, for `GET /api/answers/{answer_id}`."""
+    created_at: Moment
+    """When it was asked."""
+    query: str
+    """The question."""
+    found: bool
+    """False if the sources did not answer it."""
+    mode: AnswerMode
+    """Who wrote the answer."""
+    shared_at: Moment | None
+    """Since when the answer is shared by link; null if it is not."""
+
+
+class AskedList(msgspec.Struct, frozen=True):
+    """A page of the caller's questions, newest first."""
+
+    answers: list[Asked]
+    """The questions of this page."""
+    next_cursor: str | None
+    """The parameter `cursor` of the next page; null on the last one."""
+
+
+class ShareState(msgspec.Struct, frozen=True):
+    """Sharing state of an answer."""
+
+    answer_id: str
+    """ID of the answer."""
+    link: str
+    """The address that opens it, for people who are signed in and may read every source."""
+    shared_at: Moment | None
+    """Since when it is shared; null if it is not."""
+
+
+def _shared(since: str | None) -> dict[str, Any]:
+    """Return an example of a `ShareState`."""
+    return {"answer_id": EXAMPLE_ID, "link": f"https://search.example/answers/{EXAMPLE_ID}", "shared_at": since}
+
+
+@get(
+    "/api/answers",
+    operation_id="listAnswers",
+    tags=["answers"],
+    summary="List one's own questions",
+    opt=limited("read")
+    | described(
+        parameters={"limit": 10},
+        example={
+            "answers": [
+                {
+                    "answer_id": EXAMPLE_ID,
+                    "created_at": "2026-11-22T00:16:33Z",
+                    "query": "How many unused holidays may I carry over?",
+                    "found": True,
+                    "mode": "model",
+                    "shared_at": None,
+                }
+            ],
+            "next_cursor": None,
+        },
+    ),
+)
+async def list_answers(
+    request: Request[Access, Any, Any],
+    services: NamedDependency[Services],
+    limit: Limit = PAGE,
+    cursor: Cursor = None,
+) -> AskedList:
+    """List the questions that the caller asked, newest first, for as long as answers are kept."""
+    return await questions_of(services, request.user, limit, cursor)
+
+
+async def questions_of(services: Services, access: Access, limit: int, cursor: str | None) -> AskedList:
+    """Return a page of a person's questions."""
+    at, last = cursors.decode(cursor, tuple[Moment, UUID]) if cursor is not None else (None, None)
+    await settle(services)
+    rows = await WebReads(services.database).answers_of(
+        email=access.email, before_at=at, before_id=str(last) if last else None, most=limit + 1
+    )
+    page = rows[:limit]
+    more = cursors.encode((page[-1].created_at, UUID(page[-1].answer_id))) if len(rows) > limit else None
+    found = [
+        Asked(
+            row.answer_id, row.created_at, row.question, row.found, msgspec.convert(row.mode, AnswerMode), row.shared_at
+        )
+        for row in page
+    ]
+    return AskedList(found, more)
+
+
+@put(
+    "/api/answers/{answer_id:str}/share",
+    operation_id="shareAnswer",
+    status_code=200,
+    tags=["answers"],
+    summary="Share an answer by link",
+    opt=limited("write")
+    | described(
+        problems=("not-found", "not-shareable"),
+        parameters={"answer_id": EXAMPLE_ID},
+        example=_shared("2026-11-22T08:00:00Z"),
+    ),
+)
+async def share_answer(
+    request: Request[Access, Any, Any], services: NamedDependency[Services], answer_id: AnswerId
+) -> ShareState:
+    """Let people open an answer of the caller's who may read every one of its sources. Sent again, it changes nothing.
+
+    An answer that was written in a conversation may rest on earlier messages, so it cannot be shared.
+    """
+    state = await _share(services, request.user, answer_id, shared=True)
+    if state.shared_at is None:
+        raise ProblemError(
+            "not-shareable",
+            "An answer can be shared if it was found in documents and written outside a conversation, unless one of the "
+            "documents is not to be shared. Ask the question by itself, and share that answer.",
+        )
+    return state
+
+
+@delete(
+    "/api/answers/{answer_id:str}/share",
+    operation_id="unshareAnswer",
+    status_code=200,
+    tags=["answers"],
+    summary="Stop sharing an answer",
+    opt=limited("write")
+    | described(problems=("not-found",), parameters={"answer_id": EXAMPLE_ID}, example=_shared(None)),
+)
+async def unshare_answer(
+    request: Request[Access, Any, Any], services: NamedDependency[Services], answer_id: AnswerId
+) -> ShareState:
+    """Close the link of an answer of the caller's for everyone else."""
+    return await _share(services, request.user, answer_id, shared=False)
+
+
+async def _share(services: Services, access: Access, answer_id: str, *, shared: bool) -> ShareState:
+    known_id = parse_id(answer_id, no_answer())
+    await settle(services)
+    row = await WebReads(services.database).answer_share(answer_id=known_id, email=access.email, shared=shared)
+    if row is None:
+        raise no_answer()
+    if row.shared_at is not None or not shared:
+        action = "answer_share" if shared else "answer_unshare"
+        await services.audit.record(
+            AuditEvent(email=access.email, action=action, detail=json.dumps({"answer_id": known_id}))
+        )
+    return ShareState(known_id, f"{services.settings.base_url}/answers/{known_id}", row.shared_at)

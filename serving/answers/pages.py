@@ -1,0 +1,59 @@
+"""The pages of an answer, `/answers/{answer_id}`, and of one's own questions, `/history`."""
+
+from typing import Any
+
+import msgspec
+from litestar import Request, Response
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
+from serving.answers.asking import kept_answer
+from serving.answers.history import questions_of
+from serving.answers.schemas import KeptAnswer
+from serving.identity.authentication import SessionFrom
+from serving.identity.visitor import page_route, signed_in
+from serving.services import Services
+from serving.web.render import view
+
+PAGE_SIZE = 50
+
+
+@page_route("/answers/{answer_id:str}", "viewAnswer", "open", SessionFrom.LINK)
+async def view_answer(
+    request: Request[Any, Any, Any], services: NamedDependency[Services], answer_id: FromPath[str]
+) -> Response[str]:
+    """Show an answer of the visitor's, or one that was shared, if the visitor may read all of its sources."""
+    access = await signed_in(request, services)
+    answer = await kept_answer(services, access, answer_id)
+    return view(
+        "answer.html",
+        access,
+        script="kept.js",
+        answer=answer,
+        missing=[one.index for one in answer.sources if one.status == "revoked"],
+        data=_text(answer),
+        base=services.settings.base_url,
+    )
+
+
+def _text(answer: KeptAnswer) -> dict[str, Any]:
+    """Return what the script of the page shows: the text, its verdicts and the pages that mark what it quotes."""
+    return {
+        "answer_id": answer.answer_id,
+        "answer": answer.answer,
+        "sentences": msgspec.to_builtins(answer.sentences),
+        "quotes": msgspec.to_builtins(answer.quotes),
+        "sources": {
+            one.index: {"title": one.title, "link": f"/documents/{one.doc_id}?chunk={one.chunk_index}#place"}
+            for one in answer.sources
+            if one.chunk_index is not None
+        },
+    }
+
+
+@page_route("/history", "history", "open", SessionFrom.LINK)
+async def history(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+    """Show the visitor's own questions, newest first."""
+    access = await signed_in(request, services)
+    page = await questions_of(services, access, PAGE_SIZE, request.query_params.get("cursor"))
+    return view("history.html", access, here="/history", page=page)

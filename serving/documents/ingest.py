@@ -1,0 +1,168 @@
+"""`POST /api/ingest` and `GET /api/ingest/{job_id}`."""
+
+import asyncio
+from typing import Annotated, Any, Literal
+
+import msgspec
+from litestar import Request, get, post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody
+from msgspec import Meta
+
+from resources.core.domain import Access, State
+from resources.core.errors import ConcordanceError
+from resources.logging import logger
+from serving.documents.intake import MAX_CONTENT, IngestRequest, ingest
+from serving.documents.uploads import launch_upload_sync
+from serving.http.errors import ProblemError
+from serving.http.openapi.describe import described
+from serving.http.request_limits import limited
+from serving.search.references import parse_id
+from serving.search.schemas import JobId
+from serving.services import Services
+from sql.web import WebReads
+from sql.web_rows import IngestState
+
+log = logger("serving")
+
+
+class IngestResponse(msgspec.Struct, frozen=True):
+    """The document is stored and waits for its sync."""
+
+    job_id: str
+    """ID of the job, for `GET /api/ingest/{job_id}`."""
+    doc_id: str
+    """ID of the document."""
+    status: Literal["queued"] = "queued"
+    """The document waits for its sync."""
+
+
+IngestStatus = Annotated[
+    Literal["queued", "running", "success", "failed"],
+    Meta(title="IngestStatus", description="The state of a job: `queued` until a sync has seen the document."),
+]
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """Counts of what the index holds of the document."""
+
+    documents: int
+    """1 once the document is indexed, otherwise 0."""
+    chunks: int
+    """Number of passages."""
+    pages: int
+    """Number of pages or slides; 0 for documents without pages."""
+
+
+class IngestJob(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of a job. `stage` is the one it is in, or that it ended in; `error` is set when it failed."""
+
+    job_id: str
+    """ID of the job."""
+    doc_id: str
+    """ID of the document."""
+    status: IngestStatus
+    """The state of the job."""
+    stage: str | None
+    """The stage that the document is in, or in which the job ended; null before the first."""
+    counts: Counts
+    """Counts of what the index holds of the document."""
+    error: str | None
+    """Why the job failed; null otherwise."""
+
+
+@post(
+    "/api/ingest",
+    operation_id="ingest",
+    status_code=202,
+    tags=["documents"],
+    summary="Ingest a document",
+    request_max_body_size=MAX_CONTENT,
+    opt=limited("ingest")
+    | described(
+        repeatable=True,
+        problems=(
+            "sharing-not-allowed",
+            "not-found",
+            "quota-exceeded",
+            "unsupported-type",
+            "too-many-waiting",
+        ),
+        request={
+            "content": "# Tea\\n\\nTea is served at four.",
+            "doc_id": "tea",
+            "tags": {"tenant": "example", "dataset": "notes"},
+        },
+        example={
+            "job_id": "7d1f0c52-60f5-4b52-8b0e-0f4d3ad5b1c1",
+            "doc_id": "b0b7d7de-bebc-5e18-a3b3-ea9bedcf5706",
+            "status": "queued",
+        },
+    ),
+)
+async def start_ingest(
+    request: Request[Access, Any, Any], data: JSONBody[IngestRequest], services: NamedDependency[Services]
+) -> IngestResponse:
+    """Store a document from the request's content or from a file root as the caller's upload, and start indexing it."""
+    services.database.require()
+    try:
+        ingested = await asyncio.to_thread(
+            ingest, services.settings, services.blobs, services.rights, data, request.user
+        )
+    except ConcordanceError:
+        services.metrics.uploads.labels("refused").inc()
+        raise
+    sync = await launch_upload_sync(services, request.user.email)
+    services.metrics.uploads.labels("new" if ingested.kept.created else "known").inc()
+    doc_id, size = ingested.kept.doc_id, ingested.blob.size
+    log.info("ingest", job_id=ingested.job_id, doc_id=doc_id, sync=sync, bytes=size, mime_type=ingested.mime_type)
+    return IngestResponse(ingested.job_id, doc_id)
+
+
+@get(
+    "/api/ingest/{job_id:str}",
+    operation_id="ingestStatus",
+    tags=["documents"],
+    summary="How an ingest went",
+    opt=limited("read")
+    | described(
+        problems=("not-found",),
+        parameters={"job_id": "7d1f0c52-60f5-4b52-8b0e-0f4d3ad5b1c1"},
+        example={
+            "job_id": "7d1f0c52-60f5-4b52-8b0e-0f4d3ad5b1c1",
+            "doc_id": "b0b7d7de-bebc-5e18-a3b3-ea9bedcf5706",
+            "status": "success",
+            "stage": "indexed",
+            "counts": {"documents": 1, "chunks": 3, "pages": 0},
+            "error": None,
+        },
+    ),
+)
+async def ingest_status(
+    request: Request[Access, Any, Any], job_id: JobId, services: NamedDependency[Services]
+) -> IngestJob:
+    """Return the state of a job to the user who started it."""
+    missing = ProblemError("not-found", "There is no such job, or it is not yours.")
+    known = parse_id(job_id, missing)
+    job = await WebReads(services.database).ingest_job(job_id=known, email=request.user.email)
+    if job is None:
+        raise missing
+    return _job(job)
+
+
+def _job(job: IngestState) -> IngestJob:
+    status: IngestStatus = "queued"
+    stage, error = None, None
+    if job.taken_back:
+        status, error = "failed", "Its owner has taken it back."
+    elif job.seen:
+        stage = job.stage or job.running_stage or "raw"
+        if job.state in (State.SKIPPED, State.FAILED):
+            status, error = "failed", job.reason or "It could not be indexed."
+        elif job.indexed:
+            status, stage = "success", "indexed"
+        else:
+            status = "running"
+    done = status == "success"
+    counts = Counts(int(done), (job.chunk_count or 0) if done else 0, (job.page_count or 0) if done else 0)
+    return IngestJob(job_id=job.job_id, doc_id=job.doc_id, status=status, stage=stage, counts=counts, error=error)

@@ -1,0 +1,98 @@
+"""`GET /api/documents/{doc_id}/original`: the file that a document was made from."""
+
+import asyncio
+import re
+from typing import Any
+from urllib.parse import quote
+
+from litestar import Request, get
+from litestar.di import NamedDependency
+from litestar.response import Stream
+
+from resources.core import filetypes
+from resources.core.domain import Access
+from resources.core.errors import FailedDocumentError
+from serving.http.audit import AuditEvent
+from serving.http.errors import ProblemError, not_found
+from serving.http.openapi.describe import Answer, described
+from serving.http.request_limits import limited
+from serving.search.references import parse_id
+from serving.search.schemas import DocumentId
+from serving.services import Services
+from sql.web import WebReads
+from sql.web_rows import Original
+
+BYTES = "application/octet-stream"
+POLICY = "default-src 'none'; sandbox"
+"""A browser that shows the file in spite of `attachment` runs no script and gives it no origin."""
+_ENDINGS = {mime: ending for ending, mime in reversed(list(filetypes.MIME_TYPES.items()))}
+_NOT_PLAIN = re.compile(r"[^A-Za-z0-9._ -]")
+_CONTENT: dict[str, Any] = {
+    mime: {} if mime.endswith("json") else {"type": "string", "format": "binary"}
+    for mime in (BYTES, *sorted(filetypes.SUPPORTED_MIME_TYPES))
+}
+
+
+def file_name(original: Original) -> str:
+    """Return the name of the file, with the ending of its type."""
+    name = original.path.rpartition("/")[2] or original.title
+    if filetypes.MIME_TYPES.get(filetypes.extension(name)) != original.mime_type:
+        name += _ENDINGS.get(original.mime_type, "")
+    return name
+
+
+def disposition(name: str) -> str:
+    """Return the `Content-Disposition` of a file to be saved under this name. Source: RFC 6266, section 5."""
+    return f"attachment; filename=\"{_NOT_PLAIN.sub('_', name)}\"; filename*=UTF-8''{quote(name, safe='')}"
+
+
+@get(
+    "/api/documents/{doc_id:str}/original",
+    operation_id="getOriginal",
+    tags=["documents"],
+    summary="Download the original file",
+    opt=limited("read")
+    | described(
+        problems=("not-found",),
+        parameters={"doc_id": "b01b2115-b591-5686-a292-6e3ca11e28cb"},
+        answers={
+            200: Answer(
+                "The file, in its own type", _CONTENT, headers={"Content-Disposition": "`attachment`, and its name."}
+            )
+        },
+    ),
+)
+async def get_original(
+    request: Request[Access, Any, Any], services: NamedDependency[Services], doc_id: DocumentId
+) -> Stream:
+    """Return the file that the document was made from, as it was last read from its source, if the caller may read the document.
+
+    Slack conversations have none.
+    """
+    return await original_of(services, request.user, doc_id)
+
+
+async def original_of(services: Services, access: Access, doc_id: str) -> Stream:
+    """Return the original file of a document. Raises `not-found` alike for a hidden, withheld or unknown document."""
+    doc_id = parse_id(doc_id, not_found())
+    original = await WebReads(services.database).document_original(doc_id=doc_id, **services.readable_by(access))
+    if original is None:
+        raise not_found()
+    if original.content_hash is None or original.mime_type not in filetypes.SUPPORTED_MIME_TYPES:
+        raise ProblemError("not-found", "This document has no original file. Open it at its source.")
+    try:
+        size, pieces = await asyncio.to_thread(services.blobs.stream, original.content_hash)
+    except FailedDocumentError:
+        raise ProblemError(
+            "not-found", "The original file is not stored any more. The next full sync reads it again."
+        ) from None
+    await services.audit.record(AuditEvent(email=access.email, action="download", doc_ids=[doc_id]))
+    return Stream(
+        pieces,
+        headers={
+            "Content-Type": original.mime_type,
+            "Content-Length": str(size),
+            "Content-Disposition": disposition(file_name(original)),
+            "Content-Security-Policy": POLICY,
+        },
+    )

@@ -1,0 +1,216 @@
+"""`PUT` and `DELETE /api/documents/{source}/{id}`: documents of systems without a connector."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Request, delete, put
+from litestar.di import NamedDependency
+from litestar.params import PathParameter
+from msgspec import Meta
+
+from resources.core.domain import Access, Role, SourceName, document_id
+from resources.core.errors import ConcordanceError, InvalidRequestError
+from resources.logging import logger
+from resources.sources.push import Outcome, source_id_of
+from serving.documents.files import BUFFER_BYTES, UploadReceiver, too_large
+from serving.documents.pushing import (
+    PushContent,
+    PushMetadata,
+    PushRequest,
+    Stored,
+    checked_collection,
+    checked_id,
+    decode,
+    store,
+    valid_collection,
+    write_inline,
+)
+from serving.documents.reading import DeleteResponse, delete_own
+from serving.documents.uploads import launch_upload_sync
+from serving.http.errors import ProblemError
+from serving.http.opaque_ids import opaque_id
+from serving.http.openapi.describe import FORM, JSON, described
+from serving.http.origins import accepts
+from serving.http.request_limits import limited
+from serving.http.roles import NeedsRole
+from serving.services import Services
+from sql.web import WebReads
+
+log = logger("serving")
+
+PushSource = Annotated[
+    str,
+    PathParameter(
+        description="Name of the source, which you choose, such as `wiki`: 1 to 63 characters `a-z`, `0-9`, `-` and `_`."
+    ),
+]
+PushId = Annotated[
+    str,
+    PathParameter(description="Your own id of the document: any text of 1 to 512 characters, percent-encoded."),
+]
+PushOutcome = Annotated[
+    Outcome,
+    Meta(
+        title="PushOutcome",
+        description="`unchanged`: the same is stored already. `outdated`: a version with a later `modified_at` is stored.",
+    ),
+]
+
+
+class PushResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """Result of the push. The document is searchable once its job has succeeded."""
+
+    id: str
+    """Your own id of the document."""
+    doc_id: str
+    """ID of the document."""
+    status: PushOutcome
+    """What the push did."""
+    job_id: str | None
+    """The job that indexes it, for `GET /api/ingest/{job_id}`; null if nothing was written."""
+
+
+PUSHED = {
+    "id": "kitchen/tea",
+    "doc_id": "b01b2115-b591-5686-a292-6e3ca11e28cb",
+    "status": "created",
+    "job_id": "7d1f0c52-60f5-4b52-8b0e-0f4d3ad5b1c1",
+}
+FORM_SCHEMA = {
+    "type": "object",
+    "required": ["file"],
+    "properties": {
+        "file": {
+            "type": "string",
+            "format": "binary",
+            "contentMediaType": "application/octet-stream",
+            "description": "The file, with its name.",
+        },
+        "metadata": PushMetadata,
+    },
+    "additionalProperties": False,
+}
+EXAMPLE = {
+    "content": "# Tea\n\nTea is served at four.",
+    "title": "Tea",
+    "link": "https://wiki.example/tea",
+    "share": ["domain:acme.com"],
+    "tags": {"topic": "kitchen"},
+    "modified_at": "2026-01-15T08:00:00Z",
+}
+
+
+async def push_collection(services: Services, source: str) -> str:
+    """Return the name of a pushed source. Raises `InvalidRequestError` for one that is taken."""
+    collection = checked_collection(services.settings, source)
+    if await WebReads(services.database).partition_elsewhere(partition=collection):
+        raise InvalidRequestError(f"source: {collection} is the name of another collection here. Choose another one.")
+    return collection
+
+
+async def launch_push_sync(services: Services, access: Access, stored: Sequence[Stored]) -> None:
+    """Count and log what was pushed, and start a sync if there is something to index."""
+    for one in stored:
+        services.metrics.pushed.labels(one.outcome).inc()
+    written = [one.doc_id for one in stored if one.job_id is not None]
+    if written:
+        sync = await launch_upload_sync(services, access.email, SourceName.PUSH)
+        log.info("push", doc_ids=written, sync=sync)
+
+
+@put(
+    "/api/documents/{source:str}/{id:str}",
+    operation_id="pushDocument",
+    status_code=200,
+    tags=["documents"],
+    summary="Push a document",
+    request_max_body_size=None,
+    guards=[NeedsRole(Role.PUBLISHER)],
+    opt=limited("upload")
+    | accepts(None)
+    | described(
+        problems=("content-type", "sharing-not-allowed", "unsupported-type"),
+        parameters={"source": "wiki", "id": "kitchen/tea"},
+        raw_body=PushRequest,
+        form=FORM_SCHEMA,
+        request=EXAMPLE,
+        example=PUSHED,
+    ),
+)
+async def push_document(
+    request: Request[Access, Any, Any],
+    source: PushSource,
+    id: PushId,  # noqa: A002 (the name in the path)
+    services: NamedDependency[Services],
+) -> PushResponse:
+    """Store a document of a source that has no connector, and start indexing it; the same again changes nothing.
+
+    Send a JSON body of at most 1 MB, or a form with a file. Needs the role `publisher`. Only you and those in `share` may read the
+    document; no one else can change it.
+    """
+    collection = await push_collection(services, source)
+    own_id = checked_id(opaque_id(id))
+    try:
+        with services.blobs.writer() as writer:
+            media = request.headers.get("content-type", "")
+            if media.partition(";")[0].strip().lower() == FORM:
+                receiver = UploadReceiver(media, writer, services.settings.max_upload_bytes, PushMetadata)
+                received = await receiver.receive(request.stream(), request.content_length)
+                file_name, mime_type, metadata = received
+                content = PushContent(collection, own_id, file_name, mime_type, metadata)
+            else:
+                body = await _decoded(request)
+                content = await asyncio.to_thread(write_inline, services, body, collection, own_id, writer)
+            stored = await store(services, request.user, content, writer)
+    except ConcordanceError:
+        services.metrics.pushed.labels("refused").inc()
+        raise
+    await launch_push_sync(services, request.user, [stored])
+    return PushResponse(id=own_id, doc_id=stored.doc_id, status=stored.outcome, job_id=stored.job_id)
+
+
+async def _decoded(request: Request[Access, Any, Any]) -> PushRequest:
+    """Return the JSON body. Raises the problems `content-type` and `too-large`, or `InvalidRequestError` naming the field."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
+        raise ProblemError("content-type", f"The body must be declared as {JSON} or {FORM}.")
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > BUFFER_BYTES:
+            raise too_large(BUFFER_BYTES)
+    return decode(bytes(body), PushRequest)
+
+
+@delete(
+    "/api/documents/{source:str}/{id:str}",
+    operation_id="deletePushed",
+    status_code=200,
+    tags=["documents"],
+    summary="Delete a pushed document",
+    guards=[NeedsRole(Role.PUBLISHER)],
+    opt=limited("write")
+    | described(
+        problems=("not-found", "invalid-request"),
+        parameters={"source": "wiki", "id": "kitchen/tea"},
+        example={
+            "doc_id": PUSHED["doc_id"],
+            "status": "deleted",
+            "message": "Deleted and hidden from all searches, indexing in progress",
+            "job_id": "3e363157-6a0c-4a3e-9d55-1f0e7a9f2d10",
+        },
+    ),
+)
+async def delete_pushed(
+    request: Request[Access, Any, Any],
+    source: PushSource,
+    id: PushId,  # noqa: A002 (the name in the path)
+    services: NamedDependency[Services],
+) -> DeleteResponse:
+    """Delete a document that you pushed. It is hidden at once, and removed from the index by the sync that this starts.
+
+    Needs the role `publisher`. Pushed again, it is created again.
+    """
+    source_id = source_id_of(request.user.email, valid_collection(source), checked_id(opaque_id(id)))
+    return await delete_own(services, request.user, document_id(SourceName.PUSH, source_id), curator=False)

@@ -1,0 +1,124 @@
+"""`POST /api/documents/{source}/batch`: push several documents."""
+
+import asyncio
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Request, post
+from litestar.di import NamedDependency
+from msgspec import UNSET, Meta, UnsetType
+
+from resources.core.domain import Access, Role
+from resources.core.errors import ConcordanceError, InvalidRequestError, SkipDocumentError
+from serving.documents.intake import MAX_CONTENT
+from serving.documents.push import EXAMPLE, PUSHED, PushOutcome, PushSource, launch_push_sync, push_collection
+from serving.documents.pushing import MAX_DOCUMENTS, BatchDocument, Stored, checked_id, decode, store, write_inline
+from serving.http.errors import ProblemError
+from serving.http.openapi.describe import described
+from serving.http.problems import PREFIX
+from serving.http.request_limits import limited
+from serving.http.roles import NeedsRole
+from serving.services import Services
+
+
+class BatchRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Documents, which are stored in this order, each on its own."""
+
+    documents: Annotated[list[BatchDocument], Meta(min_length=1, max_length=MAX_DOCUMENTS)]
+    """The documents."""
+
+
+class _RawBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The same, with documents that are decoded one by one, so that an invalid one doesn't affect the others."""
+
+    documents: Annotated[list[msgspec.Raw], Meta(min_length=1, max_length=MAX_DOCUMENTS)]
+
+
+class _DocumentId(msgspec.Struct, frozen=True):
+    """The id of a document that may otherwise be invalid."""
+
+    id: str
+
+
+class RefusedDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """Reason why a document of a batch was not stored."""
+
+    type: str
+    """The problem, as in the responses of single requests: `/problems/` and its name."""
+    detail: str
+    """What is wrong with the document, and what to do about it."""
+
+
+class BatchResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Result for one document; `error` is set if it was not stored."""
+
+    id: str | None
+    """Your own id of the document; null if it could not be read."""
+    doc_id: str | None = None
+    """ID of the document; null if it was refused."""
+    status: PushOutcome | None = None
+    """What the push did; null if the document was refused."""
+    job_id: str | None = None
+    """The job that indexes it; null if nothing was written."""
+    error: RefusedDocument | UnsetType = UNSET
+    """Why it was refused."""
+
+
+class BatchResponse(msgspec.Struct, frozen=True):
+    """Results of the documents, in the order of the request."""
+
+    results: list[BatchResult]
+    """One entry for each document."""
+    refused: int
+    """Number of documents that were refused."""
+
+
+@post(
+    "/api/documents/{source:str}/batch",
+    operation_id="pushDocuments",
+    status_code=200,
+    tags=["documents"],
+    summary="Push documents",
+    request_max_body_size=MAX_CONTENT,
+    guards=[NeedsRole(Role.PUBLISHER)],
+    opt=limited("ingest")
+    | described(
+        repeatable=True,
+        parameters={"source": "wiki"},
+        raw_body=BatchRequest,
+        request={"documents": [{"id": "kitchen/tea", **EXAMPLE}]},
+        example={"results": [PUSHED], "refused": 0},
+    ),
+)
+async def push_documents(
+    request: Request[Access, Any, Any], source: PushSource, services: NamedDependency[Services]
+) -> BatchResponse:
+    """Store up to 100 documents, together at most 8 MB, and start indexing them. Needs the role `publisher`.
+
+    Each is stored or refused on its own; `results` says which. Sent again, what is stored already changes nothing.
+    """
+    collection = await push_collection(services, source)
+    results: list[BatchResult] = []
+    stored: list[Stored] = []
+    for raw in decode(await request.body(), _RawBatch).documents:
+        own_id = None
+        try:
+            own_id = checked_id(decode(raw, _DocumentId).id)
+            document = decode(raw, BatchDocument)
+            with services.blobs.writer() as writer:
+                content = await asyncio.to_thread(write_inline, services, document, collection, own_id, writer)
+                one = await store(services, request.user, content, writer)
+        except (InvalidRequestError, SkipDocumentError, ProblemError) as error:
+            results.append(BatchResult(id=own_id, error=_refusal(error)))
+        else:
+            stored.append(one)
+            results.append(BatchResult(id=own_id, doc_id=one.doc_id, status=one.outcome, job_id=one.job_id))
+    refused = len(results) - len(stored)
+    services.metrics.pushed.labels("refused").inc(refused)
+    await launch_push_sync(services, request.user, stored)
+    return BatchResponse(results, refused)
+
+
+def _refusal(error: ConcordanceError) -> RefusedDocument:
+    slug = "unsupported-type" if isinstance(error, SkipDocumentError) else "invalid-request"
+    return RefusedDocument(type=PREFIX + (error.slug if isinstance(error, ProblemError) else slug), detail=str(error))

@@ -1,0 +1,195 @@
+"""Pushed documents: what a program sends of each, and how it is checked and stored."""
+
+import asyncio
+import json
+import re
+from datetime import datetime, timedelta
+from typing import Annotated, NamedTuple, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from resources.core import filetypes
+from resources.core.domain import Access
+from resources.core.errors import InvalidRequestError
+from resources.core.moments import checked
+from resources.settings import Settings
+from resources.sources import find
+from resources.sources.push import Outcome, PushedDocument, compare, push
+from resources.stores.blobs import BlobWriter
+from resources.stores.postgres import Connection
+from resources.stores.uploads import check_stored, put_ingest_job
+from serving.documents.files import UploadMetadata, clean_name, cleaned, too_large
+from serving.documents.intake import MAX_CONTENT, inline_content
+from serving.documents.sharing import check_provenance, check_share
+from serving.http.audit import AuditEvent
+from serving.http.errors import ProblemError
+from serving.http.invalid import fault_of
+from serving.services import Services
+from sql.web import WebSession
+
+MAX_ID = 512
+MAX_DOCUMENTS = 100
+"""Documents of a batch."""
+CLOCK_SKEW = timedelta(days=1)
+"""A later time of change would keep every version of the real present from being stored."""
+T = TypeVar("T")
+_COLLECTION = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+"""Uploads are collected by days."""
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+class PushMetadata(UploadMetadata, forbid_unknown_fields=True):
+    """Metadata of a document from its source. `share` lists the principals that may read it in addition to you."""
+
+    link: Annotated[str, Meta(max_length=2000, pattern=r"^https?://[^\s/]")] | None = None
+    """Address of the document at its source, which citations open. Null: this service's own page of the document."""
+    modified_at: Annotated[datetime, Meta(tz=True)] | None = None
+    """Last change at the source: an older version than the stored one is ignored. Null: now."""
+
+
+class PushRequest(PushMetadata, forbid_unknown_fields=True):
+    """A document: `content` (text) or `content_base64` (bytes), and what the source says of it."""
+
+    content: Annotated[str, Meta(max_length=MAX_CONTENT)] | None = None
+    """The text of the document."""
+    content_base64: Annotated[bytes, Meta(max_length=MAX_CONTENT)] | None = None
+    """The bytes of the document, in Base64."""
+    filename: Annotated[str, Meta(max_length=1000)] | None = None
+    """Name of the file, which tells its type. Null: derived from the content."""
+    content_type: Annotated[str, Meta(max_length=200)] | None = None
+    """MIME type of the content. Null: that of `filename`, otherwise Markdown."""
+
+
+class BatchDocument(PushRequest, forbid_unknown_fields=True, kw_only=True):
+    """A document of a batch."""
+
+    id: Annotated[str, Meta(min_length=1, max_length=MAX_ID)]
+    """Your own id of the document."""
+
+
+class PushContent(NamedTuple):
+    """A document whose bytes are in a blob writer: where it belongs, its file, and what the source says of it."""
+
+    collection: str
+    own_id: str
+    file_name: str
+    mime_type: str
+    metadata: PushMetadata
+
+
+class Stored(NamedTuple):
+    """Result of a push; `job_id` follows the indexing of the document, if there is any to follow."""
+
+    doc_id: str
+    outcome: Outcome
+    job_id: str | None = None
+
+
+def decode(body: bytes | msgspec.Raw, kind: type[T]) -> T:
+    """Return a JSON body as a struct. Raises the problem `invalid-request` naming the field."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError as error:
+        fault = fault_of(kind, error)
+        raise ProblemError("invalid-request", str(fault), errors=[fault]) from None
+    except msgspec.DecodeError as error:
+        raise InvalidRequestError(f"body: is not valid JSON: {error}.") from None
+
+
+def valid_collection(name: str) -> str:
+    """Return the name of a pushed source. Raises `InvalidRequestError` for one that no pushed source can have."""
+    if not _COLLECTION.fullmatch(name):
+        raise InvalidRequestError(
+            "source: must have 1 to 63 characters a-z, 0-9, - and _, and begin with a letter or digit."
+        )
+    return name
+
+
+def checked_collection(settings: Settings, name: str) -> str:
+    """Return the name of a pushed source. Raises `InvalidRequestError` for one that is not valid or that means something else here."""
+    valid_collection(name)
+    if (spec := find(name)) is not None:
+        raise InvalidRequestError(f"source: {name} is the name of the source {spec.label}. Choose another one.")
+    taken = {root.name for root in settings.file_roots} | {one.collection.partition("/")[0] for one in settings.widgets}
+    if name in {one.lower() for one in taken} or _DAY.fullmatch(name):
+        raise InvalidRequestError(f"source: {name} is the name of another collection here. Choose another one.")
+    return name
+
+
+def checked_id(own_id: str) -> str:
+    """Return a program's own id of a document. Raises `InvalidRequestError` for one that cannot be stored."""
+    if not 0 < len(own_id) <= MAX_ID or _CONTROL.search(own_id):
+        raise InvalidRequestError(f"id: must have 1 to {MAX_ID} characters and no control characters.")
+    return own_id
+
+
+def write_inline(
+    services: Services, request: PushRequest, collection: str, own_id: str, writer: BlobWriter
+) -> PushContent:
+    """Write the content of a request, and return what it is. Blocking.
+
+    Raises `InvalidRequestError` naming the field, `SkipDocumentError` for an unsupported type, and the problem `too-large`.
+    """
+    if (request.content is None) == (request.content_base64 is None):
+        raise InvalidRequestError("content: give one of content and content_base64.")
+    inline = inline_content(request, own_id)
+    data = b"".join(inline.pieces)
+    if len(data) > services.settings.max_upload_bytes:
+        raise too_large(services.settings.max_upload_bytes)
+    name = clean_name(request.filename) if request.filename else inline.file_name
+    mime_type = filetypes.mime_type(name, data[: filetypes.HEAD_BYTES])
+    writer.write(data)
+    return PushContent(collection, own_id, name, mime_type, cleaned(request))
+
+
+async def store(services: Services, access: Access, content: PushContent, writer: BlobWriter) -> Stored:
+    """Store a document whose bytes are written but not committed: the bytes first, then its record, which refers to them.
+
+    Without a difference from what is stored, nothing is written. Raises `InvalidRequestError`, and the problem `sharing-not-allowed`.
+    """
+    document = _document(services, access, content, writer)
+    outcome = await services.database.in_thread(lambda connection: compare(connection, document))
+    if outcome in ("unchanged", "outdated"):
+        return Stored(document.doc_id, outcome)
+    blob = await asyncio.to_thread(writer.commit)
+
+    def record(connection: Connection) -> Stored:
+        with connection.transaction():
+            pushed = push(connection, document)
+            if pushed.upload is None:  # another request was faster
+                return Stored(pushed.doc_id, pushed.outcome)
+            check_stored(services.blobs, blob.content_hash)
+            job_id = put_ingest_job(connection, pushed.upload, owner=document.owner)
+            detail = json.dumps({"outcome": pushed.outcome, "permissions": pushed.upload.readers})
+            event = AuditEvent(email=access.email, action="push", doc_ids=[pushed.doc_id], detail=detail)
+            WebSession(connection).audit_insert(**event.row())
+            services.rights.note(pushed.doc_id, pushed.upload.readers)
+        return Stored(pushed.doc_id, pushed.outcome, job_id)
+
+    return await services.database.in_thread(record)
+
+
+def _document(services: Services, access: Access, content: PushContent, writer: BlobWriter) -> PushedDocument:
+    metadata = content.metadata
+    check_share(services.settings, access, metadata.share)
+    check_provenance(access, metadata.tags)
+    modified_at = None if metadata.modified_at is None else checked(metadata.modified_at, "modified_at")
+    if modified_at is not None and modified_at > services.clock() + CLOCK_SKEW:
+        raise InvalidRequestError("modified_at: lies in the future.")
+    return PushedDocument(
+        owner=access.email,
+        collection=content.collection,
+        id=content.own_id,
+        content_hash=writer.content_hash,
+        size=writer.size,
+        file_name=content.file_name,
+        mime_type=content.mime_type,
+        title=metadata.title,
+        description=metadata.description,
+        link=metadata.link,
+        permissions=tuple(metadata.share),
+        tags=metadata.tags,
+        modified_at=modified_at,
+    )

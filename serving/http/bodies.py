@@ -1,0 +1,56 @@
+"""Decode the JSON body of a request straight to the type of its route, without converting values of other types."""
+
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from litestar import Request
+
+from resources.core.json import is_list, is_object
+from serving.http.errors import ProblemError
+from serving.http.invalid import fault_of
+
+
+class StrictRequest(Request[Any, Any, Any]):
+    """A request whose JSON body must have the types that its route declares: `"3"` is not a number.
+
+    Litestar itself decodes a body without its type and then converts it leniently, as it does with query parameters.
+    """
+
+    async def json(self) -> Any:
+        """Return the body as the type of the handler's `data`. Raises the problem `invalid-request` naming the field."""
+        declared = self.route_handler.parsed_fn_signature.parameters.get("data")
+        body = await self.body()
+        if declared is None or not body:
+            return await super().json()
+        try:
+            return _decoded(body, declared.annotation)
+        except msgspec.ValidationError as error:
+            fault = fault_of(declared.annotation, error)
+            raise ProblemError("invalid-request", str(fault), errors=[fault]) from None
+        except msgspec.DecodeError:
+            return await super().json()  # which raises Litestar's error for invalid JSON
+
+
+def _decoded(body: bytes, kind: Any) -> Any:
+    """Return the body as a type. As in JSON Schema, 16.0 is a whole number, which some languages write that way."""
+    try:
+        return _decoder(kind).decode(body)
+    except msgspec.ValidationError:
+        if b"." not in body and b"e" not in body.lower():
+            raise
+        return msgspec.convert(_whole(msgspec.json.decode(body)), kind)
+
+
+def _whole(value: Any) -> Any:
+    """Return a decoded value with every number that is whole as an int."""
+    if is_object(value):
+        return {name: _whole(one) for name, one in value.items()}
+    if is_list(value):
+        return [_whole(one) for one in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+@lru_cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)

@@ -1,0 +1,32 @@
+"""Middleware that refuses requests: by their host name, origin and body type, and past the limits."""
+
+from litestar.enums import ScopeType
+from litestar.middleware import ASGIMiddleware
+from litestar.types import ASGIApp, Receive, Scope, Send
+
+from serving.http.errors import ProblemError
+from serving.http.origins import ACCEPTED
+from serving.services import Services
+
+
+def guarded(app: ASGIApp) -> ASGIApp:
+    """Return a middleware that responds to requests refused by the rules with a problem."""
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
+        services: Services = scope["litestar_app"].state.services
+        refusal = services.rules.refusal(scope, scope["route_handler"].opt.get(ACCEPTED))
+        if refusal is not None:
+            raise ProblemError(refusal.kind, refusal.detail)
+        await app(scope, receive, send)
+
+    return call
+
+
+class LimitRequests(ASGIMiddleware):
+    """Enforces the limits of the app's services on every request."""
+
+    scopes = (ScopeType.HTTP,)
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
+        services: Services = scope["litestar_app"].state.services
+        await services.request_limits.enforce(scope, receive, send, next_app)

@@ -1,0 +1,78 @@
+"""Monitor the registry, the index and the disks for `/metrics` and `/readyz`, so that no request costs a query."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+import psycopg
+
+from resources.core.errors import TemporaryError
+from resources.logging import logger
+from resources.stores.disk import DiskFault
+from serving.http.background import cancel
+from serving.http.database import Database
+from sql.web import WebReads
+from sql.web_rows import Figure
+
+REFRESH_SECONDS = 10.0
+COMPLETE_SHARE = 0.99
+"""An index that holds a smaller share of the registry's passages at two readings in a row is incomplete. One reading is not enough: a
+sync may be between its two writes, and Qdrant's count is an estimate.
+"""
+
+log = logger("serving")
+
+
+class StatusMonitor:
+    """The latest readings; those of a dependency that is down are empty."""
+
+    def __init__(
+        self,
+        database: Database,
+        index: Callable[[], Awaitable[tuple[int | None, int | None]]],
+        disk: Callable[[], Sequence[DiskFault]],
+    ) -> None:
+        """`disk` returns the disks and folders that cannot be written to. Blocking."""
+        self._database = database
+        self._read_index = index
+        self._read_disk = disk
+        self._was_short = False
+        self._task: asyncio.Task[None] | None = None
+        self.totals: Sequence[Figure] = ()
+        self.points: int | None = None
+        self.size: int | None = None
+        self.incomplete = False
+        """The index lacks passages that the registry lists, so results may lack documents."""
+        self.disk_faults: Sequence[DiskFault] = ()
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="status-monitor")
+
+    @property
+    def passages_per_document(self) -> float:
+        """The mean over the whole index; 1 until it is known."""
+        documents = sum(one.value for one in self.totals if (one.what, one.label) == ("documents", "live"))
+        return max(1.0, (self.points or 0) / documents) if documents else 1.0
+
+    async def stop(self) -> None:
+        await cancel(self._task)
+
+    async def _run(self) -> None:
+        statements = WebReads(self._database)
+        while True:
+            expected = 0
+            try:
+                self.totals = await statements.totals()
+                expected = await statements.expected_passages()
+            except (TemporaryError, psycopg.Error) as error:
+                log.warning("totals_unavailable", error=str(error))
+                self.totals = ()
+            self.points, self.size = await self._read_index()
+            short = self.points is not None and self.points < COMPLETE_SHARE * expected
+            if short and self._was_short and not self.incomplete:
+                log.warning("index_incomplete", points=self.points, expected=expected)
+            self.incomplete, self._was_short = short and self._was_short, short
+            faults = await asyncio.to_thread(self._read_disk)
+            if faults and not self.disk_faults:
+                log.error("disk_not_writable", reason=" ".join(map(str, faults)))
+            self.disk_faults = faults
+            await asyncio.sleep(REFRESH_SECONDS)

@@ -1,0 +1,85 @@
+"""A limit on failed sign-ins per address.
+
+A credential that was accepted before remains usable, so an attacker cannot lock out other users behind the same address.
+"""
+
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from resources.servers.shared import Shared
+from serving.http.errors import UnauthorizedError, rate_limited
+from serving.http.metrics import Metrics
+from serving.http.rate_limit import RateLimit, Recent
+
+MISSING_FACTOR = 10
+"""Limit of requests without a credential, which are cheaper to refuse, as a multiple of the limit of failed sign-ins."""
+UNKNOWN_FACTOR = 20
+"""Common limit of all clients of unknown address (on this machine, or behind a proxy that names none), as a multiple of one address's."""
+
+
+class SignIns:
+    """Counts failures by address and remembers digests of accepted credentials, for all processes of the service."""
+
+    def __init__(self, per_minute: int, metrics: Metrics, shared: Shared) -> None:
+        self._per_minute = per_minute
+        self._failures = RateLimit(per_minute, shared, "sign-ins")
+        self._unknown_failures = RateLimit(per_minute * UNKNOWN_FACTOR, shared, "sign-ins, unknown")
+        self._missing = RateLimit(per_minute * MISSING_FACTOR, shared, "no token")
+        self._unknown_missing = RateLimit(per_minute * MISSING_FACTOR * UNKNOWN_FACTOR, shared, "no token, unknown")
+        self._accepted = Recent(shared, "accepted")
+        self._noted = RateLimit(1, shared, "sign-ins, noted")
+        self._metrics = metrics
+
+    @contextmanager
+    def attempt(self, origin: str, credential: str) -> Generator[None]:
+        """Context in which a credential is verified. Raises the problem `rate-limited` if the address has no attempt left.
+
+        An attempt counts as failed until it succeeds, so concurrent attempts cannot pass the limit. An empty `origin`
+        stands for all clients of unknown address, who share a larger limit.
+        """
+        failures = self._failures if origin else self._unknown_failures
+        key = self._accepted.key(credential)
+        with self._accepted.lock:
+            known = self._accepted.get(key) is not None
+            if known:
+                self._accepted.put(key, 0.0, time.monotonic())
+        if not known:
+            most = self._per_minute * (1 if origin else UNKNOWN_FACTOR)
+            self._take(failures, origin, f"{most} sign-ins a minute {_where(origin)} have failed. Check your token.")
+        try:
+            yield
+        except UnauthorizedError:
+            if known:  # it has expired or was revoked
+                with self._accepted.lock:
+                    self._accepted.remove(key)
+                failures.take(origin)
+            raise
+        except BaseException:
+            if not known:
+                failures.give_back(origin)
+            raise
+        if not known:
+            failures.give_back(origin)
+            with self._accepted.lock:
+                self._accepted.put(key, 0.0, time.monotonic())
+
+    def first_refusal(self, origin: str) -> bool:
+        """Return True once a minute for each address, so that blocked sign-ins do not fill the audit log."""
+        return self._noted.take(origin) == 0
+
+    def without_credential(self, origin: str) -> None:
+        """Count a request that lacks the required credential. Raises the problem `rate-limited` past the limit."""
+        most = self._per_minute * MISSING_FACTOR * (1 if origin else UNKNOWN_FACTOR)
+        limit = self._missing if origin else self._unknown_missing
+        self._take(limit, origin, f"{most} requests a minute {_where(origin)} had no token. Send one.")
+
+    def _take(self, limit: RateLimit, origin: str, what: str) -> None:
+        wait = limit.take(origin)
+        if wait > 0:
+            self._metrics.rate_limited.inc()
+            raise rate_limited(f"More than {what}", wait)
+
+
+def _where(origin: str) -> str:
+    return "from your address" if origin else "from this machine, or through a proxy that names no client,"

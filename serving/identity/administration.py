@@ -1,0 +1,209 @@
+"""Keys and browser sessions of all people, for administrators: `/api/admin/keys` and `/api/admin/sessions`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from litestar import Request, delete, get
+from litestar.di import NamedDependency
+from litestar.params import PathParameter
+
+from resources.core.domain import Access, Role
+from serving.http.errors import ProblemError
+from serving.http.openapi.describe import described
+from serving.http.request_limits import limited
+from serving.http.roles import NeedsRole
+from serving.identity import api_keys
+from serving.identity.sign_in import events
+from serving.search.references import parse_id
+from serving.search.schemas import Moment
+from serving.services import Services
+from sql.operators import CommandReads
+
+_KEY: dict[str, Any] = {
+    "key_id": "0a1b2c3d4e5f6071",
+    "email": "bot@acme.com",
+    "groups": [],
+    "admin": False,
+    "scim": False,
+    "created_at": "2026-11-22T00:10:00Z",
+    "expires_at": None,
+    "revoked_at": None,
+}
+_SESSION = {
+    "session_id": "6c5d0c3a-1f0e-4f6d-9d0b-0f6a6b4b6f11",
+    "email": "ann@acme.com",
+    "provider": "google",
+    "administrator": False,
+    "browser": "Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0",
+    "created_at": "2025-11-10T09:00:00Z",
+    "seen_at": "2025-11-10T11:30:00Z",
+    "expires_at": "2025-11-17T09:00:00Z",
+}
+
+
+class KeyEntry(msgspec.Struct, frozen=True):
+    """An API key, without its secret, which is stored nowhere."""
+
+    key_id: str
+    """ID of the key: the part between its underscores."""
+    email: str
+    """The person whose permissions apply."""
+    groups: list[str]
+    """Groups of the key."""
+    admin: bool
+    """True if it has the role administrator."""
+    scim: bool
+    """True if it opens SCIM and nothing else."""
+    created_at: Moment
+    """When it was created."""
+    expires_at: Moment | None
+    """When it expires; null if never."""
+    revoked_at: Moment | None
+    """When it was revoked; null if it was not."""
+
+
+class KeyList(msgspec.Struct, frozen=True):
+    """All API keys, oldest first."""
+
+    keys: list[KeyEntry]
+    """Valid and revoked keys."""
+
+
+class KeyRevoked(msgspec.Struct, frozen=True):
+    """A key that is no longer accepted."""
+
+    key_id: str
+    """ID of the key."""
+    status: Literal["revoked"]
+    """The key is revoked."""
+
+
+class SessionEntry(msgspec.Struct, frozen=True):
+    """A browser in which a person is signed in."""
+
+    session_id: str
+    """Its ID, which is not the cookie."""
+    email: str
+    """Who is signed in."""
+    provider: str
+    """The provider it was begun with; `sample` for the sample company, `link` for a link of `concordance sign-in`."""
+    administrator: bool
+    """True if the session itself has the role administrator."""
+    browser: str
+    """What the browser said of itself (`User-Agent`)."""
+    created_at: Moment
+    """Time of the sign-in."""
+    seen_at: Moment
+    """Last use, to the minute."""
+    expires_at: Moment
+    """When it ends at the latest."""
+
+
+class AllSessions(msgspec.Struct, frozen=True):
+    """The latest 1000 sessions of all people that are valid, newest first."""
+
+    sessions: list[SessionEntry]
+    """Sessions that are valid now."""
+
+
+class OthersSessionEnded(msgspec.Struct, frozen=True):
+    """A session that is over."""
+
+    session_id: str
+    """ID of the session."""
+    status: Literal["ended"]
+    """The session is over."""
+
+
+@get(
+    "/api/admin/keys",
+    operation_id="listAllKeys",
+    tags=["administration"],
+    summary="List all API keys",
+    guards=[NeedsRole(Role.ADMINISTRATOR)],
+    opt=limited("read") | described(example={"keys": [_KEY]}),
+)
+async def list_all_keys(services: NamedDependency[Services]) -> KeyList:
+    """Return all API keys without their secrets. For administrators."""
+    return KeyList(await all_keys(services))
+
+
+async def all_keys(services: Services) -> list[KeyEntry]:
+    rows = await CommandReads(services.database).api_keys()
+    return [KeyEntry(**msgspec.structs.asdict(row)) for row in rows]
+
+
+@delete(
+    "/api/admin/keys/{key_id:str}",
+    operation_id="revokeAnyKey",
+    tags=["administration"],
+    summary="Revoke an API key",
+    status_code=200,
+    guards=[NeedsRole(Role.ADMINISTRATOR)],
+    opt=limited("write")
+    | described(
+        problems=("not-found",),
+        parameters={"key_id": _KEY["key_id"]},
+        example={"key_id": _KEY["key_id"], "status": "revoked"},
+    ),
+)
+async def revoke_any_key(
+    request: Request[Access, Any, Any],
+    services: NamedDependency[Services],
+    key_id: Annotated[str, PathParameter(description="ID of the key, from `GET /api/admin/keys`.", max_length=100)],
+) -> KeyRevoked:
+    """Revoke a key with immediate effect. For administrators."""
+    email = request.user.email
+    if not await services.database.in_thread(lambda connection: api_keys.revoke(connection, key_id, by=email)):
+        raise ProblemError("not-found", "There is no valid key of this ID.")
+    return KeyRevoked(key_id, "revoked")
+
+
+@get(
+    "/api/admin/sessions",
+    operation_id="listAllSessions",
+    tags=["administration"],
+    summary="List all browser sessions",
+    guards=[NeedsRole(Role.ADMINISTRATOR)],
+    opt=limited("read") | described(example={"sessions": [_SESSION]}),
+)
+async def list_all_sessions(services: NamedDependency[Services]) -> AllSessions:
+    """Return the browser sessions of all people. For administrators."""
+    return AllSessions(await all_sessions(services))
+
+
+async def all_sessions(services: Services) -> list[SessionEntry]:
+    rows = await services.sessions.listed(None, services.clock())
+    return [SessionEntry(**msgspec.structs.asdict(row)) for row in rows]
+
+
+@delete(
+    "/api/admin/sessions/{session_id:str}",
+    operation_id="endAnySession",
+    tags=["administration"],
+    summary="End a browser session of anyone",
+    status_code=200,
+    guards=[NeedsRole(Role.ADMINISTRATOR)],
+    opt=limited("write")
+    | described(
+        problems=("not-found",),
+        parameters={"session_id": _SESSION["session_id"]},
+        example={"session_id": _SESSION["session_id"], "status": "ended"},
+    ),
+)
+async def end_any_session(
+    request: Request[Access, Any, Any],
+    services: NamedDependency[Services],
+    session_id: Annotated[str, PathParameter(description="ID of the session, from `GET /api/admin/sessions`.")],
+) -> OthersSessionEnded:
+    """Sign a browser of anyone out. For administrators."""
+    missing = ProblemError("not-found", "There is no such session.")
+    known = parse_id(session_id, missing)
+    ended = await services.sessions.end(known, None)
+    if ended is None:
+        raise missing
+    event = events.session_ended(ended.email, known, by=request.user.email, reason="ended by an administrator")
+    await services.audit.record(event)
+    return OthersSessionEnded(known, "ended")

@@ -1,0 +1,111 @@
+"""API keys for programs: `ck_<id>_<secret>`, of which only a hash is stored.
+
+The secret has 256 random bits, so a plain SHA-256 is as strong as any slow hash. It is compared in constant time.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from resources.core.errors import InvalidRequestError
+from resources.core.permissions import principals_of
+from serving.http.audit import AuditEvent
+from serving.http.errors import UnauthorizedError
+from serving.identity.secret_hash import secret_hash
+from sql.web import WebReads, WebSession
+
+if TYPE_CHECKING:
+    from resources.stores.postgres import Connection
+    from serving.http.database import Database
+
+PREFIX = "ck_"
+INVALID = "This API key is unknown, revoked or expired. Ask for a new one."
+SCIM_ONLY = "SCIM needs a key for SCIM, which opens nothing else: concordance key create EMAIL --scim"
+_NO_HASH = secret_hash("")
+
+
+class KeyHolder(NamedTuple):
+    """The user whom a key authenticates."""
+
+    email: str
+    groups: list[str]
+    admin: bool
+
+
+class KeyRefusedError(UnauthorizedError):
+    """A key is unknown, wrong, revoked or expired. `event` is for the audit log; None for an unknown key."""
+
+    def __init__(self, event: AuditEvent | None, slug: str = "api-key-invalid", detail: str = INVALID) -> None:
+        super().__init__(slug, detail)
+        self.event = event
+
+
+def create(
+    connection: Connection,
+    email: str,
+    groups: Sequence[str] = (),
+    *,
+    admin: bool = False,
+    scim: bool = False,
+    expires_at: datetime | None = None,
+) -> str:
+    """Store a new key's hash and return the key, which cannot be retrieved later. A key for SCIM opens nothing else.
+
+    Raises `InvalidRequestError` for a malformed email or group.
+    """
+    email = email.strip().lower()
+    principals_of(email, groups)
+    key_id, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
+    if scim and (admin or groups):
+        raise InvalidRequestError("A key for SCIM has no groups and no admin scope. Leave --group and --admin out.")
+    statements = WebSession(connection)
+    statements.api_key_insert(
+        key_id=key_id,
+        key_hash=secret_hash(secret),
+        email=email,
+        groups=[group.strip().lower() for group in groups],
+        admin=admin,
+        scim=scim,
+        expires_at=expires_at,
+    )
+    statements.audit_insert(**_event(email, "key_create", key_id, admin=admin, scim=scim).row())
+    return f"{PREFIX}{key_id}_{secret}"
+
+
+def revoke(connection: Connection, key_id: str, *, by: str | None = None) -> bool:
+    """Revoke a key with immediate effect. Return True if it existed and was valid. `by` is the administrator who asked for it."""
+    statements = WebSession(connection)
+    email = statements.api_key_revoke(key_id=key_id)
+    if email is not None:
+        statements.audit_insert(**_event(email, "key_revoke", key_id, **({"by": by} if by else {})).row())
+    return email is not None
+
+
+async def check(database: Database, key: str, *, scim: bool = False) -> KeyHolder:
+    """Return the user of a key, which must be one for SCIM if `scim` is true, and must not be one otherwise.
+
+    Raises `KeyRefusedError`, or `ServiceUnavailableError` when Postgres is down.
+    """
+    key_id, _, secret = key.removeprefix(PREFIX).partition("_")
+    row = await WebReads(database).api_key_by_id(key_id=key_id) if key_id and secret else None
+    matches = hmac.compare_digest(row.key_hash if row else _NO_HASH, secret_hash(secret))
+    now = datetime.now(UTC)
+    if row is None:
+        raise KeyRefusedError(None)
+    expired = row.expires_at is not None and row.expires_at <= now
+    reason = "secret" if not matches else "revoked" if row.revoked_at is not None else "expired" if expired else None
+    if reason is not None:
+        raise KeyRefusedError(_event(row.email, "key_refused", key_id, reason=reason))
+    if row.scim != scim:
+        raise KeyRefusedError(_event(row.email, "key_refused", key_id, reason="scope"), "scim-key", SCIM_ONLY)
+    return KeyHolder(row.email, row.groups, row.admin)
+
+
+def _event(email: str, action: str, key_id: str, **detail: Any) -> AuditEvent:
+    """Return an event about a key; `email` is the key's user."""
+    return AuditEvent(email=email, action=action, detail=json.dumps({"key_id": key_id, **detail}))

@@ -1,0 +1,223 @@
+"""Authentication of requests with bearer tokens, API keys and sessions.
+
+The caller's `Access` derives from the credential and from the directory entries of its email; nothing in a
+request's body or query can add a principal.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple, cast
+
+from litestar import Request
+from litestar.connection import ASGIConnection
+from litestar.datastructures import Address
+from litestar.middleware import AbstractAuthenticationMiddleware, AuthenticationResult
+
+from resources.core.domain import Access
+from resources.core.durations import duration
+from serving.agents.connections import ACCESS_PREFIX, MCP_PATH
+from serving.http.audit import AuditEvent
+from serving.http.errors import ProblemError, UnauthorizedError, token_revoked
+from serving.identity import api_keys
+from serving.identity.sign_in.bearer import provider_access, provider_of
+from serving.identity.sign_in.sessions import SignedIn, cookie_name
+from serving.identity.tokens import access_of, verified
+from serving.services import Services
+
+PAGE_HEADER = "x-concordance"
+"""Header that a page of ours sends with changes. A page of another origin cannot add it without a preflight, which is refused."""
+_SAFE = frozenset({"GET", "HEAD"})
+SCIM = "scim"
+"""Option of routes that only keys for SCIM may call."""
+AGENTS = "agents"
+"""Option of routes that accept tokens of agents, which open nothing else, and no session."""
+SESSION = "session"
+"""Option of routes that sign callers in themselves: which requests may use a browser's session, a `SessionFrom`. Without it, none."""
+
+
+class SessionFrom(StrEnum):
+    """The requests with which a browser may use its session."""
+
+    OWN = "own"
+    """Those of our own pages; reads also from the address bar or a bookmark."""
+    LINK = "link"
+    """Also those by which a link on another site opens the page. Such a page only shows something: it does not search or change."""
+
+
+async def access_from(
+    services: Services, credential: str, client: Address | None, *, scim: bool = False, agents: bool = False
+) -> Access:
+    """Return the access of a token or API key, including the directory's memberships of its user.
+
+    For SCIM, only a key for SCIM is accepted, and it is accepted nowhere else; its access has no principals and no roles.
+    Tokens of agents are accepted only if `agents` is true.
+    Failures count for the address of `client`; refused keys and blocked addresses are audited.
+
+    Raises `UnauthorizedError` and the problem `rate-limited`.
+    """
+    origin = origin_of(services, client)
+    try:
+        with services.sign_ins.attempt(origin, credential):
+            found = await _credential_access(services, credential, scim=scim, agents=agents)
+    except api_keys.KeyRefusedError as error:
+        if error.event is not None:
+            await services.audit.record(error.event)
+        raise
+    except ProblemError as error:
+        if error.slug == "rate-limited" and services.sign_ins.first_refusal(origin):
+            await services.audit.record(
+                AuditEvent(email="", action="sign_in_blocked", detail=json.dumps({"address": origin or "unknown"}))
+            )
+        raise
+    completed = await services.directory.complete(found.access, services.fresh_since(), found.token_id, own=found.own)
+    return found.access if scim else completed
+
+
+class _Credential(NamedTuple):
+    """Result of checking a credential: an access, for a token of ours its id, and whether its groups were written here."""
+
+    access: Access
+    token_id: str | None = None
+    own: bool = True
+
+
+async def _credential_access(services: Services, credential: str, *, scim: bool, agents: bool) -> _Credential:
+    if credential.startswith(api_keys.PREFIX):
+        holder = await api_keys.check(services.database, credential, scim=scim)
+        if scim:
+            return _Credential(Access(email=holder.email, principals=frozenset()))
+        return _Credential(access_of(holder.email, holder.groups, admin=holder.admin))
+    if scim:
+        raise UnauthorizedError("scim-key", api_keys.SCIM_ONLY)
+    if credential.startswith(ACCESS_PREFIX):
+        if not agents:
+            raise UnauthorizedError("token-invalid", f"This token of an agent is for {MCP_PATH} only.")
+        agent = await services.agents.access(credential, services.clock())
+        return _Credential(agent.access, own=agent.sample)
+    if (provider := provider_of(services.providers.values(), credential)) is not None:
+        return _Credential(await provider_access(provider, credential, services.acl_max_age), own=False)
+    found = verified(credential, services.keys, duration(services.settings.token_max_lifetime))
+    if found.token_id in services.revoked_tokens:
+        raise token_revoked()
+    return _Credential(found.access, found.token_id)
+
+
+async def session_access(services: Services, cookie: str, client: Address | None) -> SignedIn:
+    """Return the access of a session's cookie, as `access_from` does for tokens, and the session's id."""
+    with services.sign_ins.attempt(origin_of(services, client), cookie):
+        found = await services.sessions.access(cookie, services.clock())
+    return await _completed(services, found)
+
+
+async def session_access_by_id(services: Services, session_id: str) -> SignedIn:
+    """Return the access of the session with this ID, as `session_access` does. The caller has proven that it may ask."""
+    return await _completed(services, await services.sessions.access_by_id(session_id, services.clock()))
+
+
+def current_access(services: Services, request: Request[Access, Any, Any]) -> Callable[[], Awaitable[Access]]:
+    """Return what authenticates a request again, for an answer that takes a while. It raises as `access_from` does."""
+    credential, agents = credential_of(request), bool(request.scope["route_handler"].opt.get(AGENTS))
+
+    async def current() -> Access:
+        if credential:
+            return await access_from(services, credential, request.client, agents=agents)
+        return (await session_access_by_id(services, request.auth)).access
+
+    return current
+
+
+async def _completed(services: Services, found: SignedIn) -> SignedIn:
+    access = await services.directory.complete(found.access, services.fresh_since(), own=found.sample)
+    return found._replace(access=access)
+
+
+def session_of(services: Services, connection: ASGIConnection[Any, Any, Any, Any]) -> str:
+    """Return the session's cookie, empty if there is none, or if the request has a credential in its headers, valid or not.
+
+    Every route gets the cookie from here. Raises the problem `session-only` for a request that the route accepts no session with,
+    such as one that a page of another site makes the browser send, and `origin-foreign` for a change from there.
+    """
+    headers, scope = connection.headers, cast("Mapping[str, Any]", connection.scope)
+    if headers.get("authorization", "")[:6].lower() == "bearer" or "x-api-key" in headers:
+        return ""
+    options: Mapping[str, Any] = getattr(scope.get("route_handler"), "opt", {})  # an unknown path has no route
+    open_to_all = bool(options.get("exclude_from_auth"))
+    accepted = options.get(SESSION, None if open_to_all else SessionFrom.OWN)
+    cookie = connection.cookies.get(cookie_name(services.settings), "")
+    if accepted is None or not cookie:
+        return ""
+    if scope["method"] not in _SAFE:
+        if not open_to_all and not headers.get(PAGE_HEADER):  # a form cannot send it
+            raise _elsewhere()
+        check_same_origin(connection)
+    elif sender_of(services, connection) not in {SessionFrom.OWN, accepted}:
+        raise _elsewhere()
+    return cookie
+
+
+def sender_of(services: Services, connection: ASGIConnection[Any, Any, Any, Any]) -> SessionFrom | None:
+    """Return what made the browser send a read; None if it is a page of another site that would embed or load what it gets."""
+    headers = connection.headers
+    site = headers.get("sec-fetch-site")
+    if site is None:  # an old browser, or neither https nor loopback: https://www.w3.org/TR/fetch-metadata/#framework
+        page = headers.get("origin") or headers.get("referer")
+        ours = page is None or services.rules.is_ours(page, headers.get("host", ""))
+        return SessionFrom.OWN if ours else None
+    if site in {"same-origin", "none"}:
+        return SessionFrom.OWN
+    opened = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+    return SessionFrom.LINK if opened else None
+
+
+def _elsewhere() -> ProblemError:
+    return ProblemError(
+        "session-only",
+        "A session can be used by this installation's own pages only, for changes with the header X-Concordance: 1. Use a token.",
+    )
+
+
+def check_same_origin(connection: ASGIConnection[Any, Any, Any, Any]) -> None:
+    """Raise the problem `origin-foreign` unless the browser says that a page of ours made it send this change."""
+    site = connection.headers.get("sec-fetch-site")
+    if site != "same-origin" and not (site is None and "origin" in connection.headers):
+        raise ProblemError(
+            "origin-foreign", "The request does not come from a page of this installation. Open /sign-in there."
+        )
+
+
+def origin_of(services: Services, client: Address | None) -> str:
+    return services.origins.of(client.host) if client else ""
+
+
+def credential_of(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
+    """Return the token or key in a request's headers, or an empty string."""
+    header = connection.headers.get("authorization", "")
+    scheme, _, credential = header.partition(" ")
+    if not header and "x-api-key" in connection.headers:
+        scheme, credential = "bearer", connection.headers["x-api-key"]
+    return credential.strip() if scheme.lower() == "bearer" else ""
+
+
+class Authentication(AbstractAuthenticationMiddleware):
+    """Authenticates each request unless its route sets `exclude_from_auth`.
+
+    A browser's session counts only for requests of our own pages: see `session_of`.
+    """
+
+    async def authenticate_request(self, connection: ASGIConnection[Any, Any, Any, Any]) -> AuthenticationResult:
+        services: Services = connection.app.state.services
+        credential = credential_of(connection)
+        options = connection.scope["route_handler"].opt
+        scim, agents = bool(options.get(SCIM)), bool(options.get(AGENTS))
+        cookie = "" if credential or scim or agents else session_of(services, connection)
+        if cookie:
+            signed_in = await session_access(services, cookie, connection.client)
+            return AuthenticationResult(signed_in.access, signed_in.session_id)
+        if not credential:
+            services.sign_ins.without_credential(origin_of(services, connection.client))
+            raise UnauthorizedError("token-missing", "Send a token in the header: Authorization: Bearer TOKEN")
+        access = await access_from(services, credential, connection.client, scim=scim, agents=agents)
+        return AuthenticationResult(user=access, auth=None)

@@ -1,0 +1,100 @@
+"""Memberships in Slack workspaces and groups that sources report for a caller.
+
+Syncs write the table `directory`. It is queried for every request and never cached, so a user who left a workspace loses access with
+the sync that sees it. While Postgres is down, and for a source whose directory was not read recently, no one is a member.
+"""
+
+from collections.abc import Collection
+from datetime import datetime
+
+import msgspec
+
+from resources.core import permissions
+from resources.core.domain import Access
+from resources.core.errors import InvalidRequestError
+from resources.logging import logger
+from resources.people import SOURCES_OF_GROUPS, groups_are_managed
+from resources.settings import Settings
+from serving.http.database import Database, RegistryDownError
+from serving.http.errors import account_inactive, token_revoked
+from serving.http.roles import with_roles
+from sql.web import WebReads
+
+MEMBERSHIPS = ("slack:", "group:")
+"""Principals that a directory may add. Emails and domains come from the token only."""
+
+log = logger("serving")
+
+
+class Directory:
+    """Reads memberships, and with them the version of the index, so that a search needs no statement of its own for it."""
+
+    def __init__(self, settings: Settings, database: Database) -> None:
+        self._settings = settings
+        self._reads = WebReads(database)
+        self._read_sources: Collection[str] = SOURCES_OF_GROUPS
+        """Sources that were ever read; before the first statement all, so that no group counts that should not."""
+        self.index_version: int | None = None
+        """The newest version read so far, which is at least the one at the sign-in of each request; None before the first."""
+
+    @property
+    def groups_are_managed(self) -> bool:
+        """True if groups of tokens and keys made here are ignored."""
+        return groups_are_managed(self._settings, self._read_sources)
+
+    async def complete(
+        self, access: Access, fresh_since: datetime, token_id: str | None = None, *, own: bool = True
+    ) -> Access:
+        """Return the access with the memberships of its email that sources have reported since `fresh_since`, and the roles of all.
+
+        `token_id` identifies the token of ours that the caller sent, if any. `own`: the credential was made here, so that its
+        groups count only while no source of groups is set up. Raises `UnauthorizedError` for a revoked token, and for a user whom
+        a directory reports as inactive.
+        """
+        email = permissions.email(access.email)
+        try:
+            row = await self._reads.directory(email=email, fresh_since=fresh_since, token_id=token_id)
+        except RegistryDownError:
+            access = self._without_groups(access) if own else access
+            return with_roles(msgspec.structs.replace(access, directory_unread=True), self._settings.roles)
+        self._read_sources = row.read_sources
+        if row.revoked:
+            raise token_revoked()
+        if row.blocked:
+            raise account_inactive()
+        self.index_version = max(row.index_version, self.index_version or 0)
+        if own:
+            access = self._without_groups(access)
+        memberships = {member for one in row.principals if (member := _membership(one)) is not None}
+        return with_roles(
+            msgspec.structs.replace(access, principals=access.principals | memberships), self._settings.roles
+        )
+
+    def _without_groups(self, access: Access) -> Access:
+        """Return the access without the groups of its credential if groups come from elsewhere."""
+        if not self.groups_are_managed:
+            return access
+        kept = frozenset(name for name in access.principals if not name.startswith("group:"))
+        return msgspec.structs.replace(access, principals=kept)
+
+    async def read_index_version(self, fresh_since: datetime) -> None:
+        """Read the version of the index for a request without a sign-in, which finds nothing cached from before it."""
+        try:
+            row = await self._reads.directory(email="", fresh_since=fresh_since, token_id=None)
+        except RegistryDownError:
+            return
+        self.index_version = max(row.index_version, self.index_version or 0)
+
+    async def require_active(self, email: str, fresh_since: datetime) -> None:
+        """Raise `UnauthorizedError` for a user whom a directory reports as inactive. Raises `RegistryDownError`."""
+        if (await self._reads.directory(email=email, fresh_since=fresh_since, token_id=None)).blocked:
+            raise account_inactive()
+
+
+def _membership(text: str) -> str | None:
+    try:
+        principal = permissions.principal(text)
+    except InvalidRequestError:
+        log.warning("directory_entry_invalid")
+        return None
+    return principal if principal.startswith(MEMBERSHIPS) else None

@@ -1,0 +1,125 @@
+"""`GET /api/sessions` and `DELETE /api/sessions/{session_id}`: one's own browser sessions."""
+
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+import msgspec
+from litestar import Request, delete, get
+from litestar.di import NamedDependency
+from litestar.params import PathParameter
+
+from resources.core.domain import Access
+from serving.http.errors import ProblemError
+from serving.http.openapi.describe import described
+from serving.http.request_limits import limited
+from serving.identity.sign_in import events
+from serving.search.schemas import Moment
+from serving.services import Services
+
+_SESSION = {
+    "session_id": "6c5d0c3a-1f0e-4f6d-9d0b-0f6a6b4b6f11",
+    "provider": "google",
+    "browser": "Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0",
+    "created_at": "2025-11-10T09:00:00Z",
+    "seen_at": "2025-11-10T11:30:00Z",
+    "expires_at": "2025-11-17T09:00:00Z",
+    "current": True,
+}
+
+
+class Session(msgspec.Struct, frozen=True):
+    """A browser in which the caller is signed in."""
+
+    session_id: str
+    """Its ID, which is not the cookie."""
+    provider: str
+    """The provider it was begun with; `sample` for the sample company, `link` for a link of `concordance sign-in`."""
+    browser: str
+    """What the browser said of itself (`User-Agent`)."""
+    created_at: Moment
+    """Time of the sign-in."""
+    seen_at: Moment
+    """Last use, to the minute."""
+    expires_at: Moment
+    """When it ends at the latest."""
+    current: bool
+    """True for the session that sent this request."""
+
+
+class SessionList(msgspec.Struct, frozen=True):
+    """The caller's sessions, newest first."""
+
+    sessions: list[Session]
+    """Sessions that are valid now."""
+
+
+class SessionEnded(msgspec.Struct, frozen=True):
+    """A session that is over."""
+
+    session_id: str
+    """The ID of the session."""
+    status: Literal["ended"] = "ended"
+    """The session is over."""
+
+
+@get(
+    "/api/sessions",
+    operation_id="listSessions",
+    tags=["sessions"],
+    summary="List one's browser sessions",
+    opt=limited("read") | described(example={"sessions": [_SESSION]}),
+)
+async def list_sessions(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> SessionList:
+    """Return the sessions of the caller's email."""
+    return SessionList(await own_sessions(services, request.user, request.auth))
+
+
+async def own_sessions(services: Services, access: Access, current: str | None) -> list[Session]:
+    """Return the caller's sessions, newest first. `current` is the one that sent the request."""
+    rows = await services.sessions.listed(access.email, services.clock())
+    return [
+        Session(
+            row.session_id,
+            row.provider,
+            row.browser,
+            row.created_at,
+            row.seen_at,
+            row.expires_at,
+            row.session_id == current,
+        )
+        for row in rows
+    ]
+
+
+@delete(
+    "/api/sessions/{session_id:str}",
+    operation_id="endSession",
+    tags=["sessions"],
+    summary="End one of one's browser sessions",
+    status_code=200,
+    opt=limited("write")
+    | described(
+        problems=("not-found",),
+        parameters={"session_id": _SESSION["session_id"]},
+        example={"session_id": _SESSION["session_id"], "status": "ended"},
+    ),
+)
+async def end_session(
+    request: Request[Access, Any, Any],
+    services: NamedDependency[Services],
+    session_id: Annotated[str, PathParameter(description="ID of the session, from `GET /api/sessions`.")],
+) -> SessionEnded:
+    """Sign a browser of the caller out. Sessions of others do not exist for the caller."""
+    email = request.user.email
+    if not _is_uuid(session_id) or await services.sessions.end(session_id, email) is None:
+        raise ProblemError("not-found", "There is no such session of yours.")
+    await services.audit.record(events.session_ended(email, session_id, by=email, reason="ended by its user"))
+    return SessionEnded(session_id)
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,172 @@
+"""The authorization code flow with PKCE: from the button to the session.
+
+The `state` is signed for this purpose only, valid for ten minutes, bound to the browser by a cookie, and good for one sign-in, which
+Postgres records: nothing is stored before a provider vouches for someone. The nonce and the PKCE verifier are derived from it and our
+key, so they are stored nowhere.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+import uuid
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import jwt
+from litestar.datastructures import Cookie
+
+from resources.settings import Settings
+from serving.http.database import Database
+from serving.identity.sign_in.claims import ProviderIdentity, signed_in
+from serving.identity.sign_in.provider import Provider, Tokens
+from serving.identity.sign_in.refusals import SignInRefusedError
+from serving.identity.sign_in.sessions import is_https
+from sql.web import WebReads
+
+LIFETIME = timedelta(minutes=10)
+MAX_PATH = 3000
+"""The longest path to return to is that of the page on which an agent's request is allowed."""
+_ALGORITHM = "HS256"
+_AUDIENCE = "concordance-sign-in"
+
+
+class Finished(NamedTuple):
+    """Completed sign-in: the user, the provider's tokens, and the path to return to."""
+
+    identity: ProviderIdentity
+    tokens: Tokens
+    after: str
+
+
+def own_path(text: str) -> str:
+    """Return a path of this service to return to after the sign-in; `/` for anything else, such as another site's address."""
+    plain = text.startswith("/") and not text.startswith("//") and "\\" not in text and " " not in text
+    if not plain or len(text) > MAX_PATH or not (text.isascii() and text.isprintable()):
+        return "/"
+    parts = urlsplit(text)
+    own = not parts.scheme and not parts.netloc and not parts.path.startswith(("/sign-in", "/sign-out"))
+    return text if own else "/"
+
+
+def browser_cookie_name(settings: Settings) -> str:
+    return "__Host-concordance-sign-in" if is_https(settings) else "concordance-sign-in"
+
+
+class Flow:
+    def __init__(self, settings: Settings, key: str, database: Database) -> None:
+        self._settings = settings
+        self._key = key
+        self._reads = WebReads(database)
+
+    def callback(self, provider: Provider) -> str:
+        """Return the redirect URI. Each provider has its own, so that none can be taken for another. Source: RFC 9700 4.4.2.2."""
+        return f"{self._settings.base_url}/sign-in/{provider.setting.slug}/callback"
+
+    async def begin(self, provider: Provider, after: str, browser: str, now: datetime) -> tuple[str, Cookie]:
+        """Return the address of the provider's page and the cookie that binds the sign-in to this browser.
+
+        `browser` is the cookie's value so far, so that several tabs may sign in at a time. Raises `ProviderDownError`.
+        """
+        attempt, browser = str(uuid.uuid4()), browser if _is_secret(browser) else secrets.token_urlsafe(32)
+        state = jwt.encode(
+            {
+                "aud": _AUDIENCE,
+                "jti": attempt,
+                "exp": now + LIFETIME,
+                "provider": provider.setting.slug,
+                "after": own_path(after),
+                "browser": _digest(browser),
+            },
+            self._key,
+            algorithm=_ALGORITHM,
+        )
+        challenge = hashlib.sha256(self._derived("verifier", attempt).encode()).digest()
+        address = await provider.authorization_url(
+            {
+                "redirect_uri": self.callback(provider),
+                "state": state,
+                "nonce": self._derived("nonce", attempt),
+                "code_challenge": base64.urlsafe_b64encode(challenge).rstrip(b"=").decode(),
+            }
+        )
+        cookie = Cookie(
+            key=browser_cookie_name(self._settings),
+            value=browser,
+            path="/",
+            max_age=int(LIFETIME.total_seconds()),
+            httponly=True,
+            samesite="lax",
+            secure=is_https(self._settings),
+        )
+        return address, cookie
+
+    async def finish(self, provider: Provider, answer: Mapping[str, str], browser: str, now: datetime) -> Finished:
+        """Return who signed in, according to the provider's callback. Raises `SignInRefusedError` and `ServiceUnavailableError`."""
+        state = self._checked_state(provider, answer.get("state", ""), browser)
+        attempt = str(state["jti"])
+        if await self._reads.sign_in_used(sign_in_id=attempt):
+            raise _replayed()
+        metadata = await provider.metadata()
+        named = "iss" in answer or metadata.authorization_response_iss_parameter_supported
+        if named and answer.get("iss") != metadata.issuer:
+            raise SignInRefusedError("issuer", "The answer comes from another provider. Please start again.")
+        if "error" in answer:
+            denied = answer["error"] == "access_denied"
+            reason = "denied" if denied else "provider-error"
+            raise SignInRefusedError(
+                reason, f"The sign-in at {provider.setting.name} was not completed. You can try again."
+            )
+        if not answer.get("code"):
+            raise SignInRefusedError("no-code", f"{provider.setting.name} sent no code. Please start again.")
+        verifier = self._derived("verifier", attempt)
+        tokens = await provider.exchange(answer["code"], verifier, self.callback(provider))
+        identity = await signed_in(provider, tokens, self._derived("nonce", attempt))
+        if not await self._reads.sign_in_use(
+            sign_in_id=attempt, provider=provider.setting.slug, now=now, expires_at=now + LIFETIME
+        ):
+            raise _replayed()
+        return Finished(identity, tokens, own_path(str(state["after"])))
+
+    def _checked_state(self, provider: Provider, text: str, browser: str) -> Mapping[str, object]:
+        try:
+            state = jwt.decode(
+                text,
+                self._key,
+                algorithms=[_ALGORITHM],
+                audience=_AUDIENCE,
+                options={"require": ["exp", "aud", "jti"]},
+            )
+            uuid.UUID(str(state["jti"]))
+        except jwt.ExpiredSignatureError:
+            raise SignInRefusedError(
+                "too-late", "This sign-in took longer than ten minutes. Please start again."
+            ) from None
+        except (jwt.InvalidTokenError, ValueError):
+            raise SignInRefusedError("state", "This sign-in was not started here. Please start again.") from None
+        if state.get("provider") != provider.setting.slug:
+            raise SignInRefusedError("provider", "This sign-in was started with another provider. Please start again.")
+        if not _is_secret(browser) or not hmac.compare_digest(str(state.get("browser")), _digest(browser)):
+            raise SignInRefusedError("browser", "This sign-in was started in another browser. Please start again here.")
+        return state
+
+    def _derived(self, purpose: str, attempt: str) -> str:
+        """Return 43 characters that cannot be computed without our key. Source of the length: RFC 7636 4.1."""
+        digest = hmac.digest(self._key.encode(), f"sign-in {purpose} {attempt}".encode(), hashlib.sha256)
+        return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
+def _replayed() -> SignInRefusedError:
+    return SignInRefusedError("replayed", "This sign-in was already completed. Please start again.")
+
+
+def _is_secret(text: str) -> bool:
+    return len(text) == 43 and text.isascii()
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

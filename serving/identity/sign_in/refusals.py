@@ -1,0 +1,21 @@
+"""Reasons for failed sign-ins."""
+
+from resources.core.errors import ServiceUnavailableError
+from serving.http.errors import UnauthorizedError
+
+
+class SignInRefusedError(UnauthorizedError):
+    """A sign-in or token of a provider is refused. `reason` is for the audit log; the message is for the person."""
+
+    def __init__(self, reason: str, detail: str, email: str = "") -> None:
+        super().__init__("token-invalid", detail)
+        self.reason = reason
+        self.email = email
+
+
+class ProviderDownError(ServiceUnavailableError):
+    """The provider does not answer, or not as OpenID Connect demands."""
+
+
+class RefreshRefusedError(Exception):
+    """The provider does not renew a session: its user was deactivated there, or the session was ended."""

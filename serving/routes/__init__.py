@@ -1,1 +1,0 @@
-"""Route handlers: they check arguments, call one function, and shape its result."""

@@ -1,4 +1,0 @@
-"""SCIM 2.0 (RFC 7643 and 7644): an identity provider creates, changes and deactivates people and groups.
-
-No routes, which are in `serving.routes.scim`, and no reads of documents.
-"""

@@ -1,0 +1,130 @@
+"""Cut an excerpt of two or three lines for people: whole sentences around the best one, without the marks of Markdown. Pure.
+
+The interface's snippet stays at 100 characters as they stand in the passage; this is what the pages show.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from serving.search.retrieval.highlight import Piece, best_piece, pieces
+from serving.search.retrieval.terms import letters, spans
+
+LONGEST = 260
+"""Characters of an excerpt: three lines of the results on a desktop."""
+CUT = "…"
+MOST_WORDS = 8
+"""Words of a heading that has no mark of one."""
+_LINK = re.compile(r"!?\[([^\]\n]*)\]\([^)\s]*(?:\s+\"[^\"\n]*\")?\)")
+_TAG = re.compile(r"</?[a-zA-Z][^<>\n]{0,200}>")
+_STRONG = re.compile(r"(?<![\w*\\])(\*{1,3}|_{1,3}|~~|`{1,3})(?=\S)(.+?)(?<=[^\s\\])\1(?![\w*])")
+_LINE = re.compile(
+    r"^[ \t]*(?:>[ \t]?)*(?:#{1,6}[ \t]+|[-*+•][ \t]+(?:\[[ xX]\][ \t]+)?|(?:```|~~~).*$)?", re.MULTILINE
+)
+_RULE = re.compile(r"^[\s|:=_*-]*$")
+_ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
+_ITEM = re.compile(r"\s*[-*+•]\s")
+_HEADING = re.compile(r"\s*#{1,6}\s")
+_GAP = re.compile(r"[ \t]*\n[ \t]*\n\s*\S")
+_SPACE = re.compile(r"\s+")
+
+
+class Excerpt(NamedTuple):
+    """Text to show, and the places of the query's words in it."""
+
+    text: str
+    spans: list[tuple[int, int]]
+
+
+def excerpt(text: str, words: frozenset[str], headings: Sequence[str] = ()) -> Excerpt:
+    """Return the excerpt of a passage. `headings` are shown beside it, so their lines are left out where anything else is there."""
+    shown = _chosen(text, words, headings)
+    return Excerpt(shown, spans(shown, words))
+
+
+def plain(text: str) -> str:
+    """Return a text in one line, without marks of Markdown."""
+    text = _TAG.sub("", _LINK.sub(r"\1", _LINE.sub("", text)))
+    text = _STRONG.sub(r"\2", _STRONG.sub(r"\2", text))
+    return _SPACE.sub(" ", _ESCAPED.sub(r"\1", text)).strip(" |")
+
+
+def _chosen(text: str, words: frozenset[str], headings: Sequence[str]) -> str:
+    known = {letters(one) for one in headings}
+    parts = [one for one in pieces(text) if not _RULE.match(text[one.start : one.end])]
+    apart = {one.start for one in parts if _is_heading(text, one, known)}
+    said = [one for one in parts if one.start not in apart]
+    if not said:
+        said, apart = parts, set[int]()
+    if not said:
+        return ""
+    inside = [
+        (start, end) for start, end in spans(text, words) if any(p.start <= start and end <= p.end for p in parts)
+    ]
+    best = best_piece(text, inside)
+    begin = best.start if best else 0
+    first = next((one.start for one in said if one.start >= begin), said[-1].start)
+    at = next(index for index, one in enumerate(parts) if one.start == first)
+    shown = plain(text[parts[at].start : parts[at].end])
+    if len(shown) > LONGEST:
+        return _cut(shown, words)
+    return _widened(text, parts, at, apart)
+
+
+def _is_heading(text: str, piece: Piece, known: set[str]) -> bool:
+    """Return True if a piece is a heading: by its mark, among those known, or short and alone between empty lines without an end."""
+    line = text[piece.start : piece.end].strip()
+    if _HEADING.match(line) or letters(line) in known:
+        return True
+    if (
+        piece.row
+        or _ITEM.match(line)
+        or len(line.split()) > MOST_WORDS
+        or line[-1:] in ".,;:!?|…"
+        or not line[:1].isalnum()
+    ):
+        return False
+    before, after = text[: piece.start].rstrip(" \t"), text[len(text[: piece.end].rstrip()) :]
+    return (not before or before.endswith("\n\n")) and bool(_GAP.match(after))
+
+
+def _widened(text: str, parts: Sequence[Piece], at: int, apart: set[int]) -> str:
+    """Return a piece with its neighbours, those after it first, while they fit. Rows, and what begins at `apart`, are none."""
+    first = last = at
+    grown = True
+    while grown and not parts[at].row:
+        grown = False
+        for begin, end in ((first, last + 1), (first - 1, last)):
+            if not (begin >= 0 and end < len(parts)) or any(
+                one.row or one.start in apart for one in parts[begin : end + 1]
+            ):
+                continue
+            if len(_joined(text, parts[begin : end + 1])) <= LONGEST:
+                first, last, grown = begin, end, True
+                break
+    return _joined(text, parts[first : last + 1])
+
+
+def _joined(text: str, parts: Sequence[Piece]) -> str:
+    """Return pieces in one line, list items apart."""
+    shown = ""
+    for one in parts:
+        piece = text[one.start : one.end]
+        apart = " · " if _ITEM.match(piece) else " "
+        shown += f"{apart if shown else ''}{plain(piece)}"
+    return shown
+
+
+def _cut(text: str, words: frozenset[str]) -> str:
+    """Return the part of a long sentence or row with most of the words, between spaces."""
+    found = [start for start, _ in spans(text, words)]
+    room = LONGEST - 2 * len(CUT) - 2
+
+    def within(start: int) -> int:
+        return sum(start <= one < start + room for one in found)
+
+    start = max((0, *(max(0, one - room // 4) for one in found)), key=lambda one: (within(one), -one))
+    start = 0 if start == 0 else text.find(" ", start) + 1
+    end = len(text) if start + room >= len(text) else text.rfind(" ", start + 1, start + room + 1)
+    end = start + room if end <= start else end
+    return f"{CUT + ' ' if start else ''}{text[start:end].rstrip(' ,;:|')}{' ' + CUT if end < len(text) else ''}"

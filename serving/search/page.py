@@ -1,0 +1,213 @@
+"""The search page, `/`, and the part of it that is replaced while the user types, `/results`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from litestar import Request, Response
+from litestar.di import NamedDependency
+from msgspec import UNSET
+
+from resources.core.domain import Access
+from resources.sources import label
+from serving.http.errors import UnauthorizedError
+from serving.identity.authentication import SessionFrom, sender_of
+from serving.identity.visitor import page_route, signed_in, visitor
+from serving.search.citations.excerpt import excerpt
+from serving.search.facets import FacetValue
+from serving.search.filters import DateRange, Filters
+from serving.search.first_syncs import still_reading
+from serving.search.results import Result, Span
+from serving.search.retrieval.query import MAX_QUERY
+from serving.search.retrieval.terms import terms
+from serving.search.searches import SearchRequest, SearchResponse, found
+from serving.search.understanding.filters import Understood
+from serving.search.understanding.named import Named
+from serving.search.understanding.phrases import KINDS, Kind
+from serving.services import Services
+from serving.web.formats import kind
+from serving.web.render import view
+
+PAGE_SIZE = 10
+CHOICES: Mapping[str, str] = {"source": "source_type", "type": "mime_type", "author": "author"}
+"""Filters that the page offers, as parameters of its address, and the facets that list their values."""
+PERIODS: Mapping[str, str] = {"7": "Past week", "30": "Past month", "365": "Past year"}
+NAMES: Mapping[str, str] = {"person": "People", "channel": "Channels", "folder": "Folders"}
+
+
+class Option(NamedTuple):
+    """A value of a filter, as it is offered."""
+
+    value: str
+    name: str
+    chosen: bool
+
+
+class RequestedSearch(NamedTuple):
+    """The search that an address of the page asks for."""
+
+    query: str = ""
+    chosen: Mapping[str, str] = {}
+    days: str = ""
+    ignored: tuple[Kind, ...] = ()
+    cursor: str | None = None
+
+    def address(self, **changes: Any) -> str:
+        """Return the address of the page with changes to this search, on the first page of its results."""
+        wanted = self._replace(**changes)
+        pairs = [("q", wanted.query), *wanted.chosen.items(), ("days", wanted.days)]
+        pairs += [("ignore", name) for name in wanted.ignored]
+        return "/?" + urlencode([(name, value) for name, value in pairs if value])
+
+    def without(self, name: Kind) -> str:
+        """Return the address of this search without understanding one kind of filter."""
+        return self.address(ignored=(*self.ignored, name))
+
+    def removing(self, one: Understood) -> str:
+        """Return the address of this search without a filter that the query states."""
+        if not one.operator:
+            return self.without(one.kind)
+        return self.address(query=" ".join((self.query[: one.start] + self.query[one.end :]).split()))
+
+    def more(self, cursor: str) -> str:
+        return f"{self.address()}&{urlencode({'cursor': cursor})}"
+
+
+def wanted(request: Request[Any, Any, Any]) -> RequestedSearch:
+    """Return the search of an address. Unknown parameters and values are left out."""
+    query = request.query_params
+    days = query.get("days", "")
+    return RequestedSearch(
+        query=" ".join(query.get("q", "").split())[:MAX_QUERY],
+        chosen={name: value for name in CHOICES if (value := query.get(name, ""))},
+        days=days if days in PERIODS else "",
+        ignored=tuple(name for name in KINDS if name in query.getall("ignore", [])),
+        cursor=query.get("cursor"),
+    )
+
+
+def _request(search: RequestedSearch, services: Services) -> SearchRequest:
+    chosen = search.chosen
+    start = services.clock() - timedelta(days=int(search.days)) if search.days else None
+    return SearchRequest(
+        query=search.query,
+        top_k=PAGE_SIZE,
+        explain=True,
+        filters=Filters(
+            source_types=[chosen["source"]] if "source" in chosen else [],
+            mime_types=[chosen["type"]] if "type" in chosen else [],
+            authors=[chosen["author"]] if "author" in chosen else [],
+            date_range=DateRange(start=start.date().isoformat()) if start else None,
+        ),
+        understand=[name for name in KINDS if name not in search.ignored],
+        cursor=search.cursor,
+        total=True,
+        facets=list(CHOICES.values()),
+        names=True,
+    )
+
+
+def _name(parameter: str, value: str) -> str:
+    return {"source": label, "type": kind}.get(parameter, str)(value)
+
+
+def _options(parameter: str, counted: Sequence[FacetValue], chosen: str) -> list[Option]:
+    """Return what may be chosen: the values among the results, and the present choice."""
+    options = [Option(one.value, _name(parameter, one.value), one.value == chosen) for one in counted]
+    if chosen and not any(one.chosen for one in options):
+        options.append(Option(chosen, _name(parameter, chosen), chosen=True))
+    return sorted(options, key=lambda one: one.name.casefold())
+
+
+class ShownExcerpt(NamedTuple):
+    """What a page shows of a passage, and the query's words in it."""
+
+    text: str
+    highlights: list[Span]
+
+
+def _excerpt(result: Result, words: frozenset[str]) -> ShownExcerpt:
+    found = excerpt(result.chunk_text, words, [result.title, *result.section_path])
+    return ShownExcerpt(found.text, [Span(start, end) for start, end in found.spans])
+
+
+def _words(search: RequestedSearch, response: SearchResponse) -> frozenset[str]:
+    """Return the words that were searched: those of the query that state no filter, and what was searched for instead of some."""
+    query, at = "", 0
+    for one in sorted(response.understood, key=lambda one: one.start):
+        if one.applied and one.start >= at:
+            query, at = f"{query}{search.query[at : one.start]} ", one.end
+    instead = (word for one in response.spelling or () for word in one.instead)
+    return terms(" ".join([query + search.query[at:], *instead]))
+
+
+def _shown(search: RequestedSearch, response: SearchResponse) -> dict[str, Any]:
+    """Return the values of the template for a search with its response."""
+    words = _words(search, response)
+    counted = response.facets if response.facets is not UNSET else {}
+    return {
+        "search": search,
+        "response": response,
+        "folded": folded(response.results) if search.cursor is None else 0,
+        "excerpts": {one.chunk_id: _excerpt(one, words) for one in response.results},
+        "names": _names(response),
+        "total": response.total if response.total is not UNSET else None,
+        "choices": {
+            name: _options(name, counted.get(facet, []), search.chosen.get(name, "")) for name, facet in CHOICES.items()
+        },
+        "periods": [Option(days, name, days == search.days) for days, name in PERIODS.items()],
+    }
+
+
+def _names(response: SearchResponse) -> dict[str, list[Named]]:
+    """Return the names that the query ends with, by what the page calls their kind."""
+    found = response.names if response.names is not UNSET else []
+    return {label: named for kind, label in NAMES.items() if (named := [one for one in found if one.kind == kind])}
+
+
+def folded(found: Sequence[Result]) -> int:
+    """Return how many results are folded: the weak ones, if there are others."""
+    weak = sum(one.weak is True for one in found)
+    return weak if weak < len(found) else 0
+
+
+def _empty(search: RequestedSearch) -> dict[str, Any]:
+    return {"search": search, "response": None, "folded": 0, "total": None, "choices": {}, "periods": []}
+
+
+async def _values(services: Services, access: Access, search: RequestedSearch) -> dict[str, Any]:
+    base = {"base": services.settings.base_url}
+    if not search.query:
+        return _empty(search) | base
+    response = await found(services, _request(search, services), access)
+    return _shown(search, response) | base | {"reading": await still_reading(services.database, access)}
+
+
+@page_route("/", "home", "search", SessionFrom.LINK)
+async def home(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+    """Show the search page to people who are signed in, and to others how to sign in. A search from another site waits for a click."""
+    search = wanted(request)
+    try:
+        access = await visitor(request, services)
+    except UnauthorizedError:
+        if search.query:
+            raise
+        access = None  # a session that is over
+    if access is None and search.query:
+        raise UnauthorizedError("token-missing", "")
+    if access is None:
+        ways = bool(services.providers or services.sample_people)
+        return view("welcome.html", ways=ways, address=services.settings.base_url)
+    if search.query and sender_of(services, request) is not SessionFrom.OWN:
+        return view("search.html", access, script="search.js", here="/", suggested=True, **_empty(search))
+    return view("search.html", access, script="search.js", here="/", **await _values(services, access, search))
+
+
+@page_route("/results", "results", "search")
+async def results(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+    """Return the results of the search page alone."""
+    access = await signed_in(request, services)
+    return view("parts/results.html", access, **await _values(services, access, wanted(request)))

@@ -1,0 +1,134 @@
+"""Cut a snippet of 100 characters from the sentence or row of a chunk that answers the query best.
+
+The best one holds most of the query's words, those rare within the chunk counting more: a page on vacations says "vacation" in
+every sentence and "Lisbon" in one. The snippet's start is also the place that a citation points at.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from typing import NamedTuple
+
+from serving.search.retrieval.terms import stem
+
+SNIPPET_CHARACTERS = 100
+_SPACE = re.compile(r"\s")
+_SENTENCE_END = re.compile(r"[.!?][\"'”’)\]]*\s+|[。！？]")
+_LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,3}[.)])\s")
+_CELL = " | "
+
+
+class Piece(NamedTuple):
+    """A sentence or a row of a table: `text[start:end]`. `header`: the first row of a table, which may stand alone above an empty line."""
+
+    start: int
+    end: int
+    row: bool = False
+    header: bool = False
+
+
+class Snippet(NamedTuple):
+    """`text == chunk_text[start:start + len(text)]` but for white space; `spans` are offsets within `text`."""
+
+    text: str
+    start: int
+    spans: list[tuple[int, int]]
+
+
+def pieces(text: str) -> Iterator[Piece]:
+    """Yield the text's sentences, list items, headings and table rows, in order; wrapped lines of prose are joined."""
+    begun: int | None = None
+    at, rows, header = 0, False, False  # whether a row goes on with a table, and whether the row before is a header
+    for line in text.splitlines(keepends=True):
+        row = _CELL in line
+        if begun is not None and (row or line.isspace() or _LIST_ITEM.match(line)):
+            yield from _sentences(text, begun, at)
+            begun = None
+        if row:
+            header = not rows
+            yield Piece(at, at + len(line.rstrip()), row=True, header=header)
+        elif begun is None and not line.isspace():
+            begun = at
+        rows = row or (header and line.isspace())
+        header = header and rows
+        at += len(line)
+    if begun is not None:
+        yield from _sentences(text, begun, at)
+
+
+def _sentences(text: str, start: int, end: int) -> Iterator[Piece]:
+    for match in _SENTENCE_END.finditer(text, start, end):
+        if match.end() < end:
+            yield Piece(start, match.end())
+            start = match.end()
+    yield Piece(start, end)
+
+
+def _best(text: str, parts: Sequence[Piece], found: Sequence[tuple[int, int]]) -> Piece:
+    """Return the piece whose words weigh most, the first of equals; for a table's header its best row, which answers."""
+    held: list[set[str]] = [set() for _ in parts]
+    at = 0
+    for start, end in found:  # both in order
+        while at < len(parts) and parts[at].end <= start:
+            at += 1
+        if at < len(parts) and parts[at].start <= start:
+            held[at].add(stem(text[start:end]))
+    counts = Counter(one for stems in held for one in stems)
+    rarity = {one: math.log(1 + len(parts) / count) for one, count in counts.items()}
+    weights = [sum(rarity[one] for one in sorted(stems)) if stems else 0.0 for stems in held]
+    best = weights.index(max(weights))
+    if parts[best].header:
+        rows = list(takewhile(lambda index: parts[index].row and not parts[index].header, range(best + 1, len(parts))))
+        answer = max(rows, key=lambda index: weights[index], default=best)
+        best = answer if weights[answer] > 0 else best
+    return parts[best]
+
+
+def best_piece(text: str, found: Sequence[tuple[int, int]]) -> Piece | None:
+    """Return the piece with most of the words that `spans` found; None for a text without any."""
+    parts = list(pieces(text))
+    return _best(text, parts, found) if parts else None
+
+
+def _start(text: str, piece: Piece, inside: Sequence[tuple[int, int]], size: int) -> int:
+    """Return where the snippet begins: the piece's start if its words are near it, else a cell or word before them."""
+    best, most, last = piece.start, 0, piece.start
+    for start in (piece.start, *(s for s, _ in inside)):
+        within = [(s, e) for s, e in inside if s >= start and e <= start + size]
+        stems = {stem(text[s:e]) for s, e in within}
+        if len(stems) > most:
+            best, most, last = start, len(stems), max(e for _, e in within)
+    if best == piece.start:
+        return best
+    if piece.row:
+        cell = text.rfind(_CELL, piece.start, best)
+        cell = piece.start if cell < 0 else cell + len(_CELL)
+        return cell if last <= cell + size else best
+    earliest = max(piece.start, best - (size - (last - best)) // 2)
+    space = _SPACE.search(text, earliest, best)
+    return earliest if earliest == piece.start else space.end() if space else best
+
+
+def snippet(text: str, found: Sequence[tuple[int, int]], size: int = SNIPPET_CHARACTERS) -> Snippet:
+    """Return at most `size` characters of the piece with most of the words that `spans` found; of a table never more than a row."""
+    parts = list(pieces(text))
+    if not parts:
+        return Snippet("", 0, [])
+    piece = _best(text, parts, found)
+    start = _start(text, piece, [(s, e) for s, e in found if piece.start <= s and e <= piece.end], size)
+    while start < piece.end and (text[start].isspace() or (piece.row and text[start] == "|")):
+        start += 1
+    stop = piece.end if piece.row else next((p.start for p in parts if p.row and p.start >= piece.end), len(text))
+    end = min(stop, start + size)
+    if end < stop and not text[end].isspace():
+        cut = end - 1
+        while cut > start and not text[cut].isspace():
+            cut -= 1
+        end = cut if not any(s < end and e > cut for s, e in found if e <= end) and cut > start else end
+    passage = _SPACE.sub(" ", text[start:end]).rstrip(" |" if piece.row else None)
+    shown = [(s - start, e - start) for s, e in found if s >= start and e <= start + len(passage)]
+    return Snippet(passage, start, shown)

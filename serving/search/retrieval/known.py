@@ -1,0 +1,137 @@
+"""Put known items first: passages that hold what the query names and few others hold, such as an identifier, a name, a title or a phrase.
+
+Cosines hardly distinguish PKZ-0821 from PKZ-0822. A passage is taken for a known item by the product of two measures: how far its BM25
+and its share of the query's words exceed those of the usual candidate, and that share itself. In a question the share is smaller than in
+a mere name, so words that look like identifiers or names count more. Only passages that the caller may read are compared.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from resources.core.spelling import IDEOGRAPHS, folded
+from serving.search.retrieval.cache import Candidate
+from serving.search.retrieval.passage import Passage
+from serving.search.retrieval.query import Respelled
+from serving.search.retrieval.respell import words_of
+from serving.search.retrieval.terms import Words, held, terms
+
+EXPONENT = 16
+"""The share of words is raised to this power: nine words of ten count for a fifth."""
+FEW = 5
+"""At most so many passages hold what is named; the next one is the usual candidate."""
+LOOKED_AT = 20
+"""Candidates, best BM25 first, whose words are compared."""
+NAMING = 8.0
+"""Weight of a word of an identifier, or of a capitalised word within a question, relative to others."""
+SHORT = 3
+"""A query of so many words is a name, or holds no other words to weigh against one."""
+TITLED = 0.5
+"""What a title that is the query adds; one with more words adds their share."""
+EXACT = 0.04
+"""What all words of a query as short as a name add: an exact word comes before meaning."""
+PROSE = 10
+"""A query with more words outside its quotation marks is prose, in which they quote and do not demand."""
+
+MOST_PHRASES = 8
+"""More quoted phrases are not demanded either: each is looked for in every candidate."""
+
+_IDENTIFIER = re.compile(r"\S*[\d@_/]\S*")
+_NAME = re.compile(r"[A-Z][a-z]+")
+_QUOTED = re.compile(r'"([^"]+)"|“([^”]+)”')
+_WORD = re.compile(r"[^\W\d_](?:\+\+|#)(?![\w#+])|\w+")
+
+
+def with_phrases(candidates: Sequence[Candidate], readable: Mapping[str, Passage], text: str) -> Sequence[Candidate]:
+    """Return the candidates that hold every quoted phrase of the query, ignoring case and punctuation, in the text or above it."""
+    wanted = _phrases(text)
+    if not wanted:
+        return candidates
+
+    def holds(passage: Passage) -> bool:
+        texts = folded(passage.chunk_text), folded(passage.heading)
+        return all(any(phrase.search(text) for text in texts) for phrase in wanted)
+
+    return [one for one in candidates if holds(readable[one.chunk_id])]
+
+
+def without(
+    candidates: Sequence[Candidate], readable: Mapping[str, Passage], words: Sequence[str]
+) -> Sequence[Candidate]:
+    """Return the candidates that hold none of these words and phrases, neither in the text nor above it."""
+    unwanted = [phrase(found) for one in words if (found := _WORD.findall(folded(one)))]
+    if not unwanted:
+        return candidates
+
+    def holds(passage: Passage) -> bool:
+        text = folded(f"{passage.heading}\n{passage.chunk_text}")
+        return any(one.search(text) for one in unwanted)
+
+    return [one for one in candidates if not holds(readable[one.chunk_id])]
+
+
+def _phrases(text: str) -> list[re.Pattern[str]]:
+    quoted = [_WORD.findall(folded(plain or curly)) for plain, curly in _QUOTED.findall(text)]
+    if len(_QUOTED.sub(" ", text).split()) > PROSE or len(quoted) > MOST_PHRASES:
+        return []
+    return [phrase(words) for words in quoted if words]
+
+
+def phrase(words: Sequence[str]) -> re.Pattern[str]:
+    """Return the pattern of the words one after another in a folded text, in any case, whatever the punctuation between them."""
+    start = "" if IDEOGRAPHS.match(words[0]) else r"(?<!\w)"
+    end = "" if IDEOGRAPHS.match(words[-1][-1]) else r"(?!\w)"
+    return re.compile(start + r"\W+".join(map(re.escape, words)) + end, re.IGNORECASE)
+
+
+def known_items(
+    candidates: Sequence[Candidate], readable: Mapping[str, Passage], text: str, also: Sequence[Respelled] = ()
+) -> Sequence[Candidate]:
+    """Return the candidates, all of them readable, with how far each is a known item, from 0."""
+    scores = {one.chunk_id: one.keyword for one in candidates if one.keyword}
+    found = sorted(scores, key=lambda chunk_id: -scores[chunk_id])
+    words, weights = words_of(text, also), _weights(text)
+    if not found or not words:
+        return candidates
+    shares = {chunk_id: _share(readable[chunk_id], words, weights) for chunk_id in found[:LOOKED_AT]}
+    usual = scores[found[FEW]] if len(found) > FEW else 0.0
+    # a share says nothing where there are only few candidates to compare it with
+    usual_share = sorted(shares.values(), reverse=True)[FEW] if len(shares) > FEW else 1.0
+    known: list[Candidate] = []
+    for one in candidates:
+        share = shares.get(one.chunk_id, 0.0)
+        excess = max(0.0, (scores.get(one.chunk_id, 0.0) - usual) / scores[found[0]]) + max(0.0, share - usual_share)
+        named = _named(readable[one.chunk_id], words) if share == 1 and len(words) <= SHORT else 0.0
+        known.append(msgspec.structs.replace(one, known=excess / 2 * share**EXPONENT + named))
+    return known
+
+
+def _named(passage: Passage, words: Words) -> float:
+    """Return how far a short query names a passage that has all of its words: in the title, or at all."""
+    if held(passage.title, words) != words:
+        return EXACT
+    return EXACT + TITLED * len(words) / max(len(words), len(terms(passage.title)))
+
+
+def naming_words(text: str) -> Words:
+    """Return the words of a query that look like identifiers, or like names within a question."""
+    tokens, words = text.split(), terms(text)
+    naming = {word for token in tokens if _IDENTIFIER.fullmatch(token) for word in terms(token)}
+    if len(tokens) > SHORT:
+        names = [token for token in tokens[1:] if _NAME.fullmatch(token.strip("?!.,;:()'\""))]
+        naming |= {word for name in names for word in terms(name)}
+    return words.only(frozenset(naming) | words.names.keys())
+
+
+def _weights(text: str) -> dict[str, float]:
+    """Return the weight of each of the query's words."""
+    naming = naming_words(text)
+    return {word: NAMING if word in naming else 1.0 for word in terms(text)}
+
+
+def _share(passage: Passage, words: Words, weights: Mapping[str, float]) -> float:
+    found = held(f"{passage.where} {passage.chunk_text}", words)
+    return sum(weights[word] for word in found) / sum(weights.values())

@@ -1,0 +1,95 @@
+"""Build the queries of the vector index; every one carries the caller's access.
+
+`filter_for` is the only way to a Qdrant filter here, and it takes an `Access`: no leg and no prefetch can be built without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from qdrant_client import models
+
+from resources.core.bm25 import SparseVector
+from resources.core.domain import Access, SourceName
+from resources.stores.qdrant import DENSE, KEYWORD, RESCORED
+from resources.stores.qdrant_search import PointQuery, raw
+from serving.search.retrieval.query import NOTHING, LeftOut, Narrowing, SearchQuery
+
+_PARAMS = raw(RESCORED)
+
+
+def _any(key: str, values: Sequence[str]) -> models.FieldCondition:
+    return models.FieldCondition(key=key, match=models.MatchAny(any=list(values)))
+
+
+def filter_for(access: Access, wanted: Narrowing, left_out: LeftOut = NOTHING) -> models.Filter:
+    """Return the filter of every Qdrant query: the caller's principals first, then what the request narrows.
+
+    Archived documents are found too unless they are in `left_out`: the permission check after retrieval leaves them out.
+    """
+    must: list[models.Condition] = [_any("permissions", sorted(access.principals))]
+    lists = {
+        "source_type": wanted.source_types,
+        "collection_ids": wanted.collection_ids,
+        "doc_id": wanted.document_ids,
+        "mime_type": wanted.mime_types,
+    }
+    must += [_any(key, values) for key, values in lists.items() if values]
+    if wanted.authors:  # of a Slack conversation, anyone who wrote in it; elsewhere, people choose their own tags
+        slack = models.Filter(must=[_any("source_type", [SourceName.SLACK]), _any("tags.participants", wanted.authors)])
+        must.append(models.Filter(should=[_any("author", wanted.authors), slack]))
+    for key, values in wanted.tags:
+        texts = [value for value in values if isinstance(value, str)]
+        match = models.MatchAny(any=texts) if texts else models.MatchValue(value=values[0])
+        must.append(models.FieldCondition(key=f"tags.{key}", match=match))
+    if wanted.since or wanted.before:
+        must.append(
+            models.FieldCondition(key=wanted.field, range=models.DatetimeRange(gte=wanted.since, lt=wanted.before))
+        )
+    return models.Filter(must=must, must_not=_conditions(left_out) or None)
+
+
+def _conditions(left_out: LeftOut) -> list[models.Condition]:
+    found: list[models.Condition] = []
+    if left_out.archived:
+        found.append(models.FieldCondition(key="tags.lifecycle", match=models.MatchValue(value="archived")))
+    partitions: dict[str, list[str]] = {}
+    for source, partition in left_out.partitions:
+        partitions.setdefault(source, []).append(partition)
+    for source, names in partitions.items():
+        found.append(models.Filter(must=[_any("source_type", [source]), _any("partition", names)]))
+    if left_out.chunk_ids:
+        found.append(models.HasIdCondition(has_id=list(left_out.chunk_ids)))
+    return found
+
+
+def scoring(query: SearchQuery, dense: Sequence[float], chunk_ids: Sequence[str] | None = None) -> PointQuery:
+    """Return the dense leg alone, or with `chunk_ids` the cosines of these chunks."""
+    condition, limit = filter_for(query.access, query.narrowing, query.left_out), query.depth
+    if chunk_ids is not None:
+        condition = models.Filter(must=[condition, models.HasIdCondition(has_id=list(chunk_ids))])
+        limit = len(chunk_ids)
+    return PointQuery(
+        query=raw(dense), using=DENSE, filter=raw(condition), limit=limit, params=_PARAMS, with_payload=False
+    )
+
+
+def queries(
+    query: SearchQuery, dense: Sequence[float] | None, keyword: SparseVector | None, *, with_payload: bool
+) -> list[PointQuery]:
+    """Return the batch: dense leg, keyword leg, then (when fusion needs it) each leg's hits scored by the other.
+
+    A leg whose vector is None is left out.
+    Order: [dense], [keyword], [dense of keyword hits, keyword of dense hits].
+    """
+    permitted, legs = raw(filter_for(query.access, query.narrowing, query.left_out)), list[PointQuery]()
+    if dense is not None:
+        legs.append(PointQuery(query=raw(dense), using=DENSE, filter=permitted, limit=query.depth, params=_PARAMS))
+    if keyword is not None:
+        legs.append(PointQuery(query=raw(keyword._asdict()), using=KEYWORD, filter=permitted, limit=query.depth))
+    batch = [msgspec.structs.replace(leg, with_payload=with_payload) for leg in legs]
+    if len(legs) == 2:
+        for leg, other in (legs, reversed(legs)):
+            batch.append(msgspec.structs.replace(leg, prefetch=other, with_payload=False))
+    return batch

@@ -1,0 +1,87 @@
+"""Score the best passages of a search with a cross-encoder."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resources.core.breaker import Breaker
+from resources.core.errors import ConcordanceError
+from resources.logging import logger
+from serving.search.retrieval.cache import Candidate
+from serving.search.retrieval.passage import Degradation, Passage
+
+RERANK_SECONDS = 10.0
+NO_RERANKER = Degradation("rerank_unavailable", "No reranker is configured: results are in fused order.")
+NOT_RERANKED = Degradation(
+    "rerank_unavailable", "The reranker failed: results are in fused order. `concordance doctor` says why."
+)
+
+log = logger("serving")
+
+
+class ScoresPairs(Protocol):
+    """Cross-encoder as a search needs it."""
+
+    def score(self, query: str, passages: Sequence[str]) -> NDArray[np.float32]:
+        """Return the relevance of each passage, in order, 0..1."""
+        ...
+
+
+class Reranker:
+    """Runs the cross-encoder in a thread, outside the GIL; without a model it returns no scores."""
+
+    def __init__(
+        self, load: Callable[[], ScoresPairs | None], depth: int, threshold: float, *, seconds: float = RERANK_SECONDS
+    ) -> None:
+        self._load = load
+        self._model: ScoresPairs | None = None
+        self._depth = depth
+        self._seconds = seconds
+        self._breaker = Breaker("The reranker")
+        self.fault: str | None = None
+        """Why the configured model cannot be used; None if it can, or if there is none."""
+        self.threshold = threshold
+        """Passages that score lower are left out, unless a request brings a threshold of its own."""
+
+    async def start(self) -> None:
+        """Load the model; a failure is logged, and searches keep their fused order and say so."""
+        try:
+            self._model = await asyncio.to_thread(self._load)
+        except ConcordanceError as error:
+            self.fault = str(error)
+            log.warning("reranker_not_ready", error=self.fault)
+
+    @property
+    def ready(self) -> bool:
+        return self._model is not None
+
+    @property
+    def missing(self) -> Degradation:
+        """The warning of a search that should have been reranked and was not."""
+        return NO_RERANKER if self.fault is None else NOT_RERANKED
+
+    async def scores(
+        self, query: str, candidates: Sequence[Candidate], readable: Mapping[str, Passage]
+    ) -> dict[str, float] | None:
+        """Return the relevance of the first readable candidates, by chunk id; None without a model, or if it fails."""
+        if self._model is None:
+            return None
+        best = [readable[one.chunk_id] for one in candidates if one.chunk_id in readable][: self._depth]
+        texts = [
+            one.chunk_text if one.chunk_text.startswith(one.title) else f"{one.title}\n{one.chunk_text}" for one in best
+        ]
+        try:
+            score = partial(self._model.score, query, texts)
+            found = await asyncio.to_thread(self._breaker.call, score, self._seconds)
+        except ConcordanceError as error:
+            self.fault = str(error)
+            log.warning("not_reranked", error=self.fault)
+            return None
+        self.fault = None
+        return {one.chunk_id: float(score) for one, score in zip(best, found, strict=True)}

@@ -1,0 +1,5 @@
+"""The routes of this room, module by module."""
+
+from serving.search import citation_routes, health, page, rag, searches, why
+
+MODULES = (citation_routes, health, page, rag, searches, why)

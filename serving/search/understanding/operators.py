@@ -1,0 +1,83 @@
+"""Filters that a query states as operators: `type:pdf`, `from:marta`, `in:handbook`, `-draft`.
+
+They are what the person typed on purpose, so they hold even if nothing is left. A name that no document of the caller has finds nothing,
+whether or not it exists.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from resources.core.filetypes import MIME_TYPES
+from resources.sources.spec import SourceSpec
+from serving.search.understanding.people import called
+from serving.search.understanding.phrases import Kind, Names, Phrase
+from serving.search.understanding.words import TYPES
+
+_OPERATOR = re.compile(
+    r"(?<!\S)(?:(?P<name>type|from|in):(?P<value>\"[^\"]+\"|[^\s\"]\S*)|-(?P<without>\"[^\"]+\"|[^\W_][\w'’.-]+))(?!\S)",
+    re.IGNORECASE,
+)
+_QUOTED = re.compile(r'(?<=[^:-])"[^"]+"|^"[^"]+"|“[^”]+”')
+_MIME = re.compile(r"[\w.+-]+/[\w.+-]+")
+
+
+class Operators:
+    """Reads operators, for the sources that are installed."""
+
+    def __init__(self, specs: Iterable[SourceSpec]) -> None:
+        self._sources: Mapping[str, str] = {
+            name.lower().replace(" ", "_"): spec.name.value
+            for spec in specs
+            for name in (spec.name.value, spec.label, spec.label.split()[-1], *spec.aliases)
+        }
+
+    def phrases(self, text: str, kinds: Sequence[Kind], names: Names) -> list[Phrase]:
+        """Return the operators in order. Those of one kind have the values of all of them, any of which may match."""
+        text = blanked(text, (match.span() for match in _QUOTED.finditer(text)))
+        found = [phrase for match in _OPERATOR.finditer(text) if (phrase := self._phrase(match, names)) is not None]
+        found = [phrase for phrase in found if phrase.kind in kinds]
+        values: dict[Kind, tuple[str | None, ...]] = {}
+        for phrase in found:
+            values[phrase.kind] = tuple(dict.fromkeys((*values.get(phrase.kind, ()), *phrase.values)))
+        return [phrase._replace(values=values[phrase.kind]) for phrase in found]
+
+    def _phrase(self, match: re.Match[str], names: Names) -> Phrase | None:
+        value = (match["value"] or match["without"]).strip('"').strip()
+        source = self._sources.get(value.lower().replace("-", "_").replace(" ", "_"))
+        kind: Kind
+        if match["without"]:
+            kind, values = "without", (value,)
+        elif match["name"].lower() == "type":
+            kind, values = "type", _types(value)
+        elif source is not None:
+            kind, values = "source", (source,)
+        elif match["name"].lower() == "from":
+            kind, values = "author", tuple(sorted(called(value, names))) or (value,)
+        elif value.startswith("#") or value.lower() in names.channels:
+            kind, values = "channel", (value.removeprefix("#").lower(),)
+        else:
+            kind, values = "place", (value, *sorted(names.folders.get(value.casefold(), frozenset()) - {value}))
+        return Phrase(kind, *match.span(), values, operator=True) if values and value else None
+
+
+def stated(text: str) -> set[str]:
+    """Return the names of the operators that the text may hold."""
+    return {match["name"].lower() for match in _OPERATOR.finditer(text) if match["name"]}
+
+
+def blanked(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    """Return the text with spaces for some of its characters."""
+    for start, end in spans:
+        text = f"{text[:start]}{' ' * (end - start)}{text[end:]}"
+    return text
+
+
+def _types(name: str) -> tuple[str, ...]:
+    """Return the MIME types that a name stands for; none for a word that is no type."""
+    if _MIME.fullmatch(name):
+        return (name.lower(),)
+    if (mime := MIME_TYPES.get(f".{name.lower().removeprefix('.')}")) is not None:
+        return (mime,)
+    return next((types for words, types in TYPES.items() if re.fullmatch(words, name, re.IGNORECASE)), ())

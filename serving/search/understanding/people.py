@@ -1,0 +1,138 @@
+"""The rules for names: who wrote something, and in which Slack channel."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from serving.search.understanding.lookup import plain
+from serving.search.understanding.phrases import Names, Phrase
+from serving.search.understanding.words import DONE, ENDS, SAID, SAY, THING
+
+MOST_AUTHORS = 20
+"""A first name that more authors share says too little."""
+_FIRST_LAST = r"[^\W\d_][\w-]*(?:\s+[^\W\d_][\w-]*)?"
+PERSON = r"(?P<name>[^\W\d_][\w'’.@-]*(?:\s+[^\W\d_][\w'’-]*){0,2})"
+
+
+class _Rule(NamedTuple):
+    """`pattern` has the groups `lead`, `name` and `tail`; `ends`: the name is the end of its group, not the begin."""
+
+    pattern: re.Pattern[str]
+    ends: bool = False
+
+
+_RULES = [
+    _Rule(
+        re.compile(
+            rf"(?P<lead>\b(?:did|has|have|had)\s+){PERSON}(?P<tail>\s+(?:ever\s+)?(?:{SAY}|{SAID}|written))\b",
+            re.IGNORECASE,
+        )
+    ),
+    _Rule(
+        re.compile(
+            rf"(?:\b{THING}\s+(?:(?:that|which)\s+)?(?:(?:was|were|has been|have been|been)\s+)?(?P<lead>{DONE}\s+by\s+)"
+            rf"|(?P<strong>\b(?:written|authored|uploaded|posted)\s+by\s+)){PERSON}(?P<tail>)",
+            re.IGNORECASE,
+        )
+    ),
+    _Rule(re.compile(rf"(?P<lead>)(?<!\w)(?P<name>{_FIRST_LAST})(?P<tail>\s+{SAID})\b", re.IGNORECASE), ends=True),
+    _Rule(
+        re.compile(rf"(?P<lead>)(?<!\w)(?P<name>{_FIRST_LAST})(?P<tail>['’]s?)\s+{THING}\b{ENDS}", re.IGNORECASE),
+        ends=True,
+    ),
+]
+_EVENT = re.compile(r"\s*(?:when|why|where|how|who)\b", re.IGNORECASE)
+"""Verbs of questions about a person's deeds, which others may have written down: the first rule does not apply to them."""
+_CAPITAL = [
+    _Rule(re.compile(rf"(?P<before>\S+\s+)?(?P<lead>\b[Bb]y\s+){PERSON}(?P<tail>)")),
+    _Rule(re.compile(rf"\b(?P<before>(?i:{THING})\s+)(?P<lead>from\s+){PERSON}(?P<tail>)")),
+]
+"""Rules that hold for a capitalised name only, in a text that speaks of documents."""
+_HINT = re.compile(rf"\bby\b|\bfrom\b|['’]|\b(?:{SAID}|{SAY})\b", re.IGNORECASE)
+_PARTICIPLE = re.compile(
+    r"(?:\w+ed|\w+en|led|run|made|held|set|kept|paid|sold|bought|built|done|won|lost|found|drawn|known|meant|put|cut|hit|stand|stop|go|come"
+    r"|is|are|was|were|be|being|up|down|rise|fall)\s+",
+    re.IGNORECASE,
+)
+"""Before "by", these say who did something, not who wrote a document."""
+_LETTERS = re.compile(r"[^\W\d_]+")
+_CHANNELS = re.compile(
+    r"(?:\b(?:in|on|from|to) )?(?<![\w#&/])#(?P<tag>[^\W\d_][\w-]*)(?: channel\b)?"
+    r"|\b(?:in|on|from) the (?P<name>[^\W\d_][\w-]*) channel\b|\b(?:in|on|from) channel (?P<other>[^\W\d_][\w-]*)",
+    re.IGNORECASE,
+)
+
+
+def words_of(author: str) -> frozenset[str]:
+    """Return the words of a name, lower case and without accents; of an email those before the @."""
+    return frozenset(word for word in _LETTERS.findall(plain(author.partition("@")[0])) if len(word) > 1)
+
+
+def may_hold_names(text: str) -> bool:
+    """Return True if the text may name an author or a channel."""
+    if _HINT.search(text) and any(rule.pattern.search(text) for rule in (*_RULES, *_CAPITAL)):
+        return True
+    return ("#" in text or "channel" in text.lower()) and bool(_CHANNELS.search(text))
+
+
+def in_channel(text: str, names: Names) -> Phrase | None:
+    """Return the channel that the text names."""
+    if not names.channels:
+        return None
+    for match in _CHANNELS.finditer(text):
+        name = (match["tag"] or match["name"] or match["other"]).lower()
+        if name in names.channels:
+            return Phrase("channel", *match.span(), (name,))
+    return None
+
+
+def by_author(text: str, names: Names, *, of_documents: bool) -> Phrase | None:
+    """Return the authors that the text names. `of_documents`: it speaks of documents, so that "by Marta" says who wrote them."""
+    if not names.authors:
+        return None
+    for rule in _RULES[_EVENT.match(text) is not None :]:
+        for match in rule.pattern.finditer(text):
+            if (phrase := _author(text, match, names, ends=rule.ends)) is not None:
+                return phrase
+    if not of_documents or text.isupper():
+        return None
+    for rule in _CAPITAL:
+        for match in rule.pattern.finditer(text):
+            if not match["name"][0].isupper() or _PARTICIPLE.fullmatch(match["before"] or ""):
+                continue
+            if (phrase := _author(text, match, names, ends=False)) is not None:
+                return phrase
+    return None
+
+
+def _author(text: str, match: re.Match[str], names: Names, *, ends: bool) -> Phrase | None:
+    """Return the authors that a match names, by as many of its words as are a name."""
+    words = [one.span() for one in re.finditer(r"\S+", text[: match.end("name")]) if one.start() >= match.start("name")]
+    for count in range(len(words), 0, -1):
+        chosen = words[-count:] if ends else words[:count]
+        begin = chosen[0][0]
+        name = text[begin : chosen[-1][1]].rstrip(".,;:?!")
+        end = begin + len(name)
+        if not (holders := called(name, names)):
+            continue
+        if len(holders) > MOST_AUTHORS or _among_others(text, begin, end):
+            return None
+        lead = next((one for one in ("lead", "strong") if match.groupdict().get(one)), None)
+        start = match.start(lead) if lead else begin
+        return Phrase("author", start, match.end("tail") if match["tail"] else end, tuple(sorted(holders)))
+    return None
+
+
+def called(name: str, names: Names) -> list[str]:
+    """Return the authors who have this name, or all of its words in theirs."""
+    name = plain(name)
+    wanted = frozenset(_LETTERS.findall(name))
+    return [author for author, words in names.authors.items() if plain(author) == name or (wanted and wanted <= words)]
+
+
+def _among_others(text: str, begin: int, end: int) -> bool:
+    """Return True if a name goes on, or is one of several: a filter on it alone would be another question."""
+    after = re.match(r"\s+(?:(?:and|or|&)\b|[A-Z][a-z]+(?=\s|$))", text[end:])
+    before = re.search(r"(?:\b(?:and|or|either)|&)\s+$", text[:begin], re.IGNORECASE)
+    return bool(after or before)

@@ -1,0 +1,91 @@
+"""`POST /api/slack/events`: receives Slack's events. Authenticated by Slack's signature instead of a token."""
+
+from typing import Any
+
+import msgspec
+from litestar import Request, Response, post
+from litestar.di import NamedDependency
+from msgspec import UNSET, UnsetType
+from slack_sdk.signature import SignatureVerifier
+
+from resources.core.errors import InvalidRequestError
+from resources.sources.slack.envelope import Envelope
+from serving.http.errors import UnauthorizedError
+from serving.http.openapi.describe import described
+from serving.http.request_limits import limited
+from serving.services import Services
+
+_decoder = msgspec.json.Decoder(Envelope)
+
+EVENT = {
+    "type": "object",
+    "description": "An event as Slack sends it.",
+    "required": ["type"],
+    "properties": {
+        "type": {"type": "string", "description": "`event_callback`, or `url_verification`."},
+        "challenge": {"type": "string", "description": "Of a `url_verification`: the text to return."},
+        "event_id": {"type": "string", "description": "ID of the event; one that repeats is ignored."},
+        "api_app_id": {"type": "string", "description": "ID of the app that the event was sent to."},
+        "team_id": {"type": "string", "description": "ID of the workspace."},
+        "event": {"type": "object", "description": "The event itself.", "additionalProperties": True},
+    },
+}
+
+
+class SlackReply(msgspec.Struct, frozen=True):
+    """Outcome of an event."""
+
+    challenge: str | UnsetType = UNSET
+    """The challenge of a `url_verification`."""
+    outcome: str | UnsetType = UNSET
+    """The outcome of any other event: `recorded`, `question`, `repeated`, `not_indexed`, `other_team`, `other_app` or `unknown_channel`."""
+
+
+@post(
+    "/api/slack/events",
+    operation_id="slackEvents",
+    status_code=200,
+    tags=["sync"],
+    summary="Events of Slack",
+    exclude_from_auth=True,
+    opt=limited("event")
+    | described(
+        problems=("invalid-request", "token-signature", "service-unavailable", "storage-full", "storage-read-only"),
+        raw_body=EVENT,
+        request={"type": "url_verification", "challenge": "3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P"},
+        headers={
+            "X-Slack-Request-Timestamp": "When Slack sent the event, in seconds since 1970; at most five minutes ago.",
+            "X-Slack-Signature": "Slack's signature of the time and the body.",
+        },
+        example={"outcome": "recorded"},
+    ),
+)
+async def slack_events(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[SlackReply]:
+    """Record a signed event, hide the documents that it concerns, and request a sync. A question is answered in Slack.
+
+    A repeated event has no effect.
+    """
+    secret = services.settings.slack_signing_secret
+    if secret is None:
+        raise UnauthorizedError(
+            "token-signature", "Events cannot be verified: CONCORDANCE_SLACK_SIGNING_SECRET is not set."
+        )
+    body = await request.body()
+    headers = {name: request.headers.get(name, "") for name in ("x-slack-request-timestamp", "x-slack-signature")}
+    if not _is_signed(secret.get_secret_value(), body, headers):
+        raise UnauthorizedError("token-signature", "The request is not signed by Slack, or was signed too long ago.")
+    try:
+        envelope = _decoder.decode(body)
+    except msgspec.MsgspecError as error:
+        raise InvalidRequestError(f"The body is not a Slack event: {error}") from error
+    if envelope.type == "url_verification":
+        return Response(SlackReply(challenge=envelope.challenge or ""))
+    return Response(SlackReply(outcome=await services.slack_events.process(envelope)))
+
+
+def _is_signed(secret: str, body: bytes, headers: dict[str, str]) -> bool:
+    """Return True for a valid signature that is at most five minutes old. Compares in constant time."""
+    try:
+        return SignatureVerifier(secret).is_valid_request(body, headers)
+    except (ValueError, TypeError):  # the time is not a number or the body is not UTF-8
+        return False

@@ -1,0 +1,201 @@
+"""`GET /api/held-deletions` and `POST /api/held-deletions/{source}`: mass deletions that wait for a decision."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from litestar import Request, get, post
+from litestar.di import NamedDependency
+from litestar.params import JSONBody, PathParameter
+from msgspec import Meta
+
+from resources.core.domain import Access, Role, SourceName
+from resources.core.errors import BusyError, InvalidRequestError, NotRunningError, TemporaryError
+from resources.sources import parse
+from resources.stores.postgres import Connection
+from serving.http.audit import AuditEvent
+from serving.http.errors import ProblemError
+from serving.http.openapi.describe import described
+from serving.http.request_limits import limited
+from serving.http.roles import NeedsRole, sees_reasons
+from serving.search.schemas import Moment, Name
+from serving.services import Services
+from serving.sources.sync import LAUNCH_SECONDS
+from sql.operators import Decided, Prune
+from sql.web import WebSession
+
+_HELD: dict[str, Any] = {
+    "source": "slack",
+    "partition": "C0GENERAL",
+    "title": "general",
+    "documents": 120,
+    "of_documents": 400,
+    "held_at": "2026-11-22T00:10:00Z",
+    "approved_at": None,
+    "approved_by": None,
+    "examples": [],
+}
+
+
+Verdict = Annotated[
+    Literal["approve", "reject"],
+    Meta(
+        title="DeletionDecision",
+        description="`approve`: the next sync deletes. `reject`: the documents stay until the source reports the deletions again.",
+    ),
+]
+
+
+class HeldDeletions(msgspec.Struct, frozen=True, kw_only=True):
+    """Deletions of one root or channel that wait because they are many."""
+
+    source: str
+    """The source."""
+    partition: str
+    """ID of the root or channel."""
+    title: str | None
+    """Its title; null if it has none."""
+    documents: int
+    """Documents that would be deleted."""
+    of_documents: int
+    """Documents that it has."""
+    held_at: Moment
+    """When they began to wait."""
+    approved_at: Moment | None
+    """When they were approved; null while they wait."""
+    approved_by: str | None
+    """Who approved them; null while they wait."""
+    examples: list[str]
+    """Up to five of their `source_id`s; empty for auditors."""
+
+
+class HeldList(msgspec.Struct, frozen=True):
+    """All deletions that wait, or were approved and not yet carried out."""
+
+    held: list[HeldDeletions]
+    """By source and root or channel."""
+
+
+class Decision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Decision on held deletions."""
+
+    decision: Verdict
+    """What becomes of them."""
+    partition: Name | None = None
+    """ID of the root or channel. Null: all of the source."""
+
+
+class DecidedPartition(msgspec.Struct, frozen=True):
+    """Deletions of one root or channel that were decided."""
+
+    partition: str
+    """ID of the root or channel."""
+    documents: int
+    """Number of documents."""
+
+
+class DecisionMade(msgspec.Struct, frozen=True):
+    """A decision, and the sync that carries it out."""
+
+    source: str
+    """The source."""
+    decision: Verdict
+    """What was decided."""
+    partitions: list[DecidedPartition]
+    """What was decided on."""
+    job_id: str | None
+    """The sync that deletes; null if nothing is to be deleted, or a later sync does."""
+    message: str
+    """What happens next, in words."""
+
+
+@get(
+    "/api/held-deletions",
+    operation_id="listHeldDeletions",
+    tags=["sync"],
+    summary="Deletions that wait for approval",
+    guards=[NeedsRole(Role.OPERATOR, Role.AUDITOR)],
+    opt=limited("read") | described(example={"held": [_HELD]}),
+)
+async def list_held_deletions(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> HeldList:
+    """Return mass deletions that wait. For operators and auditors; auditors see no names of documents."""
+    return HeldList(await held(services, request.user))
+
+
+async def held(services: Services, access: Access) -> list[HeldDeletions]:
+    """Return the deletions that wait, as an operator or auditor may see them."""
+    rows = await services.database.in_thread(lambda connection: Prune(connection).held())
+    shown = [HeldDeletions(**msgspec.structs.asdict(row)) for row in rows]
+    return shown if sees_reasons(access) else [msgspec.structs.replace(one, examples=[]) for one in shown]
+
+
+@post(
+    "/api/held-deletions/{source:str}",
+    operation_id="decideHeldDeletions",
+    status_code=200,
+    tags=["sync"],
+    summary="Approve or reject deletions that wait",
+    guards=[NeedsRole(Role.OPERATOR)],
+    opt=limited("write")
+    | described(
+        problems=("unknown-source", "not-found"),
+        parameters={"source": "slack"},
+        request={"decision": "approve", "partition": "C0GENERAL"},
+        example={
+            "source": "slack",
+            "decision": "approve",
+            "partitions": [{"partition": "C0GENERAL", "documents": 120}],
+            "job_id": "49431f12-4f0c-4c8e-a0a7-5c1d3f7f6f10",
+            "message": "A sync that deletes them has started.",
+        },
+    ),
+)
+async def decide_held_deletions(
+    request: Request[Access, Any, Any],
+    source: Annotated[str, PathParameter(description="The source whose deletions wait.")],
+    data: JSONBody[Decision],
+    services: NamedDependency[Services],
+) -> DecisionMade:
+    """Approve deletions and start the sync that carries them out, or keep the documents. For operators and administrators."""
+    access = request.user
+    try:
+        name = parse(source)
+    except ValueError as error:
+        raise ProblemError("unknown-source", str(error)) from None
+    decided = await services.database.in_thread(lambda connection: _decide(connection, access.email, name, data))
+    if not decided:
+        raise ProblemError("not-found", "No matching deletions are pending.")
+    job_id, message = None, "The documents stay until the source reports their deletion again."
+    if data.decision == "approve":
+        job_id, message = await _start(services, name, access.email)
+    partitions = [DecidedPartition(one.partition, one.documents) for one in decided]
+    return DecisionMade(name.value, data.decision, partitions, job_id, message)
+
+
+def _decide(connection: Connection, email: str, source: SourceName, data: Decision) -> list[Decided]:
+    """Decide and record it in one transaction."""
+    statements = Prune(connection)
+    if data.decision == "approve":
+        found = statements.approve(source=source.value, partition=data.partition, approved_by=email)
+    else:
+        found = statements.reject(source=source.value, partition=data.partition)
+    if found:
+        counts = {one.partition: one.documents for one in found}
+        detail = msgspec.json.encode({"source": source.value, "decision": data.decision, "documents": counts}).decode()
+        event = AuditEvent(email=email, action="held_deletions_decided", detail=detail)
+        WebSession(connection).audit_insert(**event.row())
+    return found
+
+
+async def _start(services: Services, source: SourceName, email: str) -> tuple[str | None, str]:
+    """Start the sync that deletes; return its job and what to say. What cannot start now is left to the next scheduled sync."""
+    try:
+        started = await services.launch(source, requested_by=email, seconds=LAUNCH_SECONDS)
+    except BusyError as error:
+        if error.merged:
+            return error.job_id, "The running sync deletes them."
+        return None, "A sync is running; the next one deletes them."
+    except (NotRunningError, InvalidRequestError, TemporaryError) as error:
+        return None, f"The next sync deletes them. It could not be started now: {error}"
+    return started.job_id, "A sync that deletes them has started."

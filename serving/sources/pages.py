@@ -1,0 +1,147 @@
+"""The page of sources, `/sources`, the card of one source, which is replaced while it syncs, and its set-up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from litestar import Request, Response
+from litestar.di import NamedDependency
+from litestar.params import FromPath
+
+from resources.core.domain import Access, Role
+from resources.dagster_access import browser_address
+from resources.embedding.budget import Budget, month_key
+from resources.progress import progress
+from resources.sources import find, names
+from serving.http.errors import ProblemError
+from serving.http.roles import dagster_rights, sees_reasons
+from serving.identity.authentication import SessionFrom
+from serving.identity.visitor import VisitorNeedsRole, page_route, signed_in
+from serving.services import Services
+from serving.sources.cards import Card, Running, by_source, card
+from serving.sources.days import since
+from serving.sources.held_deletions import held
+from serving.sources.ledger import SourceReport
+from serving.sources.states import reports
+from serving.web.plots import searches
+from serving.web.render import view
+from sql.operators import CommandReads, OperatorReads
+from sql.source_rows import SyncErrorRow
+from sql.web import WebReads
+
+RECENT_SYNCS, RECEIPTS, ERRORS = 30, 20, 20
+SET_UPS = frozenset({"google_drive", "slack"})
+"""Sources whose set-up has a template of its own; others show the connector's help."""
+
+
+@page_route("/sources", "sourcesPage", "read", SessionFrom.LINK)
+async def sources_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+    """Show the state of all sources; to people without a role, how many documents they may read."""
+    access = await signed_in(request, services)
+    found = await reports(services, access)
+    if not access.has(Role.OPERATOR, Role.AUDITOR):
+        return view("sources_readable.html", access, here="/sources", reports=found, now=services.clock())
+    reads = OperatorReads(services.database)
+    month = await reads.month(month=month_key(services.clock()))
+    return view(
+        "sources.html",
+        access,
+        script="sources.js",
+        here="/sources",
+        wide=True,
+        cards=await _cards(services, access, found),
+        held=await held(services, access),
+        receipts=await reads.receipts(most=RECEIPTS),
+        searches=searches(services.metrics.families()),
+        month=month,
+        budget=Budget(services.settings.embedding_budget, month.cost_usd if month else 0.0),
+        now=services.clock(),
+        minutes=services.settings.sync_minutes,
+        operates=access.has(Role.OPERATOR),
+        dagster=_links_to_runs(services, access),
+        guided=SET_UPS,
+    )
+
+
+@page_route("/sources/{source:str}", "sourceCard", "read", guards=[VisitorNeedsRole(Role.OPERATOR, Role.AUDITOR)])
+async def source_card(
+    request: Request[Access, Any, Any], source: FromPath[str], services: NamedDependency[Services]
+) -> Response[str]:
+    """Return the card of one source alone, for operators and auditors."""
+    access = request.user
+    wanted = [one for one in await reports(services, access) if one.source == source]
+    if not wanted:
+        raise ProblemError("unknown-source", f"Known sources: {', '.join(names())}.")
+    (one,) = await _cards(services, access, wanted)
+    return view(
+        "parts/source.html",
+        access,
+        card=one,
+        now=services.clock(),
+        minutes=services.settings.sync_minutes,
+        operates=access.has(Role.OPERATOR),
+        dagster=_links_to_runs(services, access),
+        guided=SET_UPS,
+    )
+
+
+@page_route("/sources/{source:str}/set-up", "setUpPage", "read", guards=[VisitorNeedsRole(Role.OPERATOR)])
+async def set_up_page(
+    request: Request[Access, Any, Any], source: FromPath[str], services: NamedDependency[Services]
+) -> Response[str]:
+    """Show how to set a source up, step by step, with a check of the credentials. For operators."""
+    access = request.user
+    spec = find(source)
+    if spec is None:
+        raise ProblemError("unknown-source", f"Known sources: {', '.join(names())}.")
+    own = spec.name.value in SET_UPS
+    return view(
+        f"set_up/{spec.name.value if own else 'other'}.html",
+        access,
+        script="set_up.js" if own else None,
+        here="/sources",
+        spec=spec,
+        configured=spec.configured(services.settings),
+        roots=services.settings.drive_roots,
+        base=services.settings.base_url,
+    )
+
+
+def _links_to_runs(services: Services, access: Access) -> bool:
+    """Return True if the caller's browser reaches Dagster and may see there what a run has done."""
+    return dagster_rights(access) == "admin" and browser_address(services.settings) is not None
+
+
+async def _cards(services: Services, access: Access, found: Sequence[SourceReport]) -> list[Card]:
+    """Return the cards of these sources; errors of documents are for operators."""
+    wanted = [one.source for one in found]
+    reads, now = OperatorReads(services.database), services.clock()
+    recent = by_source(await reads.recent_syncs(sources=wanted, most=RECENT_SYNCS))
+    by_day = by_source(await reads.sync_days(sources=wanted, since=since(now)))
+    running = {
+        row.source: Running(progress(row), row.done, row.documents)
+        for row in await CommandReads(services.database).running()
+    }
+    every = timedelta(minutes=services.settings.sync_minutes)
+    return [
+        card(
+            one,
+            running.get(one.source),
+            recent.get(one.source, []),
+            by_day.get(one.source, []),
+            await _errors(services, one) if sees_reasons(access) else [],
+            now,
+            every,
+        )
+        for one in found
+    ]
+
+
+async def _errors(services: Services, report: SourceReport) -> list[SyncErrorRow]:
+    """Return errors and warnings of the source's latest sync."""
+    job = report.last_job
+    if job is None:
+        return []
+    return (await WebReads(services.database).sync_errors(job_id=job.job_id, owner=None))[:ERRORS]

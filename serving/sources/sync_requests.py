@@ -1,0 +1,60 @@
+"""Starts syncs for events in the background, one for each burst of events.
+
+While a sync runs, the request is added to it. One that can't be started now (Dagster is down) is left to the sensor for waiting
+events.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from resources.core.domain import SourceName
+from resources.core.errors import BusyError, NotRunningError, TemporaryError
+from resources.logging import logger
+from resources.settings import Settings
+from resources.stores.waiting import REQUESTED_BY, Waiting, mark_requested, waiting
+from serving.http.database import Database
+
+GATHER_SECONDS = 0.5
+"""Events that arrive within this time share one sync."""
+
+log = logger("serving")
+
+
+class SyncRequests:
+    """Starts at most one sync per source at a time."""
+
+    def __init__(self, settings: Settings, database: Database, launcher: Callable[..., object]) -> None:
+        self._settings = settings
+        self._database = database
+        self._launcher = launcher
+        self._tasks: dict[SourceName, asyncio.Task[None]] = {}
+
+    def request(self, source: SourceName) -> None:
+        """Start a sync for waiting events, without waiting for it."""
+        if source not in self._tasks:
+            task = asyncio.create_task(self._start(source))
+            self._tasks[source] = task
+            task.add_done_callback(lambda _: self._tasks.pop(source, None))
+
+    async def stop(self) -> None:
+        """Cancel syncs that have not been started."""
+        for task in list(self._tasks.values()):
+            task.cancel()
+
+    async def _start(self, source: SourceName) -> None:
+        await asyncio.sleep(GATHER_SECONDS)
+        try:
+            events = await self._database.in_thread(lambda connection: waiting(connection, source))
+            if events is None:
+                return
+            try:
+                await asyncio.to_thread(self._launch, source, events)
+            except BusyError as error:
+                if not error.merged:
+                    raise
+            await self._database.in_thread(lambda connection: mark_requested(connection, events))
+        except (BusyError, NotRunningError, TemporaryError) as error:
+            log.info("event_sync_not_started", source=source.value, reason=str(error))
+
+    def _launch(self, source: SourceName, events: Waiting) -> None:
+        self._launcher(self._settings, source, partitions=events.partitions, full=False, requested_by=REQUESTED_BY)
