@@ -181,11 +181,11 @@ async def _find(roots: tuple[FileRoot, ...], questions: Sequence[Question]) -> l
         try:
             for one in questions:
                 question = normalise(one.question)
-                reading = await services.understanding.read(question, one.access, narrowing(None), True)
+                reading = await services.search.understanding.read(question, one.access, narrowing(None), True)
                 search = search_query(
                     reading.text, one.access, settings, limit=POOL, group=False, narrowing=reading.narrowing
                 )
-                outcome = await services.retriever.search(search)
+                outcome = await services.search.retriever.search(search)
                 found.append(Found(one, reading.text, outcome.passages))
         finally:
             await services.close()

@@ -110,8 +110,8 @@ async def _ask(services: Services, person: sample.SampleReader, one: sample.Samp
     outcome = "none" if not answer.found else "uncertain" if UNCERTAIN in answer.warnings else "sure"
     quotes = " ".join(answer.answer.split())
     right = one.phrase is not None and answer.found and " ".join(one.phrase.split()) in quotes
-    query = search_query(one.question, access, services.settings, limit=POOL, group=False)
-    passages = (await services.retriever.search(query)).passages
+    query = search_query(one.question, access, services.http.settings, limit=POOL, group=False)
+    passages = (await services.search.retriever.search(query)).passages
     judged = judge(one.question, passages, None, by_model=True)
     return Asked(one.question, outcome, right, bool(passages) and passages[0].source_id == one.source_id, judged.passed)
 

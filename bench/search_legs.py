@@ -89,16 +89,16 @@ async def _measure(token: str, questions: list[str], top_k: int) -> dict[str, An
     services, watch = Services(load()), Stopwatch()
     await services.open()
     try:
-        embedder: QueryEmbedder = _Timed(services.embedder, watch, {"query": "embed"})  # type: ignore[assignment]
-        qdrant: Any = _Timed(services.searches, watch, {"query": "qdrant"})
-        database: Database = _TimedDatabase(services.database, watch)  # type: ignore[assignment]
-        services.retriever = Retriever(
-            services.settings,
+        embedder: QueryEmbedder = _Timed(services.search.embedder, watch, {"query": "embed"})  # type: ignore[assignment]
+        qdrant: Any = _Timed(services.search.searches, watch, {"query": "qdrant"})
+        database: Database = _TimedDatabase(services.http.database, watch)  # type: ignore[assignment]
+        services.search.retriever = Retriever(
+            services.http.settings,
             Engines(qdrant, database, embedder),
             Registry(database),
             embedder,
-            cache=CandidateCache(services.directory, services.settings.search_cache_seconds),
-            rights=services.rights,
+            cache=CandidateCache(services.identity.directory, services.http.settings.search_cache_seconds),
+            rights=services.identity.rights,
         )
         seen: list[dict[str, float]] = []
         counts: list[int] = []
@@ -106,10 +106,10 @@ async def _measure(token: str, questions: list[str], top_k: int) -> dict[str, An
             watch.spent.clear()
             access = await watch.time("sign_in", access_from(services, token, None))
             began = time.perf_counter()
-            query = search_query(question, access, services.settings, limit=top_k)
+            query = search_query(question, access, services.http.settings, limit=top_k)
             _, outcome = await recorded_search(services, query)
             answer = results(
-                outcome.passages, style="inline", base_url=services.settings.base_url, now=services.clock()
+                outcome.passages, style="inline", base_url=services.http.settings.base_url, now=services.http.clock()
             )
             searched = time.perf_counter() - began
             msgspec.json.encode(answer)

@@ -154,17 +154,17 @@ def cut_late(word: str, rng: random.Random) -> str:
 
 async def shown(services: Services, query: str) -> list[str]:
     """Return the paths of the results that a search shows."""
-    reading = await services.understanding.read(query, reader(), narrowing(None), True)
+    reading = await services.search.understanding.read(query, reader(), narrowing(None), True)
     wanted = search_query(
         reading.text,
         reader(),
-        services.settings,
+        services.http.settings,
         limit=10,
         narrowing=reading.narrowing,
         relevant_only=True,
         respell=True,
     )
-    outcome = await services.retriever.search(wanted)
+    outcome = await services.search.retriever.search(wanted)
     return [one.path for passage in outcome.matches[:10] for one in (passage, *passage.also_in)]
 
 

@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from types import ModuleType
 
 from litestar import Litestar
-from litestar.di import Provide
 from litestar.handlers import BaseRouteHandler
 from litestar.middleware import DefineMiddleware
 from litestar.types import Message, Receive, Scope, Send
@@ -29,8 +28,9 @@ from serving.identity.visitor import ERRORS, identify_visitor
 from serving.lifespan import lifespan
 from serving.search import routes as search
 from serving.search.embedding import EmbedsQueries
-from serving.services import Launcher, Services, provide_services
+from serving.services import PROVIDED, Services
 from serving.sources import routes as sources
+from serving.sources.service import Launcher
 from serving.web import routes as web
 from serving.widget import routes as widget
 
@@ -68,7 +68,7 @@ async def _secure(message: Message, scope: Scope) -> None:
 
 async def _cross_origin(message: Message, scope: Scope) -> None:
     services: Services = scope["litestar_app"].state.services
-    await services.cross_origin(message, scope)
+    await services.http.cross_origin(message, scope)
 
 
 class App(Litestar):
@@ -119,7 +119,7 @@ def route(handlers: Sequence[BaseRouteHandler] = ()) -> Litestar:
             DefineMiddleware(Authentication, exclude="^/docs(/|$)"),
             LimitRequests(),
         ],
-        dependencies={"services": Provide(provide_services, sync_to_thread=False)},
+        dependencies=PROVIDED,
         exception_handlers=ERRORS,
         after_exception=[identify_visitor],
         before_send=[_secure, _cross_origin],

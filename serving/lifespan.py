@@ -13,9 +13,9 @@ from serving.services import Services
 async def lifespan(app: Litestar) -> AsyncGenerator[None]:
     """Open the services on startup and close them on shutdown."""
     services: Services = app.state.services
-    assistant = SlackAssistant(services)
+    assistant = SlackAssistant(services.answers)
     await services.open()
-    if services.shared.worker == 0:
+    if services.http.shared.worker == 0:
         assistant.start()
     try:
         yield

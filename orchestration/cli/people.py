@@ -53,7 +53,7 @@ def whoami(
     *,
     json: Json = False,
 ) -> int:
-    from serving.identity.principals import identity
+    from serving.identity.principals import identity_of
 
     settings = load()
     address = permissions.email(email)
@@ -61,7 +61,7 @@ def whoami(
         said = WebSession(connection).identity(email=address)
         read = read_sources(PeopleStates(connection).states())
     now = datetime.now(UTC)
-    found = identity(
+    found = identity_of(
         address, said, now=now, max_age=duration(settings.acl_max_age), managed=groups_are_managed(settings, read)
     )
     if json:

@@ -1,11 +1,11 @@
-"""Times from outside, bounded once where they enter.
+"""Times from outside, bounded once where they enter, and dates as people read them.
 
 Postgres stores times before the year 1 and after 9999, which Python cannot read back: one such row would stop everything that reads its
 table. The bounds leave a day at the end for time zones and for the day after a range.
 """
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 from resources.core.errors import InvalidRequestError
 
@@ -13,6 +13,7 @@ EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 END = datetime(9999, 12, 31, tzinfo=UTC)
 """Times are before this one. The migration `0040_bounded_times.sql` has the same bounds."""
 BOUNDS = "must be a time from 1970-01-01 to 9999-12-30"
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -58,3 +59,14 @@ def of_seconds(seconds: float) -> datetime | None:
         return bounded(datetime.fromtimestamp(seconds, UTC))
     except (ValueError, OverflowError, OSError):
         return None
+
+
+def short_date(day: date, today: date) -> str:
+    """Return `Nov 10`, followed by the year unless it is this year."""
+    text = f"{_MONTHS[day.month - 1]} {day.day}"
+    return text if day.year == today.year else f"{text}, {day.year}"
+
+
+def long_date(day: date) -> str:
+    """Return `10 Nov 2025`."""
+    return f"{day.day} {_MONTHS[day.month - 1]} {day.year}"

@@ -12,13 +12,13 @@ from litestar.di import NamedDependency
 from resources.core.domain import Access, Role
 from resources.core.moments import day
 from resources.settings.limits import RetentionSettings
+from serving.account.service import AccountServices
 from serving.agents.connected import all_agents
 from serving.answers.not_useful import not_useful
 from serving.answers.question_set import question_page
 from serving.http.audit_log import MAX_TEXT, AuditQuery, audit_page
 from serving.identity.administration import all_keys, all_sessions
 from serving.identity.visitor import VisitorNeedsRole, page_route
-from serving.services import Services
 from serving.web.render import NavigationLink, administration, view
 from sql.operators import OperatorReads
 from sql.web import WebReads
@@ -29,7 +29,7 @@ QUESTIONS, RUNS, TAKE_DOWNS = 50, 12, 100
 
 
 def _page(
-    template: str, access: Access, here: str, services: Services, script: str | None = None, **values: Any
+    template: str, access: Access, here: str, account: AccountServices, script: str | None = None, **values: Any
 ) -> Response[str]:
     tabs = [NavigationLink("/admin", "Audit log")] if access.has(Role.AUDITOR) else []
     if access.has(Role.CURATOR):
@@ -53,13 +53,15 @@ def _page(
         tab=here,
         tabs=tabs,
         wide=True,
-        now=services.clock(),
+        now=account.http.clock(),
         **values,
     )
 
 
 @page_route("/admin", "auditPage", "read", guards=[VisitorNeedsRole(Role.AUDITOR)])
-async def audit_log_page(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+async def audit_log_page(
+    request: Request[Access, Any, Any], account: NamedDependency[AccountServices]
+) -> Response[str]:
     """Show the audit log by person, action and days. For auditors and administrators."""
     access = request.user
     query = request.query_params
@@ -72,58 +74,62 @@ async def audit_log_page(request: Request[Access, Any, Any], services: NamedDepe
         until + timedelta(days=1) if until else None,
         cursor=query.get("cursor"),
     )
-    found = await audit_page(services, access, wanted)
+    found = await audit_page(account.http, access, wanted)
     more = f"/admin?{urlencode({**chosen, 'cursor': found.next_cursor})}" if found.next_cursor else None
-    return _page("admin/audit.html", access, "/admin", services, events=found.events, more=more, chosen=chosen)
+    return _page("admin/audit.html", access, "/admin", account, events=found.events, more=more, chosen=chosen)
 
 
 @page_route("/admin/keys", "keysPage", "read", guards=[VisitorNeedsRole(Role.ADMINISTRATOR)])
-async def keys_page(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+async def keys_page(request: Request[Access, Any, Any], account: NamedDependency[AccountServices]) -> Response[str]:
     """List all API keys. For administrators."""
     access = request.user
-    keys = sorted(await all_keys(services), key=lambda key: (key.revoked_at is not None, key.email, key.created_at))
-    return _page("admin/keys.html", access, "/admin/keys", services, "admin.js", keys=keys)
+    keys = sorted(
+        await all_keys(account.identity), key=lambda key: (key.revoked_at is not None, key.email, key.created_at)
+    )
+    return _page("admin/keys.html", access, "/admin/keys", account, "admin.js", keys=keys)
 
 
 @page_route("/admin/sessions", "sessionsPage", "read", guards=[VisitorNeedsRole(Role.ADMINISTRATOR)])
-async def sessions_page(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+async def sessions_page(request: Request[Access, Any, Any], account: NamedDependency[AccountServices]) -> Response[str]:
     """List the browser sessions of all people. For administrators."""
     access = request.user
-    sessions = await all_sessions(services)
-    return _page("admin/sessions.html", access, "/admin/sessions", services, "admin.js", sessions=sessions)
+    sessions = await all_sessions(account.identity)
+    return _page("admin/sessions.html", access, "/admin/sessions", account, "admin.js", sessions=sessions)
 
 
 @page_route("/admin/agents", "agentsPage", "read", guards=[VisitorNeedsRole(Role.ADMINISTRATOR)])
-async def agents_page(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+async def agents_page(request: Request[Access, Any, Any], account: NamedDependency[AccountServices]) -> Response[str]:
     """List the agents that people have connected. For administrators."""
     access = request.user
-    agents = await all_agents(services)
-    return _page("admin/agents.html", access, "/admin/agents", services, "admin.js", agents=agents)
+    agents = await all_agents(account.agents)
+    return _page("admin/agents.html", access, "/admin/agents", account, "admin.js", agents=agents)
 
 
 @page_route("/admin/policies", "policiesPage", "read", guards=[VisitorNeedsRole(Role.ADMINISTRATOR)])
-async def policies_page(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+async def policies_page(request: Request[Access, Any, Any], account: NamedDependency[AccountServices]) -> Response[str]:
     """Show who has which role, and how long what is kept. For administrators."""
     access = request.user
-    settings = services.settings
+    settings = account.http.settings
     holders = {role.value: list(settings.roles.get(role, ())) for role in Role}
     kept = {name: getattr(settings, name) for name in RetentionSettings.model_fields}
-    return _page("admin/policies.html", access, "/admin/policies", services, holders=holders, kept=kept)
+    return _page("admin/policies.html", access, "/admin/policies", account, holders=holders, kept=kept)
 
 
 @page_route("/admin/questions", "questionsPage", "read", guards=[VisitorNeedsRole(Role.CURATOR)])
-async def questions_page(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+async def questions_page(
+    request: Request[Access, Any, Any], account: NamedDependency[AccountServices]
+) -> Response[str]:
     """Show the question set, the proposed questions first, and what its latest runs found. For curators."""
     access = request.user
     cursor = request.query_params.get("cursor")
-    proposed = await question_page(services, access, "proposed", QUESTIONS, None)
-    accepted = await question_page(services, access, "accepted", QUESTIONS, cursor)
-    runs = await OperatorReads(services.database).evaluations(most=RUNS)
+    proposed = await question_page(account.answers, access, "proposed", QUESTIONS, None)
+    accepted = await question_page(account.answers, access, "accepted", QUESTIONS, cursor)
+    runs = await OperatorReads(account.http.database).evaluations(most=RUNS)
     return _page(
         "admin/questions.html",
         access,
         "/admin/questions",
-        services,
+        account,
         "admin.js",
         proposed=proposed.questions,
         accepted=accepted,
@@ -132,21 +138,23 @@ async def questions_page(request: Request[Access, Any, Any], services: NamedDepe
 
 
 @page_route("/admin/feedback", "feedbackPage", "read", guards=[VisitorNeedsRole(Role.CURATOR)])
-async def feedback_page(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+async def feedback_page(request: Request[Access, Any, Any], account: NamedDependency[AccountServices]) -> Response[str]:
     """List the questions whose answers were marked not useful, without the answers. For curators."""
     access = request.user
-    found = await not_useful(services, QUESTIONS, request.query_params.get("cursor"))
-    return _page("admin/feedback.html", access, "/admin/feedback", services, "admin.js", found=found)
+    found = await not_useful(account.answers, QUESTIONS, request.query_params.get("cursor"))
+    return _page("admin/feedback.html", access, "/admin/feedback", account, "admin.js", found=found)
 
 
 @page_route("/admin/take-downs", "takeDownsPage", "read", guards=[VisitorNeedsRole(Role.CURATOR)])
-async def take_downs_page(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+async def take_downs_page(
+    request: Request[Access, Any, Any], account: NamedDependency[AccountServices]
+) -> Response[str]:
     """List the uploads and pushed documents that curators took down, without their titles. For curators."""
     access = request.user
-    events = await WebReads(services.database).audit_events(
+    events = await WebReads(account.http.database).audit_events(
         email=None, action="take_down", since=None, until=None, before_at=None, before_id=None, most=TAKE_DOWNS
     )
-    return _page("admin/take_downs.html", access, "/admin/take-downs", services, events=events, most=TAKE_DOWNS)
+    return _page("admin/take_downs.html", access, "/admin/take-downs", account, events=events, most=TAKE_DOWNS)
 
 
 def _day(name: str, text: str | None) -> datetime | None:

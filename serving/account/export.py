@@ -7,15 +7,15 @@ from litestar import Request, Response, get
 from litestar.di import NamedDependency
 
 from resources.core.domain import Access
+from serving.account.service import AccountServices
 from serving.answers.history import Asked, questions_of
 from serving.http.audit import AuditEvent
+from serving.http.fields import Moment, Tags
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.identity.authentication import credential_of
 from serving.identity.me import own_identity
 from serving.identity.principals import Identity
-from serving.search.schemas import Moment, Tags
-from serving.services import Services
 from sql.web import WebReads
 
 MOST = 10_000
@@ -107,19 +107,19 @@ class Export(msgspec.Struct, frozen=True):
         }
     ),
 )
-async def export_me(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> Response[Export]:
+async def export_me(request: Request[Access, Any, Any], account: NamedDependency[AccountServices]) -> Response[Export]:
     """Return what is stored about the caller, as a file to be saved: uploads, questions and audit events. Recorded (`export`)."""
-    access, reads = request.user, WebReads(services.database)
+    access, reads = request.user, WebReads(account.http.database)
     uploads = await reads.uploads_of(email=access.email, most=MOST)
     events = await reads.audit_events(
         email=access.email, action=None, since=None, until=None, before_at=None, before_id=None, most=MOST
     )
-    await services.audit.record(AuditEvent(email=access.email, action="export"))
+    await account.http.audit.record(AuditEvent(email=access.email, action="export"))
     exported = Export(
-        services.clock(),
-        await own_identity(services, access, credential_of(request)),
+        account.http.clock(),
+        await own_identity(account.identity, access, credential_of(request)),
         [ExportedUpload(**msgspec.structs.asdict(one)) for one in uploads],
-        (await questions_of(services, access, MOST, None)).answers,
+        (await questions_of(account.answers, access, MOST, None)).answers,
         [ExportedEvent(one.at, one.action, one.query, len(one.doc_ids)) for one in events],
     )
     return Response(exported, headers={"Content-Disposition": 'attachment; filename="concordance-export.json"'})

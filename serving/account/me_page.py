@@ -8,20 +8,20 @@ from litestar import Request, Response
 from litestar.di import NamedDependency
 
 from resources.core.permissions import PUBLIC
+from serving.account.service import AccountServices
 from serving.agents.connected import own_agents
 from serving.identity.authentication import SessionFrom, credential_of
 from serving.identity.me import own_identity
 from serving.identity.session_routes import own_sessions
 from serving.identity.visitor import current_session, page_route, signed_in
-from serving.services import Services
 from serving.web.render import view
 
 
 @page_route("/me", "mePage", "open", SessionFrom.LINK)
-async def me_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+async def me_page(request: Request[Any, Any, Any], account: NamedDependency[AccountServices]) -> Response[str]:
     """Show who the visitor is: groups with where they come from, roles, sessions and agents."""
-    access = await signed_in(request, services)
-    identity = await own_identity(services, access, credential_of(request))
+    access = await signed_in(request, account.identity)
+    identity = await own_identity(account.identity, access, credential_of(request))
     return view(
         "me.html",
         access,
@@ -29,9 +29,9 @@ async def me_page(request: Request[Any, Any, Any], services: NamedDependency[Ser
         here="/me",
         identity=identity,
         principals=[one for one in identity.principals if one.principal not in {access.email, PUBLIC}],
-        now=services.clock(),
+        now=account.http.clock(),
         roles=sorted(role.value for role in access.roles),
-        sessions=await own_sessions(services, access, await current_session(request, services)),
-        agents=await own_agents(services, access),
-        agents_address=services.agents.resource,
+        sessions=await own_sessions(account.identity, access, await current_session(request, account.identity)),
+        agents=await own_agents(account.agents, access),
+        agents_address=account.agents.connections.resource,
     )

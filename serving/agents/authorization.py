@@ -34,7 +34,7 @@ from starlette.types import Message, Scope
 from serving.agents.clients import AgentClient, client_hash, client_of, new_client_id, redirect_fault, shown_name
 from serving.agents.connections import ACCESS_LIFETIME, MAX_STATE, AgentRequest
 from serving.agents.pages import wrong_page
-from serving.services import Services
+from serving.agents.service import AgentServices
 
 LitestarRequest = Request[Any, Any, Any]
 GRANTS = ["authorization_code", "refresh_token"]
@@ -58,12 +58,12 @@ class KnownClient(OAuthClientInformationFull):
 class AuthorizationServer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):
     """Registers clients, and gives tokens for what people allowed."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._agents = services.agents
+    def __init__(self, agents: AgentServices) -> None:
+        self._http = agents.http
+        self._agents = agents.connections
 
     async def get_client(self, client_id: str) -> KnownClient | None:
-        found = client_of(self._services.keys, client_id)
+        found = client_of(self._http.keys, client_id)
         if found is None:
             return None
         return KnownClient(
@@ -80,7 +80,7 @@ class AuthorizationServer(OAuthAuthorizationServerProvider[AuthorizationCode, Re
         fault = redirect_fault(client.redirect_uris)
         if fault is not None:
             raise RegistrationError("invalid_redirect_uri", fault)
-        client_info.client_id = new_client_id(self._services.key, client)
+        client_info.client_id = new_client_id(self._http.key, client)
         client_info.client_name, client_info.grant_types = client.name, GRANTS
         client_info.token_endpoint_auth_method = PUBLIC
         client_info.client_secret = client_info.client_secret_expires_at = None
@@ -99,8 +99,8 @@ class AuthorizationServer(OAuthAuthorizationServerProvider[AuthorizationCode, Re
             state=params.state,
             code_challenge=params.code_challenge,
         )
-        signed = self._agents.ask(request, self._services.clock())
-        return f"{self._services.settings.base_url}/oauth/consent?request={signed}"
+        signed = self._agents.ask(request, self._http.clock())
+        return f"{self._http.settings.base_url}/oauth/consent?request={signed}"
 
     async def load_authorization_code(
         self, client: OAuthClientInformationFull, authorization_code: str
@@ -140,7 +140,7 @@ class AuthorizationServer(OAuthAuthorizationServerProvider[AuthorizationCode, Re
         return await self._exchanged(client, refresh_token.token, "refresh")
 
     async def _exchanged(self, client: OAuthClientInformationFull, secret: str, kind: str) -> OAuthToken:
-        new = await self._agents.exchange(secret, kind, client.client_id, self._services.clock())
+        new = await self._agents.exchange(secret, kind, client.client_id, self._http.clock())
         if new is None:
             raise TokenError("invalid_grant", "This code or refresh token was used before. Connect the agent again.")
         return OAuthToken(
@@ -155,14 +155,14 @@ def for_us(resource: str | None, ours: str) -> bool:
     return resource is None or resource.rstrip("/") == ours
 
 
-async def register(services: Services, request: LitestarRequest) -> Response[bytes]:
-    handler = RegistrationHandler(AuthorizationServer(services), ClientRegistrationOptions())
+async def register(agents: AgentServices, request: LitestarRequest) -> Response[bytes]:
+    handler = RegistrationHandler(AuthorizationServer(agents), ClientRegistrationOptions())
     return _response(await handler.handle(await _request(request)))
 
 
-async def authorize(services: Services, request: LitestarRequest) -> Response[Any]:
-    response = await AuthorizationHandler(AuthorizationServer(services)).handle(await _request(request))
-    address, base = response.headers.get("location", ""), services.settings.base_url
+async def authorize(agents: AgentServices, request: LitestarRequest) -> Response[Any]:
+    response = await AuthorizationHandler(AuthorizationServer(agents)).handle(await _request(request))
+    address, base = response.headers.get("location", ""), agents.http.settings.base_url
     if address and not address.startswith(f"{base}/oauth/consent?"):  # an error, in which the package names no issuer
         address = response.headers["location"] = construct_redirect_uri(address, iss=base)
         if address.startswith("https:"):
@@ -170,10 +170,10 @@ async def authorize(services: Services, request: LitestarRequest) -> Response[An
     return _response(response)
 
 
-async def token(services: Services, request: LitestarRequest) -> Response[bytes]:
-    server, asked = AuthorizationServer(services), await _request(request)
+async def token(agents: AgentServices, request: LitestarRequest) -> Response[bytes]:
+    server, asked = AuthorizationServer(agents), await _request(request)
     resource = (await asked.form()).get("resource")
-    if isinstance(resource, str) and not for_us(resource, services.agents.resource):
+    if isinstance(resource, str) and not for_us(resource, agents.connections.resource):
         fault = TokenErrorResponse(error="invalid_target", error_description=f"There is no {resource!r} here.")
         return _response(PydanticJSONResponse(status_code=400, content=fault))
     return _response(await TokenHandler(server, ClientAuthenticator(server)).handle(asked))

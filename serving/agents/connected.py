@@ -12,12 +12,12 @@ from litestar.params import PathParameter
 
 from resources.core.domain import Access, Role
 from serving.agents.events import host
+from serving.agents.service import AgentServices
 from serving.http.errors import ProblemError
+from serving.http.fields import parse_id
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.http.roles import NeedsRole
-from serving.search.references import parse_id
-from serving.services import Services
 from sql.agents import ListedAgent
 
 _AGENT = {
@@ -84,13 +84,13 @@ class AgentEnded(msgspec.Struct, frozen=True):
     summary="List the agents that one has connected",
     opt=limited("read") | described(example={"agents": [_AGENT]}),
 )
-async def list_agents(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> AgentList:
+async def list_agents(request: Request[Access, Any, Any], agents: NamedDependency[AgentServices]) -> AgentList:
     """Return the agents that act for the caller's email."""
-    return AgentList(await own_agents(services, request.user))
+    return AgentList(await own_agents(agents, request.user))
 
 
-async def own_agents(services: Services, access: Access) -> list[ConnectedAgent]:
-    return [ConnectedAgent(*_shown(row)) for row in await services.agents.listed(access.email, services.clock())]
+async def own_agents(agents: AgentServices, access: Access) -> list[ConnectedAgent]:
+    return [ConnectedAgent(*_shown(row)) for row in await agents.connections.listed(access.email, agents.http.clock())]
 
 
 def _shown(row: ListedAgent) -> tuple[str, str, str, datetime, datetime, datetime]:
@@ -112,14 +112,14 @@ def _shown(row: ListedAgent) -> tuple[str, str, str, datetime, datetime, datetim
 )
 async def end_agent(
     request: Request[Access, Any, Any],
-    services: NamedDependency[Services],
+    agents: NamedDependency[AgentServices],
     agent_id: Annotated[str, PathParameter(description="ID of the connection, from `GET /api/agents`.")],
 ) -> AgentEnded:
     """End all tokens of an agent at once. Agents of others do not exist for the caller."""
     missing = ProblemError("not-found", "There is no such agent of yours.")
     agent_id = parse_id(agent_id, missing)
     email = request.user.email
-    if await services.agents.end(agent_id, email, by=email, reason="ended by its user") is None:
+    if await agents.connections.end(agent_id, email, by=email, reason="ended by its user") is None:
         raise missing
     return AgentEnded(agent_id, "ended")
 
@@ -132,13 +132,15 @@ async def end_agent(
     guards=[NeedsRole(Role.ADMINISTRATOR)],
     opt=limited("read") | described(example={"agents": [_AGENT | {"email": "ann@acme.com"}]}),
 )
-async def list_all_agents(services: NamedDependency[Services]) -> AllAgents:
+async def list_all_agents(agents: NamedDependency[AgentServices]) -> AllAgents:
     """Return the connected agents of all people. For administrators."""
-    return AllAgents(await all_agents(services))
+    return AllAgents(await all_agents(agents))
 
 
-async def all_agents(services: Services) -> list[AgentEntry]:
-    return [AgentEntry(*_shown(row), email=row.email) for row in await services.agents.listed(None, services.clock())]
+async def all_agents(agents: AgentServices) -> list[AgentEntry]:
+    return [
+        AgentEntry(*_shown(row), email=row.email) for row in await agents.connections.listed(None, agents.http.clock())
+    ]
 
 
 @delete(
@@ -157,13 +159,13 @@ async def all_agents(services: Services) -> list[AgentEntry]:
 )
 async def end_any_agent(
     request: Request[Access, Any, Any],
-    services: NamedDependency[Services],
+    agents: NamedDependency[AgentServices],
     agent_id: Annotated[str, PathParameter(description="ID of the connection, from `GET /api/admin/agents`.")],
 ) -> AgentEnded:
     """End all tokens of an agent of anyone at once. For administrators."""
     missing = ProblemError("not-found", "There is no such agent.")
     agent_id = parse_id(agent_id, missing)
     by, reason = request.user.email, "ended by an administrator"
-    if await services.agents.end(agent_id, None, by=by, reason=reason) is None:
+    if await agents.connections.end(agent_id, None, by=by, reason=reason) is None:
         raise missing
     return AgentEnded(agent_id, "ended")

@@ -24,6 +24,7 @@ from serving.agents.clients import client_hash
 from serving.agents.events import agent_connected, agent_ended, agent_refused
 from serving.http.errors import UnauthorizedError
 from serving.identity.secret_hash import secret_hash
+from serving.identity.service import ACCESS_PREFIX, MCP_PATH, AgentAccess
 from serving.identity.sign_in.sessions import SAMPLE, SignedIn
 from sql.agents import AgentOwner, AgentReads, AgentToken, EndedAgent, ListedAgent
 
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     from serving.http.audit import Audit
     from serving.http.database import Database
 
-MCP_PATH = "/mcp"
-"""Path for agents, which speak the Model Context Protocol."""
-ACCESS_PREFIX = "ca_"
 REFRESH_PREFIX = "cr_"
 REQUEST_LIFETIME = timedelta(minutes=10)
 MAX_STATE = 500
@@ -59,14 +57,6 @@ class AgentRequest(msgspec.Struct, frozen=True):
     """False if the agent left it to its registration."""
     state: str | None
     code_challenge: str
-
-
-class AgentAccess(NamedTuple):
-    """The access of an agent's token, without what the directory adds."""
-
-    access: Access
-    sample: bool
-    """True for a person of the sample company, whose groups no provider vouches for."""
 
 
 class NewTokens(NamedTuple):

@@ -13,20 +13,20 @@ from litestar.di import NamedDependency
 
 from resources.core.domain import Access
 from resources.core.errors import ConcordanceError
-from serving.agents.connections import MCP_PATH
+from serving.agents.service import AgentServices
 from serving.http.errors import handle
 from serving.http.leaving import unless_left
 from serving.http.origins import accepts
 from serving.http.request_limits import limited
 from serving.identity.authentication import AGENTS
-from serving.services import Services
+from serving.identity.service import MCP_PATH
 
 CHALLENGE = "WWW-Authenticate"
 
 
 def _known(request: Request[Any, Any, Any], error: ConcordanceError) -> Response[dict[str, Any]]:
     """Tell a caller without a valid token where to get one. Source: RFC 9728 5.1."""
-    response, base = handle(request, error), request.app.state.services.settings.base_url
+    response, base = handle(request, error), request.app.state.services.http.settings.base_url
     if challenge := response.headers.get(CHALLENGE):
         metadata = f"{base}/.well-known/oauth-protected-resource{MCP_PATH}"
         response.headers[CHALLENGE] = f'{challenge}, resource_metadata="{metadata}"'
@@ -41,10 +41,10 @@ def _known(request: Request[Any, Any, Any], error: ConcordanceError) -> Response
     opt=limited("agent") | accepts(own_origin=True) | {AGENTS: True},
     exception_handlers={ConcordanceError: _known},
 )
-async def mcp(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> Response[bytes]:
+async def mcp(request: Request[Access, Any, Any], agents: NamedDependency[AgentServices]) -> Response[bytes]:
     """Answer a message of an agent, in the name of the caller."""
     await asyncio.to_thread(import_module, "serving.agents.mcp_server")
     from serving.agents.mcp_server import answer
 
     body = await request.body()
-    return await unless_left(request, answer(services, request.user, request.scope, body))
+    return await unless_left(request, answer(agents, request.user, request.scope, body))

@@ -32,7 +32,7 @@ from serving.web.docs import release
 if TYPE_CHECKING:
     from litestar.types import Message, Scope
 
-    from serving.services import Services
+    from serving.agents.service import AgentServices
 
 INSTRUCTIONS = (
     "Concordance searches a company's own knowledge: Google Drive, Slack, uploads and file stores. Everything that it returns is what the "
@@ -70,7 +70,7 @@ def _schema(kind: type[msgspec.Struct]) -> Schema:
     return json.loads(json.dumps(schema).replace(REFERENCE, "#/$defs/"))
 
 
-def _server(services: Services, access: Access) -> Server[Any]:
+def _server(agents: AgentServices, access: Access) -> Server[Any]:
     """Return a server that acts for one caller; making one takes a fraction of a millisecond."""
 
     async def list_tools(
@@ -79,28 +79,28 @@ def _server(services: Services, access: Access) -> Server[Any]:
         return ListToolsResult(tools=_tools())
 
     async def call_tool(_context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
-        return await _called(services, access, params)
+        return await _called(agents, access, params)
 
     return Server(
         "concordance",
         version=release(),
         title="Concordance",
         instructions=INSTRUCTIONS,
-        website_url=services.settings.base_url,
+        website_url=agents.http.settings.base_url,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
 
 
-async def _called(services: Services, access: Access, params: CallToolRequestParams) -> CallToolResult:
+async def _called(agents: AgentServices, access: Access, params: CallToolRequestParams) -> CallToolResult:
     """Return a tool's result as JSON, structured and as text. What the caller can do something about is an error that says so."""
     tool = TOOLS.get(params.name)
     if tool is None:
         raise MCPError(INVALID_PARAMS, f"There is no tool {params.name[:100]!r}. There are: {', '.join(TOOLS)}.")
     try:
-        found = await tool.call(services, access, params.arguments or {})
+        found = await tool.call(agents, access, params.arguments or {})
     except Exception as error:  # noqa: BLE001 # the process's edge: an unexpected error is logged
-        explained = explain(error, services.monitor.disk_faults, reads=True, tool=params.name)
+        explained = explain(error, agents.http.monitor.disk_faults, reads=True, tool=params.name)
         return CallToolResult(content=[TextContent(text=explained.detail)], is_error=True)
     content = msgspec.json.encode(found)
     return CallToolResult(
@@ -109,7 +109,7 @@ async def _called(services: Services, access: Access, params: CallToolRequestPar
     )
 
 
-async def answer(services: Services, access: Access, scope: Scope, body: bytes) -> Response[bytes]:
+async def answer(agents: AgentServices, access: Access, scope: Scope, body: bytes) -> Response[bytes]:
     """Return the response to one HTTP request of an agent."""
     sent: list[Message] = []
 
@@ -120,7 +120,7 @@ async def answer(services: Services, access: Access, scope: Scope, body: bytes) 
         sent.append(message)
 
     # A manager without sessions keeps nothing between requests, so each request can have its own.
-    manager = StreamableHTTPSessionManager(_server(services, access), json_response=True, stateless=True)
+    manager = StreamableHTTPSessionManager(_server(agents, access), json_response=True, stateless=True)
     async with manager.run():
         await manager.handle_request(scope, receive, send)  # pyright: ignore[reportArgumentType]
     start: Any = sent[0]

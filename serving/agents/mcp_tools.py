@@ -14,16 +14,17 @@ from msgspec import Meta
 
 from resources.core.domain import Access
 from resources.core.errors import InvalidRequestError
+from serving.agents.service import AgentServices
 from serving.answers.asking import enforce_rate_limit
 from serving.answers.schemas import AskRequest
 from serving.documents.reading import MAX_CONTEXT, MAX_INTEGER, open_document
 from serving.http.errors import not_found
+from serving.http.fields import Moment, Name
 from serving.http.invalid import fault_of
 from serving.search.filters import Filters, ShortList, SourceType
 from serving.search.results import Result
-from serving.search.schemas import Citation, Moment, Name, Question, Warning_
+from serving.search.schemas import Citation, Question, Warning_
 from serving.search.searches import SearchRequest, found
-from serving.services import Services
 
 PART = 2 * MAX_CONTEXT
 """Characters of a document that one `fetch` returns, some 10,000 tokens."""
@@ -162,9 +163,9 @@ class AgentAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Reasons why the answer may be incomplete or uncertain."""
 
 
-async def search(services: Services, access: Access, data: SearchInput) -> FoundPassages:
+async def search(agents: AgentServices, access: Access, data: SearchInput) -> FoundPassages:
     wanted = SearchRequest(query=data.query, top_k=data.top_k, filters=Filters(source_types=data.source_types))
-    response = await found(services, wanted, access)
+    response = await found(agents.search, wanted, access)
     return FoundPassages(
         results=[
             FoundPassage(
@@ -184,12 +185,12 @@ async def search(services: Services, access: Access, data: SearchInput) -> Found
     )
 
 
-async def fetch(services: Services, access: Access, data: FetchInput) -> FetchedDocument:
+async def fetch(agents: AgentServices, access: Access, data: FetchInput) -> FetchedDocument:
     doc_id, _, place = data.id.partition("#")
     chunk = _chunk(place) if data.start is None else None
     start = data.start or 0
     opened = await open_document(
-        services,
+        agents.documents,
         access,
         doc_id,
         chunk=chunk,
@@ -219,15 +220,15 @@ async def fetch(services: Services, access: Access, data: FetchInput) -> Fetched
     )
 
 
-async def ask(services: Services, access: Access, data: AskInput) -> AgentAnswer:
-    enforce_rate_limit(services, access)
+async def ask(agents: AgentServices, access: Access, data: AskInput) -> AgentAnswer:
+    enforce_rate_limit(agents.search, access)
     wanted = AskRequest(query=data.query, filters=Filters(source_types=data.source_types))
 
     async def current() -> Access:
         """Return the access if the person is still active. An agent that is ended meanwhile gets this one answer."""
-        return await services.directory.complete(access, services.fresh_since(), own=False)
+        return await agents.identity.directory.complete(access, agents.http.fresh_since(), own=False)
 
-    given = await services.answers.ask(wanted, access, current)
+    given = await agents.answers.ask(wanted, access, current)
     return AgentAnswer(
         answer=given.answer,
         found=given.found,
@@ -274,15 +275,15 @@ class ToolCall(NamedTuple):
     description: str
     takes: type[msgspec.Struct]
     returns: type[msgspec.Struct]
-    run: Callable[[Services, Access, Any], Awaitable[msgspec.Struct]]
+    run: Callable[[AgentServices, Access, Any], Awaitable[msgspec.Struct]]
 
-    async def call(self, services: Services, access: Access, arguments: dict[str, Any]) -> msgspec.Struct:
+    async def call(self, agents: AgentServices, access: Access, arguments: dict[str, Any]) -> msgspec.Struct:
         """Run the tool for a caller. Raises `InvalidRequestError` naming the argument, and what the HTTP interface raises."""
         try:
             data = msgspec.convert(arguments, self.takes)
         except msgspec.ValidationError as error:
             raise InvalidRequestError(str(fault_of(self.takes, error))) from None
-        return await self.run(services, access, data)
+        return await self.run(agents, access, data)
 
 
 TOOLS = {

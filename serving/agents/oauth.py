@@ -16,6 +16,7 @@ from litestar.di import NamedDependency
 
 from resources.core.errors import TemporaryError
 from serving.agents import pages
+from serving.agents.service import AgentServices
 from serving.http.errors import UnauthorizedError
 from serving.http.origins import FORM, accepts
 from serving.http.request_limits import limited
@@ -23,7 +24,6 @@ from serving.identity.authentication import SESSION, SessionFrom, check_same_ori
 from serving.identity.sign_in.pages import failure_page
 from serving.identity.sign_in_routes import DATABASE_DOWN
 from serving.identity.visitor import page_route
-from serving.services import Services
 
 if TYPE_CHECKING:
     from serving.identity.sign_in.sessions import SignedIn
@@ -39,12 +39,12 @@ OpenRequest = Request[Any, Any, Any]
     sync_to_thread=False,
     opt=limited("open"),
 )
-def protected_resource(services: NamedDependency[Services]) -> dict[str, Any]:
+def protected_resource(agents: NamedDependency[AgentServices]) -> dict[str, Any]:
     """Say which server issues tokens for `/mcp`. Source: RFC 9728."""
     return {
-        "resource": services.agents.resource,
+        "resource": agents.connections.resource,
         "resource_name": "Concordance",
-        "authorization_servers": [services.settings.base_url],
+        "authorization_servers": [agents.http.settings.base_url],
         "bearer_methods_supported": ["header"],
     }
 
@@ -57,9 +57,9 @@ def protected_resource(services: NamedDependency[Services]) -> dict[str, Any]:
     sync_to_thread=False,
     opt=limited("open"),
 )
-def authorization_server(services: NamedDependency[Services]) -> dict[str, Any]:
+def authorization_server(agents: NamedDependency[AgentServices]) -> dict[str, Any]:
     """Say what the authorization server supports. Source: RFC 8414."""
-    base = services.settings.base_url
+    base = agents.http.settings.base_url
     return {
         "issuer": base,
         "authorization_endpoint": f"{base}/oauth/authorize",
@@ -83,9 +83,9 @@ def authorization_server(services: NamedDependency[Services]) -> dict[str, Any]:
     status_code=201,
     opt=limited("sign-in"),
 )
-async def register_agent(request: OpenRequest, services: NamedDependency[Services]) -> Response[bytes]:
+async def register_agent(request: OpenRequest, agents: NamedDependency[AgentServices]) -> Response[bytes]:
     """Register an application as a public client. Source: RFC 7591."""
-    return await (await _authorization()).register(services, request)
+    return await (await _authorization()).register(agents, request)
 
 
 @get(
@@ -95,9 +95,9 @@ async def register_agent(request: OpenRequest, services: NamedDependency[Service
     exclude_from_auth=True,
     opt=limited("sign-in"),
 )
-async def authorize_agent(request: OpenRequest, services: NamedDependency[Services]) -> Response[Any]:
+async def authorize_agent(request: OpenRequest, agents: NamedDependency[AgentServices]) -> Response[Any]:
     """Check what an application asks for, and redirect to the page on which the person decides."""
-    return await (await _authorization()).authorize(services, request)
+    return await (await _authorization()).authorize(agents, request)
 
 
 @post(
@@ -108,9 +108,9 @@ async def authorize_agent(request: OpenRequest, services: NamedDependency[Servic
     status_code=200,
     opt=limited("sign-in") | accepts(FORM),
 )
-async def agent_token(request: OpenRequest, services: NamedDependency[Services]) -> Response[bytes]:
+async def agent_token(request: OpenRequest, agents: NamedDependency[AgentServices]) -> Response[bytes]:
     """Exchange a code, or a refresh token, for an access token and a refresh token."""
-    return await (await _authorization()).token(services, request)
+    return await (await _authorization()).token(agents, request)
 
 
 async def _authorization():
@@ -128,17 +128,17 @@ async def _authorization():
     status_code=200,
     opt=limited("sign-in") | accepts(FORM),
 )
-async def revoke_agent(request: OpenRequest, services: NamedDependency[Services]) -> Response[bytes]:
+async def revoke_agent(request: OpenRequest, agents: NamedDependency[AgentServices]) -> Response[bytes]:
     """End the connection of a token. An unknown token is no error. Source: RFC 7009."""
     fields = await _form(request)
-    await services.agents.revoke(fields.get("token", ""), fields.get("client_id", ""))
+    await agents.connections.revoke(fields.get("token", ""), fields.get("client_id", ""))
     return Response(b"", media_type="text/plain")
 
 
 @page_route("/oauth/consent", "agentConsent", "sign-in", SessionFrom.LINK)
-async def agent_consent(request: OpenRequest, services: NamedDependency[Services]) -> Response[Any]:
+async def agent_consent(request: OpenRequest, agents: NamedDependency[AgentServices]) -> Response[Any]:
     """Ask the person who is signed in whether an agent may act in their name."""
-    return await _consent(request, services, request.query_params.get("request", ""))
+    return await _consent(request, agents, request.query_params.get("request", ""))
 
 
 @post(
@@ -149,30 +149,32 @@ async def agent_consent(request: OpenRequest, services: NamedDependency[Services
     status_code=200,
     opt=limited("sign-in") | accepts(FORM) | {SESSION: SessionFrom.OWN},
 )
-async def decide_agent(request: OpenRequest, services: NamedDependency[Services]) -> Response[Any]:
+async def decide_agent(request: OpenRequest, agents: NamedDependency[AgentServices]) -> Response[Any]:
     """Connect the agent or refuse it, as the person decided on the page."""
     check_same_origin(request)
     fields = await _form(request)
     secret = fields.get("request", "")
     try:
-        person = await _person(request, services)
+        person = await _person(request, agents)
         if person is None or person.access.email != fields.get("email"):  # someone else has signed in meanwhile
-            return await _consent(request, services, secret)
-        now, allowed = services.clock(), fields.get("answer") == "allow"
-        decide = services.agents.allow(secret, person, now) if allowed else services.agents.refuse(secret, person, now)
+            return await _consent(request, agents, secret)
+        now, allowed = agents.http.clock(), fields.get("answer") == "allow"
+        decide = (
+            agents.connections.allow(secret, person, now) if allowed else agents.connections.refuse(secret, person, now)
+        )
         address = await decide
     except TemporaryError:
         return failure_page(DATABASE_DOWN, "/", 503)
     return pages.over_page() if address is None else pages.decided_page(address, allowed=allowed)
 
 
-async def _consent(request: OpenRequest, services: Services, secret: str) -> Response[Any]:
+async def _consent(request: OpenRequest, agents: AgentServices, secret: str) -> Response[Any]:
     here = f"/oauth/consent?request={quote(secret, safe='')}"
     try:
-        wanted = await services.agents.undecided(secret, services.clock())
+        wanted = await agents.connections.undecided(secret, agents.http.clock())
         if wanted is None:
             return pages.over_page()
-        person = await _person(request, services)
+        person = await _person(request, agents)
     except TemporaryError:
         return failure_page(DATABASE_DOWN, here, 503)
     if person is None:
@@ -180,11 +182,11 @@ async def _consent(request: OpenRequest, services: Services, secret: str) -> Res
     return pages.consent_page(wanted, secret, person.access)
 
 
-async def _person(request: OpenRequest, services: Services) -> SignedIn | None:
+async def _person(request: OpenRequest, agents: AgentServices) -> SignedIn | None:
     """Return the user who is signed in in this browser; None if no one is."""
-    cookie = session_of(services, request)
+    cookie = session_of(agents.identity, request)
     try:
-        return await session_access(services, cookie, request.client) if cookie else None
+        return await session_access(agents.identity, cookie, request.client) if cookie else None
     except UnauthorizedError:
         return None
 

@@ -30,16 +30,16 @@ from serving.answers.schemas import (
     SourcesEvent,
     TokenEvent,
 )
+from serving.answers.service import Answers
 from serving.http.audit import AuditEvent
 from serving.http.errors import ProblemError
+from serving.http.fields import parse_id
 from serving.http.leaving import unless_left
 from serving.http.openapi import examples
 from serving.http.openapi.describe import EVENTS, JSON, Answer, described, event_stream
 from serving.http.request_limits import limited
 from serving.identity.authentication import current_access
-from serving.search.references import parse_id
 from serving.search.searches import enforce_rate_limit
-from serving.services import Services
 from sql.web import WebReads
 
 SETTLE_SECONDS = 2.0
@@ -107,27 +107,27 @@ def wants_events(request: Request[Any, Any, Any], data: AskRequest) -> bool:
     ),
 )
 async def ask(
-    request: Request[Access, Any, Any], data: JSONBody[AskRequest], services: NamedDependency[Services]
+    request: Request[Access, Any, Any], data: JSONBody[AskRequest], answers: NamedDependency[Answers]
 ) -> Response[AnswerResponse] | ServerSentEvent:
     """Answer from documents that the caller may read; each sentence is cited and checked against its source.
 
     With `stream: true` or `Accept: text/event-stream`, the answer is sent as server-sent events: `sources`, `token`…, `check`, `done`.
     """
-    enforce_rate_limit(services, request.user)
+    enforce_rate_limit(answers.search, request.user)
     if not wants_events(request, data):
-        asked = services.answers.ask(data, request.user, current_access(services, request))
+        asked = answers.ask(data, request.user, current_access(answers.identity, request))
         return Response(await unless_left(request, asked), status_code=200)
-    events = services.answers.stream(data, request.user, current_access(services, request))
+    events = answers.stream(data, request.user, current_access(answers.identity, request))
     first = await unless_left(request, next_event(events))  # an invalid question still fails with a status
     return ServerSentEvent(as_events(first, events), status_code=200)
 
 
-async def settle(services: Services) -> None:
+async def settle(answers: Answers) -> None:
     """Wait briefly for queued writes, since answers are stored after they are returned."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(SETTLE_SECONDS):
-            await services.audit.settle()
-            await services.background.settle()
+            await answers.http.audit.settle()
+            await answers.http.background.settle()
 
 
 def no_answer() -> ProblemError:
@@ -148,34 +148,34 @@ def no_answer() -> ProblemError:
 )
 async def get_answer(
     request: Request[Access, Any, Any],
-    services: NamedDependency[Services],
+    answers: NamedDependency[Answers],
     answer_id: Annotated[str, PathParameter(description="ID of the answer (`answer_id`).")],
 ) -> KeptAnswer:
     """Return an answer to the user who asked, or a shared one, with the current state of each source: current, changed or revoked."""
-    return await kept_answer(services, request.user, answer_id)
+    return await kept_answer(answers, request.user, answer_id)
 
 
-async def kept_answer(services: Services, access: Access, answer_id: str) -> KeptAnswer:
+async def kept_answer(answers: Answers, access: Access, answer_id: str) -> KeptAnswer:
     """Return an answer as it is now for a caller. Opening another user's answer is recorded. Raises the problem `not-found`."""
     known_id = parse_id(answer_id, no_answer())
     for attempt in (1, 2):
         answer = await store.load(
-            services.database,
+            answers.http.database,
             known_id,
             access,
-            fresh_since=services.fresh_since(),
-            base_url=services.settings.base_url,
+            fresh_since=answers.http.fresh_since(),
+            base_url=answers.http.settings.base_url,
         )
         if answer is not None:
             if not answer.own:
                 shown = sorted({one.doc_id for one in answer.sources if one.doc_id})
                 detail = msgspec.json.encode({"answer_id": known_id, "asked_by": answer.asked_by}).decode()
-                await services.audit.record(
+                await answers.http.audit.record(
                     AuditEvent(email=access.email, action="answer_open", doc_ids=shown, detail=detail)
                 )
             return answer
         if attempt == 1:
-            await settle(services)
+            await settle(answers)
     raise no_answer()
 
 
@@ -197,13 +197,13 @@ def _id(name: str, text: str | None) -> str | None:
     ),
 )
 async def feedback(
-    request: Request[Access, Any, Any], data: JSONBody[FeedbackRequest], services: NamedDependency[Services]
+    request: Request[Access, Any, Any], data: JSONBody[FeedbackRequest], answers: NamedDependency[Answers]
 ) -> FeedbackResponse:
     """Store the caller's feedback on their own answer or search. If it names a document, it becomes a proposed test question."""
     if data.answer_id is None and data.query_id is None:
         raise InvalidRequestError("answer_id: give the id of an answer, or query_id of a search.")
     store = partial(
-        WebReads(services.database).feedback_insert,
+        WebReads(answers.http.database).feedback_insert,
         feedback_id=str(uuid.uuid4()),
         email=request.user.email,
         principals=sorted(request.user.principals),
@@ -218,5 +218,5 @@ async def feedback(
         if feedback_id is not None:
             return FeedbackResponse(feedback_id)
         if attempt == 1:
-            await settle(services)
+            await settle(answers)
     raise no_answer()

@@ -11,15 +11,14 @@ from litestar.params import PathParameter
 
 from resources.core.domain import Access
 from serving.answers.asking import EXAMPLE_ID, no_answer, settle
-from serving.documents.listing import PAGE, Cursor, Limit
+from serving.answers.service import Answers
 from serving.http import cursors
 from serving.http.audit import AuditEvent
 from serving.http.errors import ProblemError
+from serving.http.fields import PAGE, Cursor, Limit, Moment, parse_id
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
-from serving.search.references import parse_id
-from serving.search.schemas import AnswerMode, Moment
-from serving.services import Services
+from serving.search.schemas import AnswerMode
 from sql.web import WebReads
 
 AnswerId = Annotated[str, PathParameter(description="ID of the answer (`answer_id`).")]
@@ -92,19 +91,19 @@ def _shared(since: str | None) -> dict[str, Any]:
 )
 async def list_answers(
     request: Request[Access, Any, Any],
-    services: NamedDependency[Services],
+    answers: NamedDependency[Answers],
     limit: Limit = PAGE,
     cursor: Cursor = None,
 ) -> AskedList:
     """List the questions that the caller asked, newest first, for as long as answers are kept."""
-    return await questions_of(services, request.user, limit, cursor)
+    return await questions_of(answers, request.user, limit, cursor)
 
 
-async def questions_of(services: Services, access: Access, limit: int, cursor: str | None) -> AskedList:
+async def questions_of(answers: Answers, access: Access, limit: int, cursor: str | None) -> AskedList:
     """Return a page of a person's questions."""
     at, last = cursors.decode(cursor, tuple[Moment, UUID]) if cursor is not None else (None, None)
-    await settle(services)
-    rows = await WebReads(services.database).answers_of(
+    await settle(answers)
+    rows = await WebReads(answers.http.database).answers_of(
         email=access.email, before_at=at, before_id=str(last) if last else None, most=limit + 1
     )
     page = rows[:limit]
@@ -132,13 +131,13 @@ async def questions_of(services: Services, access: Access, limit: int, cursor: s
     ),
 )
 async def share_answer(
-    request: Request[Access, Any, Any], services: NamedDependency[Services], answer_id: AnswerId
+    request: Request[Access, Any, Any], answers: NamedDependency[Answers], answer_id: AnswerId
 ) -> ShareState:
     """Let people open an answer of the caller's who may read every one of its sources. Sent again, it changes nothing.
 
     An answer that was written in a conversation may rest on earlier messages, so it cannot be shared.
     """
-    state = await _share(services, request.user, answer_id, shared=True)
+    state = await _share(answers, request.user, answer_id, shared=True)
     if state.shared_at is None:
         raise ProblemError(
             "not-shareable",
@@ -158,21 +157,21 @@ async def share_answer(
     | described(problems=("not-found",), parameters={"answer_id": EXAMPLE_ID}, example=_shared(None)),
 )
 async def unshare_answer(
-    request: Request[Access, Any, Any], services: NamedDependency[Services], answer_id: AnswerId
+    request: Request[Access, Any, Any], answers: NamedDependency[Answers], answer_id: AnswerId
 ) -> ShareState:
     """Close the link of an answer of the caller's for everyone else."""
-    return await _share(services, request.user, answer_id, shared=False)
+    return await _share(answers, request.user, answer_id, shared=False)
 
 
-async def _share(services: Services, access: Access, answer_id: str, *, shared: bool) -> ShareState:
+async def _share(answers: Answers, access: Access, answer_id: str, *, shared: bool) -> ShareState:
     known_id = parse_id(answer_id, no_answer())
-    await settle(services)
-    row = await WebReads(services.database).answer_share(answer_id=known_id, email=access.email, shared=shared)
+    await settle(answers)
+    row = await WebReads(answers.http.database).answer_share(answer_id=known_id, email=access.email, shared=shared)
     if row is None:
         raise no_answer()
     if row.shared_at is not None or not shared:
         action = "answer_share" if shared else "answer_unshare"
-        await services.audit.record(
+        await answers.http.audit.record(
             AuditEvent(email=access.email, action=action, detail=json.dumps({"answer_id": known_id}))
         )
-    return ShareState(known_id, f"{services.settings.base_url}/answers/{known_id}", row.shared_at)
+    return ShareState(known_id, f"{answers.http.settings.base_url}/answers/{known_id}", row.shared_at)

@@ -15,14 +15,15 @@ from resources.core.domain import Access, Role
 from resources.core.errors import InvalidRequestError
 from resources.stores.postgres import Connection
 from serving.answers.asking import EXAMPLE_ID
+from serving.answers.service import Answers
 from serving.http import cursors
 from serving.http.audit import AuditEvent
 from serving.http.errors import ProblemError
+from serving.http.fields import parse_id
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.http.roles import NeedsRole
-from serving.search.references import MAX_LENGTH, parse_id, reference
-from serving.services import Services
+from serving.search.references import MAX_LENGTH, reference
 from sql.evaluation import Questions
 from sql.operators import NotUseful, OperatorReads
 from sql.web import WebReads, WebSession
@@ -56,10 +57,10 @@ class QuestionProposed(msgspec.Struct, frozen=True):
     """Number of the question."""
 
 
-async def not_useful(services: Services, limit: int, cursor: str | None) -> NotUsefulPage:
+async def not_useful(answers: Answers, limit: int, cursor: str | None) -> NotUsefulPage:
     """Return questions whose answers were marked not useful, without the answers, for curators."""
     before = None if cursor is None else cursors.decode(cursor, Before)
-    rows = await OperatorReads(services.database).feedback(
+    rows = await OperatorReads(answers.http.database).feedback(
         before_at=before.at if before else None,
         before_id=parse_id(before.feedback_id, InvalidRequestError("cursor: is not one of this list."))
         if before
@@ -90,7 +91,7 @@ async def propose_question(
     request: Request[Access, Any, Any],
     feedback_id: Annotated[str, PathParameter(description="ID of feedback with the verdict `bad`.", max_length=36)],
     data: JSONBody[Expected],
-    services: NamedDependency[Services],
+    answers: NamedDependency[Answers],
 ) -> QuestionProposed:
     """Propose the question of an answer that was marked not useful, with the document that answers it. For curators and administrators."""
     access = request.user
@@ -98,7 +99,7 @@ async def propose_question(
     doc_id = reference(data.document).own_id
     if doc_id is None:
         raise InvalidRequestError("document: give the ID of a document, or the address of its page (/documents/…).")
-    if not await WebReads(services.database).document(doc_ids=[doc_id], **services.readable_by(access)):
+    if not await WebReads(answers.http.database).document(doc_ids=[doc_id], **answers.http.readable_by(access)):
         raise ProblemError("not-found", "There is no such document that you may read.")
 
     def propose(connection: Connection) -> int | None:
@@ -110,7 +111,7 @@ async def propose_question(
                 WebSession(connection).audit_insert(**event.row())
             return number
 
-    number = await services.database.in_thread(propose)
+    number = await answers.http.database.in_thread(propose)
     if number is None:
         raise ProblemError(
             "not-found",

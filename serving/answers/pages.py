@@ -10,9 +10,9 @@ from litestar.params import FromPath
 from serving.answers.asking import kept_answer
 from serving.answers.history import questions_of
 from serving.answers.schemas import KeptAnswer
+from serving.answers.service import Answers
 from serving.identity.authentication import SessionFrom
 from serving.identity.visitor import page_route, signed_in
-from serving.services import Services
 from serving.web.render import view
 
 PAGE_SIZE = 50
@@ -20,11 +20,11 @@ PAGE_SIZE = 50
 
 @page_route("/answers/{answer_id:str}", "viewAnswer", "open", SessionFrom.LINK)
 async def view_answer(
-    request: Request[Any, Any, Any], services: NamedDependency[Services], answer_id: FromPath[str]
+    request: Request[Any, Any, Any], answers: NamedDependency[Answers], answer_id: FromPath[str]
 ) -> Response[str]:
     """Show an answer of the visitor's, or one that was shared, if the visitor may read all of its sources."""
-    access = await signed_in(request, services)
-    answer = await kept_answer(services, access, answer_id)
+    access = await signed_in(request, answers.identity)
+    answer = await kept_answer(answers, access, answer_id)
     return view(
         "answer.html",
         access,
@@ -32,7 +32,7 @@ async def view_answer(
         answer=answer,
         missing=[one.index for one in answer.sources if one.status == "revoked"],
         data=_text(answer),
-        base=services.settings.base_url,
+        base=answers.http.settings.base_url,
     )
 
 
@@ -52,8 +52,8 @@ def _text(answer: KeptAnswer) -> dict[str, Any]:
 
 
 @page_route("/history", "history", "open", SessionFrom.LINK)
-async def history(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+async def history(request: Request[Any, Any, Any], answers: NamedDependency[Answers]) -> Response[str]:
     """Show the visitor's own questions, newest first."""
-    access = await signed_in(request, services)
-    page = await questions_of(services, access, PAGE_SIZE, request.query_params.get("cursor"))
+    access = await signed_in(request, answers.identity)
+    page = await questions_of(answers, access, PAGE_SIZE, request.query_params.get("cursor"))
     return view("history.html", access, here="/history", page=page)

@@ -12,15 +12,14 @@ from msgspec import Meta
 
 from resources.core.domain import Access, Role
 from resources.stores.postgres import Connection
-from serving.documents.listing import PAGE, Cursor, Limit
+from serving.answers.service import Answers
 from serving.http import cursors
 from serving.http.audit import AuditEvent
 from serving.http.errors import ProblemError
+from serving.http.fields import PAGE, Cursor, Limit, Moment
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.http.roles import NeedsRole
-from serving.search.schemas import Moment
-from serving.services import Services
 from sql.evaluation import Questions
 from sql.operators import OperatorReads
 from sql.web import WebSession
@@ -117,7 +116,7 @@ class QuestionDecided(msgspec.Struct, frozen=True):
 )
 async def list_questions(
     request: Request[Access, Any, Any],
-    services: NamedDependency[Services],
+    answers: NamedDependency[Answers],
     only: Annotated[
         QuestionState | None, QueryParameter(name="state", description="Only questions in this state.")
     ] = None,
@@ -125,18 +124,18 @@ async def list_questions(
     cursor: Cursor = None,
 ) -> QuestionList:
     """Return the questions that measure search quality. For curators; titles only of documents that the caller may read."""
-    return await question_page(services, request.user, only, limit, cursor)
+    return await question_page(answers, request.user, only, limit, cursor)
 
 
 async def question_page(
-    services: Services, access: Access, state: str | None, limit: int, cursor: str | None
+    answers: Answers, access: Access, state: str | None, limit: int, cursor: str | None
 ) -> QuestionList:
     """Return a page of the question set, for curators."""
-    rows = await OperatorReads(services.database).questions(
+    rows = await OperatorReads(answers.http.database).questions(
         state=state,
         after=0 if cursor is None else cursors.decode(cursor, int),
         most=limit + 1,
-        **services.readable_by(access),
+        **answers.http.readable_by(access),
     )
     page = rows[:limit]
     found = [msgspec.convert(msgspec.structs.asdict(row), SetEntry) for row in page]
@@ -162,7 +161,7 @@ async def decide_question(
     request: Request[Access, Any, Any],
     question_id: Annotated[str, PathParameter(description="Number of the question (`id`).", max_length=16)],
     data: JSONBody[QuestionChoice],
-    services: NamedDependency[Services],
+    answers: NamedDependency[Answers],
 ) -> QuestionDecided:
     """Accept a question that feedback proposed, or remove one from the set. For curators and administrators."""
     access = request.user
@@ -179,6 +178,6 @@ async def decide_question(
             WebSession(connection).audit_insert(**event.row())
             return True
 
-    if not await services.database.in_thread(decide):
+    if not await answers.http.database.in_thread(decide):
         raise ProblemError("not-found", "There is no such question, or it was accepted already.")
     return QuestionDecided(number, data.decision)

@@ -10,18 +10,15 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
 from msgspec import UNSET, UnsetType
 
 from resources.core.domain import Access
-from resources.core.durations import duration
 from resources.core.errors import ConcordanceError, ServiceUnavailableError, TemporaryError
 from resources.core.permissions import is_unshared
 from resources.logging import logger
-from resources.settings import Settings
 from serving.answers import store
 from serving.answers.access_check import AccessCheck, CurrentAccess
 from serving.answers.certainty import SURE, certainty, holds_own
@@ -29,24 +26,19 @@ from serving.answers.checking import Checker
 from serving.answers.draft import Draft
 from serving.answers.extractive import Quote, choose, compose, measured, shortlist, without_strays
 from serving.answers.metrics import AnswerMetrics
-from serving.answers.model import LanguageModel, language_model
+from serving.answers.model import LanguageModel
 from serving.answers.prompt import NO_DATA
 from serving.answers.question import Focus, PreparedQuestion, QuestionPreparer
 from serving.answers.quoted import first_of_each, quoted
 from serving.answers.schemas import AnswerEvent, AnswerResponse, AskRequest, PromptMessage
 from serving.answers.unanswered import close, count_readable, not_understood, unanswered
 from serving.answers.writing import Writer, supported
-from serving.http.audit import Audit, AuditEvent
-from serving.http.background import Background
-from serving.http.database import Database
-from serving.http.metrics import Metrics
+from serving.http.audit import AuditEvent
 from serving.search.citations.quote import Extent
-from serving.search.embedding import QueryEmbedder
 from serving.search.results import Result, results
 from serving.search.retrieval.passage import Passage
-from serving.search.retrieval.retriever import Retriever
 from serving.search.schemas import Warning_
-from serving.search.understanding.filters import Understanding
+from serving.search.service import SearchServices
 
 COUNTED = 4096
 """Passages whose number of tokens is cached."""
@@ -74,34 +66,26 @@ log = logger("serving")
 class Answers:
     """Answers questions; every interface translates to it and from it."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        database: Database,
-        retriever: Retriever,
-        understanding: Understanding,
-        embedder: QueryEmbedder,
-        background: Background,
-        audit: Audit,
-        metrics: Metrics,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-        model: LanguageModel | None = None,
-    ) -> None:
+    def __init__(self, search: SearchServices, model: LanguageModel | None) -> None:
+        self.http = http = search.http
+        self.identity = search.identity
+        self.search = search
+        settings, database, background = http.settings, http.database, http.background
         self._settings = settings
-        self._max_age = duration(settings.acl_max_age)
+        self._max_age = http.acl_max_age
         self._database = database
-        self._embedder = embedder
-        self._checker = Checker(embedder)
+        self._embedder = search.embedder
+        self._checker = Checker(search.embedder)
         self._background = background
-        self._audit = audit
-        self._metrics = AnswerMetrics(metrics.registry)
-        self._clock = clock
-        self._model = model or language_model(settings)
+        self._audit = http.audit
+        self._metrics = AnswerMetrics(http.metrics.registry)
+        self._clock = http.clock
+        self._model = model
         self._writer = Writer(settings, database, background, self._checker, self._model) if self._model else None
         self._preparer = QuestionPreparer(
             settings,
-            retriever,
-            understanding,
+            search.retriever,
+            search.understanding,
             self._model,
             lru_cache(COUNTED)(self._tokens),
             time.perf_counter,

@@ -23,13 +23,13 @@ from resources.logging import logger
 from resources.sources.slack.permissions import workspace
 from serving.answers import store
 from serving.answers.schemas import MAX_HISTORY, AnswerResponse, AskRequest, Message
+from serving.answers.service import Answers
 from serving.assistant import messages
 from serving.assistant.conversations import Conversations
 from serving.assistant.messages import SlackMessage
 from serving.http.audit import AuditEvent
 from serving.http.errors import UnauthorizedError, account_inactive
 from serving.identity.tokens import access_of
-from serving.services import Services
 from sql.assistant import AssistantReads, ClaimedQuestion, UnstoredRating
 from sql.web import WebReads
 
@@ -56,10 +56,12 @@ class AssistantReply(NamedTuple):
 class Answering:
     """Answers questions and stores ratings. Doing either again leaves one reply and one rating."""
 
-    def __init__(self, services: Services, conversations: Conversations) -> None:
-        self._services = services
+    def __init__(self, answers: Answers, conversations: Conversations) -> None:
+        self._answers = answers
+        self._http = answers.http
+        self._directory = answers.identity.directory
         self._conversations = conversations
-        self._reads = AssistantReads(services.database)
+        self._reads = AssistantReads(answers.http.database)
 
     async def answer(self, question: ClaimedQuestion) -> None:
         """Reply to a question and close it. Raises `TemporaryError` if it is to be claimed again."""
@@ -75,7 +77,7 @@ class Answering:
         """Store a rating as feedback and thank for it. A rating that was stored before has no effect."""
         access = await self._access(rating.account)
         if access is not None:
-            await WebReads(self._services.database).feedback_insert(
+            await WebReads(self._http.database).feedback_insert(
                 feedback_id=str(uuid.uuid5(_RATINGS, f"{rating.channel}/{rating.ts}")),
                 email=access.email,
                 principals=sorted(access.principals),
@@ -128,9 +130,9 @@ class Answering:
     async def _admit(self, question: ClaimedQuestion) -> Access | AssistantReply:
         """Return what the person who asks may read, or why nothing is searched. The first attempt counts against the rate limit."""
         access = await self._access(question.account)
-        wait = self._services.limit.take(access.email if access else question.account) if question.attempts == 1 else 0
+        wait = self._http.limit.take(access.email if access else question.account) if question.attempts == 1 else 0
         if wait > 0:
-            self._services.metrics.rate_limited.inc()
+            self._http.metrics.rate_limited.inc()
             return AssistantReply(messages.limited(wait, question.ts) if access else None, "rate_limited")
         if access is None:
             return AssistantReply(messages.plain(messages.UNKNOWN, question.ts), "unknown_person")
@@ -140,12 +142,12 @@ class Answering:
 
     async def _access(self, account: str) -> Access | None:
         """Return what a Slack account may read: what its email may, like a request with a token. None: the account may not ask."""
-        fresh_since = self._services.fresh_since()
+        fresh_since = self._http.fresh_since()
         email = await self._reads.asker(account=account, fresh_since=fresh_since)
         if email is None:
             return None
         try:
-            return await self._services.directory.complete(access_of(email, [], admin=False), fresh_since)
+            return await self._directory.complete(access_of(email, [], admin=False), fresh_since)
         except UnauthorizedError:
             return None
 
@@ -163,7 +165,7 @@ class Answering:
                         raise account_inactive()
                     return await self._audience(question, again)
 
-                given = await self._services.answers.ask(request, readers, current)
+                given = await self._answers.ask(request, readers, current)
         except InvalidRequestError:
             return AssistantReply(messages.plain(messages.TOO_LONG, question.ts), "too_long")
         except (ConcordanceError, TimeoutError) as error:
@@ -172,7 +174,7 @@ class Answering:
         if not question.direct and any(is_unshared(one.tags) for one in given.sources):
             return AssistantReply(messages.plain(messages.ONLY_DIRECT, question.ts), "only_direct")
         await self._record(question, readers, given)
-        buttons = self._services.settings.slack_app_token is not None  # clicks come over Socket Mode
+        buttons = self._http.settings.slack_app_token is not None  # clicks come over Socket Mode
         message = messages.answer(given, question.ts, direct=question.direct, buttons=buttons)
         return AssistantReply(message, "answered" if given.found else "nothing_found", given.answer_id)
 
@@ -181,7 +183,7 @@ class Answering:
         if question.direct:
             return access
         shown = {PUBLIC}
-        if await self._conversations.is_for_members(question.channel, question.team, self._services.fresh_since()):
+        if await self._conversations.is_for_members(question.channel, question.team, self._http.fresh_since()):
             shown.add(workspace(question.team))
         return msgspec.structs.replace(access, principals=access.principals & shown, roles=frozenset())
 
@@ -197,11 +199,11 @@ class Answering:
         found: list[Message] = []
         for answer_id in reversed(earlier):
             kept = await store.load(
-                self._services.database,
+                self._http.database,
                 answer_id,
                 readers,
-                fresh_since=self._services.fresh_since(),
-                base_url=self._services.settings.base_url,
+                fresh_since=self._http.fresh_since(),
+                base_url=self._http.settings.base_url,
             )
             if kept is not None and kept.query and kept.answer:
                 found += [Message("user", kept.query), Message("assistant", kept.answer)]
@@ -216,7 +218,7 @@ class Answering:
             "principals": sorted(readers.principals),
         }
         doc_ids = list(dict.fromkeys(one.doc_id for one in given.sources if one.citation.index in given.cited))
-        await self._services.audit.record(
+        await self._http.audit.record(
             AuditEvent(
                 email=readers.email,
                 action="slack_answer",
@@ -227,4 +229,4 @@ class Answering:
         )
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(KEEP_SECONDS):
-                await self._services.background.flush()
+                await self._http.background.flush()

@@ -12,10 +12,10 @@ import psycopg
 
 from resources.core.errors import ConcordanceError, TemporaryError
 from resources.logging import logger
+from serving.answers.service import Answers
 from serving.assistant.answering import Answering
 from serving.assistant.conversations import Conversations, client
 from serving.http.background import cancel
-from serving.services import Services
 from sql.assistant import AssistantReads, ClaimedQuestion
 
 LOOK_SECONDS = 1.0
@@ -31,10 +31,10 @@ log = logger("serving")
 class SlackAssistant:
     """Answers questions until it is stopped. Runs in the leader alone, once it serves, and only if Slack is set up."""
 
-    def __init__(self, services: Services) -> None:
-        slack = client(services.settings)
-        self._reads = AssistantReads(services.database)
-        self._answering = None if slack is None else Answering(services, Conversations(slack, self._reads))
+    def __init__(self, answers: Answers) -> None:
+        slack = client(answers.http.settings)
+        self._reads = AssistantReads(answers.http.database)
+        self._answering = None if slack is None else Answering(answers, Conversations(slack, self._reads))
         self._task: asyncio.Task[None] | None = None
         self._answers: set[asyncio.Task[None]] = set()
 

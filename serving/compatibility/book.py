@@ -14,8 +14,10 @@ from resources.core.domain import Access
 from resources.core.errors import InvalidRequestError
 from resources.core.moments import checked
 from resources.sources import managed
+from serving.answers.on_page import document_on_page
 from serving.answers.prompt import NO_DATA
 from serving.answers.schemas import AnswerResponse, AskRequest, Selection
+from serving.answers.service import Answers
 from serving.answers.styles import STYLES
 from serving.http.errors import ProblemError
 from serving.http.leaving import unless_left
@@ -24,12 +26,10 @@ from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.identity.authentication import current_access
 from serving.search.filters import Filters
-from serving.search.references import page
 from serving.search.results import Result
 from serving.search.schemas import Question, Warning_
 from serving.search.searches import enforce_rate_limit
-from serving.services import Services
-from sql.web import WebQueue, WebReads
+from sql.web import WebQueue
 
 PASSAGES = STYLES["page"].passages
 NOTHING = f"{NO_DATA}. No relevant book content found for this query."
@@ -118,17 +118,6 @@ class TrackResponse(msgspec.Struct, frozen=True):
     """The conversation is being stored."""
 
 
-async def document_on_page(services: Services, access: Access, page_name: str, collection_id: str | None) -> str | None:
-    """Return the ID of the document that a page shows, by its path or address, if the caller may read it in this collection."""
-    reference = page(page_name, services.settings.file_roots)
-    return await WebReads(services.database).document_by_page(
-        **msgspec.structs.asdict(reference),
-        collection_id=collection_id,
-        sources=list(managed()),
-        **services.readable_by(access),
-    )
-
-
 def to_ask(query: str, collection_id: str | None, selection: Selection | None = None) -> AskRequest:
     """Return the question that is asked of the one service."""
     filters = (
@@ -188,12 +177,12 @@ def _source(result: Result) -> BookSource:
     ),
 )
 async def ask_book(
-    request: Request[Access, Any, Any], data: JSONBody[BookQuestion], services: NamedDependency[Services]
+    request: Request[Access, Any, Any], data: JSONBody[BookQuestion], answers: NamedDependency[Answers]
 ) -> BookAnswer:
     """Answer from up to three passages that the caller may read, named in prose. A model that stays down is an error."""
-    enforce_rate_limit(services, request.user)
+    enforce_rate_limit(answers.search, request.user)
     question = to_ask(data.query, data.collection_id)
-    asked = services.answers.ask(question, request.user, current_access(services, request), fallback=False)
+    asked = answers.ask(question, request.user, current_access(answers.identity, request), fallback=False)
     return from_answer(await unless_left(request, asked))
 
 
@@ -216,15 +205,15 @@ async def ask_book(
     ),
 )
 async def ask_selection(
-    request: Request[Access, Any, Any], data: JSONBody[LocalQuestion], services: NamedDependency[Services]
+    request: Request[Access, Any, Any], data: JSONBody[LocalQuestion], answers: NamedDependency[Answers]
 ) -> BookAnswer:
     """Answer a question about selected text from its own file only."""
-    enforce_rate_limit(services, request.user)
-    doc_id = await document_on_page(services, request.user, data.source_file, data.collection_id)
+    enforce_rate_limit(answers.search, request.user)
+    doc_id = await document_on_page(answers, request.user, data.source_file, data.collection_id)
     if doc_id is None:
         raise ProblemError("not-found", "source_file: there is no such file, or you may not see it.")
     ask = to_ask(data.query, None, Selection(doc_id, data.context))
-    asked = services.answers.ask(ask, request.user, current_access(services, request), fallback=False)
+    asked = answers.ask(ask, request.user, current_access(answers.identity, request), fallback=False)
     return from_answer(await unless_left(request, asked))
 
 
@@ -246,7 +235,7 @@ async def ask_selection(
     ),
 )
 async def track(
-    request: Request[Access, Any, Any], data: JSONBody[TrackRequest], services: NamedDependency[Services]
+    request: Request[Access, Any, Any], data: JSONBody[TrackRequest], answers: NamedDependency[Answers]
 ) -> TrackResponse:
     """Store a reader's question and answer. It is written in the background, whether or not the database answers."""
     asked_at = checked(data.timestamp, "timestamp")
@@ -254,7 +243,7 @@ async def track(
     if "\x00" in data.query + data.answer or "\\u0000" in sources:
         raise InvalidRequestError("query, answer and sources must not contain a NUL character.")
     conversation_id = str(uuid.uuid4())
-    WebQueue(services.background).conversation_insert(
+    WebQueue(answers.http.background).conversation_insert(
         conversation_id=conversation_id,
         email=request.user.email,
         query=data.query,

@@ -13,6 +13,7 @@ from msgspec import Meta
 from resources.core.domain import Access, SourceName, document_id
 from resources.sources import names
 from serving.answers.schemas import AskRequest, Message
+from serving.answers.service import Answers
 from serving.answers.styles import STYLES
 from serving.http.leaving import unless_left
 from serving.http.openapi import examples
@@ -26,7 +27,6 @@ from serving.search.retrieval.passage import Passage
 from serving.search.retrieval.query import search_query
 from serving.search.schemas import DenseWeight, Fusion, Question, Warning_
 from serving.search.searches import enforce_rate_limit, recorded_search, warnings_of
-from serving.services import Services
 
 CHAT_PASSAGES = STYLES["comprehensive"].passages
 MAX_LIMIT = 50
@@ -180,25 +180,25 @@ def _result(passage: Passage, base_url: str) -> DriveResult:
     ),
 )
 async def search_files(
-    request: Request[Access, Any, Any], data: JSONBody[DriveSearchRequest], services: NamedDependency[Services]
+    request: Request[Access, Any, Any], data: JSONBody[DriveSearchRequest], answers: NamedDependency[Answers]
 ) -> DriveSearchResponse:
     """Find relevant passages that the caller may read; irrelevant ones are omitted."""
-    enforce_rate_limit(services, request.user)
+    enforce_rate_limit(answers.search, request.user)
     query = search_query(
         data.query,
         request.user,
-        services.settings,
+        answers.http.settings,
         limit=MAX_LIMIT,
         relevant_only=True,
         fusion=data.fusion,
         dense_weight=data.dense_weight,
-        rerank=services.settings.rerank_model is not None,
+        rerank=answers.http.settings.rerank_model is not None,
         group=False,
         narrowing=narrowing(_filters(data.folder_id, data.file_id)),
     )
-    _, outcome = await recorded_search(services, query)
+    _, outcome = await recorded_search(answers.search, query)
     return DriveSearchResponse(
-        [_result(one, services.settings.base_url) for one in outcome.passages[: data.limit]],
+        [_result(one, answers.http.settings.base_url) for one in outcome.passages[: data.limit]],
         warnings_of(outcome.degradations),
     )
 
@@ -231,10 +231,10 @@ async def search_files(
     ),
 )
 async def chat(
-    request: Request[Access, Any, Any], data: JSONBody[ChatRequest], services: NamedDependency[Services]
+    request: Request[Access, Any, Any], data: JSONBody[ChatRequest], answers: NamedDependency[Answers]
 ) -> ChatResponse:
     """Answer from documents that the caller may read, in the context of up to five earlier messages."""
-    enforce_rate_limit(services, request.user)
+    enforce_rate_limit(answers.search, request.user)
     question = AskRequest(
         query=data.message,
         top_k=CHAT_PASSAGES,
@@ -243,7 +243,7 @@ async def chat(
         understand=False,
         conversation_history=data.conversation_history,
     )
-    asked = services.answers.ask(question, request.user, current_access(services, request))
+    asked = answers.ask(question, request.user, current_access(answers.identity, request))
     answer = await unless_left(request, asked)
     sources = answer.sources if answer.found else []
     return ChatResponse(

@@ -18,8 +18,8 @@ from resources.sources.sidecars import check_plain
 from resources.stores.blobs import BlobWriter
 from serving.documents.multipart import Multipart
 from serving.http.errors import ProblemError
+from serving.http.fields import Name, NewTags
 from serving.http.invalid import fault_of
-from serving.search.schemas import Name, NewTags
 
 BUFFER_BYTES = 1024 * 1024
 _DRAIN_FACTOR = 4

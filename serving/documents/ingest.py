@@ -13,13 +13,12 @@ from resources.core.domain import Access, State
 from resources.core.errors import ConcordanceError
 from resources.logging import logger
 from serving.documents.intake import MAX_CONTENT, IngestRequest, ingest
+from serving.documents.service import DocumentServices
 from serving.documents.uploads import launch_upload_sync
 from serving.http.errors import ProblemError
+from serving.http.fields import JobId, parse_id
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
-from serving.search.references import parse_id
-from serving.search.schemas import JobId
-from serving.services import Services
 from sql.web import WebReads
 from sql.web_rows import IngestState
 
@@ -101,19 +100,19 @@ class IngestJob(msgspec.Struct, frozen=True, kw_only=True):
     ),
 )
 async def start_ingest(
-    request: Request[Access, Any, Any], data: JSONBody[IngestRequest], services: NamedDependency[Services]
+    request: Request[Access, Any, Any], data: JSONBody[IngestRequest], documents: NamedDependency[DocumentServices]
 ) -> IngestResponse:
     """Store a document from the request's content or from a file root as the caller's upload, and start indexing it."""
-    services.database.require()
+    documents.http.database.require()
     try:
         ingested = await asyncio.to_thread(
-            ingest, services.settings, services.blobs, services.rights, data, request.user
+            ingest, documents.http.settings, documents.http.blobs, documents.identity.rights, data, request.user
         )
     except ConcordanceError:
-        services.metrics.uploads.labels("refused").inc()
+        documents.http.metrics.uploads.labels("refused").inc()
         raise
-    sync = await launch_upload_sync(services, request.user.email)
-    services.metrics.uploads.labels("new" if ingested.kept.created else "known").inc()
+    sync = await launch_upload_sync(documents, request.user.email)
+    documents.http.metrics.uploads.labels("new" if ingested.kept.created else "known").inc()
     doc_id, size = ingested.kept.doc_id, ingested.blob.size
     log.info("ingest", job_id=ingested.job_id, doc_id=doc_id, sync=sync, bytes=size, mime_type=ingested.mime_type)
     return IngestResponse(ingested.job_id, doc_id)
@@ -139,12 +138,12 @@ async def start_ingest(
     ),
 )
 async def ingest_status(
-    request: Request[Access, Any, Any], job_id: JobId, services: NamedDependency[Services]
+    request: Request[Access, Any, Any], job_id: JobId, documents: NamedDependency[DocumentServices]
 ) -> IngestJob:
     """Return the state of a job to the user who started it."""
     missing = ProblemError("not-found", "There is no such job, or it is not yours.")
     known = parse_id(job_id, missing)
-    job = await WebReads(services.database).ingest_job(job_id=known, email=request.user.email)
+    job = await WebReads(documents.http.database).ingest_job(job_id=known, email=request.user.email)
     if job is None:
         raise missing
     return _job(job)

@@ -27,8 +27,8 @@ from serving.documents.files import clean_name, one_line, too_large
 from serving.documents.sharing import check_provenance, check_share, check_tenant
 from serving.http.database import CALL_SECONDS
 from serving.http.errors import ProblemError
+from serving.http.fields import Name, NewTags
 from serving.identity.rights import Rights
-from serving.search.schemas import Name, NewTags
 
 SCHEMES = ("file://", "s3://", "az://", "azure://", "abfs://", "abfss://", "gs://")
 OWN_ID_TAG = "external_id"

@@ -12,21 +12,20 @@ from litestar.params import QueryParameter
 from resources.core.domain import Access
 from serving.documents.files import one_line
 from serving.documents.reading import DocumentSummary
+from serving.documents.service import DocumentServices
 from serving.http import cursors
 from serving.http.audit import AuditEvent
+from serving.http.fields import PAGE, Cursor, Limit, Name
 from serving.http.openapi import examples
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.search.filters import DateField, DateRange, Filters, narrowing, sources_of
 from serving.search.retrieval.full_text import filters_of
 from serving.search.retrieval.query import Narrowing
-from serving.search.schemas import Name
 from serving.search.searches import enforce_rate_limit
-from serving.services import Services
 from sql.web import WebReads
 
 MAX_VALUES = 20
-PAGE, MAX_PAGE = 50, 200
 _PARAMETERS = {
     "source_types": "source_type",
     "date_range.start": "start",
@@ -38,13 +37,6 @@ _PARAMETERS = {
 Sources = Annotated[
     list[Name] | None,
     QueryParameter(name="source_type", max_items=MAX_VALUES, description="Sources, such as `files`. Several: any."),
-]
-Limit = Annotated[int, QueryParameter(ge=1, le=MAX_PAGE, description="Entries of a page at most.")]
-Cursor = Annotated[
-    str | None,
-    QueryParameter(
-        max_length=cursors.MAX_CURSOR, description="`next_cursor` of the page before. Absent: the first page."
-    ),
 ]
 Archived = Annotated[bool, QueryParameter(description="True to include documents tagged `lifecycle: archived`.")]
 
@@ -116,7 +108,7 @@ def _tags(pairs: list[str]) -> dict[str, Any]:
 )
 async def list_documents(
     request: Request[Access, Any, Any],
-    services: NamedDependency[Services],
+    documents: NamedDependency[DocumentServices],
     sources: Sources = None,
     mime_type: Annotated[
         list[Name] | None,
@@ -166,11 +158,11 @@ async def list_documents(
         ),
         _named,
     )
-    return await listed(services, request.user, wanted, title=title, limit=limit, cursor=cursor)
+    return await listed(documents, request.user, wanted, title=title, limit=limit, cursor=cursor)
 
 
 async def listed(
-    services: Services,
+    documents: DocumentServices,
     access: Access,
     wanted: Narrowing,
     *,
@@ -179,11 +171,11 @@ async def listed(
     cursor: str | None = None,
 ) -> DocumentList:
     """Return a page of the documents that the caller may read, and record that in the audit log."""
-    enforce_rate_limit(services, access)
+    enforce_rate_limit(documents.search, access)
     at, last = cursors.decode(cursor, tuple[datetime | None, UUID]) if cursor is not None else (None, None)
-    row = await WebReads(services.database).documents(
+    row = await WebReads(documents.http.database).documents(
         **filters_of(wanted),
-        **services.readable_by(access),
+        **documents.http.readable_by(access),
         title=one_line(title, 500).lower() or None if title else None,
         before_at=at,
         before_id=str(last) if last is not None else None,
@@ -193,7 +185,7 @@ async def listed(
     page, following = found[:limit], None
     if len(found) > limit:
         following = cursors.encode((page[-1].modified_at, page[-1].doc_id))
-    await services.audit.record(
+    await documents.http.audit.record(
         AuditEvent(email=access.email, action="list", doc_ids=[document.doc_id for document in page])
     )
     return DocumentList(page, row.total, following)
@@ -224,17 +216,17 @@ async def listed(
 )
 async def list_collections(
     request: Request[Access, Any, Any],
-    services: NamedDependency[Services],
+    documents: NamedDependency[DocumentServices],
     sources: Sources = None,
     include_archived: Archived = False,
     limit: Limit = PAGE,
     cursor: Cursor = None,
 ) -> CollectionList:
     """List the folders, channels and days of documents that the caller may read, with the number of these documents."""
-    enforce_rate_limit(services, request.user)
+    enforce_rate_limit(documents.search, request.user)
     source, last = cursors.decode(cursor, tuple[str, str]) if cursor is not None else (None, None)
-    row = await WebReads(services.database).collections(
-        **services.readable_by(request.user),
+    row = await WebReads(documents.http.database).collections(
+        **documents.http.readable_by(request.user),
         source_types=sources_of(sources or [], _named) or None,
         include_archived=include_archived,
         after_source=source,

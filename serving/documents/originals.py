@@ -12,13 +12,12 @@ from litestar.response import Stream
 from resources.core import filetypes
 from resources.core.domain import Access
 from resources.core.errors import FailedDocumentError
+from serving.documents.service import DocumentServices
 from serving.http.audit import AuditEvent
 from serving.http.errors import ProblemError, not_found
+from serving.http.fields import DocumentId, parse_id
 from serving.http.openapi.describe import Answer, described
 from serving.http.request_limits import limited
-from serving.search.references import parse_id
-from serving.search.schemas import DocumentId
-from serving.services import Services
 from sql.web import WebReads
 from sql.web_rows import Original
 
@@ -63,30 +62,32 @@ def disposition(name: str) -> str:
     ),
 )
 async def get_original(
-    request: Request[Access, Any, Any], services: NamedDependency[Services], doc_id: DocumentId
+    request: Request[Access, Any, Any], documents: NamedDependency[DocumentServices], doc_id: DocumentId
 ) -> Stream:
     """Return the file that the document was made from, as it was last read from its source, if the caller may read the document.
 
     Slack conversations have none.
     """
-    return await original_of(services, request.user, doc_id)
+    return await original_of(documents, request.user, doc_id)
 
 
-async def original_of(services: Services, access: Access, doc_id: str) -> Stream:
+async def original_of(documents: DocumentServices, access: Access, doc_id: str) -> Stream:
     """Return the original file of a document. Raises `not-found` alike for a hidden, withheld or unknown document."""
     doc_id = parse_id(doc_id, not_found())
-    original = await WebReads(services.database).document_original(doc_id=doc_id, **services.readable_by(access))
+    original = await WebReads(documents.http.database).document_original(
+        doc_id=doc_id, **documents.http.readable_by(access)
+    )
     if original is None:
         raise not_found()
     if original.content_hash is None or original.mime_type not in filetypes.SUPPORTED_MIME_TYPES:
         raise ProblemError("not-found", "This document has no original file. Open it at its source.")
     try:
-        size, pieces = await asyncio.to_thread(services.blobs.stream, original.content_hash)
+        size, pieces = await asyncio.to_thread(documents.http.blobs.stream, original.content_hash)
     except FailedDocumentError:
         raise ProblemError(
             "not-found", "The original file is not stored any more. The next full sync reads it again."
         ) from None
-    await services.audit.record(AuditEvent(email=access.email, action="download", doc_ids=[doc_id]))
+    await documents.http.audit.record(AuditEvent(email=access.email, action="download", doc_ids=[doc_id]))
     return Stream(
         pieces,
         headers={

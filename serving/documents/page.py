@@ -21,14 +21,14 @@ from serving.documents.originals import original_of
 from serving.documents.outline import Heading, outline, page_starts
 from serving.documents.reading import MAX_CONTEXT, MAX_INTEGER, OpenDocument, open_document
 from serving.documents.revisions import KEPT
+from serving.documents.service import DocumentServices
+from serving.http.fields import DocumentId
 from serving.http.openapi.describe import HTML, Answer, described
 from serving.http.request_limits import limited
 from serving.identity.authentication import SESSION, SessionFrom
 from serving.identity.visitor import PAGE_ERRORS, page_route, signed_in
 from serving.search.citations.links import is_web
 from serving.search.citations.quote import Extent
-from serving.search.schemas import DocumentId
-from serving.services import Services
 from serving.web.render import view
 from sql.sources import OwnUpload, UploadChanges
 from sql.web import WebReads
@@ -89,12 +89,12 @@ def _page(opened: OpenDocument, quote: Extent) -> int | None:
     return begun[-1] if begun and place.page_start else place.page_start
 
 
-async def _owned(services: Services, access: Access, opened: OpenDocument) -> Mapping[str, Any]:
+async def _owned(documents: DocumentServices, access: Access, opened: OpenDocument) -> Mapping[str, Any]:
     """Return what the page shows to the owner of the document alone: its readers, and what can be changed of an upload."""
     document, upload = opened.response, None
-    shares = await WebReads(services.database).shares(doc_id=document.doc_id, email=access.email)
+    shares = await WebReads(documents.http.database).shares(doc_id=document.doc_id, email=access.email)
     if shares is not None and document.source_type == SourceName.UPLOAD:
-        upload = await own_upload(services, access, document.doc_id)
+        upload = await own_upload(documents, access, document.doc_id)
     return {
         "readers": None if shares is None else sorted(shares.permissions),
         "upload": upload,
@@ -103,9 +103,9 @@ async def _owned(services: Services, access: Access, opened: OpenDocument) -> Ma
     }
 
 
-async def own_upload(services: Services, access: Access, doc_id: str) -> OwnUpload | None:
+async def own_upload(documents: DocumentServices, access: Access, doc_id: str) -> OwnUpload | None:
     """Return an upload of the caller in its current state, which a sync may not have indexed yet."""
-    return await services.database.in_thread(
+    return await documents.http.database.in_thread(
         lambda connection: UploadChanges(connection).own_upload(doc_id=doc_id, owner=access.email)
     )
 
@@ -141,7 +141,7 @@ def _changeable(upload: OwnUpload) -> dict[str, Any]:
 )
 async def view_document(
     request: Request[Any, Any, Any],
-    services: NamedDependency[Services],
+    documents: NamedDependency[DocumentServices],
     doc_id: DocumentId,
     chunk: Annotated[
         int | None, QueryParameter(ge=0, le=MAX_INTEGER, description="Position of the passage to show, from 0.")
@@ -166,13 +166,13 @@ async def view_document(
     ] = 0,
 ) -> Response[str]:
     """Show a document around a place, or "not found" if the caller may not read it."""
-    access = await signed_in(request, services)
+    access = await signed_in(request, documents.identity)
     opened = await open_document(
-        services, access, doc_id, chunk=chunk, start=start, end=None, context=CONTEXT, whole=True
+        documents, access, doc_id, chunk=chunk, start=start, end=None, context=CONTEXT, whole=True
     )
     document, quote = opened.response, Extent(quote_start, quote_end)
-    sections = await WebReads(services.database).document_outline(
-        doc_id=document.doc_id, most=MAX_HEADINGS, **services.readable_by(access)
+    sections = await WebReads(documents.http.database).document_outline(
+        doc_id=document.doc_id, most=MAX_HEADINGS, **documents.http.readable_by(access)
     )
     contents = outline(sections)[:MAX_HEADINGS]
     return view(
@@ -186,13 +186,13 @@ async def view_document(
         parts=_parts(opened),
         source=document.citation.link if document.url and is_web(document.url) else None,
         original=None if document.mime_type == CONVERSATION else f"/documents/{document.doc_id}/original",
-        **await _owned(services, access, opened),
+        **await _owned(documents, access, opened),
     )
 
 
 @page_route("/documents/{doc_id:str}/original", "viewOriginal", "open")
 async def view_original(
-    request: Request[Any, Any, Any], services: NamedDependency[Services], doc_id: DocumentId
+    request: Request[Any, Any, Any], documents: NamedDependency[DocumentServices], doc_id: DocumentId
 ) -> Stream:
     """Return the original file of a document, like `GET /api/documents/{doc_id}/original`, to a browser that is signed in."""
-    return await original_of(services, await signed_in(request, services), doc_id)
+    return await original_of(documents, await signed_in(request, documents.identity), doc_id)

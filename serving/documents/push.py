@@ -28,6 +28,7 @@ from serving.documents.pushing import (
     write_inline,
 )
 from serving.documents.reading import DeleteResponse, delete_own
+from serving.documents.service import DocumentServices
 from serving.documents.uploads import launch_upload_sync
 from serving.http.errors import ProblemError
 from serving.http.opaque_ids import opaque_id
@@ -35,7 +36,6 @@ from serving.http.openapi.describe import FORM, JSON, described
 from serving.http.origins import accepts
 from serving.http.request_limits import limited
 from serving.http.roles import NeedsRole
-from serving.services import Services
 from sql.web import WebReads
 
 log = logger("serving")
@@ -102,21 +102,21 @@ EXAMPLE = {
 }
 
 
-async def push_collection(services: Services, source: str) -> str:
+async def push_collection(documents: DocumentServices, source: str) -> str:
     """Return the name of a pushed source. Raises `InvalidRequestError` for one that is taken."""
-    collection = checked_collection(services.settings, source)
-    if await WebReads(services.database).partition_elsewhere(partition=collection):
+    collection = checked_collection(documents.http.settings, source)
+    if await WebReads(documents.http.database).partition_elsewhere(partition=collection):
         raise InvalidRequestError(f"source: {collection} is the name of another collection here. Choose another one.")
     return collection
 
 
-async def launch_push_sync(services: Services, access: Access, stored: Sequence[Stored]) -> None:
+async def launch_push_sync(documents: DocumentServices, access: Access, stored: Sequence[Stored]) -> None:
     """Count and log what was pushed, and start a sync if there is something to index."""
     for one in stored:
-        services.metrics.pushed.labels(one.outcome).inc()
+        documents.http.metrics.pushed.labels(one.outcome).inc()
     written = [one.doc_id for one in stored if one.job_id is not None]
     if written:
-        sync = await launch_upload_sync(services, access.email, SourceName.PUSH)
+        sync = await launch_upload_sync(documents, access.email, SourceName.PUSH)
         log.info("push", doc_ids=written, sync=sync)
 
 
@@ -143,31 +143,31 @@ async def push_document(
     request: Request[Access, Any, Any],
     source: PushSource,
     id: PushId,  # noqa: A002 (the name in the path)
-    services: NamedDependency[Services],
+    documents: NamedDependency[DocumentServices],
 ) -> PushResponse:
     """Store a document of a source that has no connector, and start indexing it; the same again changes nothing.
 
     Send a JSON body of at most 1 MB, or a form with a file. Needs the role `publisher`. Only you and those in `share` may read the
     document; no one else can change it.
     """
-    collection = await push_collection(services, source)
+    collection = await push_collection(documents, source)
     own_id = checked_id(opaque_id(id))
     try:
-        with services.blobs.writer() as writer:
+        with documents.http.blobs.writer() as writer:
             media = request.headers.get("content-type", "")
             if media.partition(";")[0].strip().lower() == FORM:
-                receiver = UploadReceiver(media, writer, services.settings.max_upload_bytes, PushMetadata)
+                receiver = UploadReceiver(media, writer, documents.http.settings.max_upload_bytes, PushMetadata)
                 received = await receiver.receive(request.stream(), request.content_length)
                 file_name, mime_type, metadata = received
                 content = PushContent(collection, own_id, file_name, mime_type, metadata)
             else:
                 body = await _decoded(request)
-                content = await asyncio.to_thread(write_inline, services, body, collection, own_id, writer)
-            stored = await store(services, request.user, content, writer)
+                content = await asyncio.to_thread(write_inline, documents, body, collection, own_id, writer)
+            stored = await store(documents, request.user, content, writer)
     except ConcordanceError:
-        services.metrics.pushed.labels("refused").inc()
+        documents.http.metrics.pushed.labels("refused").inc()
         raise
-    await launch_push_sync(services, request.user, [stored])
+    await launch_push_sync(documents, request.user, [stored])
     return PushResponse(id=own_id, doc_id=stored.doc_id, status=stored.outcome, job_id=stored.job_id)
 
 
@@ -206,11 +206,11 @@ async def delete_pushed(
     request: Request[Access, Any, Any],
     source: PushSource,
     id: PushId,  # noqa: A002 (the name in the path)
-    services: NamedDependency[Services],
+    documents: NamedDependency[DocumentServices],
 ) -> DeleteResponse:
     """Delete a document that you pushed. It is hidden at once, and removed from the index by the sync that this starts.
 
     Needs the role `publisher`. Pushed again, it is created again.
     """
     source_id = source_id_of(request.user.email, valid_collection(source), checked_id(opaque_id(id)))
-    return await delete_own(services, request.user, document_id(SourceName.PUSH, source_id), curator=False)
+    return await delete_own(documents, request.user, document_id(SourceName.PUSH, source_id), curator=False)

@@ -13,12 +13,12 @@ from resources.core.errors import ConcordanceError, InvalidRequestError, SkipDoc
 from serving.documents.intake import MAX_CONTENT
 from serving.documents.push import EXAMPLE, PUSHED, PushOutcome, PushSource, launch_push_sync, push_collection
 from serving.documents.pushing import MAX_DOCUMENTS, BatchDocument, Stored, checked_id, decode, store, write_inline
+from serving.documents.service import DocumentServices
 from serving.http.errors import ProblemError
 from serving.http.openapi.describe import described
 from serving.http.problems import PREFIX
 from serving.http.request_limits import limited
 from serving.http.roles import NeedsRole
-from serving.services import Services
 
 
 class BatchRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -91,13 +91,13 @@ class BatchResponse(msgspec.Struct, frozen=True):
     ),
 )
 async def push_documents(
-    request: Request[Access, Any, Any], source: PushSource, services: NamedDependency[Services]
+    request: Request[Access, Any, Any], source: PushSource, documents: NamedDependency[DocumentServices]
 ) -> BatchResponse:
     """Store up to 100 documents, together at most 8 MB, and start indexing them. Needs the role `publisher`.
 
     Each is stored or refused on its own; `results` says which. Sent again, what is stored already changes nothing.
     """
-    collection = await push_collection(services, source)
+    collection = await push_collection(documents, source)
     results: list[BatchResult] = []
     stored: list[Stored] = []
     for raw in decode(await request.body(), _RawBatch).documents:
@@ -105,17 +105,17 @@ async def push_documents(
         try:
             own_id = checked_id(decode(raw, _DocumentId).id)
             document = decode(raw, BatchDocument)
-            with services.blobs.writer() as writer:
-                content = await asyncio.to_thread(write_inline, services, document, collection, own_id, writer)
-                one = await store(services, request.user, content, writer)
+            with documents.http.blobs.writer() as writer:
+                content = await asyncio.to_thread(write_inline, documents, document, collection, own_id, writer)
+                one = await store(documents, request.user, content, writer)
         except (InvalidRequestError, SkipDocumentError, ProblemError) as error:
             results.append(BatchResult(id=own_id, error=_refusal(error)))
         else:
             stored.append(one)
             results.append(BatchResult(id=own_id, doc_id=one.doc_id, status=one.outcome, job_id=one.job_id))
     refused = len(results) - len(stored)
-    services.metrics.pushed.labels("refused").inc(refused)
-    await launch_push_sync(services, request.user, stored)
+    documents.http.metrics.pushed.labels("refused").inc(refused)
+    await launch_push_sync(documents, request.user, stored)
     return BatchResponse(results, refused)
 
 

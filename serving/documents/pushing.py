@@ -21,11 +21,11 @@ from resources.stores.postgres import Connection
 from resources.stores.uploads import check_stored, put_ingest_job
 from serving.documents.files import UploadMetadata, clean_name, cleaned, too_large
 from serving.documents.intake import MAX_CONTENT, inline_content
+from serving.documents.service import DocumentServices
 from serving.documents.sharing import check_provenance, check_share
 from serving.http.audit import AuditEvent
 from serving.http.errors import ProblemError
 from serving.http.invalid import fault_of
-from serving.services import Services
 from sql.web import WebSession
 
 MAX_ID = 512
@@ -126,7 +126,7 @@ def checked_id(own_id: str) -> str:
 
 
 def write_inline(
-    services: Services, request: PushRequest, collection: str, own_id: str, writer: BlobWriter
+    documents: DocumentServices, request: PushRequest, collection: str, own_id: str, writer: BlobWriter
 ) -> PushContent:
     """Write the content of a request, and return what it is. Blocking.
 
@@ -136,21 +136,21 @@ def write_inline(
         raise InvalidRequestError("content: give one of content and content_base64.")
     inline = inline_content(request, own_id)
     data = b"".join(inline.pieces)
-    if len(data) > services.settings.max_upload_bytes:
-        raise too_large(services.settings.max_upload_bytes)
+    if len(data) > documents.http.settings.max_upload_bytes:
+        raise too_large(documents.http.settings.max_upload_bytes)
     name = clean_name(request.filename) if request.filename else inline.file_name
     mime_type = filetypes.mime_type(name, data[: filetypes.HEAD_BYTES])
     writer.write(data)
     return PushContent(collection, own_id, name, mime_type, cleaned(request))
 
 
-async def store(services: Services, access: Access, content: PushContent, writer: BlobWriter) -> Stored:
+async def store(documents: DocumentServices, access: Access, content: PushContent, writer: BlobWriter) -> Stored:
     """Store a document whose bytes are written but not committed: the bytes first, then its record, which refers to them.
 
     Without a difference from what is stored, nothing is written. Raises `InvalidRequestError`, and the problem `sharing-not-allowed`.
     """
-    document = _document(services, access, content, writer)
-    outcome = await services.database.in_thread(lambda connection: compare(connection, document))
+    document = _document(documents, access, content, writer)
+    outcome = await documents.http.database.in_thread(lambda connection: compare(connection, document))
     if outcome in ("unchanged", "outdated"):
         return Stored(document.doc_id, outcome)
     blob = await asyncio.to_thread(writer.commit)
@@ -160,23 +160,23 @@ async def store(services: Services, access: Access, content: PushContent, writer
             pushed = push(connection, document)
             if pushed.upload is None:  # another request was faster
                 return Stored(pushed.doc_id, pushed.outcome)
-            check_stored(services.blobs, blob.content_hash)
+            check_stored(documents.http.blobs, blob.content_hash)
             job_id = put_ingest_job(connection, pushed.upload, owner=document.owner)
             detail = json.dumps({"outcome": pushed.outcome, "permissions": pushed.upload.readers})
             event = AuditEvent(email=access.email, action="push", doc_ids=[pushed.doc_id], detail=detail)
             WebSession(connection).audit_insert(**event.row())
-            services.rights.note(pushed.doc_id, pushed.upload.readers)
+            documents.identity.rights.note(pushed.doc_id, pushed.upload.readers)
         return Stored(pushed.doc_id, pushed.outcome, job_id)
 
-    return await services.database.in_thread(record)
+    return await documents.http.database.in_thread(record)
 
 
-def _document(services: Services, access: Access, content: PushContent, writer: BlobWriter) -> PushedDocument:
+def _document(documents: DocumentServices, access: Access, content: PushContent, writer: BlobWriter) -> PushedDocument:
     metadata = content.metadata
-    check_share(services.settings, access, metadata.share)
+    check_share(documents.http.settings, access, metadata.share)
     check_provenance(access, metadata.tags)
     modified_at = None if metadata.modified_at is None else checked(metadata.modified_at, "modified_at")
-    if modified_at is not None and modified_at > services.clock() + CLOCK_SKEW:
+    if modified_at is not None and modified_at > documents.http.clock() + CLOCK_SKEW:
         raise InvalidRequestError("modified_at: lies in the future.")
     return PushedDocument(
         owner=access.email,

@@ -13,18 +13,18 @@ from resources.core.domain import Access, Role, SourceName
 from resources.core.errors import InvalidRequestError
 from resources.core.notes import TextNote
 from resources.stores.postgres import Connection
+from serving.documents.service import DocumentServices
 from serving.documents.text import rebuild
 from serving.documents.uploads import launch_upload_sync, message_for
 from serving.http.audit import AuditEvent
 from serving.http.errors import not_found
+from serving.http.fields import DocumentId, Moment, Tags, parse_id
 from serving.http.openapi import examples
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.search.citations.format import Cited, citation
 from serving.search.citations.links import link
-from serving.search.references import parse_id
-from serving.search.schemas import Citation, DocumentId, Moment, Tags
-from serving.services import Services
+from serving.search.schemas import Citation
 from sql.web import WebReads, WebSession
 from sql.web_rows import ChunkText
 
@@ -130,7 +130,7 @@ class OpenDocument(NamedTuple):
 
 
 async def open_document(
-    services: Services,
+    documents: DocumentServices,
     access: Access,
     doc_id: str,
     *,
@@ -145,11 +145,11 @@ async def open_document(
     Raises `not-found` alike for a hidden, withheld or unknown document.
     """
     doc_id = parse_id(doc_id, not_found())
-    statements, allowed = WebReads(services.database), services.readable_by(access)
-    documents = await statements.document(doc_ids=[doc_id], **allowed)
-    if not documents:
+    statements, allowed = WebReads(documents.http.database), documents.http.readable_by(access)
+    rows = await statements.document(doc_ids=[doc_id], **allowed)
+    if not rows:
         raise not_found()
-    document, place = documents[0], None
+    document, place = rows[0], None
     if chunk is not None:
         place = await statements.document_chunk(doc_id=doc_id, chunk_index=chunk, **allowed)
         if place is None:
@@ -165,7 +165,7 @@ async def open_document(
         low, high = chunks[0].start_char, max(one.end_char for one in chunks)
     text, begins = rebuild(chunks, low, high)
     address = link(
-        base_url=services.settings.base_url,
+        base_url=documents.http.settings.base_url,
         doc_id=doc_id,
         chunk_index=chunk,
         url=document.url,
@@ -176,7 +176,7 @@ async def open_document(
     )
     section: list[str] = place.section_path if place else []
     cited = Cited.at(document, address, section)
-    await services.audit.record(AuditEvent(email=access.email, action="open", doc_ids=[doc_id]))
+    await documents.http.audit.record(AuditEvent(email=access.email, action="open", doc_ids=[doc_id]))
     facts: dict[str, Any] = msgspec.structs.asdict(document)
     facts["notes"] = msgspec.convert(document.notes, list[TextNote])
     response = DocumentResponse(
@@ -194,7 +194,7 @@ async def open_document(
         )
         if end > start
         else None,
-        citation=Citation(1, citation(cited, 1, "inline", services.clock().date()), address, "inline"),
+        citation=Citation(1, citation(cited, 1, "inline", documents.http.clock().date()), address, "inline"),
     )
     return OpenDocument(response, chunks)
 
@@ -213,7 +213,7 @@ async def open_document(
 )
 async def get_document(
     request: Request[Access, Any, Any],
-    services: NamedDependency[Services],
+    documents: NamedDependency[DocumentServices],
     doc_id: DocumentId,
     chunk: Annotated[
         int | None, QueryParameter(ge=0, le=MAX_INTEGER, description="Position of a passage (`chunk_index`), from 0.")
@@ -230,7 +230,7 @@ async def get_document(
     ] = DEFAULT_CONTEXT,
 ) -> DocumentResponse:
     """Return a document's metadata and its text around the chunk `chunk`, or from `start` to `end`, if the caller may read it."""
-    found = await open_document(services, request.user, doc_id, chunk=chunk, start=start, end=end, context=context)
+    found = await open_document(documents, request.user, doc_id, chunk=chunk, start=start, end=end, context=context)
     return found.response
 
 
@@ -253,16 +253,16 @@ async def get_document(
     ),
 )
 async def delete_document(
-    request: Request[Access, Any, Any], services: NamedDependency[Services], doc_id: DocumentId
+    request: Request[Access, Any, Any], documents: NamedDependency[DocumentServices], doc_id: DocumentId
 ) -> DeleteResponse:
     """Delete an upload or a pushed document of the caller. It is hidden at once, and removed from the index by the sync that this starts.
 
     Curators and administrators may delete any user's upload, who then cannot upload the same content again.
     """
-    return await delete_own(services, request.user, parse_id(doc_id, not_found()), curator=True)
+    return await delete_own(documents, request.user, parse_id(doc_id, not_found()), curator=True)
 
 
-async def delete_own(services: Services, access: Access, doc_id: str, *, curator: bool) -> DeleteResponse:
+async def delete_own(documents: DocumentServices, access: Access, doc_id: str, *, curator: bool) -> DeleteResponse:
     """Delete an upload or a pushed document of the caller, or with `curator` of anyone if the caller has that role.
 
     Raises `not-found` alike for the document of another owner and for one that does not exist.
@@ -282,11 +282,11 @@ async def delete_own(services: Services, access: Access, doc_id: str, *, curator
                 source, detail = SourceName(taken.source), json.dumps({"owner": taken.owner})
                 event = AuditEvent(email=email, action="take_down", doc_ids=[doc_id], detail=detail)
             WebSession(connection).audit_insert(**event.row())
-            services.rights.note(doc_id, [])
+            documents.identity.rights.note(doc_id, [])
         return source
 
-    source = await services.database.in_thread(delete_upload)
+    source = await documents.http.database.in_thread(delete_upload)
     if source is None:
         raise not_found()
-    job_id = await launch_upload_sync(services, email, source)
+    job_id = await launch_upload_sync(documents, email, source)
     return DeleteResponse(doc_id, "deleted", message_for(job_id, "Deleted and hidden from all searches"), job_id)

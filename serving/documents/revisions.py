@@ -17,15 +17,14 @@ from resources.stores.postgres import Connection
 from resources.stores.uploads import Revised, revise
 from serving.documents.files import checked_tags, clean_description, one_line
 from serving.documents.intake import OWN_ID_TAG
+from serving.documents.service import DocumentServices
 from serving.documents.sharing import PROVENANCE, check_share
 from serving.documents.uploads import launch_upload_sync, message_for
 from serving.http.audit import AuditEvent
 from serving.http.errors import not_found
+from serving.http.fields import DocumentId, Name, NewTags, Tags, parse_id
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
-from serving.search.references import parse_id
-from serving.search.schemas import DocumentId, Name, NewTags, Tags
-from serving.services import Services
 from sql.sources import OwnUpload
 from sql.web import WebSession
 
@@ -67,7 +66,7 @@ class ChangeResponse(msgspec.Struct, frozen=True, kw_only=True):
     """Principals who may read the document besides you."""
 
 
-def _changed(services: Services, access: Access, data: DocumentChange, upload: OwnUpload) -> OwnUpload:
+def _changed(documents: DocumentServices, access: Access, data: DocumentChange, upload: OwnUpload) -> OwnUpload:
     """Return the upload with the changes. Raises `InvalidRequestError`, and the problem `sharing-not-allowed` for a new reader."""
     changes: dict[str, Any] = {}
     if data.title is not UNSET:
@@ -78,7 +77,7 @@ def _changed(services: Services, access: Access, data: DocumentChange, upload: O
         changes["tags"] = _tags(access, data.tags, upload.tags)
     if data.share is not UNSET:
         permissions = normalize([upload.owner, *data.share])
-        check_share(services.settings, access, set(permissions) - set(upload.permissions))
+        check_share(documents.http.settings, access, set(permissions) - set(upload.permissions))
         changes["permissions"] = list(permissions)
     return msgspec.structs.replace(upload, **changes)
 
@@ -117,7 +116,7 @@ def _tags(access: Access, wanted: Mapping[str, Any], before: Mapping[str, Any]) 
 async def change_document(
     request: Request[Access, Any, Any],
     data: JSONBody[DocumentChange],
-    services: NamedDependency[Services],
+    documents: NamedDependency[DocumentServices],
     doc_id: DocumentId,
 ) -> ChangeResponse:
     """Change the metadata of an upload or a pushed document of the caller.
@@ -133,7 +132,7 @@ async def change_document(
                 connection,
                 doc_id=doc_id,
                 owner=access.email,
-                change=lambda upload: _changed(services, access, data, upload),
+                change=lambda upload: _changed(documents, access, data, upload),
             )
             if revised is not None and (fields := _differences(revised)):
                 before, after = set(revised.before.permissions), set(revised.after.permissions)
@@ -147,15 +146,15 @@ async def change_document(
                 )
                 event = AuditEvent(email=access.email, action="change", doc_ids=[doc_id], detail=detail)
                 WebSession(connection).audit_insert(**event.row())
-                services.rights.note(doc_id, revised.readers)
+                documents.identity.rights.note(doc_id, revised.readers)
         return revised
 
-    revised = await services.database.in_thread(store)
+    revised = await documents.http.database.in_thread(store)
     if revised is None:
         raise not_found()
     job_id, message = None, "Nothing changed"
     if _differences(revised):
-        job_id = await launch_upload_sync(services, access.email, SourceName(revised.after.source))
+        job_id = await launch_upload_sync(documents, access.email, SourceName(revised.after.source))
         message = message_for(job_id, "Changed")
     upload = revised.after
     return ChangeResponse(

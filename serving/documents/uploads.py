@@ -14,11 +14,11 @@ from resources.logging import logger
 from resources.stores.postgres import Connection
 from resources.stores.quotas import quota_of
 from serving.documents.files import UploadMetadata, UploadReceiver
+from serving.documents.service import DocumentServices
 from serving.documents.sharing import check_provenance, check_share
 from serving.http.openapi.describe import described
 from serving.http.origins import accepts
 from serving.http.request_limits import limited
-from serving.services import Services
 
 LAUNCH_SECONDS = 10.0
 """A sync that does not start within this time is left to the sensor for waiting uploads."""
@@ -67,10 +67,12 @@ FORM_SCHEMA = {
 """The multipart body, which the route reads as a stream."""
 
 
-async def launch_upload_sync(services: Services, email: str, source: SourceName = SourceName.UPLOAD) -> str | None:
+async def launch_upload_sync(
+    documents: DocumentServices, email: str, source: SourceName = SourceName.UPLOAD
+) -> str | None:
     """Start a sync of uploads or pushed documents and return its job id, or the running one's; None if none can be started now."""
     try:
-        started = await services.launch(source, requested_by=email, seconds=LAUNCH_SECONDS)
+        started = await documents.sources.launch(source, requested_by=email, seconds=LAUNCH_SECONDS)
     except BusyError as error:
         return error.job_id
     except (NotRunningError, TemporaryError) as error:
@@ -116,28 +118,28 @@ def message_for(job_id: str | None, done: str) -> str:
         },
     ),
 )
-async def upload(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> UploadResponse:
+async def upload(request: Request[Access, Any, Any], documents: NamedDependency[DocumentServices]) -> UploadResponse:
     """Store a file and start indexing it. Only the uploader may read it unless `metadata.share` names others."""
     from resources.stores.uploads import check_stored, record, source_id_of
 
-    email, limit = request.user.email, services.settings.max_upload_bytes
-    quota = quota_of(services.settings, admin=request.user.admin)
+    email, limit = request.user.email, documents.http.settings.max_upload_bytes
+    quota = quota_of(documents.http.settings, admin=request.user.admin)
     stream: AsyncIterator[bytes] = request.stream()
     try:
-        with services.blobs.writer() as writer:
+        with documents.http.blobs.writer() as writer:
             receiver = UploadReceiver(request.headers.get("content-type", ""), writer, limit, UploadMetadata)
             received = await receiver.receive(stream, request.content_length)
-            check_share(services.settings, request.user, received.metadata.share)
+            check_share(documents.http.settings, request.user, received.metadata.share)
             check_provenance(request.user, received.metadata.tags)
             # `record` checks the quota again under a lock; an upload refused here leaves no bytes behind.
             if quota is not None:
                 source_id, size = source_id_of(email, writer.content_hash), writer.size
-                await services.database.in_thread(
+                await documents.http.database.in_thread(
                     lambda connection: quota.check(connection, owner=email, source_id=source_id, size=size)
                 )
             blob = await asyncio.to_thread(writer.commit)
     except ConcordanceError:
-        services.metrics.uploads.labels("refused").inc()
+        documents.http.metrics.uploads.labels("refused").inc()
         raise
 
     def store(connection: Connection) -> tuple[str, bool]:
@@ -155,13 +157,13 @@ async def upload(request: Request[Access, Any, Any], services: NamedDependency[S
                 tags=received.metadata.tags,
                 quota=quota,
             )
-            check_stored(services.blobs, blob.content_hash)
-            services.rights.note(kept.doc_id, kept.readers)
+            check_stored(documents.http.blobs, blob.content_hash)
+            documents.identity.rights.note(kept.doc_id, kept.readers)
         return kept.doc_id, kept.created
 
-    doc_id, created = await services.database.in_thread(store)
-    job_id = await launch_upload_sync(services, email)
-    services.metrics.uploads.labels("new" if created else "known").inc()
+    doc_id, created = await documents.http.database.in_thread(store)
+    job_id = await launch_upload_sync(documents, email)
+    documents.http.metrics.uploads.labels("new" if created else "known").inc()
     log.info("upload", doc_id=doc_id, job_id=job_id, bytes=blob.size, mime_type=received.mime_type, created=created)
     done = "File uploaded" if created else "You uploaded this content before; its title and sharing were updated"
     return UploadResponse(doc_id, "processing", message_for(job_id, done), job_id)

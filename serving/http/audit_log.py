@@ -11,14 +11,13 @@ from litestar.params import QueryParameter
 from resources.core.domain import Access, Role
 from resources.core.errors import InvalidRequestError
 from resources.core.moments import checked
-from serving.documents.listing import PAGE, Cursor, Limit
 from serving.http import cursors
 from serving.http.audit import AuditEvent
+from serving.http.fields import PAGE, Cursor, Limit, Moment
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.http.roles import NeedsRole
-from serving.search.schemas import Moment
-from serving.services import Services
+from serving.http.service import HttpServices
 from sql.web import WebReads
 
 MAX_TEXT = 320
@@ -82,7 +81,7 @@ class AuditPage(msgspec.Struct, frozen=True):
 )
 async def list_audit(
     request: Request[Access, Any, Any],
-    services: NamedDependency[Services],
+    http: NamedDependency[HttpServices],
     email: Annotated[str | None, QueryParameter(max_length=MAX_TEXT, description="Only events of this person.")] = None,
     action: Annotated[str | None, QueryParameter(max_length=MAX_TEXT, description="Only events of this kind.")] = None,
     since: Annotated[
@@ -96,7 +95,7 @@ async def list_audit(
 ) -> AuditPage:
     """Return events of the audit log, newest first. For auditors and administrators. Reading it is itself recorded."""
     wanted = AuditQuery(email, action, _moment("since", since), _moment("until", until), limit, cursor)
-    return await audit_page(services, request.user, wanted)
+    return await audit_page(http, request.user, wanted)
 
 
 class AuditQuery(NamedTuple):
@@ -110,12 +109,12 @@ class AuditQuery(NamedTuple):
     cursor: str | None = None
 
 
-async def audit_page(services: Services, access: Access, wanted: AuditQuery) -> AuditPage:
+async def audit_page(http: HttpServices, access: Access, wanted: AuditQuery) -> AuditPage:
     """Return a page of the audit log, for auditors, and record that it was read."""
     before_at, before_id = (None, None)
     if wanted.cursor is not None:
         before_at, before_id = cursors.decode(wanted.cursor, tuple[datetime, int])
-    rows = await WebReads(services.database).audit_events(
+    rows = await WebReads(http.database).audit_events(
         email=None if wanted.email is None else wanted.email.strip().lower(),
         action=wanted.action,
         since=wanted.since,
@@ -126,7 +125,7 @@ async def audit_page(services: Services, access: Access, wanted: AuditQuery) -> 
     )
     asked = {"email": wanted.email, "action": wanted.action, "since": wanted.since, "until": wanted.until}
     detail = msgspec.json.encode({name: value for name, value in asked.items() if value is not None}).decode()
-    await services.audit.record(AuditEvent(email=access.email, action="audit_read", detail=detail))
+    await http.audit.record(AuditEvent(email=access.email, action="audit_read", detail=detail))
     page = rows[: wanted.limit]
     more = cursors.encode((page[-1].at, page[-1].event_id)) if len(rows) > wanted.limit else None
     return AuditPage([AuditEntry(**msgspec.structs.asdict(row)) for row in page], more)

@@ -189,7 +189,7 @@ def _nothing_saved(slug: str, reason: str, where: dict[str, str]) -> Explained:
 def handle(request: Request[Any, Any, Any], error: Exception) -> Response[dict[str, Any]]:
     """Map an exception of `resources.core.errors`, a full disk, or an unexpected error."""
     services: Any = request.app.state.get("services")
-    disk_faults = () if services is None else services.monitor.disk_faults
+    disk_faults = () if services is None else services.http.monitor.disk_faults
     reads = request.method in {"GET", "HEAD"} or getattr(_handler(request), "operation_id", None) in READING
     explained = explain(error, disk_faults, reads=reads, path=request.url.path, method=request.method)
     return problem(request, explained.slug, explained.detail, **explained.extra)

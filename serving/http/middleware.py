@@ -6,15 +6,15 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 
 from serving.http.errors import ProblemError
 from serving.http.origins import ACCEPTED
-from serving.services import Services
+from serving.http.service import HttpServices
 
 
 def guarded(app: ASGIApp) -> ASGIApp:
     """Return a middleware that responds to requests refused by the rules with a problem."""
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
-        services: Services = scope["litestar_app"].state.services
-        refusal = services.rules.refusal(scope, scope["route_handler"].opt.get(ACCEPTED))
+        http: HttpServices = scope["litestar_app"].state.services.http
+        refusal = http.rules.refusal(scope, scope["route_handler"].opt.get(ACCEPTED))
         if refusal is not None:
             raise ProblemError(refusal.kind, refusal.detail)
         await app(scope, receive, send)
@@ -28,5 +28,5 @@ class LimitRequests(ASGIMiddleware):
     scopes = (ScopeType.HTTP,)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
-        services: Services = scope["litestar_app"].state.services
-        await services.request_limits.enforce(scope, receive, send, next_app)
+        http: HttpServices = scope["litestar_app"].state.services.http
+        await http.request_limits.enforce(scope, receive, send, next_app)

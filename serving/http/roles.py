@@ -54,7 +54,7 @@ class NeedsRole:
 
     async def __call__(self, connection: AnyConnection, handler: BaseRouteHandler) -> None:  # noqa: ARG002 (Litestar's signature)
         """Raise the problem for callers without the roles."""
-        audit: Audit = connection.app.state.services.audit
+        audit: Audit = connection.app.state.services.http.audit
         await require(audit, connection.user, *self.roles)
 
 

@@ -11,14 +11,13 @@ from litestar.params import PathParameter
 
 from resources.core.domain import Access, Role
 from serving.http.errors import ProblemError
+from serving.http.fields import Moment, parse_id
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.http.roles import NeedsRole
 from serving.identity import api_keys
+from serving.identity.service import IdentityServices
 from serving.identity.sign_in import events
-from serving.search.references import parse_id
-from serving.search.schemas import Moment
-from serving.services import Services
 from sql.operators import CommandReads
 
 _KEY: dict[str, Any] = {
@@ -125,13 +124,13 @@ class OthersSessionEnded(msgspec.Struct, frozen=True):
     guards=[NeedsRole(Role.ADMINISTRATOR)],
     opt=limited("read") | described(example={"keys": [_KEY]}),
 )
-async def list_all_keys(services: NamedDependency[Services]) -> KeyList:
+async def list_all_keys(identity: NamedDependency[IdentityServices]) -> KeyList:
     """Return all API keys without their secrets. For administrators."""
-    return KeyList(await all_keys(services))
+    return KeyList(await all_keys(identity))
 
 
-async def all_keys(services: Services) -> list[KeyEntry]:
-    rows = await CommandReads(services.database).api_keys()
+async def all_keys(identity: IdentityServices) -> list[KeyEntry]:
+    rows = await CommandReads(identity.http.database).api_keys()
     return [KeyEntry(**msgspec.structs.asdict(row)) for row in rows]
 
 
@@ -151,12 +150,12 @@ async def all_keys(services: Services) -> list[KeyEntry]:
 )
 async def revoke_any_key(
     request: Request[Access, Any, Any],
-    services: NamedDependency[Services],
+    identity: NamedDependency[IdentityServices],
     key_id: Annotated[str, PathParameter(description="ID of the key, from `GET /api/admin/keys`.", max_length=100)],
 ) -> KeyRevoked:
     """Revoke a key with immediate effect. For administrators."""
     email = request.user.email
-    if not await services.database.in_thread(lambda connection: api_keys.revoke(connection, key_id, by=email)):
+    if not await identity.http.database.in_thread(lambda connection: api_keys.revoke(connection, key_id, by=email)):
         raise ProblemError("not-found", "There is no valid key of this ID.")
     return KeyRevoked(key_id, "revoked")
 
@@ -169,13 +168,13 @@ async def revoke_any_key(
     guards=[NeedsRole(Role.ADMINISTRATOR)],
     opt=limited("read") | described(example={"sessions": [_SESSION]}),
 )
-async def list_all_sessions(services: NamedDependency[Services]) -> AllSessions:
+async def list_all_sessions(identity: NamedDependency[IdentityServices]) -> AllSessions:
     """Return the browser sessions of all people. For administrators."""
-    return AllSessions(await all_sessions(services))
+    return AllSessions(await all_sessions(identity))
 
 
-async def all_sessions(services: Services) -> list[SessionEntry]:
-    rows = await services.sessions.listed(None, services.clock())
+async def all_sessions(identity: IdentityServices) -> list[SessionEntry]:
+    rows = await identity.sessions.listed(None, identity.http.clock())
     return [SessionEntry(**msgspec.structs.asdict(row)) for row in rows]
 
 
@@ -195,15 +194,15 @@ async def all_sessions(services: Services) -> list[SessionEntry]:
 )
 async def end_any_session(
     request: Request[Access, Any, Any],
-    services: NamedDependency[Services],
+    identity: NamedDependency[IdentityServices],
     session_id: Annotated[str, PathParameter(description="ID of the session, from `GET /api/admin/sessions`.")],
 ) -> OthersSessionEnded:
     """Sign a browser of anyone out. For administrators."""
     missing = ProblemError("not-found", "There is no such session.")
     known = parse_id(session_id, missing)
-    ended = await services.sessions.end(known, None)
+    ended = await identity.sessions.end(known, None)
     if ended is None:
         raise missing
     event = events.session_ended(ended.email, known, by=request.user.email, reason="ended by an administrator")
-    await services.audit.record(event)
+    await identity.http.audit.record(event)
     return OthersSessionEnded(known, "ended")

@@ -18,14 +18,13 @@ from litestar.middleware import AbstractAuthenticationMiddleware, Authentication
 
 from resources.core.domain import Access
 from resources.core.durations import duration
-from serving.agents.connections import ACCESS_PREFIX, MCP_PATH
 from serving.http.audit import AuditEvent
 from serving.http.errors import ProblemError, UnauthorizedError, token_revoked
 from serving.identity import api_keys
+from serving.identity.service import ACCESS_PREFIX, MCP_PATH, IdentityServices
 from serving.identity.sign_in.bearer import provider_access, provider_of
 from serving.identity.sign_in.sessions import SignedIn, cookie_name
 from serving.identity.tokens import access_of, verified
-from serving.services import Services
 
 PAGE_HEADER = "x-concordance"
 """Header that a page of ours sends with changes. A page of another origin cannot add it without a preflight, which is refused."""
@@ -48,7 +47,7 @@ class SessionFrom(StrEnum):
 
 
 async def access_from(
-    services: Services, credential: str, client: Address | None, *, scim: bool = False, agents: bool = False
+    identity: IdentityServices, credential: str, client: Address | None, *, scim: bool = False, agents: bool = False
 ) -> Access:
     """Return the access of a token or API key, including the directory's memberships of its user.
 
@@ -58,21 +57,23 @@ async def access_from(
 
     Raises `UnauthorizedError` and the problem `rate-limited`.
     """
-    origin = origin_of(services, client)
+    origin = origin_of(identity, client)
     try:
-        with services.sign_ins.attempt(origin, credential):
-            found = await _credential_access(services, credential, scim=scim, agents=agents)
+        with identity.http.sign_ins.attempt(origin, credential):
+            found = await _credential_access(identity, credential, scim=scim, agents=agents)
     except api_keys.KeyRefusedError as error:
         if error.event is not None:
-            await services.audit.record(error.event)
+            await identity.http.audit.record(error.event)
         raise
     except ProblemError as error:
-        if error.slug == "rate-limited" and services.sign_ins.first_refusal(origin):
-            await services.audit.record(
+        if error.slug == "rate-limited" and identity.http.sign_ins.first_refusal(origin):
+            await identity.http.audit.record(
                 AuditEvent(email="", action="sign_in_blocked", detail=json.dumps({"address": origin or "unknown"}))
             )
         raise
-    completed = await services.directory.complete(found.access, services.fresh_since(), found.token_id, own=found.own)
+    completed = await identity.directory.complete(
+        found.access, identity.http.fresh_since(), found.token_id, own=found.own
+    )
     return found.access if scim else completed
 
 
@@ -84,9 +85,9 @@ class _Credential(NamedTuple):
     own: bool = True
 
 
-async def _credential_access(services: Services, credential: str, *, scim: bool, agents: bool) -> _Credential:
+async def _credential_access(identity: IdentityServices, credential: str, *, scim: bool, agents: bool) -> _Credential:
     if credential.startswith(api_keys.PREFIX):
-        holder = await api_keys.check(services.database, credential, scim=scim)
+        holder = await api_keys.check(identity.http.database, credential, scim=scim)
         if scim:
             return _Credential(Access(email=holder.email, principals=frozenset()))
         return _Credential(access_of(holder.email, holder.groups, admin=holder.admin))
@@ -95,46 +96,46 @@ async def _credential_access(services: Services, credential: str, *, scim: bool,
     if credential.startswith(ACCESS_PREFIX):
         if not agents:
             raise UnauthorizedError("token-invalid", f"This token of an agent is for {MCP_PATH} only.")
-        agent = await services.agents.access(credential, services.clock())
+        agent = await identity.agents.access(credential, identity.http.clock())
         return _Credential(agent.access, own=agent.sample)
-    if (provider := provider_of(services.providers.values(), credential)) is not None:
-        return _Credential(await provider_access(provider, credential, services.acl_max_age), own=False)
-    found = verified(credential, services.keys, duration(services.settings.token_max_lifetime))
-    if found.token_id in services.revoked_tokens:
+    if (provider := provider_of(identity.providers.values(), credential)) is not None:
+        return _Credential(await provider_access(provider, credential, identity.http.acl_max_age), own=False)
+    found = verified(credential, identity.http.keys, duration(identity.http.settings.token_max_lifetime))
+    if found.token_id in identity.revoked_tokens:
         raise token_revoked()
     return _Credential(found.access, found.token_id)
 
 
-async def session_access(services: Services, cookie: str, client: Address | None) -> SignedIn:
+async def session_access(identity: IdentityServices, cookie: str, client: Address | None) -> SignedIn:
     """Return the access of a session's cookie, as `access_from` does for tokens, and the session's id."""
-    with services.sign_ins.attempt(origin_of(services, client), cookie):
-        found = await services.sessions.access(cookie, services.clock())
-    return await _completed(services, found)
+    with identity.http.sign_ins.attempt(origin_of(identity, client), cookie):
+        found = await identity.sessions.access(cookie, identity.http.clock())
+    return await _completed(identity, found)
 
 
-async def session_access_by_id(services: Services, session_id: str) -> SignedIn:
+async def session_access_by_id(identity: IdentityServices, session_id: str) -> SignedIn:
     """Return the access of the session with this ID, as `session_access` does. The caller has proven that it may ask."""
-    return await _completed(services, await services.sessions.access_by_id(session_id, services.clock()))
+    return await _completed(identity, await identity.sessions.access_by_id(session_id, identity.http.clock()))
 
 
-def current_access(services: Services, request: Request[Access, Any, Any]) -> Callable[[], Awaitable[Access]]:
+def current_access(identity: IdentityServices, request: Request[Access, Any, Any]) -> Callable[[], Awaitable[Access]]:
     """Return what authenticates a request again, for an answer that takes a while. It raises as `access_from` does."""
     credential, agents = credential_of(request), bool(request.scope["route_handler"].opt.get(AGENTS))
 
     async def current() -> Access:
         if credential:
-            return await access_from(services, credential, request.client, agents=agents)
-        return (await session_access_by_id(services, request.auth)).access
+            return await access_from(identity, credential, request.client, agents=agents)
+        return (await session_access_by_id(identity, request.auth)).access
 
     return current
 
 
-async def _completed(services: Services, found: SignedIn) -> SignedIn:
-    access = await services.directory.complete(found.access, services.fresh_since(), own=found.sample)
+async def _completed(identity: IdentityServices, found: SignedIn) -> SignedIn:
+    access = await identity.directory.complete(found.access, identity.http.fresh_since(), own=found.sample)
     return found._replace(access=access)
 
 
-def session_of(services: Services, connection: ASGIConnection[Any, Any, Any, Any]) -> str:
+def session_of(identity: IdentityServices, connection: ASGIConnection[Any, Any, Any, Any]) -> str:
     """Return the session's cookie, empty if there is none, or if the request has a credential in its headers, valid or not.
 
     Every route gets the cookie from here. Raises the problem `session-only` for a request that the route accepts no session with,
@@ -146,25 +147,25 @@ def session_of(services: Services, connection: ASGIConnection[Any, Any, Any, Any
     options: Mapping[str, Any] = getattr(scope.get("route_handler"), "opt", {})  # an unknown path has no route
     open_to_all = bool(options.get("exclude_from_auth"))
     accepted = options.get(SESSION, None if open_to_all else SessionFrom.OWN)
-    cookie = connection.cookies.get(cookie_name(services.settings), "")
+    cookie = connection.cookies.get(cookie_name(identity.http.settings), "")
     if accepted is None or not cookie:
         return ""
     if scope["method"] not in _SAFE:
         if not open_to_all and not headers.get(PAGE_HEADER):  # a form cannot send it
             raise _elsewhere()
         check_same_origin(connection)
-    elif sender_of(services, connection) not in {SessionFrom.OWN, accepted}:
+    elif sender_of(identity, connection) not in {SessionFrom.OWN, accepted}:
         raise _elsewhere()
     return cookie
 
 
-def sender_of(services: Services, connection: ASGIConnection[Any, Any, Any, Any]) -> SessionFrom | None:
+def sender_of(identity: IdentityServices, connection: ASGIConnection[Any, Any, Any, Any]) -> SessionFrom | None:
     """Return what made the browser send a read; None if it is a page of another site that would embed or load what it gets."""
     headers = connection.headers
     site = headers.get("sec-fetch-site")
     if site is None:  # an old browser, or neither https nor loopback: https://www.w3.org/TR/fetch-metadata/#framework
         page = headers.get("origin") or headers.get("referer")
-        ours = page is None or services.rules.is_ours(page, headers.get("host", ""))
+        ours = page is None or identity.http.rules.is_ours(page, headers.get("host", ""))
         return SessionFrom.OWN if ours else None
     if site in {"same-origin", "none"}:
         return SessionFrom.OWN
@@ -188,8 +189,8 @@ def check_same_origin(connection: ASGIConnection[Any, Any, Any, Any]) -> None:
         )
 
 
-def origin_of(services: Services, client: Address | None) -> str:
-    return services.origins.of(client.host) if client else ""
+def origin_of(identity: IdentityServices, client: Address | None) -> str:
+    return identity.http.origins.of(client.host) if client else ""
 
 
 def credential_of(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
@@ -208,16 +209,16 @@ class Authentication(AbstractAuthenticationMiddleware):
     """
 
     async def authenticate_request(self, connection: ASGIConnection[Any, Any, Any, Any]) -> AuthenticationResult:
-        services: Services = connection.app.state.services
+        identity: IdentityServices = connection.app.state.services.identity
         credential = credential_of(connection)
         options = connection.scope["route_handler"].opt
         scim, agents = bool(options.get(SCIM)), bool(options.get(AGENTS))
-        cookie = "" if credential or scim or agents else session_of(services, connection)
+        cookie = "" if credential or scim or agents else session_of(identity, connection)
         if cookie:
-            signed_in = await session_access(services, cookie, connection.client)
+            signed_in = await session_access(identity, cookie, connection.client)
             return AuthenticationResult(signed_in.access, signed_in.session_id)
         if not credential:
-            services.sign_ins.without_credential(origin_of(services, connection.client))
+            identity.http.sign_ins.without_credential(origin_of(identity, connection.client))
             raise UnauthorizedError("token-missing", "Send a token in the header: Authorization: Bearer TOKEN")
-        access = await access_from(services, credential, connection.client, scim=scim, agents=agents)
+        access = await access_from(identity, credential, connection.client, scim=scim, agents=agents)
         return AuthenticationResult(user=access, auth=None)

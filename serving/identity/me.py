@@ -11,8 +11,8 @@ from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.identity import api_keys
 from serving.identity.authentication import credential_of, origin_of
-from serving.identity.principals import Identity, SignedInCaller, identity
-from serving.services import Services
+from serving.identity.principals import Identity, SignedInCaller, identity_of
+from serving.identity.service import IdentityServices
 from sql.web import WebReads
 
 
@@ -44,26 +44,26 @@ from sql.web import WebReads
         }
     ),
 )
-async def me(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> SignedInCaller:
+async def me(request: Request[Access, Any, Any], identity: NamedDependency[IdentityServices]) -> SignedInCaller:
     """Return the caller's own principals, where each comes from, and the address that the request comes from."""
-    found = await own_identity(services, request.user, credential_of(request))
+    found = await own_identity(identity, request.user, credential_of(request))
     forwarded = ",".join(request.headers.getall("x-forwarded-for", [])).split(",")
     return SignedInCaller(
         **msgspec.structs.asdict(found),
-        client=origin_of(services, request.client) or None,
+        client=origin_of(identity, request.client) or None,
         forwarded=sum(bool(one.strip()) for one in forwarded),
     )
 
 
-async def own_identity(services: Services, access: Access, credential: str) -> Identity:
+async def own_identity(identity: IdentityServices, access: Access, credential: str) -> Identity:
     """Return who the caller is. `credential` is the token or key of the request, empty for a session."""
     kind = "key" if credential.startswith(api_keys.PREFIX) else "token"
-    return identity(
+    return identity_of(
         access.email,
-        await WebReads(services.database).identity(email=access.email),
-        now=services.clock(),
-        max_age=services.acl_max_age,
-        managed=services.directory.groups_are_managed,
+        await WebReads(identity.http.database).identity(email=access.email),
+        now=identity.http.clock(),
+        max_age=identity.http.acl_max_age,
+        managed=identity.directory.groups_are_managed,
         admin=access.admin,
         credential=kind if credential else "session",
         held=access.principals,

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from resources.core import permissions
-from serving.search.schemas import Moment
+from serving.http.fields import Moment
 from sql.web_rows import DirectoryEntry
 
 
@@ -51,7 +51,7 @@ class SignedInCaller(Identity, frozen=True, kw_only=True):
     """Number of addresses in the header `X-Forwarded-For` of the request."""
 
 
-def identity(
+def identity_of(
     email: str,
     said: Iterable[DirectoryEntry],
     *,

@@ -10,11 +10,11 @@ from litestar.params import PathParameter
 
 from resources.core.domain import Access
 from serving.http.errors import ProblemError
+from serving.http.fields import Moment
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
+from serving.identity.service import IdentityServices
 from serving.identity.sign_in import events
-from serving.search.schemas import Moment
-from serving.services import Services
 
 _SESSION = {
     "session_id": "6c5d0c3a-1f0e-4f6d-9d0b-0f6a6b4b6f11",
@@ -69,14 +69,14 @@ class SessionEnded(msgspec.Struct, frozen=True):
     summary="List one's browser sessions",
     opt=limited("read") | described(example={"sessions": [_SESSION]}),
 )
-async def list_sessions(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> SessionList:
+async def list_sessions(request: Request[Access, Any, Any], identity: NamedDependency[IdentityServices]) -> SessionList:
     """Return the sessions of the caller's email."""
-    return SessionList(await own_sessions(services, request.user, request.auth))
+    return SessionList(await own_sessions(identity, request.user, request.auth))
 
 
-async def own_sessions(services: Services, access: Access, current: str | None) -> list[Session]:
+async def own_sessions(identity: IdentityServices, access: Access, current: str | None) -> list[Session]:
     """Return the caller's sessions, newest first. `current` is the one that sent the request."""
-    rows = await services.sessions.listed(access.email, services.clock())
+    rows = await identity.sessions.listed(access.email, identity.http.clock())
     return [
         Session(
             row.session_id,
@@ -106,14 +106,14 @@ async def own_sessions(services: Services, access: Access, current: str | None) 
 )
 async def end_session(
     request: Request[Access, Any, Any],
-    services: NamedDependency[Services],
+    identity: NamedDependency[IdentityServices],
     session_id: Annotated[str, PathParameter(description="ID of the session, from `GET /api/sessions`.")],
 ) -> SessionEnded:
     """Sign a browser of the caller out. Sessions of others do not exist for the caller."""
     email = request.user.email
-    if not _is_uuid(session_id) or await services.sessions.end(session_id, email) is None:
+    if not _is_uuid(session_id) or await identity.sessions.end(session_id, email) is None:
         raise ProblemError("not-found", "There is no such session of yours.")
-    await services.audit.record(events.session_ended(email, session_id, by=email, reason="ended by its user"))
+    await identity.http.audit.record(events.session_ended(email, session_id, by=email, reason="ended by its user"))
     return SessionEnded(session_id)
 
 

@@ -11,7 +11,7 @@ from litestar.params import QueryParameter
 from resources.core.domain import Access
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
-from serving.services import Services
+from serving.identity.service import IdentityServices
 from serving.web.formats import reader
 from sql.web import WebReads
 
@@ -52,7 +52,7 @@ class SuggestionList(msgspec.Struct, frozen=True):
 )
 async def list_principals(
     request: Request[Access, Any, Any],
-    services: NamedDependency[Services],
+    identity: NamedDependency[IdentityServices],
     prefix: Annotated[
         str,
         QueryParameter(
@@ -69,7 +69,7 @@ async def list_principals(
     access, typed = request.user, " ".join(prefix.replace("\x00", "").lower().split())
     found = [Suggestion(one, reader(one)) for one in _own(access) if typed in one or typed in reader(one).lower()]
     if len(typed) >= SHORTEST:
-        found += await _colleagues(services, access, typed)
+        found += await _colleagues(identity, access, typed)
     return SuggestionList(found[:MOST])
 
 
@@ -79,18 +79,18 @@ def _own(access: Access) -> Iterator[str]:
     yield from sorted(one for one in access.principals if one.startswith("group:"))
 
 
-async def _colleagues(services: Services, access: Access, typed: str) -> list[Suggestion]:
+async def _colleagues(identity: IdentityServices, access: Access, typed: str) -> list[Suggestion]:
     domain = _domain(access.email)
-    rows = await WebReads(services.database).colleagues(
+    rows = await WebReads(identity.http.database).colleagues(
         email=access.email,
         domain=domain,
         beginning=typed,
         following=typed + _AFTER,
-        accounts=any(domain in one.setting.domains for one in services.providers.values()),
+        accounts=any(domain in one.setting.domains for one in identity.providers.values()),
         most=MOST,
     )
     known = {row.email: row.name for row in rows}
-    for one in services.sample_people:
+    for one in identity.sample_people:
         if one.email != access.email and _domain(one.email) == domain and one.name.lower().startswith(typed):
             known[one.email] = one.name
     return [Suggestion(email, name or email) for email, name in known.items()]

@@ -16,35 +16,35 @@ from serving.http.errors import HANDLERS, SCIM_PATHS, ProblemError, Unauthorized
 from serving.http.request_limits import limited
 from serving.http.roles import AnyConnection, NeedsRole
 from serving.identity.authentication import SESSION, SessionFrom, access_from, credential_of, session_access, session_of
+from serving.identity.service import IdentityServices
 from serving.identity.sign_in.flow import own_path
 from serving.identity.sign_in.pages import sign_in_page
-from serving.services import Services
 from serving.web.render import view
 
 
-async def visitor(request: AnyConnection, services: Services) -> Access | None:
+async def visitor(request: AnyConnection, identity: IdentityServices) -> Access | None:
     """Return the access of the browser's session, or of a credential in the header; None if there is neither.
 
     Raises `UnauthorizedError` if there is one that is not valid, and the problem `rate-limited`.
     """
     if credential := credential_of(request):
-        return await access_from(services, credential, request.client)
-    cookie = session_of(services, request)
-    return (await session_access(services, cookie, request.client)).access if cookie else None
+        return await access_from(identity, credential, request.client)
+    cookie = session_of(identity, request)
+    return (await session_access(identity, cookie, request.client)).access if cookie else None
 
 
-async def signed_in(request: AnyConnection, services: Services) -> Access:
+async def signed_in(request: AnyConnection, identity: IdentityServices) -> Access:
     """Return the visitor's access. Raises `UnauthorizedError`, which pages answer with the sign-in page."""
-    access = await visitor(request, services)
+    access = await visitor(request, identity)
     if access is None:
         raise UnauthorizedError("token-missing", "")
     return access
 
 
-async def current_session(request: Request[Any, Any, Any], services: Services) -> str | None:
+async def current_session(request: Request[Any, Any, Any], identity: IdentityServices) -> str | None:
     """Return the id of the browser's session; None if the request has another credential or none."""
-    cookie = session_of(services, request)
-    return (await session_access(services, cookie, request.client)).session_id if cookie else None
+    cookie = session_of(identity, request)
+    return (await session_access(identity, cookie, request.client)).session_id if cookie else None
 
 
 def here(request: Request[Any, Any, Any]) -> str:
@@ -54,9 +54,9 @@ def here(request: Request[Any, Any, Any]) -> str:
 
 
 def _sign_in(request: Request[Any, Any, Any], error: UnauthorizedError) -> Response[str]:
-    services: Services = request.app.state.services
+    identity: IdentityServices = request.app.state.services.identity
     note = "" if error.slug == "token-missing" else str(error)
-    return sign_in_page(list(services.providers.values()), services.sample_people, here(request), note=note, status=401)
+    return sign_in_page(list(identity.providers.values()), identity.sample_people, here(request), note=note, status=401)
 
 
 def _as_page(
@@ -106,7 +106,7 @@ async def identify_visitor(error: Exception, scope: Scope) -> None:
     request: Request[Any, Any, Any] = Request(scope)
     if _is_navigation(request):
         with suppress(ConcordanceError):
-            request.state[VISITOR] = await visitor(request, request.app.state.services)
+            request.state[VISITOR] = await visitor(request, request.app.state.services.identity)
 
 
 VISITOR = "visitor"
@@ -125,7 +125,7 @@ class VisitorNeedsRole(NeedsRole):
 
     async def __call__(self, connection: AnyConnection, handler: BaseRouteHandler) -> None:
         """Raise `UnauthorizedError`, or the problem of the roles."""
-        connection.scope["user"] = await signed_in(connection, connection.app.state.services)
+        connection.scope["user"] = await signed_in(connection, connection.app.state.services.identity)
         await super().__call__(connection, handler)
 
 

@@ -10,14 +10,13 @@ from msgspec import Meta
 
 from resources.core.domain import Access
 from resources.core.errors import InvalidRequestError
+from serving.http.fields import Name, parse_id
 from serving.http.openapi import examples
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.search.citations.format import Cited, Format, citation
 from serving.search.citations.links import link
-from serving.search.references import parse_id
-from serving.search.schemas import Name
-from serving.services import Services
+from serving.search.service import SearchServices
 from sql.web import WebReads
 
 
@@ -66,7 +65,7 @@ class CitationsResponse(msgspec.Struct, frozen=True):
     ),
 )
 async def format_citations(
-    request: Request[Access, Any, Any], data: JSONBody[CitationsRequest], services: NamedDependency[Services]
+    request: Request[Access, Any, Any], data: JSONBody[CitationsRequest], search: NamedDependency[SearchServices]
 ) -> CitationsResponse:
     """Cite documents, numbered in the given order. Documents that the caller may not read, or that do not exist, are omitted."""
     doc_ids = list(
@@ -75,13 +74,13 @@ async def format_citations(
             for text in data.doc_ids
         )
     )
-    readable = await WebReads(services.database).document(doc_ids=doc_ids, **services.readable_by(request.user))
+    readable = await WebReads(search.http.database).document(doc_ids=doc_ids, **search.http.readable_by(request.user))
     documents = {one.doc_id: one for one in readable}
-    today = services.clock().date()
+    today = search.http.clock().date()
     citations: list[FormattedCitation] = []
     for index, one in enumerate((documents[doc_id] for doc_id in doc_ids if doc_id in documents), start=1):
         address = link(
-            base_url=services.settings.base_url,
+            base_url=search.http.settings.base_url,
             doc_id=one.doc_id,
             chunk_index=None,
             url=one.url,

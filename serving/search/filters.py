@@ -13,8 +13,8 @@ from resources.core.errors import InvalidRequestError
 from resources.core.json import is_list
 from resources.core.moments import checked
 from resources.sources import parse
+from serving.http.fields import MAX_TAGS, Name
 from serving.search.retrieval.query import Narrowing
-from serving.search.schemas import MAX_TAGS, Name
 
 SourceType = Annotated[
     str,

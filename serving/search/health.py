@@ -19,7 +19,7 @@ from serving.http.errors import UnauthorizedError
 from serving.http.openapi.describe import JSON, Answer, described
 from serving.http.request_limits import limited
 from serving.identity.authentication import access_from, credential_of
-from serving.services import Services
+from serving.search.service import SearchServices
 
 
 class ServiceState(msgspec.Struct, frozen=True):
@@ -66,19 +66,19 @@ async def healthz() -> Health:
     return Health("ok")
 
 
-async def _qdrant(services: Services) -> ServiceState:
-    if not await services.searches.watch.answers():
+async def _qdrant(search: SearchServices) -> ServiceState:
+    if not await search.searches.watch.answers():
         return ServiceState("down", "does not answer")
-    points, _ = await services.index_size()
+    points, _ = await search.http.index_size()
     if points is None:
         return ServiceState("down", "does not answer")
-    if services.monitor.incomplete:
+    if search.http.monitor.incomplete:
         return ServiceState("incomplete", "passages are missing: run `concordance reconcile --apply`")
     return ServiceState("ok", None if points else "nothing has been indexed yet")
 
 
-async def _postgres(services: Services) -> ServiceState:
-    answers = await services.database.watch.answers()
+async def _postgres(search: SearchServices) -> ServiceState:
+    answers = await search.http.database.watch.answers()
     return ServiceState("ok") if answers else ServiceState("down", "does not answer")
 
 
@@ -96,40 +96,40 @@ async def _postgres(services: Services) -> ServiceState:
         },
     ),
 )
-async def readyz(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[Readiness]:
+async def readyz(request: Request[Any, Any, Any], search: NamedDependency[SearchServices]) -> Response[Readiness]:
     """Return whether searches can be answered; 503 when neither Qdrant nor Postgres can.
 
     For operators and with the metrics token, also return the state of each dependency, and `degraded` where one is down.
     """
-    qdrant, postgres = await asyncio.gather(_qdrant(services), _postgres(services))
+    qdrant, postgres = await asyncio.gather(_qdrant(search), _postgres(search))
     embedder = (
         ServiceState("ok")
-        if services.embedder.fault is None
-        else ServiceState("down", f"keyword search only: {services.embedder.fault}")
+        if search.embedder.fault is None
+        else ServiceState("down", f"keyword search only: {search.embedder.fault}")
     )
-    faults = services.monitor.disk_faults
+    faults = search.http.monitor.disk_faults
     disk = ServiceState("down", " ".join(map(str, faults))) if faults else ServiceState("ok")
     states = {"qdrant": qdrant, "postgres": postgres, "embedding": embedder, "disk": disk}
-    if services.reranker.fault is not None:
-        states["reranker"] = ServiceState("down", services.reranker.fault)
+    if search.reranker.fault is not None:
+        states["reranker"] = ServiceState("down", search.reranker.fault)
     down = [name for name, state in states.items() if state.state != "ok"]
     usable = qdrant.state != "down" or postgres.state == "ok"
     code = 200 if usable else 503
-    if not await _may_see_details(request, services):
+    if not await _may_see_details(request, search):
         return Response(Readiness("ready" if usable else "unavailable"), status_code=code)
     status = "unavailable" if not usable else "degraded" if down else "ready"
     return Response(Readiness(status, states), status_code=code)
 
 
-async def _may_see_details(request: Request[Any, Any, Any], services: Services) -> bool:
+async def _may_see_details(request: Request[Any, Any, Any], search: SearchServices) -> bool:
     """Return True for the metrics token and for operators. An invalid credential counts as none."""
     credential = credential_of(request)
     if not credential:
         return False
-    if hmac.compare_digest(credential.encode(), services.metrics_token.encode()):
+    if hmac.compare_digest(credential.encode(), search.http.metrics_token.encode()):
         return True
     try:
-        return (await access_from(services, credential, request.client)).has(Role.OPERATOR)
+        return (await access_from(search.identity, credential, request.client)).has(Role.OPERATOR)
     except ConcordanceError:
         return False
 
@@ -153,12 +153,12 @@ async def _may_see_details(request: Request[Any, Any, Any], services: Services) 
         },
     ),
 )
-async def metrics(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[bytes]:
+async def metrics(request: Request[Any, Any, Any], search: NamedDependency[SearchServices]) -> Response[bytes]:
     """Return the Prometheus exposition. Requires the metrics token; metrics of a dependency that is down are left out."""
-    if not hmac.compare_digest(credential_of(request).encode(), services.metrics_token.encode()):
+    if not hmac.compare_digest(credential_of(request).encode(), search.http.metrics_token.encode()):
         raise UnauthorizedError(
             "token-missing", "Metrics require their own token: concordance status --urls prints it."
         )
-    monitor = services.monitor
-    exposition = services.metrics.render(monitor.totals, monitor.points, monitor.size)
+    monitor = search.http.monitor
+    exposition = search.http.metrics.render(monitor.totals, monitor.points, monitor.size)
     return Response(exposition, media_type=CONTENT_TYPE_LATEST)

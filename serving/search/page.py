@@ -24,10 +24,10 @@ from serving.search.results import Result, Span
 from serving.search.retrieval.query import MAX_QUERY
 from serving.search.retrieval.terms import terms
 from serving.search.searches import SearchRequest, SearchResponse, found
+from serving.search.service import SearchServices
 from serving.search.understanding.filters import Understood
 from serving.search.understanding.named import Named
 from serving.search.understanding.phrases import KINDS, Kind
-from serving.services import Services
 from serving.web.formats import kind
 from serving.web.render import view
 
@@ -89,11 +89,11 @@ def wanted(request: Request[Any, Any, Any]) -> RequestedSearch:
     )
 
 
-def _request(search: RequestedSearch, services: Services) -> SearchRequest:
-    chosen = search.chosen
-    start = services.clock() - timedelta(days=int(search.days)) if search.days else None
+def _request(requested: RequestedSearch, search: SearchServices) -> SearchRequest:
+    chosen = requested.chosen
+    start = search.http.clock() - timedelta(days=int(requested.days)) if requested.days else None
     return SearchRequest(
-        query=search.query,
+        query=requested.query,
         top_k=PAGE_SIZE,
         explain=True,
         filters=Filters(
@@ -102,8 +102,8 @@ def _request(search: RequestedSearch, services: Services) -> SearchRequest:
             authors=[chosen["author"]] if "author" in chosen else [],
             date_range=DateRange(start=start.date().isoformat()) if start else None,
         ),
-        understand=[name for name in KINDS if name not in search.ignored],
-        cursor=search.cursor,
+        understand=[name for name in KINDS if name not in requested.ignored],
+        cursor=requested.cursor,
         total=True,
         facets=list(CHOICES.values()),
         names=True,
@@ -134,31 +134,32 @@ def _excerpt(result: Result, words: frozenset[str]) -> ShownExcerpt:
     return ShownExcerpt(found.text, [Span(start, end) for start, end in found.spans])
 
 
-def _words(search: RequestedSearch, response: SearchResponse) -> frozenset[str]:
+def _words(requested: RequestedSearch, response: SearchResponse) -> frozenset[str]:
     """Return the words that were searched: those of the query that state no filter, and what was searched for instead of some."""
     query, at = "", 0
     for one in sorted(response.understood, key=lambda one: one.start):
         if one.applied and one.start >= at:
-            query, at = f"{query}{search.query[at : one.start]} ", one.end
+            query, at = f"{query}{requested.query[at : one.start]} ", one.end
     instead = (word for one in response.spelling or () for word in one.instead)
-    return terms(" ".join([query + search.query[at:], *instead]))
+    return terms(" ".join([query + requested.query[at:], *instead]))
 
 
-def _shown(search: RequestedSearch, response: SearchResponse) -> dict[str, Any]:
+def _shown(requested: RequestedSearch, response: SearchResponse) -> dict[str, Any]:
     """Return the values of the template for a search with its response."""
-    words = _words(search, response)
+    words = _words(requested, response)
     counted = response.facets if response.facets is not UNSET else {}
     return {
-        "search": search,
+        "search": requested,
         "response": response,
-        "folded": folded(response.results) if search.cursor is None else 0,
+        "folded": folded(response.results) if requested.cursor is None else 0,
         "excerpts": {one.chunk_id: _excerpt(one, words) for one in response.results},
         "names": _names(response),
         "total": response.total if response.total is not UNSET else None,
         "choices": {
-            name: _options(name, counted.get(facet, []), search.chosen.get(name, "")) for name, facet in CHOICES.items()
+            name: _options(name, counted.get(facet, []), requested.chosen.get(name, ""))
+            for name, facet in CHOICES.items()
         },
-        "periods": [Option(days, name, days == search.days) for days, name in PERIODS.items()],
+        "periods": [Option(days, name, days == requested.days) for days, name in PERIODS.items()],
     }
 
 
@@ -174,40 +175,40 @@ def folded(found: Sequence[Result]) -> int:
     return weak if weak < len(found) else 0
 
 
-def _empty(search: RequestedSearch) -> dict[str, Any]:
-    return {"search": search, "response": None, "folded": 0, "total": None, "choices": {}, "periods": []}
+def _empty(requested: RequestedSearch) -> dict[str, Any]:
+    return {"search": requested, "response": None, "folded": 0, "total": None, "choices": {}, "periods": []}
 
 
-async def _values(services: Services, access: Access, search: RequestedSearch) -> dict[str, Any]:
-    base = {"base": services.settings.base_url}
-    if not search.query:
-        return _empty(search) | base
-    response = await found(services, _request(search, services), access)
-    return _shown(search, response) | base | {"reading": await still_reading(services.database, access)}
+async def _values(search: SearchServices, access: Access, requested: RequestedSearch) -> dict[str, Any]:
+    base = {"base": search.http.settings.base_url}
+    if not requested.query:
+        return _empty(requested) | base
+    response = await found(search, _request(requested, search), access)
+    return _shown(requested, response) | base | {"reading": await still_reading(search.http.database, access)}
 
 
 @page_route("/", "home", "search", SessionFrom.LINK)
-async def home(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+async def home(request: Request[Any, Any, Any], search: NamedDependency[SearchServices]) -> Response[str]:
     """Show the search page to people who are signed in, and to others how to sign in. A search from another site waits for a click."""
-    search = wanted(request)
+    requested = wanted(request)
     try:
-        access = await visitor(request, services)
+        access = await visitor(request, search.identity)
     except UnauthorizedError:
-        if search.query:
+        if requested.query:
             raise
         access = None  # a session that is over
-    if access is None and search.query:
+    if access is None and requested.query:
         raise UnauthorizedError("token-missing", "")
     if access is None:
-        ways = bool(services.providers or services.sample_people)
-        return view("welcome.html", ways=ways, address=services.settings.base_url)
-    if search.query and sender_of(services, request) is not SessionFrom.OWN:
-        return view("search.html", access, script="search.js", here="/", suggested=True, **_empty(search))
-    return view("search.html", access, script="search.js", here="/", **await _values(services, access, search))
+        ways = bool(search.identity.providers or search.identity.sample_people)
+        return view("welcome.html", ways=ways, address=search.http.settings.base_url)
+    if requested.query and sender_of(search.identity, request) is not SessionFrom.OWN:
+        return view("search.html", access, script="search.js", here="/", suggested=True, **_empty(requested))
+    return view("search.html", access, script="search.js", here="/", **await _values(search, access, requested))
 
 
 @page_route("/results", "results", "search")
-async def results(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+async def results(request: Request[Any, Any, Any], search: NamedDependency[SearchServices]) -> Response[str]:
     """Return the results of the search page alone."""
-    access = await signed_in(request, services)
-    return view("parts/results.html", access, **await _values(services, access, wanted(request)))
+    access = await signed_in(request, search.identity)
+    return view("parts/results.html", access, **await _values(search, access, wanted(request)))

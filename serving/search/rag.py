@@ -15,21 +15,21 @@ from msgspec import Meta
 from resources.core.domain import Access
 from resources.core.errors import ConcordanceError, InvalidRequestError
 from serving.http.errors import ProblemError, handle, handle_http, handle_validation, rate_limited
+from serving.http.fields import Moment, Name, parse_id
 from serving.http.openapi import examples
 from serving.http.openapi.describe import described
 from serving.http.problems import PREFIX
 from serving.http.request_limits import limited
 from serving.search.filters import Filters, narrowing
-from serving.search.references import parse_id
 from serving.search.results import link_of
 from serving.search.retrieval.engines import EMBEDDING_DOWN
 from serving.search.retrieval.fuse import clamp
 from serving.search.retrieval.highlight import snippet
 from serving.search.retrieval.passage import SCORE_DIGITS, Passage
 from serving.search.retrieval.query import normalise, search_query
-from serving.search.schemas import DenseWeight, Fusion, Moment, Name, Question, Warning_
+from serving.search.schemas import DenseWeight, Fusion, Question, Warning_
 from serving.search.searches import enforce_rate_limit, recorded_search, warnings_of
-from serving.services import Services
+from serving.search.service import SearchServices
 from sql.web import WebReads
 
 MIN_QUERY = 3
@@ -170,8 +170,8 @@ def _check(body: RagSearchRequest) -> None:
         parse_id(body.document_id, InvalidRequestError(f"documentId: {body.document_id!r} is not a valid document ID."))
 
 
-def _no_vectors(services: Services) -> ProblemError:
-    wait = services.embedder.retry_after
+def _no_vectors(search: SearchServices) -> ProblemError:
+    wait = search.embedder.retry_after
     if wait is not None:
         return rate_limited("The embedding service accepts no more requests for now. Search with mode hybrid.", wait)
     return ProblemError(
@@ -213,20 +213,20 @@ def _no_vectors(services: Services) -> ProblemError:
     ),
 )
 async def rag_search(
-    request: Request[Access, Any, Any], data: JSONBody[RagSearchRequest], services: NamedDependency[Services]
+    request: Request[Access, Any, Any], data: JSONBody[RagSearchRequest], search: NamedDependency[SearchServices]
 ) -> RagSearchResponse:
     """Find passages that the caller may read, by meaning (`vector`) or by meaning and keywords (`hybrid`)."""
-    enforce_rate_limit(services, request.user)
+    enforce_rate_limit(search, request.user)
     _check(data)
     wanted = Filters(
         collection_ids=[data.collection_id] if data.collection_id is not None else [],
         document_ids=[data.document_id] if data.document_id is not None else [],
     )
-    reranking = services.settings.rerank_model is not None
+    reranking = search.http.settings.rerank_model is not None
     query = search_query(
         data.query,
         request.user,
-        services.settings,
+        search.http.settings,
         limit=MAX_LIMIT,
         mode=data.mode,
         fusion=data.fusion,
@@ -237,15 +237,15 @@ async def rag_search(
         group=data.mode == "hybrid",
         narrowing=narrowing(wanted),
     )
-    _, outcome = await recorded_search(services, query)
+    _, outcome = await recorded_search(search, query)
     if data.mode == "vector" and EMBEDDING_DOWN in outcome.degradations:
-        raise _no_vectors(services)
-    statements = WebReads(services.database)
+        raise _no_vectors(search)
+    statements = WebReads(search.http.database)
     if not outcome.passages and not await statements.any_chunk(principals=sorted(request.user.principals)):
         raise ProblemError("not-found", "No document that you may read has been indexed yet.")
     kept = _kept(data, outcome.passages)
     return RagSearchResponse(
-        [_result(data, one, services.settings.base_url) for one in kept[: data.limit]],
+        [_result(data, one, search.http.settings.base_url) for one in kept[: data.limit]],
         Pagination(data.limit, len(kept)),
         warnings_of(outcome.degradations),
     )

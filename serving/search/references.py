@@ -3,9 +3,7 @@
 Pure: whether the document exists, and whether the caller may read it, is for the query that looks it up.
 """
 
-import contextlib
 import re
-import uuid
 from collections.abc import Sequence
 from datetime import datetime
 from urllib.parse import unquote, urldefrag, urlsplit
@@ -16,6 +14,7 @@ from resources.core.domain import document_id
 from resources.core.errors import InvalidRequestError
 from resources.settings import FileRoot
 from resources.sources import find, names, specs
+from serving.http.fields import own_id
 
 MAX_LENGTH = 4000
 _VIEWER = re.compile(r"/documents/([0-9a-fA-F-]{32,36})/?")
@@ -54,7 +53,7 @@ def reference(text: str) -> Reference:
             f"source: give the source id or the link of a document, at most {MAX_LENGTH} characters."
         )
     if not text.lower().startswith(("http://", "https://")):
-        return Reference(doc_ids=_ids(text), own_id=_own_id(text))
+        return Reference(doc_ids=_ids(text), own_id=own_id(text))
     link, _ = urldefrag(text)
     try:
         parts = urlsplit(link)
@@ -62,7 +61,7 @@ def reference(text: str) -> Reference:
         raise InvalidRequestError("source: this is not a valid link.") from None
     urls = _addresses(text, link)
     if found := _VIEWER.search(parts.path):
-        return Reference(doc_ids=_ids(found[1]), own_id=_own_id(found[1]), urls=urls)
+        return Reference(doc_ids=_ids(found[1]), own_id=own_id(found[1]), urls=urls)
     for spec in specs():
         if spec.link is not None and (known := spec.link(parts)) is not None:
             ids = (document_id(spec.name, known.source_id),) if known.source_id else ()
@@ -84,7 +83,7 @@ def page(text: str, roots: Sequence[FileRoot]) -> PageKeys:
     path = unquote(urldefrag(text).url).removeprefix("./").strip("/")
     stems = [path] + ([path.removeprefix("docs/")] if path.startswith("docs/") else [])
     paths = [stem + ending for stem in stems for ending in _PAGE_ENDINGS if stem]
-    return PageKeys(doc_ids=list(_ids(text)), own_id=_own_id(text), urls=urls, paths=paths)
+    return PageKeys(doc_ids=list(_ids(text)), own_id=own_id(text), urls=urls, paths=paths)
 
 
 def _ids(text: str) -> tuple[str, ...]:
@@ -92,21 +91,8 @@ def _ids(text: str) -> tuple[str, ...]:
     if (named := _NAMED_SOURCE.fullmatch(text)) is not None and (spec := find(named[1])) is not None:
         return (document_id(spec.name, named[2]),)
     ids = [document_id(source, text) for source in names()]
-    own = _own_id(text)
+    own = own_id(text)
     return (*ids, own) if own is not None else tuple(ids)
-
-
-def _own_id(text: str) -> str | None:
-    with contextlib.suppress(ValueError):
-        return str(uuid.UUID(text))
-    return None
-
-
-def parse_id(text: str, error: Exception) -> str:
-    """Return an id in canonical form. Raises `error` if it is not a UUID."""
-    if (doc_id := _own_id(text)) is None:
-        raise error
-    return doc_id
 
 
 def _addresses(*links: str) -> tuple[str, ...]:

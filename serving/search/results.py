@@ -7,6 +7,7 @@ from types import MappingProxyType
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from serving.http.fields import Moment, Tags
 from serving.search.citations.format import Cited, Format, citation
 from serving.search.citations.links import link
 from serving.search.citations.quote import Extent
@@ -14,7 +15,7 @@ from serving.search.retrieval.explain import parts
 from serving.search.retrieval.highlight import snippet
 from serving.search.retrieval.passage import SCORE_DIGITS, Neighbour, Passage
 from serving.search.retrieval.relevance import weak
-from serving.search.schemas import Citation, Moment, Tags
+from serving.search.schemas import Citation
 
 
 class Span(msgspec.Struct, frozen=True):

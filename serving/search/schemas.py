@@ -1,10 +1,8 @@
 """Field types and structs that several routes share. Ids are opaque strings."""
 
-from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
-from litestar.params import PathParameter
 from msgspec import Meta
 
 from serving.search.citations.format import Format
@@ -12,22 +10,6 @@ from serving.search.retrieval.query import MAX_QUERY
 
 Question = Annotated[str, Meta(max_length=4 * MAX_QUERY, extra_json_schema={"minLength": 1})]
 """A query as sent: white space is collapsed before its 1000 characters are counted."""
-Name = Annotated[str, Meta(max_length=2000)]
-"""An id or a name."""
-MAX_TAGS = 50
-Moment = Annotated[datetime, Meta(tz=True)]
-"""A time of a response: RFC 3339, UTC."""
-Tags = Annotated[dict[str, Any], Meta(title="Tags", description="Tags by name: texts, numbers, true, false, or lists.")]
-"""Tags of a document as they are stored."""
-NewTags = Annotated[
-    dict[str, Any],
-    Meta(
-        max_length=MAX_TAGS,
-        title="NewTags",
-        description="Tags by name: texts, numbers, true, false, or lists. Names have at most 200 characters, all together 16 kB.",
-    ),
-]
-"""Tags of a document as they are sent."""
 SearchMode = Annotated[
     Literal["hybrid", "vector", "keyword"],
     Meta(title="SearchMode", description="`hybrid`: by meaning and keywords. `vector`: by meaning. `keyword`: BM25."),
@@ -56,8 +38,6 @@ AnswerMode = Annotated[
         description="`model`: a language model wrote the answer. `extractive`: it consists of quotes. `none`: nothing was found.",
     ),
 ]
-DocumentId = Annotated[str, PathParameter(description="ID of the document (`doc_id`).")]
-JobId = Annotated[str, PathParameter(description="ID of the job (`job_id`).")]
 
 
 class Citation(msgspec.Struct, frozen=True):

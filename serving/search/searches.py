@@ -32,9 +32,9 @@ from serving.search.retrieval.passage import Degradation, SearchOutcome
 from serving.search.retrieval.query import MOST_RESULTS, Respelled, SearchQuery, search_query
 from serving.search.retrieval.respell import respelled
 from serving.search.schemas import DenseWeight, Fusion, Question, SearchMode, Warning_
+from serving.search.service import SearchServices
 from serving.search.understanding.filters import Reading, Understand, Understood
 from serving.search.understanding.named import Named
-from serving.services import Services
 
 log = logger("serving")
 
@@ -158,12 +158,12 @@ class _Recorded(NamedTuple):
     outcome: SearchOutcome
 
 
-def enforce_rate_limit(services: Services, access: Access) -> None:
+def enforce_rate_limit(search: SearchServices, access: Access) -> None:
     """Count a search against the caller's rate limit. Raises the problem `rate-limited`."""
-    wait = services.limit.take(access.email)
+    wait = search.http.limit.take(access.email)
     if wait > 0:
-        services.metrics.rate_limited.inc()
-        raise rate_limited(f"At most {services.settings.search_rate_limit} searches a minute.", wait)
+        search.http.metrics.rate_limited.inc()
+        raise rate_limited(f"At most {search.http.settings.search_rate_limit} searches a minute.", wait)
 
 
 def warnings_of(degradations: Sequence[Degradation]) -> list[Warning_]:
@@ -172,7 +172,7 @@ def warnings_of(degradations: Sequence[Degradation]) -> list[Warning_]:
 
 
 async def recorded_search(
-    services: Services, query: SearchQuery, asked: str | None = None
+    search: SearchServices, query: SearchQuery, asked: str | None = None
 ) -> tuple[str, SearchOutcome]:
     """Search, record it in the audit log and count it; return its id and outcome. The event is stored before the response is sent.
 
@@ -180,16 +180,16 @@ async def recorded_search(
     """
     began = time.perf_counter()
     query_id = str(uuid.uuid4())
-    outcome = await services.retriever.search(query)
+    outcome = await search.retriever.search(query)
     found = [one.doc_id for one in outcome.passages]
-    await services.audit.record(
+    await search.http.audit.record(
         AuditEvent(
             email=query.access.email, action="search", query_id=query_id, query=asked or query.text, doc_ids=found
         )
     )
     seconds = time.perf_counter() - began
     codes = [one.code for one in outcome.degradations]
-    services.metrics.searched(
+    search.http.metrics.searched(
         mode=query.mode, cached=outcome.cached, seconds=seconds, results=len(found), warnings=codes
     )
     log.info(
@@ -219,25 +219,25 @@ async def recorded_search(
     ),
 )
 async def search(
-    request: Request[Access, Any, Any], data: JSONBody[SearchRequest], services: NamedDependency[Services]
+    request: Request[Access, Any, Any], data: JSONBody[SearchRequest], search: NamedDependency[SearchServices]
 ) -> SearchResponse:
     """Find passages that the caller may read, best first, each with its source and location."""
-    return await found(services, data, request.user)
+    return await found(search, data, request.user)
 
 
-async def found(services: Services, data: SearchRequest, access: Access) -> SearchResponse:
+async def found(search: SearchServices, data: SearchRequest, access: Access) -> SearchResponse:
     """Search for a caller of any interface that takes a `SearchRequest`, within the caller's rate limit."""
-    enforce_rate_limit(services, access)
+    enforce_rate_limit(search, access)
     began = time.perf_counter()
     cursor = _cursor(data)
     facets([], data.facets)  # unknown ones are refused before anything is searched
-    reading = await services.understanding.read(data.query, access, narrowing(data.filters), data.understand)
+    reading = await search.understanding.read(data.query, access, narrowing(data.filters), data.understand)
     if not cursor.understood:
         reading = reading.without()
     names = None
-    searching = _searched(services, data, cursor, reading, access)
+    searching = _searched(search, data, cursor, reading, access)
     if data.names and data.cursor is None:
-        naming = services.naming.of(reading.asked, reading.understood, access, services.fresh_since())
+        naming = search.naming.of(reading.asked, reading.understood, access, search.http.fresh_since())
         searched, names = await asyncio.gather(searching, naming)
     else:
         searched = await searching
@@ -245,8 +245,8 @@ async def found(services: Services, data: SearchRequest, access: Access) -> Sear
     shown = results(
         outcome.passages,
         style=data.citation_format,
-        base_url=services.settings.base_url,
-        now=services.clock(),
+        base_url=search.http.settings.base_url,
+        now=search.http.clock(),
         explain=data.explain,
         expansions=outcome.expansions,
     )
@@ -272,13 +272,13 @@ async def found(services: Services, data: SearchRequest, access: Access) -> Sear
 
 
 async def _searched(
-    services: Services, data: SearchRequest, cursor: SearchCursor, reading: Reading, access: Access
+    search: SearchServices, data: SearchRequest, cursor: SearchCursor, reading: Reading, access: Access
 ) -> _Recorded:
     """Search, and again without the filters understood if nothing is found with them."""
-    query_id, outcome = await recorded_search(services, _query(data, cursor, reading, access, services), reading.asked)
+    query_id, outcome = await recorded_search(search, _query(data, cursor, reading, access, search), reading.asked)
     if not outcome.passages and reading.narrows and data.cursor is None:
         cursor, reading = msgspec.structs.replace(cursor, understood=False), reading.without()
-        query_id, outcome = await recorded_search(services, _query(data, cursor, reading, access, services))
+        query_id, outcome = await recorded_search(search, _query(data, cursor, reading, access, search))
     return _Recorded(cursor, reading, query_id, outcome)
 
 
@@ -304,12 +304,12 @@ def _next(cursor: SearchCursor, outcome: SearchOutcome) -> str | None:
 
 
 def _query(
-    data: SearchRequest, cursor: SearchCursor, reading: Reading, access: Access, services: Services
+    data: SearchRequest, cursor: SearchCursor, reading: Reading, access: Access, search: SearchServices
 ) -> SearchQuery:
     return search_query(
         reading.text,
         access,
-        services.settings,
+        search.http.settings,
         limit=data.top_k,
         mode=data.mode,
         fusion=data.fusion,

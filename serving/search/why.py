@@ -17,8 +17,8 @@ from serving.search.references import MAX_LENGTH, reference
 from serving.search.retrieval.plan import filter_for
 from serving.search.retrieval.query import MAX_QUERY, Narrowing, search_query
 from serving.search.searches import enforce_rate_limit, recorded_search
+from serving.search.service import SearchServices
 from serving.search.trace import NO_DOCUMENT, RANKS, Trace, parameters, rank_of, trace
-from serving.services import Services
 from sql.web import WebReads
 
 COUNT_SECONDS = 5.0
@@ -49,7 +49,7 @@ log = logger("serving")
 )
 async def why(
     request: Request[Access, Any, Any],
-    services: NamedDependency[Services],
+    search: NamedDependency[SearchServices],
     source: Annotated[
         str,
         QueryParameter(
@@ -68,36 +68,36 @@ async def why(
     An unknown document and one that the caller may not read give the same response after the same work, for administrators too.
     """
     access = request.user
-    enforce_rate_limit(services, access)
+    enforce_rate_limit(search, access)
     named = reference(source)
-    row = await WebReads(services.database).why(
-        own_id=named.own_id, **parameters(named), **services.readable_by(access)
+    row = await WebReads(search.http.database).why(
+        own_id=named.own_id, **parameters(named), **search.http.readable_by(access)
     )
     doc_id = row.doc_id if row is not None else NO_DOCUMENT
-    shares = await WebReads(services.database).shares(doc_id=doc_id, email=access.email)
-    points, rank = await _points(services, access, doc_id), None
+    shares = await WebReads(search.http.database).shares(doc_id=doc_id, email=access.email)
+    points, rank = await _points(search, access, doc_id), None
     if asked is not None:
-        query = search_query(asked, access, services.settings, limit=RANKS)
-        rank = rank_of(doc_id, (await recorded_search(services, query))[1].passages)
+        query = search_query(asked, access, search.http.settings, limit=RANKS)
+        rank = rank_of(doc_id, (await recorded_search(search, query))[1].passages)
     return trace(
         row,
         points=points,
         asked=asked is not None,
         rank=rank,
-        max_age=services.acl_max_age,
+        max_age=search.http.acl_max_age,
         shares=shares,
         principals=access.principals,
     )
 
 
-async def _points(services: Services, access: Access, doc_id: str) -> int | None:
+async def _points(search: SearchServices, access: Access, doc_id: str) -> int | None:
     """Return the number of a document's points that this caller can find; None if the index does not answer."""
     of_document = filter_for(access, Narrowing(document_ids=(doc_id,), include_archived=True))
-    collection = services.embedder.collection
+    collection = search.embedder.collection
     try:
         with qdrant_errors("count points"):
             async with asyncio.timeout(COUNT_SECONDS):
-                return (await services.qdrant.count(collection, count_filter=of_document, exact=True)).count
+                return (await search.http.qdrant.count(collection, count_filter=of_document, exact=True)).count
     except (TimeoutError, ConcordanceError) as error:
         log.warning("qdrant_unavailable", error=str(error))
         return None

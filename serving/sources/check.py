@@ -22,8 +22,8 @@ from serving.http.errors import ProblemError
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.http.roles import NeedsRole
-from serving.services import Services
 from serving.sources.estimates import FirstSync, first_sync
+from serving.sources.service import SourceServices
 
 SECONDS = 40.0
 """Longer than any trial, whose calls have deadlines of their own."""
@@ -107,14 +107,16 @@ async def check_source(
     request: Request[Access, Any, Any],
     source: Annotated[str, PathParameter(description="`google_drive`, `slack`, or another source that can be tried.")],
     data: JSONBody[Credentials],
-    services: NamedDependency[Services],
+    source_services: NamedDependency[SourceServices],
 ) -> SourceCheck:
     """Return what a source would read with these credentials. Only the vendor's address in the settings is asked. For operators."""
     spec, trial = tried_source(source)
-    found, problem = await attempt(spec.label, partial(trial.run, services.settings, given(trial, data.settings)))
+    found, problem = await attempt(
+        spec.label, partial(trial.run, source_services.http.settings, given(trial, data.settings))
+    )
     detail = msgspec.json.encode({"source": spec.name.value, "worked": found is not None}).decode()
-    await services.audit.record(AuditEvent(email=request.user.email, action="source_check", detail=detail))
-    return _failed(problem) if found is None else _report(spec, services, found)
+    await source_services.http.audit.record(AuditEvent(email=request.user.email, action="source_check", detail=detail))
+    return _failed(problem) if found is None else _report(spec, source_services, found)
 
 
 def tried_source(source: str) -> tuple[SourceSpec, Trial]:
@@ -148,7 +150,7 @@ def _failed(problem: str) -> SourceCheck:
     )  # fmt: skip
 
 
-def _report(spec: SourceSpec, services: Services, found: Reach) -> SourceCheck:
+def _report(spec: SourceSpec, source_services: SourceServices, found: Reach) -> SourceCheck:
     granted = found.granted
     scopes = (
         []
@@ -167,6 +169,6 @@ def _report(spec: SourceSpec, services: Services, found: Reach) -> SourceCheck:
         places=list(found.places[:SHOWN]),
         place_count=len(found.places),
         complete=found.complete,
-        first_sync=None if found.documents is None else first_sync(found.documents, found.size, services),
+        first_sync=None if found.documents is None else first_sync(found.documents, found.size, source_services),
         notes=list(found.notes),
     )

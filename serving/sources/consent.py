@@ -15,8 +15,8 @@ from serving.http.errors import ProblemError
 from serving.http.openapi.describe import HTML, JSON, Answer, described
 from serving.http.request_limits import limited
 from serving.http.roles import NeedsRole
-from serving.services import Services
 from serving.sources.google import CALLBACK, GoogleSignIn, SignInError
+from serving.sources.service import SourceServices
 from serving.web.docs import page
 
 AGAIN = "<p>To start again: <code>concordance connect google</code>, or <code>GET /api/auth/google</code>.</p>"
@@ -50,9 +50,11 @@ class ConsentPage(msgspec.Struct, frozen=True):
         },
     ),
 )
-async def connect_google(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> Response[Any]:
+async def connect_google(
+    request: Request[Access, Any, Any], source_services: NamedDependency[SourceServices]
+) -> Response[Any]:
     """Redirect to Google's consent page, or return its URL with `Accept: application/json`. Administrators only."""
-    address = await _sign_in(services).begin(request.user.email, services.clock())
+    address = await _sign_in(source_services).begin(request.user.email, source_services.http.clock())
     if "application/json" in request.headers.get("accept", ""):
         return Response(ConsentPage(address))
     return Response(None, status_code=302, headers={"Location": address})
@@ -80,10 +82,14 @@ async def connect_google(request: Request[Access, Any, Any], services: NamedDepe
         },
     ),
 )
-async def google_callback(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+async def google_callback(
+    request: Request[Any, Any, Any], source_services: NamedDependency[SourceServices]
+) -> Response[str]:
     """Complete a sign-in that an administrator started, and show the result on a page."""
     try:
-        connected = await _sign_in(services).finish(dict(request.query_params.items()), services.clock())
+        connected = await _sign_in(source_services).finish(
+            dict(request.query_params.items()), source_services.http.clock()
+        )
     except (SignInError, ProblemError) as error:
         return _failure(str(error), error.status if isinstance(error, SignInError) else 409)
     except ConfigurationError as error:
@@ -92,16 +98,16 @@ async def google_callback(request: Request[Any, Any, Any], services: NamedDepend
         return _failure("The database does not answer, so nothing was saved.", 503)
     log.info("google_connected", account=connected.account, by=connected.by)
     detail = msgspec.json.encode({"provider": "google", "account": connected.account}).decode()
-    await services.audit.record(AuditEvent(email=connected.by, action="connect", detail=detail))
+    await source_services.http.audit.record(AuditEvent(email=connected.by, action="connect", detail=detail))
     return page(
         "Google Drive is connected",
         f"<h1>Google Drive is connected</h1><p>Read as {escape(connected.account)}</p>"
-        f"<p>The next sync begins within {services.settings.sync_minutes} minutes. You can close this page.</p>",
+        f"<p>The next sync begins within {source_services.http.settings.sync_minutes} minutes. You can close this page.</p>",
     )
 
 
-def _sign_in(services: Services) -> GoogleSignIn:
-    return GoogleSignIn(services.settings, services.key, services.database)
+def _sign_in(source_services: SourceServices) -> GoogleSignIn:
+    return GoogleSignIn(source_services.http.settings, source_services.http.key, source_services.http.database)
 
 
 def _failure(reason: str, status: int) -> Response[str]:

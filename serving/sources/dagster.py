@@ -20,7 +20,7 @@ from serving.identity.sign_in import events
 from serving.identity.sign_in.flow import own_path
 from serving.identity.sign_in.sessions import session_over
 from serving.identity.visitor import page_route
-from serving.services import Services
+from serving.sources.service import SourceServices
 from serving.web.docs import page
 
 MAY = (Role.OPERATOR, Role.AUDITOR)
@@ -41,25 +41,27 @@ class SessionNeedsRole(NeedsRole):
 
     async def __call__(self, connection: AnyConnection, handler: BaseRouteHandler) -> None:
         """Raise `UnauthorizedError`, or the problem of the roles."""
-        services: Services = connection.app.state.services
-        cookie = session_of(services, connection)
+        sources: SourceServices = connection.app.state.services.sources
+        cookie = session_of(sources.identity, connection)
         if not cookie:
             raise UnauthorizedError("token-missing", "")
-        current = await session_access(services, cookie, connection.client)
+        current = await session_access(sources.identity, cookie, connection.client)
         connection.scope["user"], connection.scope["auth"] = current.access, current.session_id
         await super().__call__(connection, handler)
 
 
 @page_route("/dagster", "openDagster", "sign-in", guards=[SessionNeedsRole(*MAY)])
-async def open_dagster(request: Request[Access, str, Any], services: NamedDependency[Services]) -> Response[Any]:
+async def open_dagster(
+    request: Request[Access, str, Any], source_services: NamedDependency[SourceServices]
+) -> Response[Any]:
     """Redirect to Dagster with a link that works once. `next` is a path there."""
-    role, address = dagster_rights(request.user), browser_address(services.settings)
+    role, address = dagster_rights(request.user), browser_address(source_services.http.settings)
     if role is None or address is None:
         return page("Dagster", ELSEWHERE, 404)
     person = Person(request.user.email, request.auth)
-    await services.audit.record(events.dagster_opened(*person, "full" if role == "admin" else "read-only"))
+    await source_services.http.audit.record(events.dagster_opened(*person, "full" if role == "admin" else "read-only"))
     target = address + own_path(request.query_params.get("next", "/"))
-    location = link_of(services.dagster_secrets, Grant(role, person), target)
+    location = link_of(source_services.identity.dagster_secrets, Grant(role, person), target)
     return Response(None, status_code=302, headers={"Location": location})
 
 
@@ -70,14 +72,16 @@ async def open_dagster(request: Request[Access, str, Any], services: NamedDepend
     exclude_from_auth=True,
     opt=limited("open"),
 )
-async def dagster_session(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> DagsterRights:
+async def dagster_session(
+    request: Request[Any, Any, Any], source_services: NamedDependency[SourceServices]
+) -> DagsterRights:
     """Return what the person of a Dagster session may do now. The session is its own credential, sent as a bearer token."""
     session = credential_of(request)
-    with services.sign_ins.attempt(origin_of(services, request.client), session):
-        grant = grant_of_session(services.dagster_secrets, session)
+    with source_services.http.sign_ins.attempt(origin_of(source_services.identity, request.client), session):
+        grant = grant_of_session(source_services.identity.dagster_secrets, session)
         if grant is None or grant.person is None:
             raise session_over()
-        current = await session_access_by_id(services, grant.person.session_id)
+        current = await session_access_by_id(source_services.identity, grant.person.session_id)
     role = dagster_rights(current.access)
     if role is None:
         raise ProblemError("role-required", f"Dagster needs the role {', '.join(MAY)} or administrator.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from resources.core.durations import how_long
-from serving.services import Services
+from serving.sources.service import SourceServices
 
 
 class FirstSync(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,10 +27,10 @@ class FirstSync(msgspec.Struct, frozen=True, kw_only=True):
     """What the estimate is based on, in words."""
 
 
-def first_sync(documents: int, size: int, services: Services) -> FirstSync:
+def first_sync(documents: int, size: int, source_services: SourceServices) -> FirstSync:
     """Return the estimate for a source with this many documents."""
     sums: dict[str, float] = {}
-    for row in services.monitor.totals:
+    for row in source_services.http.monitor.totals:
         sums[row.what] = sums.get(row.what, 0.0) + (
             row.value if row.what != "sync_documents" or row.label == "synced" else 0.0
         )
@@ -41,7 +41,7 @@ def first_sync(documents: int, size: int, services: Services) -> FirstSync:
             documents=documents, size=size, passages=None, tokens=None, cost_usd=None, time=None,
             basis="Nothing has been synced here yet, so time and cost cannot be estimated.",
         )  # fmt: skip
-    passages = round(documents * services.monitor.passages_per_document)
+    passages = round(documents * source_services.http.monitor.passages_per_document)
     wanted = round(passages * tokens / embedded)
     return FirstSync(
         documents=documents,

@@ -13,7 +13,7 @@ from resources.sources.slack.envelope import Envelope
 from serving.http.errors import UnauthorizedError
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
-from serving.services import Services
+from serving.sources.service import SourceServices
 
 _decoder = msgspec.json.Decoder(Envelope)
 
@@ -60,12 +60,14 @@ class SlackReply(msgspec.Struct, frozen=True):
         example={"outcome": "recorded"},
     ),
 )
-async def slack_events(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[SlackReply]:
+async def slack_events(
+    request: Request[Any, Any, Any], source_services: NamedDependency[SourceServices]
+) -> Response[SlackReply]:
     """Record a signed event, hide the documents that it concerns, and request a sync. A question is answered in Slack.
 
     A repeated event has no effect.
     """
-    secret = services.settings.slack_signing_secret
+    secret = source_services.http.settings.slack_signing_secret
     if secret is None:
         raise UnauthorizedError(
             "token-signature", "Events cannot be verified: CONCORDANCE_SLACK_SIGNING_SECRET is not set."
@@ -80,7 +82,7 @@ async def slack_events(request: Request[Any, Any, Any], services: NamedDependenc
         raise InvalidRequestError(f"The body is not a Slack event: {error}") from error
     if envelope.type == "url_verification":
         return Response(SlackReply(challenge=envelope.challenge or ""))
-    return Response(SlackReply(outcome=await services.slack_events.process(envelope)))
+    return Response(SlackReply(outcome=await source_services.slack_events.process(envelope)))
 
 
 def _is_signed(secret: str, body: bytes, headers: dict[str, str]) -> bool:

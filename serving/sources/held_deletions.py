@@ -16,11 +16,11 @@ from resources.sources import parse
 from resources.stores.postgres import Connection
 from serving.http.audit import AuditEvent
 from serving.http.errors import ProblemError
+from serving.http.fields import Moment, Name
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.http.roles import NeedsRole, sees_reasons
-from serving.search.schemas import Moment, Name
-from serving.services import Services
+from serving.sources.service import SourceServices
 from serving.sources.sync import LAUNCH_SECONDS
 from sql.operators import Decided, Prune
 from sql.web import WebSession
@@ -118,14 +118,16 @@ class DecisionMade(msgspec.Struct, frozen=True):
     guards=[NeedsRole(Role.OPERATOR, Role.AUDITOR)],
     opt=limited("read") | described(example={"held": [_HELD]}),
 )
-async def list_held_deletions(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> HeldList:
+async def list_held_deletions(
+    request: Request[Access, Any, Any], source_services: NamedDependency[SourceServices]
+) -> HeldList:
     """Return mass deletions that wait. For operators and auditors; auditors see no names of documents."""
-    return HeldList(await held(services, request.user))
+    return HeldList(await held(source_services, request.user))
 
 
-async def held(services: Services, access: Access) -> list[HeldDeletions]:
+async def held(source_services: SourceServices, access: Access) -> list[HeldDeletions]:
     """Return the deletions that wait, as an operator or auditor may see them."""
-    rows = await services.database.in_thread(lambda connection: Prune(connection).held())
+    rows = await source_services.http.database.in_thread(lambda connection: Prune(connection).held())
     shown = [HeldDeletions(**msgspec.structs.asdict(row)) for row in rows]
     return shown if sees_reasons(access) else [msgspec.structs.replace(one, examples=[]) for one in shown]
 
@@ -155,7 +157,7 @@ async def decide_held_deletions(
     request: Request[Access, Any, Any],
     source: Annotated[str, PathParameter(description="The source whose deletions wait.")],
     data: JSONBody[Decision],
-    services: NamedDependency[Services],
+    source_services: NamedDependency[SourceServices],
 ) -> DecisionMade:
     """Approve deletions and start the sync that carries them out, or keep the documents. For operators and administrators."""
     access = request.user
@@ -163,12 +165,14 @@ async def decide_held_deletions(
         name = parse(source)
     except ValueError as error:
         raise ProblemError("unknown-source", str(error)) from None
-    decided = await services.database.in_thread(lambda connection: _decide(connection, access.email, name, data))
+    decided = await source_services.http.database.in_thread(
+        lambda connection: _decide(connection, access.email, name, data)
+    )
     if not decided:
         raise ProblemError("not-found", "No matching deletions are pending.")
     job_id, message = None, "The documents stay until the source reports their deletion again."
     if data.decision == "approve":
-        job_id, message = await _start(services, name, access.email)
+        job_id, message = await _start(source_services, name, access.email)
     partitions = [DecidedPartition(one.partition, one.documents) for one in decided]
     return DecisionMade(name.value, data.decision, partitions, job_id, message)
 
@@ -188,10 +192,10 @@ def _decide(connection: Connection, email: str, source: SourceName, data: Decisi
     return found
 
 
-async def _start(services: Services, source: SourceName, email: str) -> tuple[str | None, str]:
+async def _start(source_services: SourceServices, source: SourceName, email: str) -> tuple[str | None, str]:
     """Start the sync that deletes; return its job and what to say. What cannot start now is left to the next scheduled sync."""
     try:
-        started = await services.launch(source, requested_by=email, seconds=LAUNCH_SECONDS)
+        started = await source_services.launch(source, requested_by=email, seconds=LAUNCH_SECONDS)
     except BusyError as error:
         if error.merged:
             return error.job_id, "The running sync deletes them."

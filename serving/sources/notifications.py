@@ -15,7 +15,7 @@ from serving.http.errors import ProblemError
 from serving.http.openapi.describe import Answer, described
 from serving.http.origins import accepts
 from serving.http.request_limits import limited
-from serving.services import Services
+from serving.sources.service import SourceServices
 from sql.web import WebReads
 
 CHANNEL = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -49,7 +49,9 @@ log = logger("serving")
         },
     ),
 )
-async def drive_notifications(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> None:
+async def drive_notifications(
+    request: Request[Any, Any, Any], source_services: NamedDependency[SourceServices]
+) -> None:
     """Record that the feed of a channel has changed, and request a sync. The body is not read."""
     channel_id, token, number, state = (
         request.headers.get(f"x-goog-{name}", "")
@@ -58,13 +60,15 @@ async def drive_notifications(request: Request[Any, Any, Any], services: NamedDe
     source = SourceName.GOOGLE_DRIVE
     channel = None
     if CHANNEL.fullmatch(channel_id):
-        statements = WebReads(services.database)
+        statements = WebReads(source_services.http.database)
         channel = await statements.notification_channel(channel_id=channel_id, source=source.value)
     expected = channel.token_hash if channel is not None else NO_HASH
     if not hmac.compare_digest(expected, hashlib.sha256(token.encode()).digest()) or not NUMBER.fullmatch(number):
         raise ProblemError("not-found", "There is no such channel.")
     partitions = [] if channel is None or state == ESTABLISHED else channel.partitions
-    await services.database.in_thread(lambda connection: changed(connection, source, channel_id, number, partitions))
+    await source_services.http.database.in_thread(
+        lambda connection: changed(connection, source, channel_id, number, partitions)
+    )
     log.info("drive_notification", channel=channel_id, state=state[:20], partitions=len(partitions))
     if partitions:
-        services.sync_requests.request(source)
+        source_services.sync_requests.request(source)

@@ -19,11 +19,11 @@ from serving.http.errors import ProblemError
 from serving.http.roles import dagster_rights, sees_reasons
 from serving.identity.authentication import SessionFrom
 from serving.identity.visitor import VisitorNeedsRole, page_route, signed_in
-from serving.services import Services
 from serving.sources.cards import Card, Running, by_source, card
 from serving.sources.days import since
 from serving.sources.held_deletions import held
 from serving.sources.ledger import SourceReport
+from serving.sources.service import SourceServices
 from serving.sources.states import reports
 from serving.web.plots import searches
 from serving.web.render import view
@@ -37,59 +37,61 @@ SET_UPS = frozenset({"google_drive", "slack"})
 
 
 @page_route("/sources", "sourcesPage", "read", SessionFrom.LINK)
-async def sources_page(request: Request[Any, Any, Any], services: NamedDependency[Services]) -> Response[str]:
+async def sources_page(
+    request: Request[Any, Any, Any], source_services: NamedDependency[SourceServices]
+) -> Response[str]:
     """Show the state of all sources; to people without a role, how many documents they may read."""
-    access = await signed_in(request, services)
-    found = await reports(services, access)
+    access = await signed_in(request, source_services.identity)
+    found = await reports(source_services, access)
     if not access.has(Role.OPERATOR, Role.AUDITOR):
-        return view("sources_readable.html", access, here="/sources", reports=found, now=services.clock())
-    reads = OperatorReads(services.database)
-    month = await reads.month(month=month_key(services.clock()))
+        return view("sources_readable.html", access, here="/sources", reports=found, now=source_services.http.clock())
+    reads = OperatorReads(source_services.http.database)
+    month = await reads.month(month=month_key(source_services.http.clock()))
     return view(
         "sources.html",
         access,
         script="sources.js",
         here="/sources",
         wide=True,
-        cards=await _cards(services, access, found),
-        held=await held(services, access),
+        cards=await _cards(source_services, access, found),
+        held=await held(source_services, access),
         receipts=await reads.receipts(most=RECEIPTS),
-        searches=searches(services.metrics.families()),
+        searches=searches(source_services.http.metrics.families()),
         month=month,
-        budget=Budget(services.settings.embedding_budget, month.cost_usd if month else 0.0),
-        now=services.clock(),
-        minutes=services.settings.sync_minutes,
+        budget=Budget(source_services.http.settings.embedding_budget, month.cost_usd if month else 0.0),
+        now=source_services.http.clock(),
+        minutes=source_services.http.settings.sync_minutes,
         operates=access.has(Role.OPERATOR),
-        dagster=_links_to_runs(services, access),
+        dagster=_links_to_runs(source_services, access),
         guided=SET_UPS,
     )
 
 
 @page_route("/sources/{source:str}", "sourceCard", "read", guards=[VisitorNeedsRole(Role.OPERATOR, Role.AUDITOR)])
 async def source_card(
-    request: Request[Access, Any, Any], source: FromPath[str], services: NamedDependency[Services]
+    request: Request[Access, Any, Any], source: FromPath[str], source_services: NamedDependency[SourceServices]
 ) -> Response[str]:
     """Return the card of one source alone, for operators and auditors."""
     access = request.user
-    wanted = [one for one in await reports(services, access) if one.source == source]
+    wanted = [one for one in await reports(source_services, access) if one.source == source]
     if not wanted:
         raise ProblemError("unknown-source", f"Known sources: {', '.join(names())}.")
-    (one,) = await _cards(services, access, wanted)
+    (one,) = await _cards(source_services, access, wanted)
     return view(
         "parts/source.html",
         access,
         card=one,
-        now=services.clock(),
-        minutes=services.settings.sync_minutes,
+        now=source_services.http.clock(),
+        minutes=source_services.http.settings.sync_minutes,
         operates=access.has(Role.OPERATOR),
-        dagster=_links_to_runs(services, access),
+        dagster=_links_to_runs(source_services, access),
         guided=SET_UPS,
     )
 
 
 @page_route("/sources/{source:str}/set-up", "setUpPage", "read", guards=[VisitorNeedsRole(Role.OPERATOR)])
 async def set_up_page(
-    request: Request[Access, Any, Any], source: FromPath[str], services: NamedDependency[Services]
+    request: Request[Access, Any, Any], source: FromPath[str], source_services: NamedDependency[SourceServices]
 ) -> Response[str]:
     """Show how to set a source up, step by step, with a check of the credentials. For operators."""
     access = request.user
@@ -103,35 +105,35 @@ async def set_up_page(
         script="set_up.js" if own else None,
         here="/sources",
         spec=spec,
-        configured=spec.configured(services.settings),
-        roots=services.settings.drive_roots,
-        base=services.settings.base_url,
+        configured=spec.configured(source_services.http.settings),
+        roots=source_services.http.settings.drive_roots,
+        base=source_services.http.settings.base_url,
     )
 
 
-def _links_to_runs(services: Services, access: Access) -> bool:
+def _links_to_runs(source_services: SourceServices, access: Access) -> bool:
     """Return True if the caller's browser reaches Dagster and may see there what a run has done."""
-    return dagster_rights(access) == "admin" and browser_address(services.settings) is not None
+    return dagster_rights(access) == "admin" and browser_address(source_services.http.settings) is not None
 
 
-async def _cards(services: Services, access: Access, found: Sequence[SourceReport]) -> list[Card]:
+async def _cards(source_services: SourceServices, access: Access, found: Sequence[SourceReport]) -> list[Card]:
     """Return the cards of these sources; errors of documents are for operators."""
     wanted = [one.source for one in found]
-    reads, now = OperatorReads(services.database), services.clock()
+    reads, now = OperatorReads(source_services.http.database), source_services.http.clock()
     recent = by_source(await reads.recent_syncs(sources=wanted, most=RECENT_SYNCS))
     by_day = by_source(await reads.sync_days(sources=wanted, since=since(now)))
     running = {
         row.source: Running(progress(row), row.done, row.documents)
-        for row in await CommandReads(services.database).running()
+        for row in await CommandReads(source_services.http.database).running()
     }
-    every = timedelta(minutes=services.settings.sync_minutes)
+    every = timedelta(minutes=source_services.http.settings.sync_minutes)
     return [
         card(
             one,
             running.get(one.source),
             recent.get(one.source, []),
             by_day.get(one.source, []),
-            await _errors(services, one) if sees_reasons(access) else [],
+            await _errors(source_services, one) if sees_reasons(access) else [],
             now,
             every,
         )
@@ -139,9 +141,9 @@ async def _cards(services: Services, access: Access, found: Sequence[SourceRepor
     ]
 
 
-async def _errors(services: Services, report: SourceReport) -> list[SyncErrorRow]:
+async def _errors(source_services: SourceServices, report: SourceReport) -> list[SyncErrorRow]:
     """Return errors and warnings of the source's latest sync."""
     job = report.last_job
     if job is None:
         return []
-    return (await WebReads(services.database).sync_errors(job_id=job.job_id, owner=None))[:ERRORS]
+    return (await WebReads(source_services.http.database).sync_errors(job_id=job.job_id, owner=None))[:ERRORS]

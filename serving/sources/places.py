@@ -17,8 +17,8 @@ from serving.http.errors import ProblemError
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.http.roles import NeedsRole
-from serving.services import Services
 from serving.sources.check import Value, attempt, given, tried_source
+from serving.sources.service import SourceServices
 
 
 class Wanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -77,16 +77,18 @@ async def browse_source(
     request: Request[Access, Any, Any],
     source: Annotated[str, PathParameter(description="`google_drive`, `slack`, or another source with places.")],
     data: JSONBody[Wanted],
-    services: NamedDependency[Services],
+    source_services: NamedDependency[SourceServices],
 ) -> SourcePlaces:
     """Return the places directly inside one, as the source shows them to these credentials. For operators."""
     spec, trial = tried_source(source)
     if trial.browse is None:
         raise ProblemError("unknown-source", f"{spec.label} has no places to choose.")
-    run = partial(trial.browse, services.settings, given(trial, data.settings), data.inside)
+    run = partial(trial.browse, source_services.http.settings, given(trial, data.settings), data.inside)
     found, problem = await attempt(spec.label, run)
     detail = msgspec.json.encode({"source": spec.name.value, "inside": data.inside, "worked": found is not None})
-    await services.audit.record(AuditEvent(email=request.user.email, action="source_browse", detail=detail.decode()))
+    await source_services.http.audit.record(
+        AuditEvent(email=request.user.email, action="source_browse", detail=detail.decode())
+    )
     if found is None:
         return SourcePlaces(problem=problem, places=[], complete=True)
     places = [SourcePlace(one.id, one.name, one.opens, one.readable) for one in found.found]

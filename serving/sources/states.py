@@ -10,8 +10,8 @@ from resources.sources import configured, names
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.http.roles import sees_reasons
-from serving.services import Services
 from serving.sources.ledger import SourceReport, SourcesResponse, full_report, report
+from serving.sources.service import SourceServices
 from sql.web import WebReads
 
 
@@ -37,18 +37,20 @@ from sql.web import WebReads
         }
     ),
 )
-async def list_sources(request: Request[Access, Any, Any], services: NamedDependency[Services]) -> SourcesResponse:
+async def list_sources(
+    request: Request[Access, Any, Any], source_services: NamedDependency[SourceServices]
+) -> SourcesResponse:
     """Return each source's state and totals of documents that the caller may read. Operators and auditors see all, by root or channel."""
-    return SourcesResponse(await reports(services, request.user))
+    return SourcesResponse(await reports(source_services, request.user))
 
 
-async def reports(services: Services, access: Access) -> list[SourceReport]:
+async def reports(source_services: SourceServices, access: Access) -> list[SourceReport]:
     """Return a report for each source, as the caller may see it."""
-    statements = WebReads(services.database)
-    sources = await statements.sources(sources=[name.value for name in names()])
-    ready = [name for name in names() if configured(services.settings, name)]
+    statements = WebReads(source_services.http.database)
+    rows = await statements.sources(sources=[name.value for name in names()])
+    ready = [name for name in names() if configured(source_services.http.settings, name)]
     if not access.has(Role.OPERATOR, Role.AUDITOR):
-        totals = await statements.readable_totals(**services.readable_by(access))
-        return report(sources, totals, ready)
+        totals = await statements.readable_totals(**source_services.http.readable_by(access))
+        return report(rows, totals, ready)
     partitions, skips = await statements.source_partitions(), await statements.source_skips()
-    return full_report(sources, partitions, skips, await statements.source_notes(), ready, texts=sees_reasons(access))
+    return full_report(rows, partitions, skips, await statements.source_notes(), ready, texts=sees_reasons(access))

@@ -11,13 +11,12 @@ from msgspec import Meta
 from resources.core.domain import Access, Role
 from resources.sources import configured, parse, spec_of
 from serving.http.errors import ProblemError
+from serving.http.fields import JobId, Moment, Name, parse_id
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.http.roles import NeedsRole, sees_reasons
-from serving.search.references import parse_id
-from serving.search.schemas import JobId, Moment, Name
-from serving.services import Services
 from serving.sources.ledger import LastJob, job_facts
+from serving.sources.service import SourceServices
 from sql.web import WebReads
 
 LAUNCH_SECONDS = 25.0
@@ -95,7 +94,7 @@ async def start_sync(
     source: Annotated[
         str, PathParameter(description="`google_drive`, `slack`, `upload`, `push`, `files`, or another source.")
     ],
-    services: NamedDependency[Services],
+    source_services: NamedDependency[SourceServices],
     data: Annotated[SyncRequest | None, BodyKwarg(description="Default: all partitions, incrementally.")] = None,
 ) -> SyncResponse:
     """Start a sync of a source and return its job, or 409 with the id of the running job. For operators and administrators."""
@@ -103,11 +102,11 @@ async def start_sync(
         name = parse(source)
     except ValueError as error:
         raise ProblemError("unknown-source", str(error)) from None
-    if not configured(services.settings, name):
+    if not configured(source_services.http.settings, name):
         raise ProblemError("source-not-configured", spec_of(name).help)
     options = data or SyncRequest()
     partitions = options.partitions if options.partitions is not None else options.folder_ids
-    started = await services.launch(
+    started = await source_services.launch(
         name,
         partitions=partitions,
         full=options.full_sync,
@@ -151,13 +150,13 @@ async def start_sync(
     ),
 )
 async def sync_status(
-    request: Request[Access, Any, Any], job_id: JobId, services: NamedDependency[Services]
+    request: Request[Access, Any, Any], job_id: JobId, source_services: NamedDependency[SourceServices]
 ) -> SyncStatus:
     """Return a sync's status. Counts are for operators and auditors; errors are for operators, those of uploads and pushed
     documents also for their owner."""
     missing = ProblemError("not-found", "There is no such sync.")
     job = parse_id(job_id, missing)
-    statements, access = WebReads(services.database), request.user
+    statements, access = WebReads(source_services.http.database), request.user
     counts, details = access.has(Role.OPERATOR, Role.AUDITOR), sees_reasons(access)
     row = await statements.sync_job(job_id=job)
     if row is None:

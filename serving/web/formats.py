@@ -24,11 +24,10 @@ from resources.core.filetypes import (
     XLSX,
     ZIP,
 )
+from resources.core.moments import long_date
 from resources.core.permissions import PUBLIC
 from resources.sources import label
 from resources.sources.slack.documents import MIME_TYPE as CONVERSATION
-from serving.search.citations.format import long_date
-from serving.search.understanding.filters import Understood
 
 KINDS: Mapping[str, str] = {
     "application/pdf": "PDF",
@@ -188,10 +187,23 @@ def own(address: str, base_url: str) -> str:
     return address.removeprefix(base_url) if address.startswith(f"{base_url}/") else address
 
 
+class ChipText(Protocol):
+    """A filter that was understood in a query."""
+
+    @property
+    def operator(self) -> bool: ...
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def text(self) -> str: ...
+
+
 _OPERATORS: Mapping[str, str] = {"author": "From", "place": "In", "channel": "In", "source": "In", "without": "Without"}
 
 
-def chip(one: Understood) -> str:
+def chip(one: ChipText) -> str:
     """Return what the chip of a filter says: Type: pdf."""
     if not one.operator:
         return f"{one.kind.capitalize()}: {one.text}"

@@ -13,8 +13,8 @@ from msgspec import Meta
 from resources.core.domain import Access
 from resources.sources import managed
 from serving.answers.asking import as_events, next_event
+from serving.answers.on_page import document_on_page
 from serving.answers.schemas import AskRequest, ErrorEvent, Message, Selection, TokenEvent
-from serving.compatibility.book import document_on_page
 from serving.http.errors import ProblemError, UnauthorizedError
 from serving.http.leaving import unless_left
 from serving.http.openapi.describe import EVENTS, Answer, described
@@ -23,9 +23,8 @@ from serving.http.request_limits import limited
 from serving.identity.authentication import credential_of, origin_of
 from serving.search.filters import Filters
 from serving.search.schemas import Question
-from serving.services import Services
 from serving.widget.events import WidgetAnswer, WidgetEvent, WidgetSources, visitor_events
-from serving.widget.visitors import LIFETIME, check, issue
+from serving.widget.visitors import LIFETIME, Widgets, check, issue
 
 EXAMPLE_NAME = "handbook"
 _SCRIPT = (Path(__file__).parent / "widget.js").read_bytes()
@@ -97,11 +96,11 @@ def widget_script() -> Response[bytes]:
         example={"token": "eyJhbGciOiJIUzI1NiJ9…", "expires_in": 600},
     ),
 )
-def widget_token(request: Request[Any, Any, Any], services: NamedDependency[Services], name: WidgetName) -> WidgetToken:
+def widget_token(request: Request[Any, Any, Any], widgets: NamedDependency[Widgets], name: WidgetName) -> WidgetToken:
     """Return an anonymous token for ten minutes, bound to the widget, the page's origin and the collection."""
     origin = request.headers.get("origin", "")
-    widget = services.widgets.for_page(name, origin)
-    return WidgetToken(issue(services.key, widget, origin), int(LIFETIME.total_seconds()))
+    widget = widgets.for_page(name, origin)
+    return WidgetToken(issue(widgets.http.key, widget, origin), int(LIFETIME.total_seconds()))
 
 
 @post(
@@ -136,32 +135,32 @@ def widget_token(request: Request[Any, Any, Any], services: NamedDependency[Serv
 async def ask_widget(
     request: Request[Any, Any, Any],
     data: JSONBody[WidgetQuestion],
-    services: NamedDependency[Services],
+    widgets: NamedDependency[Widgets],
     name: WidgetName,
 ) -> ServerSentEvent:
     """Answer from public documents of the widget's collection, as server-sent events: `sources`, `token`…, `done`."""
     origin, token = request.headers.get("origin", ""), credential_of(request)
-    widget = services.widgets.for_page(name, origin)
+    widget = widgets.for_page(name, origin)
     if not token:
         raise UnauthorizedError("token-missing", f"Request a token first: POST /api/widget/{name}/token")
 
     async def current() -> Access:
-        return check(token, services.keys, widget, origin)
+        return check(token, widgets.http.keys, widget, origin)
 
     visitor = await current()
-    await services.widgets.count_question(widget, origin_of(services, request.client), services.clock())
-    await services.directory.read_index_version(services.fresh_since())
-    asked = await _to_ask(data, services, visitor, widget.collection)
-    events = visitor_events(services.answers.stream(asked, visitor, current), services.settings.base_url)
+    await widgets.count_question(widget, origin_of(widgets.identity, request.client), widgets.http.clock())
+    await widgets.identity.directory.read_index_version(widgets.http.fresh_since())
+    asked = await _to_ask(data, widgets, visitor, widget.collection)
+    events = visitor_events(widgets.answers.stream(asked, visitor, current), widgets.http.settings.base_url)
     first = await unless_left(request, next_event(events))  # an invalid question still fails with a status
     return ServerSentEvent(as_events(first, events), status_code=200)
 
 
-async def _to_ask(data: WidgetQuestion, services: Services, visitor: Access, collection: str) -> AskRequest:
+async def _to_ask(data: WidgetQuestion, widgets: Widgets, visitor: Access, collection: str) -> AskRequest:
     """Return the question that is asked of the one service. Raises the problem `not-found` for a page that is not in the collection."""
     selection = None
     if data.selection is not None:
-        doc_id = await document_on_page(services, visitor, data.selection.page, collection)
+        doc_id = await document_on_page(widgets.answers, visitor, data.selection.page, collection)
         if doc_id is None:
             raise ProblemError("not-found", "selection.page: there is no such page in this collection.")
         selection = Selection(doc_id, data.selection.text)

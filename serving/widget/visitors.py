@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from resources.core.domain import Access
 from resources.core.permissions import PUBLIC
 from resources.settings import Widget
-from serving.http.database import Database
+from serving.answers.service import Answers
 from serving.http.errors import ProblemError, UnauthorizedError, rate_limited
 from serving.http.sign_ins import UNKNOWN_FACTOR
 from serving.identity.tokens import ISSUER, claims_of, sign
@@ -52,10 +52,13 @@ def check(token: str, keys: Sequence[str], widget: Widget, origin: str) -> Acces
 class Widgets:
     """The declared widgets and the limits on their visitors' questions, which Postgres counts for all services of an installation."""
 
-    def __init__(self, widgets: Sequence[Widget], database: Database, key: str) -> None:
-        self._widgets = {one.name: one for one in widgets}
-        self._reads = WebReads(database)
-        self._key = key.encode()
+    def __init__(self, answers: Answers) -> None:
+        self.answers = answers
+        self.http = answers.http
+        self.identity = answers.identity
+        self._widgets = {one.name: one for one in self.http.settings.widgets}
+        self._reads = WebReads(self.http.database)
+        self._key = self.http.key.encode()
 
     def for_page(self, name: str, origin: str) -> Widget:
         """Return the widget. Raises the problem `not-found`, or `origin-foreign` if pages of this origin may not show it."""

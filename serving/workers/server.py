@@ -63,7 +63,7 @@ class WorkerServer(uvicorn.Server):
         self.beat()
         self._ticks += 1
         if self._ticks % PUBLISH_TICKS == 0:
-            self._services.metrics.publish()
+            self._services.http.metrics.publish()
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -165,14 +165,14 @@ def test_google_is_told_of_no_address_that_is_not_https(desk: Desk) -> None:
 def test_a_refusal_is_told_by_doctor_and_costs_no_sync(desk: Desk) -> None:
     desk.drive.channels.refused = "Unauthorized WebHook callback channel"
     assert desk.sync(drive_roots=("my_drive",)).error is None
-    ((_, well, detail, _),) = examine(desk.installation.settings)
-    assert not well
-    assert "Unauthorized WebHook callback channel" in detail
+    (check,) = examine(desk.installation.settings)
+    assert not check.ok
+    assert "Unauthorized WebHook callback channel" in check.detail
     desk.drive.channels.refused = ""
     desk.sync()
-    ((_, well, detail, _),) = examine(desk.installation.settings)
-    assert well
-    assert "the account's feed" in detail
+    (check,) = examine(desk.installation.settings)
+    assert check.ok
+    assert "the account's feed" in check.detail
 
 
 def test_what_does_not_come_over_a_channel_of_ours_is_refused(desk: Desk) -> None:

@@ -408,7 +408,8 @@ def test_a_question_of_a_killed_process_is_answered_in_the_same_message(
 def test_doctor_says_where_people_may_ask(desk: AssistantDesk) -> None:
     def found(*scopes: str) -> tuple[bool, str]:
         desk.slack.set_scopes(scopes)
-        return assistant_check(desk.site.settings)[1:3]
+        check = assistant_check(desk.site.settings)
+        return check.ok, check.detail
 
     assert found("chat:write", "im:history") == (True, "answers questions in direct messages")
     assert found("chat:write", "im:history", "app_mentions:read") == (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+
 import pytest
 
 from assets.stages.parse import parse
@@ -88,3 +90,9 @@ def test_xhtml_is_read_as_a_page() -> None:
     data = b'<?xml version="1.0" encoding="UTF-8"?>\n<html xmlns="http://www.w3.org/1999/xhtml"><body>'
     data += b"<h1>Leave</h1><p>Thirty days.</p></body></html>"
     assert parse(data, mime_type("leave.xhtml", data), title="x").text == "Leave\n\nThirty days."
+
+
+def test_reading_a_small_table_lowers_no_limit_of_the_process() -> None:
+    before = csv.field_size_limit()
+    assert parse(b"name,age\nAnn,3\n", "text/csv", title="a.csv")
+    assert csv.field_size_limit() >= before

@@ -9,11 +9,11 @@ from typing import Any, cast
 import pytest
 
 from serving.http.metrics import Metrics
-from serving.services import Services
 from serving.sources.cards import MOST_PARTITIONS, card, state
 from serving.sources.days import days
 from serving.sources.estimates import first_sync
 from serving.sources.ledger import LastJob, Partition, Paused, SourceReport, Totals
+from serving.sources.service import SourceServices
 from serving.web.plots import HEIGHT, Point, plot, searches
 from sql.operators import SyncDay
 from sql.web_rows import Figure
@@ -136,10 +136,12 @@ def test_a_first_sync_is_extrapolated_from_past_ones() -> None:
         Figure("embedding_cost", "", "m", 2.0),
     ]
     monitor = SimpleNamespace(totals=totals, passages_per_document=4.0)
-    found = first_sync(1000, 5, cast("Services", SimpleNamespace(monitor=monitor)))
+    found = first_sync(1000, 5, cast("SourceServices", SimpleNamespace(http=SimpleNamespace(monitor=monitor))))
     assert (found.passages, found.tokens, found.cost_usd, found.time) == (4000, 400_000, 20.0, "8 min")
     monitor.totals = []
-    assert first_sync(1000, 5, cast("Services", SimpleNamespace(monitor=monitor))).time is None
+    assert (
+        first_sync(1000, 5, cast("SourceServices", SimpleNamespace(http=SimpleNamespace(monitor=monitor)))).time is None
+    )
 
 
 def test_days_without_a_sync_and_a_sync_that_is_overdue_are_marked() -> None:

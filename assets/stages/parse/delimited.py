@@ -50,7 +50,7 @@ def is_header(row: list[str]) -> bool:
 
 
 def _rows(text: str) -> Iterator[list[str]]:
-    csv.field_size_limit(len(text) + 1)
+    csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))  # of the whole process: never lower
     dialect = _dialect(text)
     if named := _SEPARATOR.match(text):
         text = text[named.end() :]

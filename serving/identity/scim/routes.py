@@ -27,7 +27,7 @@ from serving.identity.scim.groups import Groups
 from serving.identity.scim.models import CONFIG, PROVIDER
 from serving.identity.scim.requests import BASE, MEDIA_TYPE, Caller, body_of, error_body, error_of
 from serving.identity.scim.users import Users
-from serving.services import Services
+from serving.identity.service import IdentityServices
 from sql.provisioning import Scim
 
 OPTIONS = limited("scim") | accepts(None) | {SCIM: True}
@@ -46,16 +46,20 @@ def respond(status: int, body: Object | None, location: str | None = None) -> Re
 
 
 @get(BASE + "/{kind:str}", operation_id="scimList", include_in_schema=False, opt=OPTIONS)
-async def scim_list(request: ScimRequest, services: NamedDependency[Services], kind: FromPath[str]) -> Response[Any]:
+async def scim_list(
+    request: ScimRequest, identity: NamedDependency[IdentityServices], kind: FromPath[str]
+) -> Response[Any]:
     """List users or groups, or return what this service supports."""
     if kind in READ_ONLY:
-        return await _discovered(request, services, kind)
+        return await _discovered(request, identity, kind)
     query = dict(request.query_params.items())
-    return await _run(request, services, kind, lambda store: respond(200, store.page(query)))
+    return await _run(request, identity, kind, lambda store: respond(200, store.page(query)))
 
 
 @post(BASE + "/{kind:str}", operation_id="scimCreate", include_in_schema=False, opt=OPTIONS)
-async def scim_create(request: ScimRequest, services: NamedDependency[Services], kind: FromPath[str]) -> Response[Any]:
+async def scim_create(
+    request: ScimRequest, identity: NamedDependency[IdentityServices], kind: FromPath[str]
+) -> Response[Any]:
     """Create a user or group."""
     content, query = await request.body(), dict(request.query_params.items())
 
@@ -63,7 +67,7 @@ async def scim_create(request: ScimRequest, services: NamedDependency[Services],
         location, body = store.create(body_of(content), query)
         return respond(201, body, location)
 
-    return await _run(request, services, kind, create)
+    return await _run(request, identity, kind, create)
 
 
 @get(
@@ -73,13 +77,13 @@ async def scim_create(request: ScimRequest, services: NamedDependency[Services],
     opt=OPTIONS,
 )
 async def scim_get(
-    request: ScimRequest, services: NamedDependency[Services], kind: FromPath[str], resource_id: FromPath[str]
+    request: ScimRequest, identity: NamedDependency[IdentityServices], kind: FromPath[str], resource_id: FromPath[str]
 ) -> Response[Any]:
     """Return a user or group, or one of the schemas or resource types."""
     if kind in READ_ONLY:
-        return await _discovered(request, services, kind, resource_id)
+        return await _discovered(request, identity, kind, resource_id)
     query = dict(request.query_params.items())
-    return await _run(request, services, kind, lambda store: respond(200, store.get(resource_id, query)))
+    return await _run(request, identity, kind, lambda store: respond(200, store.get(resource_id, query)))
 
 
 @put(
@@ -89,12 +93,12 @@ async def scim_get(
     opt=OPTIONS,
 )
 async def scim_replace(
-    request: ScimRequest, services: NamedDependency[Services], kind: FromPath[str], resource_id: FromPath[str]
+    request: ScimRequest, identity: NamedDependency[IdentityServices], kind: FromPath[str], resource_id: FromPath[str]
 ) -> Response[Any]:
     """Replace a user or group."""
     content, query = await request.body(), dict(request.query_params.items())
     return await _run(
-        request, services, kind, lambda store: respond(200, store.replace(resource_id, body_of(content), query))
+        request, identity, kind, lambda store: respond(200, store.replace(resource_id, body_of(content), query))
     )
 
 
@@ -105,12 +109,12 @@ async def scim_replace(
     opt=OPTIONS,
 )
 async def scim_patch(
-    request: ScimRequest, services: NamedDependency[Services], kind: FromPath[str], resource_id: FromPath[str]
+    request: ScimRequest, identity: NamedDependency[IdentityServices], kind: FromPath[str], resource_id: FromPath[str]
 ) -> Response[Any]:
     """Change a user or group."""
     content, query = await request.body(), dict(request.query_params.items())
     return await _run(
-        request, services, kind, lambda store: respond(200, store.patch(resource_id, body_of(content), query))
+        request, identity, kind, lambda store: respond(200, store.patch(resource_id, body_of(content), query))
     )
 
 
@@ -122,7 +126,7 @@ async def scim_patch(
     opt=OPTIONS,
 )
 async def scim_delete(
-    request: ScimRequest, services: NamedDependency[Services], kind: FromPath[str], resource_id: FromPath[str]
+    request: ScimRequest, identity: NamedDependency[IdentityServices], kind: FromPath[str], resource_id: FromPath[str]
 ) -> Response[Any]:
     """Delete a user or group. The response has status 204 and no body, unless it is an error."""
 
@@ -130,14 +134,14 @@ async def scim_delete(
         store.delete(resource_id)
         return respond(204, None)
 
-    return await _run(request, services, kind, remove)
+    return await _run(request, identity, kind, remove)
 
 
-async def _run(request: ScimRequest, services: Services, kind: str, work: Work) -> Response[Any]:
+async def _run(request: ScimRequest, identity: IdentityServices, kind: str, work: Work) -> Response[Any]:
     """Run work on users or groups in a transaction, which a refused request takes back."""
     if kind not in KINDS:
         return _refused(kind)
-    caller = Caller(request.user.email, services.settings.base_url)
+    caller = Caller(request.user.email, identity.http.settings.base_url)
 
     def store(connection: Connection) -> Response[Any]:
         _hear(connection)
@@ -145,7 +149,7 @@ async def _run(request: ScimRequest, services: Services, kind: str, work: Work) 
             return work(KINDS[kind](connection, caller))
 
     try:
-        return await services.database.in_thread(store)
+        return await identity.http.database.in_thread(store)
     except (SCIMException, ValidationError) as error:
         status, body = error_of(error)
         return respond(status, body)
@@ -168,12 +172,14 @@ def _hear(connection: Connection) -> None:
         Scim(connection).heard()
 
 
-async def _discovered(request: ScimRequest, services: Services, kind: str, name: str | None = None) -> Response[Any]:
+async def _discovered(
+    request: ScimRequest, identity: IdentityServices, kind: str, name: str | None = None
+) -> Response[Any]:
     """Return what this service supports. Filters are refused. Source: RFC 7644 4."""
-    await services.database.in_thread(_hear)
+    await identity.http.database.in_thread(_hear)
     if request.query_params.get("filter"):
         return respond(403, error_body(403, f"{kind} cannot be filtered."))
-    base = services.settings.base_url + BASE
+    base = identity.http.settings.base_url + BASE
     if kind == "ServiceProviderConfig":
         found = CONFIG if name is None else None
         body = None if found is None else _dumped(found, f"{base}/{kind}", kind)

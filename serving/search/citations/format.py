@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from msgspec import Meta
 
+from resources.core.moments import long_date, short_date
 from resources.sources import capabilities, label
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ Format = Annotated[
         " `prose`: `According to [Chapter - Section]`.",
     ),
 ]
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]+")
 
 
@@ -52,16 +52,6 @@ def origin(cited: Cited) -> str:
     if cited.owner and capabilities(cited.source_type).by_anyone:
         return f"{source} by {_one_line(cited.owner)}"
     return source
-
-
-def short_date(day: date, today: date) -> str:
-    """Return `Nov 10`, followed by the year unless it is this year."""
-    text = f"{_MONTHS[day.month - 1]} {day.day}"
-    return text if day.year == today.year else f"{text}, {day.year}"
-
-
-def long_date(day: date) -> str:
-    return f"{day.day} {_MONTHS[day.month - 1]} {day.year}"
 
 
 def _one_line(text: str) -> str:

@@ -1,0 +1,70 @@
+"""Who is asking: directory, providers, sessions and revoked tokens."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from resources import dagster_access
+from resources.sample_people import sample_people
+from serving.identity.directory import Directory
+from serving.identity.revoked import FOLDER, RevokedTokens
+from serving.identity.rights import Rights
+from serving.identity.sign_in.flow import Flow
+from serving.identity.sign_in.provider import Provider
+from serving.identity.sign_in.sessions import LINK, SAMPLE, Sessions
+
+if TYPE_CHECKING:
+    from resources.core.domain import Access
+    from resources.settings import Settings
+    from serving.http.service import HttpServices
+
+
+MCP_PATH = "/mcp"
+"""Path for agents, which speak the Model Context Protocol: tokens of agents open nothing else."""
+ACCESS_PREFIX = "ca_"
+"""Prefix of an agent's access token."""
+
+
+class AgentAccess(NamedTuple):
+    """The access of an agent's token, without what the directory adds."""
+
+    access: Access
+    sample: bool
+    """True for a person of the sample company, whose groups no provider vouches for."""
+
+
+class AgentTokens(Protocol):
+    """The agents that people have connected."""
+
+    async def access(self, token: str, now: datetime) -> AgentAccess: ...
+
+    async def end_all(self, email: str, provider: str, reason: str) -> None: ...
+
+
+def sign_in_names(settings: Settings) -> list[str]:
+    """Return the names of what people sign in with: providers, links, and the people of the sample company."""
+    return [*(one.slug for one in settings.providers), LINK, *([SAMPLE] if sample_people(settings) else [])]
+
+
+class IdentityServices:
+    """Credentials, sessions and memberships of the people who use the service."""
+
+    def __init__(self, http: HttpServices, agents: AgentTokens) -> None:
+        settings = http.settings
+        self.http = http
+        self.agents = agents
+        self.directory = Directory(settings, http.database)
+        self.revoked_tokens = RevokedTokens(settings.home / FOLDER)
+        self.rights = Rights(settings.home / "rights", http.acl_max_age)
+        self.providers = {one.slug: Provider(one) for one in settings.providers}
+        self.sample_people = sample_people(settings)
+        self.dagster_secrets = dagster_access.secrets_of(settings)
+        self.sessions = Sessions(
+            settings, http.database, http.audit, self.providers, agents.end_all, sign_in_names(settings)
+        )
+        self.sign_in_flow = Flow(settings, http.key, http.database)
+
+    async def close(self) -> None:
+        for provider in self.providers.values():
+            await provider.close()
