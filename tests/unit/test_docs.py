@@ -225,6 +225,19 @@ def test_links_lead_somewhere() -> None:
     assert broken == []
 
 
+def test_the_architecture_names_what_exists() -> None:
+    page = read("docs/architecture.md")
+    paths = set(re.findall(r"`((?:sql|resources|assets|orchestration|serving|simulators)/[\w/.]*\w)`", page))
+    assert len(paths) > 30
+    assert {path for path in paths if not (ROOT / path).exists()} == set()
+    migrations = "".join(file.read_text("utf-8") for file in (ROOT / "sql/migrations").glob("*.sql"))
+    tables = {*re.findall(r"^CREATE TABLE (\w+)", migrations, re.MULTILINE), "raw_SOURCE", "parsed", "chunked"}
+    tables.add("embedded_MODEL_DIMENSIONS")
+    named = names_in_tables("docs/architecture.md", "table")
+    assert len(named) == 12
+    assert named <= tables
+
+
 def test_tests_that_are_named_as_proof_exist() -> None:
     named = re.findall(r"`((?:unit|contract|integration|machine)/test_\w+\.py)::(test_\w+)`", read("docs/security.md"))
     assert len(named) > 40
