@@ -27,7 +27,7 @@ from serving.search import searches as search
 from serving.sources import sync
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "bench").glob("*.md")])
 
 
 def read(name: str) -> str:
@@ -236,6 +236,13 @@ def test_the_architecture_names_what_exists() -> None:
     named = names_in_tables("docs/architecture.md", "table")
     assert len(named) == 12
     assert named <= tables
+
+
+def test_the_index_of_decisions_lists_every_group() -> None:
+    page = read("DECISIONS.md")
+    groups = re.findall(r"^## (.+)$", page, re.MULTILINE)
+    assert len(groups) > 20
+    assert re.findall(r"^- \[(.+?)\]\(#", page, re.MULTILINE) == groups
 
 
 def test_tests_that_are_named_as_proof_exist() -> None:
