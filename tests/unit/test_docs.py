@@ -250,3 +250,9 @@ def test_tests_that_are_named_as_proof_exist() -> None:
     assert len(named) > 40
     missing = [f"{file}::{test}" for file, test in named if f"def {test}(" not in read(f"tests/{file}")]
     assert missing == []
+
+
+def test_tests_that_recipes_name_exist() -> None:
+    files = set(re.findall(r"`((?:unit|contract|integration|machine)/test_\w+\.py)", read("CONTRIBUTING.md")))
+    assert len(files) > 15
+    assert {file for file in files if not (ROOT / "tests" / file).exists()} == set()
