@@ -1,6 +1,7 @@
 """The Litestar application. Every route but health, metrics and docs requires an authenticated caller."""
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from types import ModuleType
 
@@ -15,6 +16,7 @@ from resources.sources import specs
 from serving.account import routes as account
 from serving.agents import routes as agents
 from serving.answers import routes as answers
+from serving.assistant.worker import SlackAssistant
 from serving.compatibility import routes as compatibility
 from serving.documents import routes as documents
 from serving.http import routes as http
@@ -25,7 +27,6 @@ from serving.http.request_limits import check_limits
 from serving.identity import routes as identity
 from serving.identity.authentication import Authentication
 from serving.identity.visitor import ERRORS, identify_visitor
-from serving.lifespan import lifespan
 from serving.search import routes as search
 from serving.search.embedding import EmbedsQueries
 from serving.services import PROVIDED, Services
@@ -69,6 +70,21 @@ async def _secure(message: Message, scope: Scope) -> None:
 async def _cross_origin(message: Message, scope: Scope) -> None:
     services: Services = scope["litestar_app"].state.services
     await services.http.cross_origin(message, scope)
+
+
+@asynccontextmanager
+async def lifespan(app: Litestar) -> AsyncGenerator[None]:
+    """Open the services on startup and close them on shutdown; in the leader, also the assistant in Slack."""
+    services: Services = app.state.services
+    assistant = SlackAssistant(services.answers)
+    await services.open()
+    if services.http.shared.worker == 0:
+        assistant.start()
+    try:
+        yield
+    finally:
+        await assistant.stop()
+        await services.close()
 
 
 class App(Litestar):

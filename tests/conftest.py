@@ -31,6 +31,7 @@ pytest_plugins = [
     "tests.fixtures.assistant",
     "tests.fixtures.step",
     "tests.fixtures.paired_sites",
+    "tests.fixtures.parsers",
     "tests.fixtures.durations",
     "tests.fixtures.skipped",
 ]

@@ -21,8 +21,8 @@ from serving.identity import api_keys
 from serving.identity.secret_hash import secret_hash
 from tests.fixtures.mounts import Mount, fill
 from tests.fixtures.serving import Running, Site
-from tests.integration import test_degradation_http
 from tests.integration.test_originals_http import stored
+from tests.machine import test_degradation_http
 from tests.machine.test_audit_http import eventually, rows, rows_or_none, spooled
 from tests.machine.test_degradation_http import codes, own_postgres, titles, until_ready
 

@@ -22,7 +22,7 @@ import sys, threading
 sys.path.insert(0, {str(ROOT)!r})
 from resources.servers.shared import Shared
 from resources.servers.tally import SharedTally
-from serving.access.limits import RateLimit
+from serving.http.rate_limit import RateLimit
 shared = Shared.attach(1, 2, {SECRET!r}, int(sys.argv[1]))
 limit = RateLimit({CAPACITY}, shared, "search", clock=lambda: 0.0)
 tally = SharedTally(shared, "requests", 100)

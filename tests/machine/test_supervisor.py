@@ -215,8 +215,8 @@ def test_changed_settings_are_named_until_the_services_have_them(settings: Setti
         assert changed_settings(settings) == []
         assert changed_settings(now) == [
             "CONCORDANCE_HTTP_PORT",
-            "CONCORDANCE_SECRET_KEY",
             "CONCORDANCE_LIMITS__PARSE_SECONDS",
+            "CONCORDANCE_SECRET_KEY",
         ]
         assert "s" * 40 not in run_state.state_file(settings).read_text()
     finally:
@@ -421,7 +421,7 @@ TAKES_TURNS = """
 import http.server, pathlib, socket, sys
 sys.path.insert(0, sys.argv[1])
 from resources.servers.succession import Succession
-from serving.standby import receive_listener
+from serving.workers.standby import receive_listener
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from pathlib import Path
+
+from serving.app import ROOMS
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("sql", "resources", "assets", "orchestration", "serving", "simulators")
@@ -39,3 +42,12 @@ def test_a_class_name_is_used_for_one_class() -> None:
 def test_no_two_migrations_have_the_same_number() -> None:
     numbers = [file.name[:4] for file in (ROOT / "sql/migrations").glob("*.sql")]
     assert len(numbers) == len(set(numbers))
+
+
+def test_every_module_with_routes_is_listed_by_its_room() -> None:
+    listed = {module.__name__ for room in ROOMS for module in room.MODULES}
+    route = re.compile(r"^@(get|post|put|patch|delete|head|asgi|route|\w*page_route)\(", re.MULTILINE)
+    files = [file for file in sorted((ROOT / "serving").rglob("*.py")) if route.search(file.read_text())]
+    assert len(files) > 40
+    modules = {str(file.relative_to(ROOT).with_suffix("")).replace("/", ".") for file in files}
+    assert modules <= listed
