@@ -1,4 +1,5 @@
-# Every target installs what it needs. PYTHON is the interpreter that creates the environment.
+# Every target installs what it needs. PYTHON is the interpreter that creates the environment; WORKERS are the processes of tests,
+# which wait half of their time.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,7 +8,8 @@ PEERS := .venv-bench
 TXTAI := .venv-quality
 REAL := .venv-real
 CLIENTS := .venv-clients
-QUICK := $(BIN)/python -m pytest -m "not slow" -q -n 3 --dist loadgroup
+WORKERS ?= 4
+QUICK := $(BIN)/python -m pytest -m "not slow" -q -n $(WORKERS) --dist loadgroup
 
 # Many containers set this; every process would then compile every module again, which is most of its start-up time.
 unexport PYTHONDONTWRITEBYTECODE
