@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -14,7 +13,7 @@ from resources.core.domain import Access, Role
 from serving.agents.events import host
 from serving.agents.service import AgentServices
 from serving.http.errors import ProblemError
-from serving.http.fields import parse_id
+from serving.http.fields import Moment, parse_id
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.http.roles import NeedsRole
@@ -39,11 +38,11 @@ class ConnectedAgent(msgspec.Struct, frozen=True):
     """Name that the agent gives itself. It has not been verified."""
     host: str
     """Where the agent was connected: the host that received its code."""
-    created_at: datetime
+    created_at: Moment
     """When its person allowed it."""
-    seen_at: datetime
+    seen_at: Moment
     """Last use, to the minute."""
-    expires_at: datetime
+    expires_at: Moment
     """When it ends at the latest."""
 
 
@@ -93,7 +92,7 @@ async def own_agents(agents: AgentServices, access: Access) -> list[ConnectedAge
     return [ConnectedAgent(*_shown(row)) for row in await agents.connections.listed(access.email, agents.http.clock())]
 
 
-def _shown(row: ListedAgent) -> tuple[str, str, str, datetime, datetime, datetime]:
+def _shown(row: ListedAgent) -> tuple[str, str, str, Moment, Moment, Moment]:
     return row.agent_id, row.name, host(row.redirect_uri), row.created_at, row.seen_at, row.expires_at
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -20,6 +21,8 @@ from tests.fixtures.openapi import Described
 
 Object = dict[str, Any]
 OPEN = {"widgetToken", "slackEvents", "driveNotifications", "googleCallback", "alive", "ready", "viewDocument"}
+TIME = re.compile(r"(_at|_time|[a-z]At|[a-z]Time)$|^(at|expires|since|timestamp|until)$")
+"""Names of fields that are times."""
 COMPATIBILITY = {"/api/rag.search", "/api/search", "/api/chat", "/ask", "/ask-local", "/track"}
 NO_INPUT = {
     "listSources",
@@ -153,6 +156,14 @@ def test_objects_say_which_further_members_they_have(document: Object) -> None:
         for path, one in every
         if one.get("type") == "object" and not {"properties", "additionalProperties"} & one.keys()
     ] == []
+
+
+def test_every_time_is_a_date_time(document: Object) -> None:
+    times = {path: one for path, one in schemas(document) if TIME.search(path.rpartition(".")[2])}
+    assert len(times) > 40
+    assert [path for path, one in times.items() if one.get("format") != "date-time"] == []
+    named = {path for path, one in schemas(document) if one.get("format") == "date-time"}
+    assert named == times.keys()  # so that the rule above covers all of them
 
 
 def test_every_tag_is_described(document: Object, operations: list[Operation]) -> None:

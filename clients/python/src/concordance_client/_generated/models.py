@@ -28,11 +28,11 @@ class AgentEntry(Model):
     """Name that the agent gives itself. It has not been verified."""
     host: str
     """Where the agent was connected: the host that received its code."""
-    created_at: str
+    created_at: datetime
     """When its person allowed it."""
-    seen_at: str
+    seen_at: datetime
     """Last use, to the minute."""
-    expires_at: str
+    expires_at: datetime
     """When it ends at the latest."""
     email: str
     """The person in whose name it acts."""
