@@ -7,6 +7,7 @@ from datetime import datetime
 import msgspec
 
 from sql.family import AsyncFamily
+from sql.fields import Moment
 
 
 class AgentToken(msgspec.Struct, frozen=True):
@@ -31,16 +32,28 @@ class AgentOwner(msgspec.Struct, frozen=True):
     groups_omitted: bool
 
 
-class ListedAgent(msgspec.Struct, frozen=True):
-    """A connected agent, and the person who connected it."""
+class ConnectedAgent(msgspec.Struct, frozen=True):
+    """An agent that may search, read and ask in the caller's name."""
 
     agent_id: str
-    email: str
+    """ID of the connection, which is none of its tokens."""
     name: str
-    redirect_uri: str
-    created_at: datetime
-    seen_at: datetime
-    expires_at: datetime
+    """Name that the agent gives itself. It has not been verified."""
+    host: str
+    """Where the agent was connected: the host that received its code."""
+    created_at: Moment
+    """When its person allowed it."""
+    seen_at: Moment
+    """Last use, to the minute."""
+    expires_at: Moment
+    """When it ends at the latest."""
+
+
+class AgentEntry(ConnectedAgent, frozen=True, kw_only=True):
+    """An agent that someone has connected."""
+
+    email: str
+    """The person in whose name it acts."""
 
 
 class EndedAgent(msgspec.Struct, frozen=True):
@@ -87,4 +100,5 @@ class AgentReads(AsyncFamily, path="agents"):
         now: datetime,
     ) -> int: ...
     async def agents_end_of(self, *, email: str, provider: str) -> list[EndedAgent]: ...
-    async def agents_of(self, *, email: str | None, now: datetime) -> list[ListedAgent]: ...
+    async def agents_all(self, *, now: datetime) -> list[AgentEntry]: ...
+    async def agents_of(self, *, email: str, now: datetime) -> list[ConnectedAgent]: ...

@@ -7,20 +7,29 @@ from datetime import datetime
 import msgspec
 
 from sql.family import Family
+from sql.fields import Moment
 from sql.web_rows import RegistryEntry, Shares
 
 
-class ApiKey(msgspec.Struct, frozen=True):
-    """An API key without its hash."""
+class KeyEntry(msgspec.Struct, frozen=True):
+    """An API key, without its secret, which is stored nowhere."""
 
     key_id: str
+    """ID of the key: the part between its underscores."""
     email: str
+    """The person whose permissions apply."""
     groups: list[str]
+    """Groups of the key."""
     admin: bool
+    """True if it has the role administrator."""
     scim: bool
-    created_at: datetime
-    expires_at: datetime | None
-    revoked_at: datetime | None
+    """True if it opens SCIM and nothing else."""
+    created_at: Moment
+    """When it was created."""
+    expires_at: Moment | None
+    """When it expires; null if never."""
+    revoked_at: Moment | None
+    """When it was revoked; null if it was not."""
 
 
 class RunningSync(msgspec.Struct, frozen=True):
@@ -108,7 +117,7 @@ class UnindexedDocument(msgspec.Struct, frozen=True):
 class Commands(Family, path="cli"):
     """Statements of the command line."""
 
-    def api_keys(self) -> list[ApiKey]: ...
+    def api_keys(self) -> list[KeyEntry]: ...
     def job(self, *, job_id: str) -> JobReport | None: ...
     def job_errors(self, *, job_id: str) -> list[JobFault]: ...
     def running(self) -> list[RunningSync]: ...

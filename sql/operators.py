@@ -3,11 +3,28 @@
 from __future__ import annotations
 
 from datetime import date, datetime
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
-from sql.commands import ApiKey, RunningSync
+from sql.commands import KeyEntry, RunningSync
 from sql.family import AsyncFamily, Family
+from sql.fields import Moment
+
+QuestionState = Annotated[
+    Literal["proposed", "accepted"],
+    Meta(
+        title="QuestionState", description="`proposed`: by feedback, and not used yet. `accepted`: measured each month."
+    ),
+]
+QuestionOrigin = Annotated[
+    Literal["command", "feedback"],
+    Meta(
+        title="QuestionOrigin",
+        description="`command`: added by `concordance questions`. `feedback`: proposed by a reader.",
+    ),
+]
 
 
 class RecentSync(msgspec.Struct, frozen=True):
@@ -51,39 +68,59 @@ class Month(msgspec.Struct, frozen=True):
     cost_usd: float
 
 
-class Held(msgspec.Struct, frozen=True):
-    """Deletions that wait in a partition, and how many documents it has."""
+class HeldDeletions(msgspec.Struct, frozen=True, kw_only=True):
+    """Deletions of one root or channel that wait because they are many."""
 
     source: str
+    """The source."""
     partition: str
+    """ID of the root or channel."""
     title: str | None
+    """Its title; null if it has none."""
     documents: int
+    """Documents that would be deleted."""
     of_documents: int
-    held_at: datetime
-    approved_at: datetime | None
+    """Documents that it has."""
+    held_at: Moment
+    """When they began to wait."""
+    approved_at: Moment | None
+    """When they were approved; null while they wait."""
     approved_by: str | None
+    """Who approved them; null while they wait."""
     examples: list[str]
+    """Up to five of their `source_id`s; empty for auditors."""
 
 
-class Decided(msgspec.Struct, frozen=True):
-    """Deletions of a partition that were approved or rejected."""
+class DecidedPartition(msgspec.Struct, frozen=True):
+    """Deletions of one root or channel that were decided."""
 
     partition: str
+    """ID of the root or channel."""
     documents: int
+    """Number of documents."""
 
 
-class SetQuestion(msgspec.Struct, frozen=True):
-    """A question of the question set; `titles` are those of its documents that the caller may read."""
+class SetEntry(msgspec.Struct, frozen=True):
+    """A question of the question set."""
 
     id: int
+    """Number of the question."""
     question: str
+    """The question."""
     email: str
+    """The person as whom it is asked."""
     never: bool
-    state: str
-    origin: str
-    added_at: datetime
+    """True if its documents must not be found."""
+    state: QuestionState
+    """State of the question in the set."""
+    origin: QuestionOrigin
+    """Where it comes from."""
+    added_at: Moment
+    """When it was added."""
     documents: int
+    """Number of documents that it names."""
     titles: list[str]
+    """Titles of those that you may read."""
 
 
 class NotUseful(msgspec.Struct, frozen=True):
@@ -117,7 +154,7 @@ class OperatorReads(AsyncFamily, path="operators"):
     async def receipts(self, *, most: int) -> list[Receipt]: ...
     async def questions(
         self, *, state: str | None, after: int, most: int, principals: list[str], fresh_since: datetime
-    ) -> list[SetQuestion]: ...
+    ) -> list[SetEntry]: ...
     async def feedback(self, *, before_at: datetime | None, before_id: str | None, most: int) -> list[NotUseful]: ...
     async def evaluations(self, *, most: int) -> list[EvaluationRun]: ...
     async def month(self, *, month: str) -> Month | None: ...
@@ -126,13 +163,13 @@ class OperatorReads(AsyncFamily, path="operators"):
 class CommandReads(AsyncFamily, path="cli"):
     """Reads that commands also make."""
 
-    async def api_keys(self) -> list[ApiKey]: ...
+    async def api_keys(self) -> list[KeyEntry]: ...
     async def running(self) -> list[RunningSync]: ...
 
 
 class Prune(Family, path="upkeep/prune.sql"):
     """Deletions that wait because they are many."""
 
-    def held(self) -> list[Held]: ...
-    def approve(self, *, source: str, partition: str | None, approved_by: str) -> list[Decided]: ...
-    def reject(self, *, source: str, partition: str | None) -> list[Decided]: ...
+    def held(self) -> list[HeldDeletions]: ...
+    def approve(self, *, source: str, partition: str | None, approved_by: str) -> list[DecidedPartition]: ...
+    def reject(self, *, source: str, partition: str | None) -> list[DecidedPartition]: ...

@@ -7,6 +7,7 @@ from datetime import datetime
 import msgspec
 
 from sql.family import AsyncFamily, Family
+from sql.fields import Moment
 
 
 class BrowserSession(msgspec.Struct, frozen=True):
@@ -24,17 +25,44 @@ class BrowserSession(msgspec.Struct, frozen=True):
     administrator: bool
 
 
-class ListedSession(msgspec.Struct, frozen=True):
-    """A valid session, as its user sees it."""
+class Session(msgspec.Struct, frozen=True):
+    """A browser in which the caller is signed in."""
 
     session_id: str
-    email: str
+    """Its ID, which is not the cookie."""
     provider: str
-    administrator: bool
+    """The provider it was begun with; `sample` for the sample company, `link` for a link of `concordance sign-in`."""
     browser: str
-    created_at: datetime
-    seen_at: datetime
-    expires_at: datetime
+    """What the browser said of itself (`User-Agent`)."""
+    created_at: Moment
+    """Time of the sign-in."""
+    seen_at: Moment
+    """Last use, to the minute."""
+    expires_at: Moment
+    """When it ends at the latest."""
+    current: bool
+    """True for the session that sent this request."""
+
+
+class SessionEntry(msgspec.Struct, frozen=True):
+    """A browser in which a person is signed in."""
+
+    session_id: str
+    """Its ID, which is not the cookie."""
+    email: str
+    """Who is signed in."""
+    provider: str
+    """The provider it was begun with; `sample` for the sample company, `link` for a link of `concordance sign-in`."""
+    administrator: bool
+    """True if the session itself has the role administrator."""
+    browser: str
+    """What the browser said of itself (`User-Agent`)."""
+    created_at: Moment
+    """Time of the sign-in."""
+    seen_at: Moment
+    """Last use, to the minute."""
+    expires_at: Moment
+    """When it ends at the latest."""
 
 
 class EndedSession(msgspec.Struct, frozen=True):
@@ -73,7 +101,10 @@ class SignInReads(AsyncFamily, path="sign_in"):
     async def session_refreshed(
         self, *, session_id: str, groups: list[str], groups_omitted: bool, secrets: bytes | None, now: datetime
     ) -> int: ...
-    async def sessions_of(self, *, email: str | None, now: datetime, idle_since: datetime) -> list[ListedSession]: ...
+    async def sessions_all(self, *, email: str | None, now: datetime, idle_since: datetime) -> list[SessionEntry]: ...
+    async def sessions_of(
+        self, *, email: str, current: str | None, now: datetime, idle_since: datetime
+    ) -> list[Session]: ...
 
 
 class SignInSession(Family, path="sign_in"):
@@ -82,4 +113,4 @@ class SignInSession(Family, path="sign_in"):
     def revoke_token(self, *, token_id: str, revoked_by: str, expires_at: datetime, now: datetime) -> int: ...
     def session_end(self, *, session_id: str, email: str | None) -> EndedSession | None: ...
     def sessions_end_of(self, *, email: str) -> list[str]: ...
-    def sessions_of(self, *, email: str | None, now: datetime, idle_since: datetime) -> list[ListedSession]: ...
+    def sessions_all(self, *, email: str | None, now: datetime, idle_since: datetime) -> list[SessionEntry]: ...

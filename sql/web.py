@@ -20,8 +20,8 @@ from sql.source_rows import (
 from sql.web_rows import (
     ActiveModel,
     Around,
-    AskedQuestion,
-    AuditRow,
+    Asked,
+    AuditEntry,
     ChunkPlace,
     ChunkText,
     Colleague,
@@ -30,6 +30,7 @@ from sql.web_rows import (
     DirectoryEntry,
     Document,
     DocumentPage,
+    ExportedUpload,
     Figure,
     FullTextMatch,
     Holder,
@@ -44,7 +45,6 @@ from sql.web_rows import (
     Shares,
     StoredAnswer,
     StoredKey,
-    StoredUpload,
 )
 
 
@@ -60,7 +60,7 @@ class WebReads(AsyncFamily, path="serving"):
     async def answer_share(self, *, answer_id: str, email: str, shared: bool) -> SharedAnswer | None: ...
     async def answers_of(
         self, *, email: str, before_at: datetime | None, before_id: str | None, most: int
-    ) -> list[AskedQuestion]: ...
+    ) -> list[Asked]: ...
     async def answer_cache_lookup(self, *, cache_key: str) -> bytes | None: ...
     async def any_chunk(self, *, principals: list[str]) -> bool: ...
     async def api_key_by_id(self, *, key_id: str) -> StoredKey | None: ...
@@ -74,7 +74,7 @@ class WebReads(AsyncFamily, path="serving"):
         before_at: datetime | None,
         before_id: int | None,
         most: int,
-    ) -> list[AuditRow]: ...
+    ) -> list[AuditEntry]: ...
     async def colleagues(
         self, *, email: str, domain: str, beginning: str, following: str, accounts: bool, most: int
     ) -> list[Colleague]: ...
@@ -227,7 +227,7 @@ class WebReads(AsyncFamily, path="serving"):
     async def sync_errors(self, *, job_id: str, owner: str | None) -> list[SyncErrorRow]: ...
     async def sync_job(self, *, job_id: str) -> SyncJobRow | None: ...
     async def totals(self) -> list[Figure]: ...
-    async def uploads_of(self, *, email: str, most: int) -> list[StoredUpload]: ...
+    async def uploads_of(self, *, email: str, most: int) -> list[ExportedUpload]: ...
     async def why(
         self,
         *,

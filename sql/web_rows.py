@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from sql.fields import AnswerMode, Moment, Tags
+
 
 class ActiveModel(msgspec.Struct, frozen=True):
     """The collection that searches read, with its model, and the languages of the corpus (ISO 639-1)."""
@@ -42,7 +44,7 @@ class StoredAnswer(msgspec.Struct, frozen=True):
     standalone: str | None
     answer: str
     found: bool
-    mode: str
+    mode: AnswerMode
     model: str | None
     sources: Any
     sentences: Any
@@ -59,15 +61,21 @@ class SharedAnswer(msgspec.Struct, frozen=True):
     shared_at: datetime | None
 
 
-class AskedQuestion(msgspec.Struct, frozen=True):
-    """A question as its asker's history lists it."""
+class Asked(msgspec.Struct, frozen=True):
+    """A question that the caller asked."""
 
     answer_id: str
-    created_at: datetime
-    question: str
+    """ID of the answer, for `GET /api/answers/{answer_id}`."""
+    created_at: Moment
+    """When it was asked."""
+    query: str
+    """The question."""
     found: bool
-    mode: str
-    shared_at: datetime | None
+    """False if the sources did not answer it."""
+    mode: AnswerMode
+    """Who wrote the answer."""
+    shared_at: Moment | None
+    """Since when the answer is shared by link; null if it is not."""
 
 
 class StoredKey(msgspec.Struct, frozen=True):
@@ -82,17 +90,25 @@ class StoredKey(msgspec.Struct, frozen=True):
     revoked_at: datetime | None
 
 
-class AuditRow(msgspec.Struct, frozen=True):
-    """An event of the audit log."""
+class AuditEntry(msgspec.Struct, frozen=True):
+    """An event of the audit log. No event contains a document's text or a secret."""
 
     event_id: int
-    at: datetime
+    """Number of the event."""
+    at: Moment
+    """When it happened."""
     email: str
+    """Who did it; empty if unknown, as for blocked sign-ins."""
     action: str
+    """What was done, such as `search`, `open` or `key_create`."""
     query_id: str | None
+    """ID of the search or question; null if it is neither."""
     query: str | None
+    """The query; null if there is none or it was redacted."""
     doc_ids: list[str]
-    detail: Any
+    """IDs of the documents found, opened or changed."""
+    detail: dict[str, Any]
+    """Further facts, depending on the action."""
 
 
 class Holder(msgspec.Struct, frozen=True):
@@ -143,19 +159,29 @@ class DirectoryEntry(msgspec.Struct, frozen=True):
     active: bool
 
 
-class StoredUpload(msgspec.Struct, frozen=True):
-    """An upload, as its owner made it."""
+class ExportedUpload(msgspec.Struct, frozen=True):
+    """An upload of the caller."""
 
     doc_id: str
+    """ID of the document; `GET /api/documents/{doc_id}/original` returns the file."""
     file_name: str
+    """Name of the file."""
     title: str
+    """Title of the document."""
     description: str | None
+    """Description of the document; null if it has none."""
     mime_type: str
+    """MIME type of the file."""
     size: int
+    """Size of the file in bytes."""
     permissions: list[str]
-    tags: Any
-    created_at: datetime
-    modified_at: datetime
+    """Principals who may read it, the caller among them."""
+    tags: Tags
+    """Tags of the document."""
+    created_at: Moment
+    """When it was uploaded."""
+    modified_at: Moment
+    """When it was last uploaded or changed."""
 
 
 class Colleague(msgspec.Struct, frozen=True):

@@ -94,7 +94,7 @@ def session_list(
     settings = load()
     with database(settings) as connection:
         now = datetime.now(UTC)
-        rows = SignInSession(connection).sessions_of(
+        rows = SignInSession(connection).sessions_all(
             email=email and permissions.email(email), now=now, idle_since=now - duration(settings.session_idle)
         )
     if json:

@@ -13,11 +13,10 @@ from resources.core.domain import Access, Role
 from resources.core.moments import day
 from resources.settings.limits import RetentionSettings
 from serving.account.service import AccountServices
-from serving.agents.connected import all_agents
 from serving.answers.not_useful import not_useful
 from serving.answers.question_set import question_page
 from serving.http.audit_log import MAX_TEXT, AuditQuery, audit_page
-from serving.identity.administration import all_keys, all_sessions
+from serving.identity.administration import all_keys
 from serving.identity.visitor import VisitorNeedsRole, page_route
 from serving.web.render import NavigationLink, administration, view
 from sql.operators import OperatorReads
@@ -93,7 +92,7 @@ async def keys_page(request: Request[Access, Any, Any], account: NamedDependency
 async def sessions_page(request: Request[Access, Any, Any], account: NamedDependency[AccountServices]) -> Response[str]:
     """List the browser sessions of all people. For administrators."""
     access = request.user
-    sessions = await all_sessions(account.identity)
+    sessions = await account.identity.sessions.all(account.http.clock())
     return _page("admin/sessions.html", access, "/admin/sessions", account, "admin.js", sessions=sessions)
 
 
@@ -101,7 +100,7 @@ async def sessions_page(request: Request[Access, Any, Any], account: NamedDepend
 async def agents_page(request: Request[Access, Any, Any], account: NamedDependency[AccountServices]) -> Response[str]:
     """List the agents that people have connected. For administrators."""
     access = request.user
-    agents = await all_agents(account.agents)
+    agents = await account.agents.connections.all(account.http.clock())
     return _page("admin/agents.html", access, "/admin/agents", account, "admin.js", agents=agents)
 
 

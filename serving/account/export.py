@@ -8,43 +8,19 @@ from litestar.di import NamedDependency
 
 from resources.core.domain import Access
 from serving.account.service import AccountServices
-from serving.answers.history import Asked, questions_of
+from serving.answers.history import questions_of
 from serving.http.audit import AuditEvent
-from serving.http.fields import Moment, Tags
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.identity.authentication import credential_of
 from serving.identity.me import own_identity
 from serving.identity.principals import Identity
+from sql.fields import Moment
 from sql.web import WebReads
+from sql.web_rows import Asked, ExportedUpload
 
 MOST = 10_000
 """Entries of each list."""
-
-
-class ExportedUpload(msgspec.Struct, frozen=True):
-    """An upload of the caller."""
-
-    doc_id: str
-    """ID of the document; `GET /api/documents/{doc_id}/original` returns the file."""
-    file_name: str
-    """Name of the file."""
-    title: str
-    """Title of the document."""
-    description: str | None
-    """Description of the document; null if it has none."""
-    mime_type: str
-    """MIME type of the file."""
-    size: int
-    """Size of the file in bytes."""
-    permissions: list[str]
-    """Principals who may read it, the caller among them."""
-    tags: Tags
-    """Tags of the document."""
-    created_at: Moment
-    """When it was uploaded."""
-    modified_at: Moment
-    """When it was last uploaded or changed."""
 
 
 class ExportedEvent(msgspec.Struct, frozen=True):
@@ -118,7 +94,7 @@ async def export_me(request: Request[Access, Any, Any], account: NamedDependency
     exported = Export(
         account.http.clock(),
         await own_identity(account.identity, access, credential_of(request)),
-        [ExportedUpload(**msgspec.structs.asdict(one)) for one in uploads],
+        uploads,
         (await questions_of(account.answers, access, MOST, None)).answers,
         [ExportedEvent(one.at, one.action, one.query, len(one.doc_ids)) for one in events],
     )

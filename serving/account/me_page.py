@@ -9,10 +9,8 @@ from litestar.di import NamedDependency
 
 from resources.core.permissions import PUBLIC
 from serving.account.service import AccountServices
-from serving.agents.connected import own_agents
 from serving.identity.authentication import SessionFrom, credential_of
 from serving.identity.me import own_identity
-from serving.identity.session_routes import own_sessions
 from serving.identity.visitor import current_session, page_route, signed_in
 from serving.web.render import view
 
@@ -22,6 +20,7 @@ async def me_page(request: Request[Any, Any, Any], account: NamedDependency[Acco
     """Show who the visitor is: groups with where they come from, roles, sessions and agents."""
     access = await signed_in(request, account.identity)
     identity = await own_identity(account.identity, access, credential_of(request))
+    now = account.http.clock()
     return view(
         "me.html",
         access,
@@ -29,9 +28,11 @@ async def me_page(request: Request[Any, Any, Any], account: NamedDependency[Acco
         here="/me",
         identity=identity,
         principals=[one for one in identity.principals if one.principal not in {access.email, PUBLIC}],
-        now=account.http.clock(),
+        now=now,
         roles=sorted(role.value for role in access.roles),
-        sessions=await own_sessions(account.identity, access, await current_session(request, account.identity)),
-        agents=await own_agents(account.agents, access),
+        sessions=await account.identity.sessions.own(
+            access.email, await current_session(request, account.identity), now
+        ),
+        agents=await account.agents.connections.own(access.email, now),
         agents_address=account.agents.connections.resource,
     )

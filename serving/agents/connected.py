@@ -10,14 +10,13 @@ from litestar.di import NamedDependency
 from litestar.params import PathParameter
 
 from resources.core.domain import Access, Role
-from serving.agents.events import host
 from serving.agents.service import AgentServices
 from serving.http.errors import ProblemError
-from serving.http.fields import Moment, parse_id
+from serving.http.fields import parse_id
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.http.roles import NeedsRole
-from sql.agents import ListedAgent
+from sql.agents import AgentEntry, ConnectedAgent
 
 _AGENT = {
     "agent_id": "0d9a1f57-64c5-4b0b-9c1e-5d0f6f1c2b3a",
@@ -29,35 +28,11 @@ _AGENT = {
 }
 
 
-class ConnectedAgent(msgspec.Struct, frozen=True):
-    """An agent that may search, read and ask in the caller's name."""
-
-    agent_id: str
-    """ID of the connection, which is none of its tokens."""
-    name: str
-    """Name that the agent gives itself. It has not been verified."""
-    host: str
-    """Where the agent was connected: the host that received its code."""
-    created_at: Moment
-    """When its person allowed it."""
-    seen_at: Moment
-    """Last use, to the minute."""
-    expires_at: Moment
-    """When it ends at the latest."""
-
-
 class AgentList(msgspec.Struct, frozen=True):
     """The caller's agents, newest first."""
 
     agents: list[ConnectedAgent]
     """Agents that are connected now."""
-
-
-class AgentEntry(ConnectedAgent, frozen=True, kw_only=True):
-    """An agent that someone has connected."""
-
-    email: str
-    """The person in whose name it acts."""
 
 
 class AllAgents(msgspec.Struct, frozen=True):
@@ -85,15 +60,7 @@ class AgentEnded(msgspec.Struct, frozen=True):
 )
 async def list_agents(request: Request[Access, Any, Any], agents: NamedDependency[AgentServices]) -> AgentList:
     """Return the agents that act for the caller's email."""
-    return AgentList(await own_agents(agents, request.user))
-
-
-async def own_agents(agents: AgentServices, access: Access) -> list[ConnectedAgent]:
-    return [ConnectedAgent(*_shown(row)) for row in await agents.connections.listed(access.email, agents.http.clock())]
-
-
-def _shown(row: ListedAgent) -> tuple[str, str, str, Moment, Moment, Moment]:
-    return row.agent_id, row.name, host(row.redirect_uri), row.created_at, row.seen_at, row.expires_at
+    return AgentList(await agents.connections.own(request.user.email, agents.http.clock()))
 
 
 @delete(
@@ -133,13 +100,7 @@ async def end_agent(
 )
 async def list_all_agents(agents: NamedDependency[AgentServices]) -> AllAgents:
     """Return the connected agents of all people. For administrators."""
-    return AllAgents(await all_agents(agents))
-
-
-async def all_agents(agents: AgentServices) -> list[AgentEntry]:
-    return [
-        AgentEntry(*_shown(row), email=row.email) for row in await agents.connections.listed(None, agents.http.clock())
-    ]
+    return AllAgents(await agents.connections.all(agents.http.clock()))
 
 
 @delete(

@@ -26,7 +26,7 @@ from serving.http.errors import UnauthorizedError
 from serving.identity.secret_hash import secret_hash
 from serving.identity.service import ACCESS_PREFIX, MCP_PATH, AgentAccess
 from serving.identity.sign_in.sessions import SAMPLE, SignedIn
-from sql.agents import AgentOwner, AgentReads, AgentToken, EndedAgent, ListedAgent
+from sql.agents import AgentEntry, AgentOwner, AgentReads, AgentToken, ConnectedAgent, EndedAgent
 
 if TYPE_CHECKING:
     from resources.settings import Settings
@@ -214,9 +214,13 @@ class Agents:
         if ended is not None:
             await self._audit.record(agent_ended(ended, by="agent", reason="revoked by the agent"))
 
-    async def listed(self, email: str | None, now: datetime) -> list[ListedAgent]:
-        """Return the connected agents of this person, or of everyone if it is None."""
+    async def own(self, email: str, now: datetime) -> list[ConnectedAgent]:
+        """Return the connected agents of this person, newest first."""
         return await self._reads.agents_of(email=email, now=now)
+
+    async def all(self, now: datetime) -> list[AgentEntry]:
+        """Return the latest connected agents of all people, for administrators."""
+        return await self._reads.agents_all(now=now)
 
     async def end(self, agent_id: str, email: str | None, *, by: str, reason: str) -> EndedAgent | None:
         """End a connection of this person, or of anyone if it is None. Returns None if there is none."""

@@ -19,12 +19,13 @@ from serving.answers.asking import enforce_rate_limit
 from serving.answers.schemas import AskRequest
 from serving.documents.reading import MAX_CONTEXT, MAX_INTEGER, open_document
 from serving.http.errors import not_found
-from serving.http.fields import Moment, Name
+from serving.http.fields import Name
 from serving.http.invalid import fault_of
 from serving.search.filters import Filters, ShortList, SourceType
 from serving.search.results import Result
 from serving.search.schemas import Citation, Question, Warning_
 from serving.search.searches import SearchRequest, found
+from sql.fields import Moment
 
 PART = 2 * MAX_CONTEXT
 """Characters of a document that one `fetch` returns, some 10,000 tokens."""

@@ -15,30 +15,14 @@ from serving.answers.service import Answers
 from serving.http import cursors
 from serving.http.audit import AuditEvent
 from serving.http.errors import ProblemError
-from serving.http.fields import PAGE, Cursor, Limit, Moment, parse_id
+from serving.http.fields import PAGE, Cursor, Limit, parse_id
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
-from serving.search.schemas import AnswerMode
+from sql.fields import Moment
 from sql.web import WebReads
+from sql.web_rows import Asked
 
 AnswerId = Annotated[str, PathParameter(description="ID of the answer (`answer_id`).")]
-
-
-class Asked(msgspec.Struct, frozen=True):
-    """A question that the caller asked."""
-
-    answer_id: str
-    """ID of the answer, for `GET /api/answers/{answer_id}`."""
-    created_at: Moment
-    """When it was asked."""
-    query: str
-    """The question."""
-    found: bool
-    """False if the sources did not answer it."""
-    mode: AnswerMode
-    """Who wrote the answer."""
-    shared_at: Moment | None
-    """Since when the answer is shared by link; null if it is not."""
 
 
 class AskedList(msgspec.Struct, frozen=True):
@@ -108,13 +92,7 @@ async def questions_of(answers: Answers, access: Access, limit: int, cursor: str
     )
     page = rows[:limit]
     more = cursors.encode((page[-1].created_at, UUID(page[-1].answer_id))) if len(rows) > limit else None
-    found = [
-        Asked(
-            row.answer_id, row.created_at, row.question, row.found, msgspec.convert(row.mode, AnswerMode), row.shared_at
-        )
-        for row in page
-    ]
-    return AskedList(found, more)
+    return AskedList(page, more)
 
 
 @put(

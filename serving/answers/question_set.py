@@ -16,12 +16,12 @@ from serving.answers.service import Answers
 from serving.http import cursors
 from serving.http.audit import AuditEvent
 from serving.http.errors import ProblemError
-from serving.http.fields import PAGE, Cursor, Limit, Moment
+from serving.http.fields import PAGE, Cursor, Limit
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.http.roles import NeedsRole
 from sql.evaluation import Questions
-from sql.operators import OperatorReads
+from sql.operators import OperatorReads, QuestionState, SetEntry
 from sql.web import WebSession
 
 _QUESTION: dict[str, Any] = {
@@ -35,46 +35,10 @@ _QUESTION: dict[str, Any] = {
     "documents": 1,
     "titles": ["Leave"],
 }
-QuestionState = Annotated[
-    Literal["proposed", "accepted"],
-    Meta(
-        title="QuestionState", description="`proposed`: by feedback, and not used yet. `accepted`: measured each month."
-    ),
-]
-QuestionOrigin = Annotated[
-    Literal["command", "feedback"],
-    Meta(
-        title="QuestionOrigin",
-        description="`command`: added by `concordance questions`. `feedback`: proposed by a reader.",
-    ),
-]
 QuestionVerdict = Annotated[
     Literal["accept", "remove"],
     Meta(title="QuestionDecision", description="`accept`: use a proposed question. `remove`: delete it from the set."),
 ]
-
-
-class SetEntry(msgspec.Struct, frozen=True):
-    """A question of the question set."""
-
-    id: int
-    """Number of the question."""
-    question: str
-    """The question."""
-    email: str
-    """The person as whom it is asked."""
-    never: bool
-    """True if its documents must not be found."""
-    state: QuestionState
-    """State of the question in the set."""
-    origin: QuestionOrigin
-    """Where it comes from."""
-    added_at: Moment
-    """When it was added."""
-    documents: int
-    """Number of documents that it names."""
-    titles: list[str]
-    """Titles of those that you may read."""
 
 
 class QuestionList(msgspec.Struct, frozen=True):
@@ -138,8 +102,7 @@ async def question_page(
         **answers.http.readable_by(access),
     )
     page = rows[:limit]
-    found = [msgspec.convert(msgspec.structs.asdict(row), SetEntry) for row in page]
-    return QuestionList(found, cursors.encode(page[-1].id) if len(rows) > limit else None)
+    return QuestionList(page, cursors.encode(page[-1].id) if len(rows) > limit else None)
 
 
 @post(

@@ -8,12 +8,13 @@ from msgspec import UNSET, Meta, UnsetType
 from serving.answers.quoted import Quoted
 from serving.answers.styles import STYLES, Style, StyleName
 from serving.answers.support import Verdict
-from serving.http.fields import Moment, Name
+from serving.http.fields import Name
 from serving.search.citations.format import Format
 from serving.search.filters import Filters
 from serving.search.results import DocumentReference, Result
-from serving.search.schemas import AnswerMode, DenseWeight, Fusion, Question, SearchMode, Warning_
+from serving.search.schemas import DenseWeight, Fusion, Question, SearchMode, Warning_
 from serving.search.understanding.filters import Understand, Understood
+from sql.fields import AnswerMode, Moment
 
 MAX_HISTORY = 5
 """Earlier messages that are used, the latest ones. Source: the platform's requirements."""

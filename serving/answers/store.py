@@ -7,7 +7,7 @@ was made from it is withheld, for others the question too, and nothing else abou
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal, cast
+from typing import Literal
 
 import msgspec
 
@@ -22,7 +22,6 @@ from serving.search.citations.quote import Extent
 from serving.search.results import link_of
 from serving.search.retrieval.passage import Passage
 from serving.search.retrieval.registry import recheck
-from serving.search.schemas import AnswerMode
 from sql.web import WebQueue, WebReads
 
 
@@ -119,7 +118,7 @@ async def load(
         standalone=None if revoked or not own else kept.standalone,
         answer=None if revoked else kept.answer,
         found=kept.found,
-        mode=cast("AnswerMode", kept.mode),
+        mode=kept.mode,
         model=kept.model,
         created_at=kept.created_at,
         completed=kept.completed,

@@ -18,13 +18,14 @@ from serving.documents.text import rebuild
 from serving.documents.uploads import launch_upload_sync, message_for
 from serving.http.audit import AuditEvent
 from serving.http.errors import not_found
-from serving.http.fields import DocumentId, Moment, Tags, parse_id
+from serving.http.fields import DocumentId, parse_id
 from serving.http.openapi import examples
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.search.citations.format import Cited, citation
 from serving.search.citations.links import link
 from serving.search.schemas import Citation
+from sql.fields import Moment, Tags
 from sql.web import WebReads, WebSession
 from sql.web_rows import ChunkText
 

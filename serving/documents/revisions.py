@@ -22,9 +22,10 @@ from serving.documents.sharing import PROVENANCE, check_share
 from serving.documents.uploads import launch_upload_sync, message_for
 from serving.http.audit import AuditEvent
 from serving.http.errors import not_found
-from serving.http.fields import DocumentId, Name, NewTags, Tags, parse_id
+from serving.http.fields import DocumentId, Name, NewTags, parse_id
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
+from sql.fields import Tags
 from sql.sources import OwnUpload
 from sql.web import WebSession
 

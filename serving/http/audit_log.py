@@ -13,35 +13,16 @@ from resources.core.errors import InvalidRequestError
 from resources.core.moments import checked
 from serving.http import cursors
 from serving.http.audit import AuditEvent
-from serving.http.fields import PAGE, Cursor, Limit, Moment
+from serving.http.fields import PAGE, Cursor, Limit
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.http.roles import NeedsRole
 from serving.http.service import HttpServices
+from sql.fields import Moment
 from sql.web import WebReads
+from sql.web_rows import AuditEntry
 
 MAX_TEXT = 320
-
-
-class AuditEntry(msgspec.Struct, frozen=True):
-    """An event of the audit log. No event contains a document's text or a secret."""
-
-    event_id: int
-    """Number of the event."""
-    at: Moment
-    """When it happened."""
-    email: str
-    """Who did it; empty if unknown, as for blocked sign-ins."""
-    action: str
-    """What was done, such as `search`, `open` or `key_create`."""
-    query_id: str | None
-    """ID of the search or question; null if it is neither."""
-    query: str | None
-    """The query; null if there is none or it was redacted."""
-    doc_ids: list[str]
-    """IDs of the documents found, opened or changed."""
-    detail: dict[str, Any]
-    """Further facts, depending on the action."""
 
 
 class AuditPage(msgspec.Struct, frozen=True):
@@ -128,7 +109,7 @@ async def audit_page(http: HttpServices, access: Access, wanted: AuditQuery) -> 
     await http.audit.record(AuditEvent(email=access.email, action="audit_read", detail=detail))
     page = rows[: wanted.limit]
     more = cursors.encode((page[-1].at, page[-1].event_id)) if len(rows) > wanted.limit else None
-    return AuditPage([AuditEntry(**msgspec.structs.asdict(row)) for row in page], more)
+    return AuditPage(page, more)
 
 
 def _moment(name: str, text: str | None) -> datetime | None:

@@ -2,7 +2,6 @@
 
 import contextlib
 import uuid
-from datetime import datetime
 from typing import Annotated, Any
 
 from litestar.params import PathParameter, QueryParameter
@@ -13,10 +12,6 @@ from serving.http.cursors import MAX_CURSOR
 Name = Annotated[str, Meta(max_length=2000)]
 """An id or a name."""
 MAX_TAGS = 50
-Moment = Annotated[datetime, Meta(tz=True)]
-"""A time of a response: RFC 3339, UTC."""
-Tags = Annotated[dict[str, Any], Meta(title="Tags", description="Tags by name: texts, numbers, true, false, or lists.")]
-"""Tags of a document as they are stored."""
 NewTags = Annotated[
     dict[str, Any],
     Meta(

@@ -11,14 +11,16 @@ from litestar.params import PathParameter
 
 from resources.core.domain import Access, Role
 from serving.http.errors import ProblemError
-from serving.http.fields import Moment, parse_id
+from serving.http.fields import parse_id
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.http.roles import NeedsRole
 from serving.identity import api_keys
 from serving.identity.service import IdentityServices
 from serving.identity.sign_in import events
+from sql.commands import KeyEntry
 from sql.operators import CommandReads
+from sql.signing_in import SessionEntry
 
 _KEY: dict[str, Any] = {
     "key_id": "0a1b2c3d4e5f6071",
@@ -42,27 +44,6 @@ _SESSION = {
 }
 
 
-class KeyEntry(msgspec.Struct, frozen=True):
-    """An API key, without its secret, which is stored nowhere."""
-
-    key_id: str
-    """ID of the key: the part between its underscores."""
-    email: str
-    """The person whose permissions apply."""
-    groups: list[str]
-    """Groups of the key."""
-    admin: bool
-    """True if it has the role administrator."""
-    scim: bool
-    """True if it opens SCIM and nothing else."""
-    created_at: Moment
-    """When it was created."""
-    expires_at: Moment | None
-    """When it expires; null if never."""
-    revoked_at: Moment | None
-    """When it was revoked; null if it was not."""
-
-
 class KeyList(msgspec.Struct, frozen=True):
     """All API keys, oldest first."""
 
@@ -77,27 +58,6 @@ class KeyRevoked(msgspec.Struct, frozen=True):
     """ID of the key."""
     status: Literal["revoked"]
     """The key is revoked."""
-
-
-class SessionEntry(msgspec.Struct, frozen=True):
-    """A browser in which a person is signed in."""
-
-    session_id: str
-    """Its ID, which is not the cookie."""
-    email: str
-    """Who is signed in."""
-    provider: str
-    """The provider it was begun with; `sample` for the sample company, `link` for a link of `concordance sign-in`."""
-    administrator: bool
-    """True if the session itself has the role administrator."""
-    browser: str
-    """What the browser said of itself (`User-Agent`)."""
-    created_at: Moment
-    """Time of the sign-in."""
-    seen_at: Moment
-    """Last use, to the minute."""
-    expires_at: Moment
-    """When it ends at the latest."""
 
 
 class AllSessions(msgspec.Struct, frozen=True):
@@ -130,8 +90,7 @@ async def list_all_keys(identity: NamedDependency[IdentityServices]) -> KeyList:
 
 
 async def all_keys(identity: IdentityServices) -> list[KeyEntry]:
-    rows = await CommandReads(identity.http.database).api_keys()
-    return [KeyEntry(**msgspec.structs.asdict(row)) for row in rows]
+    return await CommandReads(identity.http.database).api_keys()
 
 
 @delete(
@@ -170,12 +129,7 @@ async def revoke_any_key(
 )
 async def list_all_sessions(identity: NamedDependency[IdentityServices]) -> AllSessions:
     """Return the browser sessions of all people. For administrators."""
-    return AllSessions(await all_sessions(identity))
-
-
-async def all_sessions(identity: IdentityServices) -> list[SessionEntry]:
-    rows = await identity.sessions.listed(None, identity.http.clock())
-    return [SessionEntry(**msgspec.structs.asdict(row)) for row in rows]
+    return AllSessions(await identity.sessions.all(identity.http.clock()))
 
 
 @delete(

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from resources.core import permissions
-from serving.http.fields import Moment
+from sql.fields import Moment
 from sql.web_rows import DirectoryEntry
 
 

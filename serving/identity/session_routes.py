@@ -10,11 +10,11 @@ from litestar.params import PathParameter
 
 from resources.core.domain import Access
 from serving.http.errors import ProblemError
-from serving.http.fields import Moment
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.identity.service import IdentityServices
 from serving.identity.sign_in import events
+from sql.signing_in import Session
 
 _SESSION = {
     "session_id": "6c5d0c3a-1f0e-4f6d-9d0b-0f6a6b4b6f11",
@@ -25,25 +25,6 @@ _SESSION = {
     "expires_at": "2025-11-17T09:00:00Z",
     "current": True,
 }
-
-
-class Session(msgspec.Struct, frozen=True):
-    """A browser in which the caller is signed in."""
-
-    session_id: str
-    """Its ID, which is not the cookie."""
-    provider: str
-    """The provider it was begun with; `sample` for the sample company, `link` for a link of `concordance sign-in`."""
-    browser: str
-    """What the browser said of itself (`User-Agent`)."""
-    created_at: Moment
-    """Time of the sign-in."""
-    seen_at: Moment
-    """Last use, to the minute."""
-    expires_at: Moment
-    """When it ends at the latest."""
-    current: bool
-    """True for the session that sent this request."""
 
 
 class SessionList(msgspec.Struct, frozen=True):
@@ -71,24 +52,7 @@ class SessionEnded(msgspec.Struct, frozen=True):
 )
 async def list_sessions(request: Request[Access, Any, Any], identity: NamedDependency[IdentityServices]) -> SessionList:
     """Return the sessions of the caller's email."""
-    return SessionList(await own_sessions(identity, request.user, request.auth))
-
-
-async def own_sessions(identity: IdentityServices, access: Access, current: str | None) -> list[Session]:
-    """Return the caller's sessions, newest first. `current` is the one that sent the request."""
-    rows = await identity.sessions.listed(access.email, identity.http.clock())
-    return [
-        Session(
-            row.session_id,
-            row.provider,
-            row.browser,
-            row.created_at,
-            row.seen_at,
-            row.expires_at,
-            row.session_id == current,
-        )
-        for row in rows
-    ]
+    return SessionList(await identity.sessions.own(request.user.email, request.auth, identity.http.clock()))
 
 
 @delete(

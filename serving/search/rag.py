@@ -15,7 +15,7 @@ from msgspec import Meta
 from resources.core.domain import Access
 from resources.core.errors import ConcordanceError, InvalidRequestError
 from serving.http.errors import ProblemError, handle, handle_http, handle_validation, rate_limited
-from serving.http.fields import Moment, Name, parse_id
+from serving.http.fields import Name, parse_id
 from serving.http.openapi import examples
 from serving.http.openapi.describe import described
 from serving.http.problems import PREFIX
@@ -30,6 +30,7 @@ from serving.search.retrieval.query import normalise, search_query
 from serving.search.schemas import DenseWeight, Fusion, Question, Warning_
 from serving.search.searches import enforce_rate_limit, recorded_search, warnings_of
 from serving.search.service import SearchServices
+from sql.fields import Moment
 from sql.web import WebReads
 
 MIN_QUERY = 3

@@ -7,7 +7,6 @@ from types import MappingProxyType
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from serving.http.fields import Moment, Tags
 from serving.search.citations.format import Cited, Format, citation
 from serving.search.citations.links import link
 from serving.search.citations.quote import Extent
@@ -16,6 +15,7 @@ from serving.search.retrieval.highlight import snippet
 from serving.search.retrieval.passage import SCORE_DIGITS, Neighbour, Passage
 from serving.search.retrieval.relevance import weak
 from serving.search.schemas import Citation
+from sql.fields import Moment, Tags
 
 
 class Span(msgspec.Struct, frozen=True):

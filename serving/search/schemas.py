@@ -31,13 +31,6 @@ DenseWeight = Annotated[
         description="Share of the search by meaning in the fusions `weighted` and `rrf`; keywords have the rest.",
     ),
 ]
-AnswerMode = Annotated[
-    Literal["model", "extractive", "none"],
-    Meta(
-        title="AnswerMode",
-        description="`model`: a language model wrote the answer. `extractive`: it consists of quotes. `none`: nothing was found.",
-    ),
-]
 
 
 class Citation(msgspec.Struct, frozen=True):

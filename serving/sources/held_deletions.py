@@ -16,13 +16,13 @@ from resources.sources import parse
 from resources.stores.postgres import Connection
 from serving.http.audit import AuditEvent
 from serving.http.errors import ProblemError
-from serving.http.fields import Moment, Name
+from serving.http.fields import Name
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.http.roles import NeedsRole, sees_reasons
 from serving.sources.service import SourceServices
 from serving.sources.sync import LAUNCH_SECONDS
-from sql.operators import Decided, Prune
+from sql.operators import DecidedPartition, HeldDeletions, Prune
 from sql.web import WebSession
 
 _HELD: dict[str, Any] = {
@@ -47,29 +47,6 @@ Verdict = Annotated[
 ]
 
 
-class HeldDeletions(msgspec.Struct, frozen=True, kw_only=True):
-    """Deletions of one root or channel that wait because they are many."""
-
-    source: str
-    """The source."""
-    partition: str
-    """ID of the root or channel."""
-    title: str | None
-    """Its title; null if it has none."""
-    documents: int
-    """Documents that would be deleted."""
-    of_documents: int
-    """Documents that it has."""
-    held_at: Moment
-    """When they began to wait."""
-    approved_at: Moment | None
-    """When they were approved; null while they wait."""
-    approved_by: str | None
-    """Who approved them; null while they wait."""
-    examples: list[str]
-    """Up to five of their `source_id`s; empty for auditors."""
-
-
 class HeldList(msgspec.Struct, frozen=True):
     """All deletions that wait, or were approved and not yet carried out."""
 
@@ -84,15 +61,6 @@ class Decision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What becomes of them."""
     partition: Name | None = None
     """ID of the root or channel. Null: all of the source."""
-
-
-class DecidedPartition(msgspec.Struct, frozen=True):
-    """Deletions of one root or channel that were decided."""
-
-    partition: str
-    """ID of the root or channel."""
-    documents: int
-    """Number of documents."""
 
 
 class DecisionMade(msgspec.Struct, frozen=True):
@@ -128,8 +96,7 @@ async def list_held_deletions(
 async def held(source_services: SourceServices, access: Access) -> list[HeldDeletions]:
     """Return the deletions that wait, as an operator or auditor may see them."""
     rows = await source_services.http.database.in_thread(lambda connection: Prune(connection).held())
-    shown = [HeldDeletions(**msgspec.structs.asdict(row)) for row in rows]
-    return shown if sees_reasons(access) else [msgspec.structs.replace(one, examples=[]) for one in shown]
+    return rows if sees_reasons(access) else [msgspec.structs.replace(one, examples=[]) for one in rows]
 
 
 @post(
@@ -173,11 +140,10 @@ async def decide_held_deletions(
     job_id, message = None, "The documents stay until the source reports their deletion again."
     if data.decision == "approve":
         job_id, message = await _start(source_services, name, access.email)
-    partitions = [DecidedPartition(one.partition, one.documents) for one in decided]
-    return DecisionMade(name.value, data.decision, partitions, job_id, message)
+    return DecisionMade(name.value, data.decision, decided, job_id, message)
 
 
-def _decide(connection: Connection, email: str, source: SourceName, data: Decision) -> list[Decided]:
+def _decide(connection: Connection, email: str, source: SourceName, data: Decision) -> list[DecidedPartition]:
     """Decide and record it in one transaction."""
     statements = Prune(connection)
     if data.decision == "approve":

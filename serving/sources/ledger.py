@@ -15,7 +15,7 @@ from msgspec import UNSET, Meta, UnsetType
 from resources.core.domain import SourceName
 from resources.core.reasons import OTHER, kind_of
 from resources.sources import label
-from serving.http.fields import Moment
+from sql.fields import Moment
 from sql.source_rows import Noted, PartitionTotals, Skips, SourceRow, SourceTotals, SyncJobRow
 
 MAX_REASONS = 20

@@ -11,12 +11,13 @@ from msgspec import Meta
 from resources.core.domain import Access, Role
 from resources.sources import configured, parse, spec_of
 from serving.http.errors import ProblemError
-from serving.http.fields import JobId, Moment, Name, parse_id
+from serving.http.fields import JobId, Name, parse_id
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.http.roles import NeedsRole, sees_reasons
 from serving.sources.ledger import LastJob, job_facts
 from serving.sources.service import SourceServices
+from sql.fields import Moment
 from sql.web import WebReads
 
 LAUNCH_SECONDS = 25.0

@@ -3,7 +3,7 @@
 SELECT
     a.answer_id::text AS answer_id,
     a.created_at,
-    a.question,
+    a.question AS query,
     a.found,
     a.mode,
     a.shared_at

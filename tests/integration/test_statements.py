@@ -54,7 +54,7 @@ FILTERED = {
     "Pending.content_hash",
     "Pending.content_key",
     "Requested.full_sync",
-    "ListedAgent.seen_at",
+    *(f"{name}.seen_at" for name in ("AgentEntry", "ConnectedAgent")),
     "CheckedPartition.acl_checked_at",
     # columns of the view checked_documents, which are not null in its table
     *(f"Document.{name}" for name in ("title", "source_type", "mime_type", "tags", "chunk_count")),

@@ -28,7 +28,7 @@ from serving.identity.sign_in.claims import ProviderIdentity, refreshed
 from serving.identity.sign_in.events import session_ended
 from serving.identity.sign_in.provider import UNKNOWN_KEY, Provider, SignOutForm, Tokens
 from serving.identity.sign_in.refusals import RefreshRefusedError, SignInRefusedError
-from sql.signing_in import BrowserSession, EndedSession, ListedSession, SignInReads
+from sql.signing_in import BrowserSession, EndedSession, Session, SessionEntry, SignInReads
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -232,9 +232,13 @@ class Sessions:
         """End a session of this person, or of anyone if it is None. Returns None if there is none."""
         return await self._reads.session_end(session_id=session_id, email=email)
 
-    async def listed(self, email: str | None, now: datetime) -> list[ListedSession]:
-        """Return the valid sessions of this person, or of everyone if it is None."""
-        return await self._reads.sessions_of(email=email, now=now, idle_since=now - self._idle)
+    async def own(self, email: str, current: str | None, now: datetime) -> list[Session]:
+        """Return the valid sessions of this person, newest first. `current` is the one that sent the request."""
+        return await self._reads.sessions_of(email=email, current=current, now=now, idle_since=now - self._idle)
+
+    async def all(self, now: datetime) -> list[SessionEntry]:
+        """Return the latest valid sessions of all people, for administrators."""
+        return await self._reads.sessions_all(email=None, now=now, idle_since=now - self._idle)
 
     async def sign_out_form(self, ended: EndedSession) -> SignOutForm | None:
         """Return how the person signs out at the provider too; None if it has no page for that or does not answer."""
