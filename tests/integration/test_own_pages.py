@@ -65,9 +65,10 @@ def test_the_account_page_says_what_counts_and_where_it_comes_from(site: Site, r
     assert "through all@acme.com" in shown
     assert "This browser" in shown
     assert BOB not in shown
-    assert len(page(running, "/me").css("[data-session]")) == 2
-    assert [one.attributes["data-agent"] for one in page(running, "/me").css("[data-agent]")] == [agent_id]
-    assert page(running, "/me", None, 401).css("[data-session], [data-agent]") == []
+    ended = [one.attributes["data-delete"] or "" for one in page(running, "/me").css("[data-delete]")]
+    assert [one.startswith("/api/sessions/") for one in ended] == [True, True, False]
+    assert ended[-1] == f"/api/agents/{agent_id}"
+    assert page(running, "/me", None, 401).css("[data-delete]") == []
 
 
 def page_of(running: Running, session: dict[str, str]) -> str:

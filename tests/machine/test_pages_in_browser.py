@@ -204,16 +204,17 @@ def test_other_sessions_and_agents_are_ended_on_the_account_page(desk: Desk, axe
     desk.site.agent(ANN, "Claude")
     desk.open("/me")
     desk.check(axe)
-    desk.press("[data-session]")
+    session, agent = '[data-delete^="/api/sessions/"]', '[data-delete^="/api/agents/"]'
+    desk.press(session)
     desk.press("dialog .danger")
-    desk.until("document.querySelectorAll('[data-session]').length === 2", "one session is over")
+    desk.until(f"document.querySelectorAll('{session}').length === 2", "one session is over")
     desk.press("#others")
     desk.press("dialog .danger")
-    desk.until("!document.querySelector('[data-session]')", "all others are over")
+    desk.until(f"!document.querySelector('{session}')", "all others are over")
     assert desk.site.sql("SELECT count(*) FROM sessions WHERE email = %s", ANN) == [(1,)]
-    desk.press("[data-agent]")
+    desk.press(agent)
     desk.press("dialog .danger")
-    desk.until("!document.querySelector('[data-agent]')", "the agent is disconnected")
+    desk.until(f"!document.querySelector('{agent}')", "the agent is disconnected")
     assert desk.site.sql("SELECT count(*) FROM agents") == [(0,)]
     desk.browser.click("form.account button")
     assert "You are signed out" in desk.browser.text

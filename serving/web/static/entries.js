@@ -1,0 +1,32 @@
+/** Buttons of the entries of a list, which ask first: end a session or agent, revoke a key, decide on a question. */
+
+import { call } from "./api.js";
+import { confirmed, say } from "./confirm.js";
+
+/**
+ * Do what buttons say. An entry leaves the page if `data-said` has the words for that; otherwise the page is loaded again.
+ * @param {HTMLButtonElement[]} buttons
+ */
+export async function act(buttons) {
+  for (const button of buttons) button.disabled = true;
+  try {
+    for (const button of buttons) {
+      const { delete: ended, post = "", decision, said } = button.dataset;
+      await (ended ? call(ended, { method: "DELETE" }) : call(post, { method: "POST", body: { decision } }));
+      if (said) {
+        button.closest("li")?.remove();
+        say(said);
+      } else location.reload();
+    }
+  } catch (error) {
+    for (const button of buttons) button.disabled = false;
+    say(error instanceof Error ? error.message : String(error), true);
+  }
+}
+
+document.addEventListener("click", async (event) => {
+  const button = event.target instanceof Element ? event.target.closest("button[data-delete], button[data-post]") : null;
+  if (!(button instanceof HTMLButtonElement)) return;
+  const { title, text, verb = "" } = button.dataset;
+  if (!title || (await confirmed(title, text ? [text] : [], verb))) await act([button]);
+});
