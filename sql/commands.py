@@ -8,7 +8,6 @@ import msgspec
 
 from sql.family import Family
 from sql.fields import Moment
-from sql.web_rows import RegistryEntry, Shares
 
 
 class KeyEntry(msgspec.Struct, frozen=True):
@@ -123,19 +122,7 @@ class Commands(Family, path="cli"):
     def running(self) -> list[RunningSync]: ...
     def folders(self, *, source: str, wanted: list[str]) -> list[str]: ...
     def roots(self) -> list[Root]: ...
-    def shares(self, *, doc_id: str) -> Shares | None: ...
     def sources(self, *, parser: str) -> list[SourceCounts]: ...
-    def why(
-        self,
-        *,
-        doc_ids: list[str],
-        urls: list[str],
-        channel: str | None,
-        names: list[str],
-        moment: datetime | None,
-        principals: list[str],
-        fresh_since: datetime,
-    ) -> RegistryEntry | None: ...
 
 
 class Demo(Family, path="demo/summary.sql"):

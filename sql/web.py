@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from sql.family import ArrayText, AsyncFamily, Family, JsonText, QueuedFamily
 from sql.source_rows import (
@@ -239,6 +239,7 @@ class WebReads(AsyncFamily, path="serving"):
         moment: datetime | None,
         principals: list[str],
         fresh_since: datetime,
+        operator: Literal[False],
     ) -> RegistryEntry | None: ...
 
 
@@ -307,4 +308,18 @@ class WebSession(Family, path="serving"):
     def directory(self, *, email: str, fresh_since: datetime, token_id: str | None) -> Memberships: ...
     def identity(self, *, email: str) -> list[DirectoryEntry]: ...
     def sign_in_begin(self, *, sign_in_id: str, requested_by: str, now: datetime, expires_at: datetime) -> int: ...
+    def shares(self, *, doc_id: str, email: str | None) -> Shares | None: ...
     def source_resume(self, *, source: str) -> int: ...
+    def why(
+        self,
+        *,
+        doc_ids: list[str],
+        own_id: str | None,
+        urls: list[str],
+        channel: str | None,
+        names: list[str],
+        moment: datetime | None,
+        principals: list[str],
+        fresh_since: datetime,
+        operator: bool,
+    ) -> RegistryEntry | None: ...

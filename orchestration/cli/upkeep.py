@@ -119,9 +119,11 @@ def prune_list(*, json: Json = False) -> None:
 
 
 def prune_approve(source: Source, partition: Partition = None, /, *, json: Json = False) -> int:
+    from serving.sources.held_deletions import decide
+
     settings = with_running_simulators(load())
     with database(settings) as connection:
-        rows = Prune(connection).approve(source=source, partition=partition, approved_by=operator())
+        rows = decide(connection, source, "approve", partition=partition, by=operator())
     job_id, message = _start_sync(settings, SourceName(source)) if rows else (None, "")
     if json:
         say_json({"source": source, "partitions": rows, "job_id": job_id})
@@ -148,8 +150,10 @@ def _start_sync(settings: Settings, source: SourceName) -> tuple[str | None, str
 
 
 def prune_reject(source: Source, partition: Partition = None, /, *, json: Json = False) -> int:
+    from serving.sources.held_deletions import decide
+
     with database(load()) as connection:
-        rows = Prune(connection).reject(source=source, partition=partition)
+        rows = decide(connection, source, "reject", partition=partition, by=operator())
     if json:
         say_json({"source": source, "partitions": rows})
     elif rows:

@@ -18,7 +18,6 @@ from resources.core.durations import duration
 from resources.core.errors import ConcordanceError
 from resources.people import groups_are_managed
 from resources.settings import Settings, load
-from sql.commands import Commands
 from sql.web import WebSession
 
 if TYPE_CHECKING:
@@ -59,10 +58,11 @@ def look(settings: Settings, source: str, email: str, groups: list[str], query: 
     fresh_since = datetime.now(UTC) - max_age
     with database(settings) as connection:
         access = _access(settings, connection, email, groups, fresh_since)
-        row = Commands(connection).why(
-            **parameters(named), principals=sorted(access.principals), fresh_since=fresh_since
+        statements = WebSession(connection)
+        row = statements.why(
+            **parameters(named), principals=sorted(access.principals), fresh_since=fresh_since, operator=True
         )
-        shares = None if row is None else Commands(connection).shares(doc_id=row.doc_id)
+        shares = None if row is None else statements.shares(doc_id=row.doc_id, email=None)
     points = None if row is None else _points(settings, row.doc_id)
     rank = None
     if query is not None and row is not None:

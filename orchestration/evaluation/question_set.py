@@ -16,8 +16,8 @@ from resources.core import permissions
 from resources.core.domain import Access
 from resources.core.errors import InvalidRequestError
 from resources.stores.postgres import Connection
-from sql.commands import Commands
 from sql.evaluation import Questions
+from sql.web import WebSession
 
 
 class NewQuestion(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,7 +159,10 @@ def _doc_id(connection: Connection, name: str, access: Access) -> str | None:
     from serving.search.references import reference
     from serving.search.trace import parameters
 
-    row = Commands(connection).why(
-        **parameters(reference(name)), principals=sorted(access.principals), fresh_since=datetime.now(UTC)
+    row = WebSession(connection).why(
+        **parameters(reference(name)),
+        principals=sorted(access.principals),
+        fresh_since=datetime.now(UTC),
+        operator=True,
     )
     return None if row is None else row.doc_id

@@ -1,7 +1,6 @@
 """`GET /api/sessions` and `DELETE /api/sessions/{session_id}`: one's own browser sessions."""
 
 from typing import Annotated, Any, Literal
-from uuid import UUID
 
 import msgspec
 from litestar import Request, delete, get
@@ -10,6 +9,7 @@ from litestar.params import PathParameter
 
 from resources.core.domain import Access
 from serving.http.errors import ProblemError
+from serving.http.fields import parse_id
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.identity.service import IdentityServices
@@ -74,16 +74,9 @@ async def end_session(
     session_id: Annotated[str, PathParameter(description="ID of the session, from `GET /api/sessions`.")],
 ) -> SessionEnded:
     """Sign a browser of the caller out. Sessions of others do not exist for the caller."""
-    email = request.user.email
-    if not _is_uuid(session_id) or await identity.sessions.end(session_id, email) is None:
-        raise ProblemError("not-found", "There is no such session of yours.")
-    await identity.http.audit.record(events.session_ended(email, session_id, by=email, reason="ended by its user"))
-    return SessionEnded(session_id)
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        UUID(text)
-    except ValueError:
-        return False
-    return True
+    missing = ProblemError("not-found", "There is no such session of yours.")
+    known, email = parse_id(session_id, missing), request.user.email
+    if await identity.sessions.end(known, email) is None:
+        raise missing
+    await identity.http.audit.record(events.session_ended(email, known, by=email, reason="ended by its user"))
+    return SessionEnded(known)

@@ -1,7 +1,7 @@
 """Explain why a document is not found, from its source to its rank for a query. Pure.
 
 A document that the caller may not see gets the same `Trace` as one that does not exist: the statement that reads the registry takes the
-caller's principals, and everything else is done alike for both. The operator's command line reads without them.
+caller's principals, and everything else is done alike for both. For the operator's command line alone, it has a row for any document.
 """
 
 from collections.abc import Collection, Sequence
@@ -61,9 +61,10 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parameters(named: Reference) -> dict[str, Any]:
-    """Return the parameters of the statements named `why` that say which document is meant."""
+    """Return the parameters of the statement `why` that say which document is meant."""
     return {
         "doc_ids": list(named.doc_ids),
+        "own_id": named.own_id,
         "urls": list(named.urls),
         "channel": named.channel,
         "names": list(named.names),

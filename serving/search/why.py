@@ -71,7 +71,7 @@ async def why(
     enforce_rate_limit(search, access)
     named = reference(source)
     row = await WebReads(search.http.database).why(
-        own_id=named.own_id, **parameters(named), **search.http.readable_by(access)
+        **parameters(named), **search.http.readable_by(access), operator=False
     )
     doc_id = row.doc_id if row is not None else NO_DOCUMENT
     shares = await WebReads(search.http.database).shares(doc_id=doc_id, email=access.email)

@@ -133,7 +133,7 @@ async def decide_held_deletions(
     except ValueError as error:
         raise ProblemError("unknown-source", str(error)) from None
     decided = await source_services.http.database.in_thread(
-        lambda connection: _decide(connection, access.email, name, data)
+        lambda connection: decide(connection, name.value, data.decision, partition=data.partition, by=access.email)
     )
     if not decided:
         raise ProblemError("not-found", "No matching deletions are pending.")
@@ -143,19 +143,21 @@ async def decide_held_deletions(
     return DecisionMade(name.value, data.decision, decided, job_id, message)
 
 
-def _decide(connection: Connection, email: str, source: SourceName, data: Decision) -> list[DecidedPartition]:
-    """Decide and record it in one transaction."""
+def decide(
+    connection: Connection, source: str, verdict: Literal["approve", "reject"], *, partition: str | None, by: str
+) -> list[DecidedPartition]:
+    """Decide on the deletions of a source or of one of its partitions, and record it, in one transaction."""
     statements = Prune(connection)
-    if data.decision == "approve":
-        found = statements.approve(source=source.value, partition=data.partition, approved_by=email)
+    if verdict == "approve":
+        decided = statements.approve(source=source, partition=partition, approved_by=by)
     else:
-        found = statements.reject(source=source.value, partition=data.partition)
-    if found:
-        counts = {one.partition: one.documents for one in found}
-        detail = msgspec.json.encode({"source": source.value, "decision": data.decision, "documents": counts}).decode()
-        event = AuditEvent(email=email, action="held_deletions_decided", detail=detail)
+        decided = statements.reject(source=source, partition=partition)
+    if decided:
+        counts = {one.partition: one.documents for one in decided}
+        detail = msgspec.json.encode({"source": source, "decision": verdict, "documents": counts}).decode()
+        event = AuditEvent(email=by, action="held_deletions_decided", detail=detail)
         WebSession(connection).audit_insert(**event.row())
-    return found
+    return decided
 
 
 async def _start(source_services: SourceServices, source: SourceName, email: str) -> tuple[str | None, str]:

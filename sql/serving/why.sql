@@ -1,6 +1,7 @@
 -- Purpose: registry entry of a document that this caller may read, by its id, its link or its location in Slack; no row for any other.
 -- Where ids and addresses contain the path, callers who may not know all its folders find the document by `own_id` only.
--- Parameters: doc_ids, own_id (null: none was given), urls, channel, names, moment, principals, fresh_since.
+-- For the operator's commands (`operator`), of any document; `permitted` then says whether the person with these principals may read it.
+-- Parameters: doc_ids, own_id (null: none was given), urls, channel, names, moment, principals, fresh_since, operator.
 -- Grain: at most one document. Index: primary keys, documents_url, documents_slack_name, documents_slack_moment, chunks (doc_id, collection, chunk_index).
 -- Conversations of a channel follow each other: only the latest that began before `moment` are searched.
 WITH conversations AS (
@@ -65,7 +66,9 @@ matches AS (
     CROSS JOIN LATERAL shown_place(
         d.doc_id, d.source, d.source_id, d.path, d.url, d.collection_ids, d.folders, d.place_readers, %(principals)s::text []
     ) AS p
-    WHERE d.source IN (SELECT s.source FROM sources AS s WHERE NOT s.named_by_path) OR d.doc_id = %(own_id)s::uuid OR p.whole
+    WHERE
+        %(operator)s::boolean
+        OR d.source IN (SELECT s.source FROM sources AS s WHERE NOT s.named_by_path) OR d.doc_id = %(own_id)s::uuid OR p.whole
     UNION ALL
     SELECT
         u.doc_id,
@@ -96,6 +99,6 @@ SELECT
     o.indexed,
     (SELECT count(*) FROM active_chunks AS c WHERE c.doc_id = o.doc_id) AS chunks
 FROM matches AS o
-WHERE o.permitted AND NOT o.stale
-ORDER BY o.preference ASC, o.created_at DESC NULLS LAST
+WHERE %(operator)s::boolean OR (o.permitted AND NOT o.stale)
+ORDER BY o.permitted DESC, o.preference ASC, o.created_at DESC NULLS LAST
 LIMIT 1

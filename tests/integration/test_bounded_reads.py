@@ -41,7 +41,7 @@ WHY: dict[str, Any] = {
     "channel": "C1",
     "names": ["1700000000.000100"],
     "moment": NOW,
-    "email": BOB,
+    "operator": False,
 }
 ANSWER = {"answer_id": NOBODY, "query_id": NOBODY, "email": BOB}
 PLACE = {"doc_id": NOBODY, "chunk_index": 0, "start_char": 0, "end_char": 100, **FRESH}

@@ -68,6 +68,9 @@ def test_approved_deletions_go_at_the_next_sync(
     (row,) = [row for row in prune(capsys, "list")[1] if row["approved_at"]]
     assert row["partition"] == "pond"
     assert row["approved_by"]
+    recorded = installation.rows("SELECT email, detail FROM audit_log WHERE action = 'held_deletions_decided'")
+    decided = {"source": "slack", "decision": "approve", "documents": {"pond": 10}}
+    assert recorded == [{"email": row["approved_by"], "detail": decided}]
     assert live(installation) == 24
     installation.sync(SLACK, port=shelf)
     assert live(installation) == 14

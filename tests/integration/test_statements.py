@@ -188,8 +188,8 @@ def _nullable(connection: psycopg.Connection[Any], table: int, column: int) -> b
 
 def _allows(hint: Any, kind: str, uuid: Any = str) -> bool:
     """Return True if a value of this type may have this hint; psycopg takes a `uuid` as text and returns it as an object."""
-    if get_origin(hint) is Literal:  # the table's constraint allows these texts only
-        return kind == "text"
+    if get_origin(hint) is Literal:  # these values only: of texts, the table's constraint allows no others
+        return {type(one) for one in get_args(hint)} == {TYPES.get(kind)}
     wanted = uuid if kind == "uuid" else TYPES.get(kind)
     return (
         wanted == hint
