@@ -91,12 +91,8 @@ def restart(
         return up(detach=True)
     started, names = run_state.read(settings).started, changed_settings(settings)
     preflight.check(settings)  # while the services still run as they are
-    note(
-        f"Applying {', '.join(names)} …"
-        if names
-        else "No setting has changed; only what ended or was updated restarts."
-    )
-    run_state.leave(settings)
+    note(f"Applying {', '.join(names)} …" if names else "No setting has changed; all services restart.")
+    stop(settings)
     return up(detach=True, sample=started is not None and started.sample and not without_sample)
 
 
@@ -204,7 +200,6 @@ def _keep_running(settings: Settings, with_sample: bool) -> None:
     logging.getLogger("concordance").setLevel(logging.INFO)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
-    signal.signal(run_state.LEAVE, _leave)
     started = started_with(settings, sample=with_sample, added=sample.roots() if with_sample else ())
     os.environ.pop(sample_people.VARIABLE, None)
     if with_sample:
@@ -221,9 +216,6 @@ def _keep_running(settings: Settings, with_sample: bool) -> None:
         threading.Event().wait()
     except AlreadyRunningError:
         raise
-    except _LeaveError:
-        supervisor.leave()
-        note("`concordance restart` has taken over; stop it with: concordance down")
     except KeyboardInterrupt:
         note("Stopping …")
     finally:
@@ -235,15 +227,6 @@ def _interrupt(_number: int, _frame: object) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _ignore)
     raise KeyboardInterrupt
-
-
-class _LeaveError(Exception):
-    """Another supervisor takes over."""
-
-
-def _leave(_number: int, _frame: object) -> None:
-    signal.signal(run_state.LEAVE, _ignore)
-    raise _LeaveError
 
 
 def _ignore(_number: int, _frame: object) -> None:

@@ -71,7 +71,7 @@ def status(
     if hung is not None:
         note(
             f"The supervisor (pid {hung.pid}) is hung, so services that fail are not restarted."
-            " Replace it with: concordance up"
+            " Replace it and its services with: concordance up"
         )
     return 0 if run_state.running(settings) and not disks else 1
 
@@ -85,7 +85,7 @@ def _services(settings: Settings, state: RunState, alive: bool) -> dict[str, dic
         is_running = service.identity is not None and is_alive(service.identity)
         shown: str = service.state
         if not alive and shown != "external":
-            # Services of a killed or hung supervisor keep running; `up` adopts them, `down` ends them.
+            # Services of a hung supervisor keep running, and those of a killed one take a moment to end.
             shown = "unsupervised" if is_running else "stopped"
         found[name] = {"state": shown, "url": service.url, "pid": service.pid if is_running else None}
     if SLACK_EVENTS in found:

@@ -1,4 +1,4 @@
-"""The process of one service: start, adoption, stop and liveness."""
+"""The process of one service: start, stop and liveness."""
 
 import contextlib
 import socket
@@ -10,8 +10,7 @@ from orchestration.supervision.liveness import Pulse, family
 from orchestration.supervision.run_state import ServiceStatus, StateName
 from orchestration.supervision.service import Service
 from orchestration.supervision.standby import Standby
-from resources.servers.processes import ProcessIdentity, alive, end_group, group, identify, kill_all
-from resources.servers.succession import fetch_listener
+from resources.servers.processes import ProcessIdentity, end_group, group, identify, kill_all
 
 FIRST_DELAY = 0.5
 LONGEST_DELAY = 30.0
@@ -36,7 +35,6 @@ class Child:
         self.failures = 0
         self.next_start = 0.0
         self._process: subprocess.Popen[bytes] | None = None
-        """The same process, or None if another supervisor started it."""
         self._pulse: Pulse | None = None
         self._listener: socket.socket | None = None
         self._standby: Standby | None = None
@@ -58,15 +56,6 @@ class Child:
             self._process, self.identity = next_one.process, next_one.identity
         self._begin(self.identity)
 
-    def adopt(self, state: ServiceStatus) -> None:
-        """Take over a process that another supervisor of this HOME started, and its standby process."""
-        if state.identity is None:
-            raise ValueError("only a process with an identity can be adopted")
-        self.identity = state.identity
-        if state.standby is not None and alive(state.standby):
-            self._standby = Standby(state.standby)
-        self._begin(self.identity)
-
     def hand_over_listener(self) -> None:
         """Send the listening socket to the process started last, if it needs one.
 
@@ -84,10 +73,8 @@ class Child:
 
     def exited(self) -> str | None:
         """Return how the process ended; None while it runs."""
-        if self._process is not None:
-            status = self._process.poll()
-            return None if status is None else f"ended with status {status}"
-        return None if self.identity is not None and alive(self.identity) else "ended"
+        status = None if self._process is None else self._process.poll()
+        return None if status is None else f"ended with status {status}"
 
     @property
     def hung(self) -> bool:
@@ -117,9 +104,8 @@ class Child:
             return False
         self._next_standby = time.monotonic() + STANDBY_SECONDS
         self._drop_standby()
-        self._listener = self._listener or fetch_listener(path)
         if self._listener is None:
-            return False  # the adopted process does not respond; this is retried later
+            return False
         self._standby = self._newcomer = self._start()
         self.state.standby = self._standby.identity
         return True
@@ -141,7 +127,7 @@ class Child:
     def reap(self) -> None:
         """Wait for a process that has ended and kill the rest of its group."""
         if self.identity is not None:
-            kill_all([member for member in group(self.identity.pid) if self._process is not None or self._owns(member)])
+            kill_all(group(self.identity.pid))
         if self._process is not None:
             self._process.wait()
         if self._pulse is not None:
@@ -171,7 +157,6 @@ class Child:
         return ServiceStatus(
             state=state,
             url=self.service.url,
-            fingerprint=self.state.fingerprint,
             standby=None if self._standby is None else self._standby.identity,
         )
 
@@ -180,7 +165,6 @@ class Child:
         self.state.state = "starting"
         self.state.pid, self.state.started = identity.pid, identity.started
         self.state.stop_signal = int(self.service.stop_signal)
-        self.state.fingerprint = self.service.fingerprint()
         self.state.standby = None if self._standby is None else self._standby.identity
         self._watch(self.service.start_seconds)
 
@@ -197,10 +181,6 @@ class Child:
 
     def _start(self) -> Standby:
         return Standby.start(lambda channel: self.service.spawn(self.log, channel))
-
-    def _owns(self, member: ProcessIdentity) -> bool:
-        """Return True if a member of an adopted process's group is its descendant, and not an unrelated process with a reused pid."""
-        return self.identity is not None and member.started >= self.identity.started
 
     def _drop_standby(self) -> None:
         if self._standby is not None:

@@ -6,7 +6,6 @@ import fcntl
 import os
 import signal
 import time
-from collections.abc import Collection
 from pathlib import Path
 from typing import IO, Literal
 
@@ -17,9 +16,6 @@ from orchestration.supervision.heartbeat import hangs
 from resources.core.errors import ConcordanceError, ConfigurationError
 from resources.servers.processes import ProcessIdentity, alive, end_group, group, kill_all
 from resources.settings import Settings
-
-LEAVE = signal.SIGUSR1
-"""Tells a supervisor to end without its services. One that does not know the signal is killed by it, to the same effect."""
 
 StateName = Literal["starting", "ready", "hung", "restarting", "stopped", "external"]
 
@@ -33,20 +29,11 @@ class ServiceStatus(msgspec.Struct, kw_only=True):
     started: float | None = None
     stop_signal: int = signal.SIGTERM
     """The signal that stops it cleanly."""
-    fingerprint: str | None = None
-    """Hash of its command, settings and version; only a process with an equal hash is adopted."""
     standby: ProcessIdentity | None = None
-    """The standby process, which takes over even without the supervisor."""
 
     @property
     def identity(self) -> ProcessIdentity | None:
         return ProcessIdentity(self.pid, self.started) if self.pid is not None and self.started is not None else None
-
-    def present(self) -> ServiceStatus:
-        """Return the current state: a process that has ended is replaced by its standby process."""
-        if self.standby is None or not alive(self.standby) or (self.identity is not None and alive(self.identity)):
-            return self
-        return msgspec.structs.replace(self, pid=self.standby.pid, started=self.standby.started, standby=None)
 
     def end(self) -> bool:
         """End the standby process, then the process itself. Return True if either was running."""
@@ -118,7 +105,7 @@ def hung_supervisor(settings: Settings) -> ProcessIdentity | None:
 
 
 def end_hung(settings: Settings) -> ProcessIdentity | None:
-    """Kill a supervisor that hangs and return it; its services keep running."""
+    """Kill a supervisor that hangs and return it; its services then end, too."""
     found = hung_supervisor(settings)
     if found is not None:
         kill_all([found])
@@ -172,22 +159,6 @@ def already_running(settings: Settings) -> str:
     return f"Another `concordance up` is starting in {settings.home}. See its progress with `concordance status`."
 
 
-def leave(settings: Settings, wait: float = 60.0) -> None:
-    """End the supervisor but not its services, which the next one adopts if they are as it would start them."""
-    end_hung(settings)
-    found = supervisor(settings)
-    if found is None:
-        return
-    os.kill(found.pid, LEAVE)
-    deadline = time.monotonic() + wait
-    while alive(found):
-        if time.monotonic() > deadline:
-            raise ConcordanceError(
-                f"The supervisor (pid {found.pid}) did not end within {wait:.0f} s. Use `concordance down` and `concordance up`."
-            )
-        time.sleep(0.05)
-
-
 def lock(settings: Settings, wait: float = 0.0) -> IO[bytes]:
     """Take the lock of this HOME, which is released when the file is closed or the process ends.
 
@@ -209,15 +180,13 @@ def lock(settings: Settings, wait: float = 0.0) -> IO[bytes]:
         return file
 
 
-def end_leftovers(settings: Settings, keep: Collection[str] = ()) -> list[str]:
-    """End the services that a killed supervisor left running, in reverse order, except those to `keep`.
+def end_leftovers(settings: Settings) -> list[str]:
+    """Wait until the services of a killed supervisor have ended, in reverse order, and kill those that do not end.
 
-    Returns their names. The caller holds the lock.
+    They were told to end when it was killed. Returns the names of those that were running. The caller holds the lock.
     """
     ended: list[str] = []
     for name, service in reversed(read(settings).services.items()):
-        if name in keep:
-            continue
         if service.end():
             ended.append(name)
             continue
@@ -240,7 +209,7 @@ def _belongs(identity: ProcessIdentity, home: Path) -> bool:
 
 
 def stop(settings: Settings, wait: float = 120.0) -> bool:
-    """Stop the supervisor and all services, also those that a killed or hung one left. Return False if nothing was running."""
+    """Stop the supervisor and all services, also those of a killed or hung one. Return False if nothing was running."""
     end_hung(settings)
     found = supervisor(settings)
     if found is not None:

@@ -1,17 +1,15 @@
-"""Definition of a service that `concordance up` runs: its command, port, readiness check, probe and fingerprint."""
+"""Definition of a service that `concordance up` runs: its command, port, readiness check and probe."""
 
-import hashlib
 import signal
 import socket
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 
-from orchestration.supervision.environment import ROOT
 from orchestration.supervision.liveness import INTERVAL_SECONDS, Probe
 from resources.core.errors import ConfigurationError
+from resources.servers.managed import start
 from resources.servers.processes import port_is_free
 
 BACKLOG = 2048
@@ -47,19 +45,23 @@ class Service:
     cwd: str | None = None
 
     def spawn(self, log: Path, channel: socket.socket | None = None) -> subprocess.Popen[bytes]:
-        """Start the process in its own process group and append its output to `log`. Raises `ConfigurationError`."""
+        """Start the process in its own process group and append its output to `log`. Raises `ConfigurationError`.
+
+        It gets its stop signal when this process ends.
+        """
         self.prepare()
         if channel is None:
             self.check_port()
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as out:
-            return subprocess.Popen(
+            return start(
                 self.command(),
                 stdin=subprocess.DEVNULL if channel is None else channel.fileno(),
                 stdout=out,
                 stderr=out,
                 cwd=self.cwd,
                 env=dict(self.environment),
+                stop_signal=self.stop_signal,
                 start_new_session=True,
             )
 
@@ -81,28 +83,6 @@ class Service:
             return socket.create_server((host, number), family=family, backlog=BACKLOG)
         except OSError as error:
             raise ConfigurationError(port_taken(self.name, setting, number)) from error
-
-    def fingerprint(self) -> str:
-        """Return a hash of the command, the settings and the version."""
-        kept = {
-            name: value
-            for name, value in self.environment.items()
-            if name.startswith(("CONCORDANCE_", "DAGSTER_", "PYTHON"))
-        }
-        text = "\0".join([release(), *self.command(), *(f"{name}={kept[name]}" for name in sorted(kept))])
-        return hashlib.sha256(text.encode()).hexdigest()
-
-
-@cache
-def release() -> str:
-    """Return a hash of the installed code, which changes with every file."""
-    mark = hashlib.sha256()
-    for package in ("assets", "orchestration", "resources", "serving", "simulators", "sql"):
-        for file in sorted((ROOT / package).rglob("*")):
-            if file.suffix in (".py", ".sql", ".css", ".yaml"):
-                found = file.stat()
-                mark.update(f"{file}\0{found.st_mtime_ns}\0{found.st_size}\n".encode())
-    return mark.hexdigest()
 
 
 def port_taken(name: str, setting: str, number: int) -> str:

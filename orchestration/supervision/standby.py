@@ -6,23 +6,22 @@ import socket
 import subprocess
 from collections.abc import Callable
 
-from resources.servers.processes import ProcessIdentity, alive, group, identify, kill_all
+from resources.servers.processes import ProcessIdentity, group, identify, kill_all
 from resources.servers.succession import send_listener
 
 
 class Standby:
-    """A standby process, which outlives its supervisor. It ends if it never receives the listening socket."""
+    """A standby process. It ends if it never receives the listening socket."""
 
     def __init__(
         self,
         identity: ProcessIdentity,
-        process: subprocess.Popen[bytes] | None = None,
-        channel: socket.socket | None = None,
+        process: subprocess.Popen[bytes],
+        channel: socket.socket,
     ) -> None:
-        """Without `process`, adopt a process that another supervisor started."""
         self.identity = identity
         self.process = process
-        self._channel = channel
+        self._channel: socket.socket | None = channel
 
     @classmethod
     def start(cls, spawn: Callable[[socket.socket], subprocess.Popen[bytes]]) -> Standby:
@@ -36,7 +35,7 @@ class Standby:
     @property
     def usable(self) -> bool:
         """Return True if the process is running; one that is still loading takes over as soon as it can."""
-        return alive(self.identity) if self.process is None else self.process.poll() is None
+        return self.process.poll() is None
 
     def hand_over_listener(self, listener: socket.socket) -> None:
         """Send the listening socket to the process, once. Raises `OSError` if it has ended."""
@@ -49,7 +48,5 @@ class Standby:
         """Kill the process; it serves no requests."""
         if self._channel is not None:
             self._channel.close()
-        if self.process is not None or alive(self.identity):
-            kill_all(group(self.identity.pid))
-        if self.process is not None:
-            self.process.wait()
+        kill_all(group(self.identity.pid))
+        self.process.wait()

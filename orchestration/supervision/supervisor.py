@@ -1,7 +1,7 @@
 """Start the services in order, wait until each is ready, restart those that end or hang, and stop them in reverse order.
 
-The state is in `HOME/run/state.json` and the log of each service in `HOME/logs`. There is one supervisor per HOME. Services that a
-killed or hung supervisor left running are adopted if they still match the settings and respond, and ended otherwise.
+The state is in `HOME/run/state.json` and the log of each service in `HOME/logs`. There is one supervisor per HOME. Services end
+with their supervisor; the next one starts its own once those have ended.
 """
 
 import logging
@@ -14,7 +14,6 @@ from typing import IO
 
 from orchestration.supervision import heartbeat, logs
 from orchestration.supervision.child import Child
-from orchestration.supervision.liveness import ask
 from orchestration.supervision.run_state import (
     KILLED_SECONDS,
     AlreadyRunningError,
@@ -24,7 +23,6 @@ from orchestration.supervision.run_state import (
     end_hung,
     end_leftovers,
     lock,
-    read,
     running,
     write,
 )
@@ -32,7 +30,7 @@ from orchestration.supervision.service import Service
 from orchestration.supervision.services import check_fresh, external, services
 from resources import keys
 from resources.core.errors import ConcordanceError, ServiceUnavailableError
-from resources.servers.processes import alive, identify, tail
+from resources.servers.processes import identify, tail
 from resources.settings import Settings
 
 __all__ = ["AlreadyRunningError", "Supervisor", "running", "start"]
@@ -70,7 +68,6 @@ class Supervisor:
         self._stopping = threading.Event()
         self._ended = threading.Event()
         self._complete = False
-        self._adopted: dict[str, ServiceStatus] = {}
 
     def start(self, then: Callable[[], None] = lambda: None) -> None:
         """Start all services, check each once more, and call `then`; only after that they count as complete.
@@ -88,15 +85,13 @@ class Supervisor:
         self._start_heartbeat()
         try:
             stages = self._stages if self._stages is not None else services(self._settings, more=self._more)
-            self._adopted = adoptable(self._settings, stages)
-            for name in end_leftovers(self._settings, keep=self._adopted):
-                logger.info("ended %s, which a previous supervisor had left running", name)
+            for name in end_leftovers(self._settings):
+                logger.info("%s of a previous supervisor has ended", name)
             self._stopping.clear()
             self._children = []
             self._complete = False
             for service in (service for stage in stages for service in stage):
-                if service.name not in self._adopted:
-                    service.check_port()
+                service.check_port()
             for stage in stages:
                 self._start_stage(stage)
             for child in self._children:  # one may have ended while others started
@@ -134,26 +129,11 @@ class Supervisor:
         self._watchers = []
         self._shut_down(None)
 
-    def leave(self) -> None:
-        """End without the services, which the next supervisor adopts or ends."""
-        self._stopping.set()
-        for watcher in self._watchers:
-            watcher.join()
-        self._watchers, self._children = [], []
-        self._ended.set()
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
-
     def _shut_down(self, error: str | None) -> None:
         for child in reversed(self._children):
             child.stop()
             logger.info("%s stopped", child.service.name)
-        for name, state in self._adopted.items():  # those that have no child yet
-            if state.end():
-                logger.info("%s stopped", name)
         self._children = []
-        self._adopted = {}
         if self._lock is not None:
             write(self._settings, RunState(error=error))
             self._ended.set()
@@ -164,12 +144,7 @@ class Supervisor:
         children = [Child(service, self._settings.home / "logs" / f"{service.name}.log") for service in stage]
         for child in children:
             self._children.append(child)
-            state = self._adopted.pop(child.service.name, None)
-            if state is None:
-                child.spawn()
-            else:
-                child.adopt(state)
-                logger.info("%s is still running and was adopted", child.service.name)
+            child.spawn()
         self._write()
         for child in children:
             child.hand_over_listener()
@@ -248,7 +223,6 @@ class Supervisor:
     def _write(self) -> None:
         with self._writing:
             found = {name: ServiceStatus(state="external", url=url) for name, url in self._external().items()}
-            found |= self._adopted
             found |= {child.service.name: child.state for child in self._children}
             state = RunState(
                 supervisor=identify(os.getpid()), services=found, complete=self._complete, started=self._started
@@ -264,28 +238,6 @@ def start(settings: Settings, more: Sequence[Service] = ()) -> Supervisor:
     supervisor = Supervisor(settings, more=more)
     supervisor.start()
     return supervisor
-
-
-def adoptable(settings: Settings, stages: Sequence[Sequence[Service]]) -> dict[str, ServiceStatus]:
-    """Return the running services of a killed supervisor that have the same settings and version, and respond."""
-    found: dict[str, ServiceStatus] = {}
-    left = read(settings).services
-    for service in (service for stage in stages for service in stage):
-        if service.name not in left:
-            continue
-        state = left[service.name].present()
-        if state.identity is None or not alive(state.identity):
-            continue
-        if state.fingerprint != service.fingerprint():
-            continue
-        replied, reason = ask(service.probe or service.ready)
-        if replied:
-            found[service.name] = state
-        else:
-            logger.warning(
-                "%s is still running but not responding (%s), so it is not adopted", service.name, reason or "unknown"
-            )
-    return found
 
 
 def _restore_sigint() -> None:

@@ -15,6 +15,7 @@ SECBIT_NO_SETUID_FIXUP = 1 << 2
 """Keeps capabilities across the change of user, and makes access(2) honour them; Postgres uses it to find its own program.
 Source of these numbers: linux/prctl.h, linux/securebits.h, capset(2)."""
 
+PR_SET_PDEATHSIG, PR_GET_PDEATHSIG = 1, 2
 PR_CAP_AMBIENT = 47
 PR_CAP_AMBIENT_RAISE = 2
 PR_CAP_AMBIENT_CLEAR_ALL = 4
@@ -27,11 +28,14 @@ CAP_DAC_READ_SEARCH = 2
 
 def drop(uid: int, gid: int, keep: Sequence[int] = ()) -> None:
     """Become that user and keep these capabilities. Raises `OSError` if the system does not allow it."""
+    at_end = _signal_at_end()
     if keep:
         _prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP)
     os.setgroups([])
     os.setgid(gid)
     os.setuid(uid)
+    if at_end:  # see end_with_parent.py; the kernel forgets it with the change of user
+        _prctl(PR_SET_PDEATHSIG, at_end)
     if keep:
         limit(keep)
         for capability in keep:
@@ -61,6 +65,17 @@ def limit(keep: Sequence[int] = (), *, for_now: bool = False) -> None:
 def hand_on_nothing() -> None:
     """Stop programs that this process starts from inheriting its capabilities. Raises `OSError`."""
     _prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
+
+
+def _signal_at_end() -> int:
+    """Return the signal that the kernel sends us when our parent ends, or 0."""
+    if sys.platform != "linux":
+        return 0
+    import ctypes
+
+    found = ctypes.c_int(0)
+    ctypes.CDLL(None).prctl(PR_GET_PDEATHSIG, ctypes.byref(found), 0, 0, 0)
+    return found.value
 
 
 def _prctl(option: int, *values: int) -> None:

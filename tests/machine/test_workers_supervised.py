@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,26 +12,15 @@ import psutil
 import pytest
 
 from orchestration.supervision import run_state
-from orchestration.supervision.environment import child_environment
 from orchestration.supervision.service import Service
 from orchestration.supervision.services import services
 from orchestration.supervision.supervisor import Supervisor
 from resources.servers.processes import free_port
 from resources.settings import Settings
 from tests.fixtures.serving import Site
-from tests.fixtures.workers import ROOT, Processes, until
+from tests.fixtures.workers import Processes, until
 
 SERVING = "serving"
-SUPERVISE = """
-import sys, threading
-sys.path.insert(0, sys.argv[1])
-from orchestration.supervision.supervisor import Supervisor
-from resources.settings import load
-from tests.machine.test_workers_supervised import alone
-settings = load()
-Supervisor(settings, alone(settings)).start()
-threading.Event().wait()
-"""
 
 
 def alone(settings: Settings) -> list[list[Service]]:
@@ -54,22 +41,6 @@ def supervisor(settings: Settings) -> Iterator[Supervisor]:
     supervisor.start()
     yield supervisor
     supervisor.stop()
-
-
-@pytest.fixture
-def killed_supervisor(settings: Settings) -> Iterator[None]:
-    """A supervisor that was killed when its service was complete."""
-    environment = {
-        **child_environment(settings),
-        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
-    }  # part of the fingerprint
-    process = subprocess.Popen([sys.executable, "-c", SUPERVISE, str(ROOT)], env=environment, cwd=settings.home)
-    until(lambda: process.poll() is not None or run_state.running(settings), "the supervisor")
-    until(lambda: standby(settings), "a standby")
-    process.kill()
-    process.wait()
-    yield
-    run_state.stop(settings)
 
 
 def leader(settings: Settings) -> int | None:
@@ -121,15 +92,3 @@ def test_the_standby_takes_over_from_a_killed_leader(site: Site, settings: Setti
     processes = [after.leader, *after.followers]
     supervisor.stop()
     assert not any(map(runs, processes))
-
-
-def test_a_new_supervisor_adopts_all_processes(site: Site, settings: Settings, killed_supervisor: None) -> None:
-    before = serving(site, settings)
-    supervisor = Supervisor(settings, alone(settings))
-    supervisor.start()
-    try:
-        after = serving(site, settings)
-        assert (after.leader, after.followers) == (before.leader, before.followers)
-        assert_takes_over(site, settings, after)
-    finally:
-        supervisor.stop()
