@@ -13,7 +13,6 @@ OWN = {
     "events/events.sql": "events of Slack",
     "demo/summary.sql": "file roots of the sample company",
     "uploads/uploads.sql": "the table of uploads and pushed documents",
-    "cli/why.sql": "threads and messages of Slack",
     "serving/why.sql": "threads and messages of Slack",
     "serving/collections.sql": "names of Slack channels",
     "serving/names_of.sql": "names of Slack channels",
