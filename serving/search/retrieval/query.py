@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 from resources.core.domain import Access
 from resources.core.errors import InvalidRequestError
@@ -97,6 +97,18 @@ class SearchQuery(NamedTuple):
     """Rank as many results as all pages have, so that they can be counted."""
 
 
+class Wanted(TypedDict, total=False):
+    """What a search may ask for beyond its text and scores: fields of `SearchQuery`, which has their defaults."""
+
+    relevant_only: bool
+    group: bool
+    neighbours: int
+    left_out: LeftOut
+    seen: frozenset[str]
+    respell: bool
+    counted: bool
+
+
 def keywords(query: SearchQuery) -> str:
     """Return the words to search for: the text, and what else the beginning of a word may stand for."""
     return " ".join([query.text, *(other for one in query.also for other in one.instead[1:])])
@@ -125,7 +137,7 @@ def search_query(
     threshold: float | None = None,
     rerank: bool = False,
     narrowing: Narrowing | None = None,
-    **more: Any,
+    **wanted: Unpack[Wanted],
 ) -> SearchQuery:
     """Validate the text and take from the settings what is not given. Raises `InvalidRequestError`.
 
@@ -145,5 +157,5 @@ def search_query(
         limit=limit,
         threshold=settings.search_threshold if threshold is None and not rerank else threshold,
         rerank=rerank,
-        **more,
+        **wanted,
     )
