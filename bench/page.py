@@ -54,7 +54,7 @@ def main() -> None:
     parser.add_argument("--chunks", type=int, default=100_000)
     parser.add_argument("--searches", type=int, default=30)
     arguments = parser.parse_args()
-    with parts() as (folder, settings, _pids):
+    with parts() as (_folder, settings, _pids):
         company = Company(embedder(settings))
         grow(settings, company, 0, -(-arguments.chunks // SECTIONS))
         port = free_port()
@@ -68,7 +68,7 @@ def main() -> None:
         }
         environment = os.environ | {f"CONCORDANCE_{name}": value for name, value in wanted.items()}
         with (
-            serving(environment, folder / "serving.log"),
+            serving(environment, settings.home / "logs" / "serving.log"),
             tempfile.TemporaryDirectory() as profile,
             running_browser(Path(profile)) as browser,
         ):

@@ -121,7 +121,7 @@ def _measure(
     prepare(settings, folder, access, single)
     others = psutil.cpu_percent(interval=2)  # before the benchmark uses the machine
     say(f"measuring; {others:.0f} % of the machine is used by other processes")
-    with serving(environment, folder / "serving.log", workers) as (port, pid):
+    with serving(environment, settings.home / "logs" / "serving.log", workers) as (port, pid):
         job = Job(
             port=port,
             path="/api/rag/search",

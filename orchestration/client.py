@@ -8,7 +8,7 @@ from typing import Any, Self
 import httpx
 
 from orchestration.supervision.run_state import remedy
-from orchestration.supervision.services import serving_address
+from orchestration.supervision.serving import serving_address
 from resources import http_clients
 from resources.core.errors import ConcordanceError, InvalidRequestError, NotRunningError
 from resources.core.json import object_of

@@ -19,7 +19,7 @@ import msgspec
 import psycopg
 
 from orchestration.supervision.environment import ROOT
-from orchestration.supervision.services import serving_address
+from orchestration.supervision.serving import serving_address
 from resources import keys
 from resources.core.errors import ServiceUnavailableError
 from resources.servers.sockets import socket_path

@@ -1,6 +1,6 @@
 """The Litestar application. Every route but health, metrics and docs requires an authenticated caller."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from types import ModuleType
@@ -74,7 +74,7 @@ async def _cross_origin(message: Message, scope: Scope) -> None:
 
 @asynccontextmanager
 async def lifespan(app: Litestar) -> AsyncGenerator[None]:
-    """Open the services on startup and close them on shutdown; in the leader, also the assistant in Slack."""
+    """Open the services on startup and close them on shutdown; in the first process, also the assistant in Slack."""
     services: Services = app.state.services
     assistant = SlackAssistant(services.answers)
     await services.open()
@@ -101,16 +101,15 @@ def create_app(
     launcher: Launcher | None = None,
     embedder: Callable[[], EmbedsQueries] | None = None,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-    turn: Callable[[], Awaitable[None]] | None = None,
     shared: Shared | None = None,
 ) -> Litestar:
     """Return the app. `launcher` and `embedder` replace starting syncs and loading the model, for tests.
 
-    With `turn`, the app loads and connects on startup, and serves once `turn` returns. `shared` is for several processes.
+    `shared` is for several processes.
     """
     specs()  # read from the installed packages now, instead of during the first request
     app = route()
-    app.state.services = Services(settings, launcher=launcher, embedder=embedder, clock=clock, turn=turn, shared=shared)
+    app.state.services = Services(settings, launcher=launcher, embedder=embedder, clock=clock, shared=shared)
     return app
 
 

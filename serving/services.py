@@ -1,6 +1,6 @@
 """The rooms of the service, built once per app."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from litestar.datastructures import State
@@ -35,11 +35,9 @@ class Services:
         launcher: Launcher | None = None,
         embedder: Callable[[], EmbedsQueries] | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-        turn: Callable[[], Awaitable[None]] | None = None,
         shared: Shared | None = None,
     ) -> None:
         """`shared` holds the limits of all processes of the service; without it, this is the only one."""
-        self._turn = turn
         self.http = http = HttpServices(settings, clock, shared or Shared.alone())
         model = language_model(settings, http.shared)
         connections = Agents(settings, http.keys, http.database, http.audit, sign_in_names(settings))
@@ -53,14 +51,12 @@ class Services:
         self.account = AccountServices(self.identity, self.answers, self.agents)
 
     async def open(self) -> None:
-        """Connect and warm up, wait for this process's turn to serve, then start the background tasks.
+        """Connect and warm up, then start the background tasks.
 
         A dependency that is down does not keep the app from starting.
         """
         await self.http.database.open()
         await self.search.open()
-        if self._turn is not None:
-            await self._turn()
         self.http.start()
         log.info("serving_started", embedder=self.search.embedder.model or None)
 

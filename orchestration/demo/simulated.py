@@ -91,8 +91,7 @@ def _address(port: int) -> str:
 
 
 def _service(simulator: Simulator, port: int, environment: dict[str, str]) -> Service:
-    from orchestration.supervision.service import Service
-    from orchestration.supervision.services import answers
+    from orchestration.supervision.service import Service, answers
 
     return Service(
         name=simulator.service,

@@ -29,22 +29,17 @@ class ServiceStatus(msgspec.Struct, kw_only=True):
     started: float | None = None
     stop_signal: int = signal.SIGTERM
     """The signal that stops it cleanly."""
-    standby: ProcessIdentity | None = None
 
     @property
     def identity(self) -> ProcessIdentity | None:
         return ProcessIdentity(self.pid, self.started) if self.pid is not None and self.started is not None else None
 
     def end(self) -> bool:
-        """End the standby process, then the process itself. Return True if either was running."""
-        ended = False
-        if self.standby is not None and alive(self.standby):
-            kill_all(group(self.standby.pid))
-            ended = True
-        if self.identity is not None and alive(self.identity):
-            end_group(self.identity, signal.Signals(self.stop_signal))
-            ended = True
-        return ended
+        """End the process and its group. Return True if it was running."""
+        if self.identity is None or not alive(self.identity):
+            return False
+        end_group(self.identity, signal.Signals(self.stop_signal))
+        return True
 
 
 class StartedWith(msgspec.Struct, kw_only=True):

@@ -1,23 +1,21 @@
 """Definition of a service that `concordance up` runs: its command, port, readiness check and probe."""
 
+import http.client
 import signal
-import socket
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from orchestration.supervision.liveness import INTERVAL_SECONDS, Probe
 from resources.core.errors import ConfigurationError
 from resources.servers.managed import start
 from resources.servers.processes import port_is_free
 
-BACKLOG = 2048
-"""Connections that may wait for a service to accept them; uvicorn's own default."""
-
 
 def nothing() -> None:
-    """Do nothing, as the default of `Service.prepare` and `Service.after`."""
+    """Do nothing, as the default of `Service.prepare`, `Service.after` and `Service.close`."""
 
 
 @dataclass(frozen=True)
@@ -36,32 +34,40 @@ class Service:
     after: Callable[[], None] = nothing
     port: tuple[str, str, int] | None = None
     """Setting, host and number of the port, which must be free before it starts."""
-    succession: Path | None = None
-    """Socket through which a standby process takes over, if it has one; its command then reads from a socket on standard input
-    (`serving/workers/standby.py`)."""
+    descriptors: Callable[[], Collection[int]] | None = None
+    """Open files that the process inherits, among them the socket of its port, which `prepare` opens."""
+    close: Callable[[], None] = nothing
+    """Runs before the process is stopped, and once it has failed several times in a row."""
+    one_of: str | None = None
+    """Name of the service of which this is one of several processes; they share a log and stop at the same time."""
     stop_signal: signal.Signals = signal.SIGTERM
     start_seconds: float = 120.0
     stop_seconds: float = 15.0
     cwd: str | None = None
 
-    def spawn(self, log: Path, channel: socket.socket | None = None) -> subprocess.Popen[bytes]:
+    @property
+    def whole(self) -> str:
+        """Name of the service, also if this is one of its processes."""
+        return self.one_of or self.name
+
+    def spawn(self, log: Path) -> subprocess.Popen[bytes]:
         """Start the process in its own process group and append its output to `log`. Raises `ConfigurationError`.
 
         It gets its stop signal when this process ends.
         """
         self.prepare()
-        if channel is None:
+        if self.descriptors is None:
             self.check_port()
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as out:
             return start(
                 self.command(),
-                stdin=subprocess.DEVNULL if channel is None else channel.fileno(),
                 stdout=out,
                 stderr=out,
                 cwd=self.cwd,
                 env=dict(self.environment),
                 stop_signal=self.stop_signal,
+                pass_fds=() if self.descriptors is None else self.descriptors(),
                 start_new_session=True,
             )
 
@@ -73,18 +79,20 @@ class Service:
         if not port_is_free(number, host):
             raise ConfigurationError(port_taken(self.name, setting, number))
 
-    def listen(self) -> socket.socket:
-        """Return a socket that listens on the port. Raises `ConfigurationError` if another program uses it."""
-        if self.port is None:
-            raise ValueError("a service with a standby process has a port")
-        setting, host, number = self.port
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        try:
-            return socket.create_server((host, number), family=family, backlog=BACKLOG)
-        except OSError as error:
-            raise ConfigurationError(port_taken(self.name, setting, number)) from error
-
 
 def port_taken(name: str, setting: str, number: int) -> str:
     """Return the message for a port that another program uses."""
     return f"Port {number}, which {name} needs, is taken by another program. Set {setting} to a free port."
+
+
+def answers(url: str, headers: Mapping[str, str] | None = None) -> bool:
+    """Return True if a GET of this HTTP URL returns status 200 within two seconds."""
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "127.0.0.1", parts.port, timeout=2)
+    try:
+        connection.request("GET", parts.path or "/", headers=dict(headers or {}))
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()

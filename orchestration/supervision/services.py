@@ -10,20 +10,19 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from orchestration.supervision.environment import ROOT, bare_environment, service_environment
 from orchestration.supervision.liveness import grpc_replies, http_replies, postgres_replies
-from orchestration.supervision.service import Service, port_taken
+from orchestration.supervision.service import Service, answers, port_taken
+from orchestration.supervision.serving import Serving
 from orchestration.supervision.workers import address, replies
 from resources import dagster_access, keys, slack_socket
 from resources.core.errors import ConfigurationError, ServiceUnavailableError
 from resources.schema import prepare
 from resources.servers.processes import port_is_free
 from resources.servers.sockets import socket_path
-from resources.servers.succession import SERVING
 from resources.settings import Settings
 from resources.settings.urls import without_password
 
@@ -48,7 +47,7 @@ def services(settings: Settings, definitions: str = DEFINITIONS, more: Sequence[
     parallel = [_code_server(settings, definitions)]
     if settings.embedded_qdrant:
         parallel.insert(0, _qdrant(settings))
-    parallel += [_webserver(settings), _serving(settings), *more]
+    parallel += [_webserver(settings), *Serving(settings).services(), *more]
     if settings.slack_app_token is not None:
         parallel.append(_slack_events(settings))
     stages.append(parallel)
@@ -80,19 +79,6 @@ def external(settings: Settings) -> dict[str, str]:
     if settings.qdrant_url is not None:
         found["qdrant"] = without_password(settings.qdrant_url)
     return found
-
-
-def answers(url: str, headers: Mapping[str, str] | None = None) -> bool:
-    """Return True if a GET of this HTTP URL returns status 200 within two seconds."""
-    parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname or "127.0.0.1", parts.port, timeout=2)
-    try:
-        connection.request("GET", parts.path or "/", headers=dict(headers or {}))
-        return connection.getresponse().status == 200
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
 
 
 def listens(path: Path) -> bool:
@@ -242,25 +228,6 @@ def _workers(settings: Settings) -> Service:
         probe=lambda: replies(settings),
         environment=service_environment(settings, "run-workers"),
         prepare=lambda: address(settings).unlink(missing_ok=True),
-    )
-
-
-def serving_address(settings: Settings) -> str:
-    """Return the local URL of the HTTP interface, which unlike the public URL never leads through a proxy."""
-    host = "127.0.0.1" if settings.http_host in ("0.0.0.0", "::") else settings.http_host  # noqa: S104 # compared, not bound
-    return f"http://[{host}]:{settings.http_port}" if ":" in host else f"http://{host}:{settings.http_port}"
-
-
-def _serving(settings: Settings) -> Service:
-    return Service(
-        name="serving",
-        command=lambda: [sys.executable, "-m", "serving", "--standby"],
-        ready=lambda: answers(f"{serving_address(settings)}/readyz"),
-        probe=lambda: http_replies(f"{serving_address(settings)}/healthz"),
-        url=settings.base_url,
-        environment=service_environment(settings, "serving"),
-        port=("CONCORDANCE_HTTP_PORT", settings.http_host, settings.http_port),
-        succession=socket_path(settings, SERVING),
     )
 
 

@@ -10,6 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import IO
 
 from orchestration.supervision import heartbeat, logs
@@ -130,9 +131,13 @@ class Supervisor:
         self._shut_down(None)
 
     def _shut_down(self, error: str | None) -> None:
-        for child in reversed(self._children):
-            child.stop()
-            logger.info("%s stopped", child.service.name)
+        for _, one_service in groupby(reversed(self._children), key=lambda child: child.service.whole):
+            children = list(one_service)
+            for child in children:
+                child.ask_to_stop()
+            for child in children:
+                child.stop()
+                logger.info("%s stopped", child.service.name)
         self._children = []
         if self._lock is not None:
             write(self._settings, RunState(error=error))
@@ -141,13 +146,11 @@ class Supervisor:
             self._lock = None
 
     def _start_stage(self, stage: Sequence[Service]) -> None:
-        children = [Child(service, self._settings.home / "logs" / f"{service.name}.log") for service in stage]
+        children = [Child(service, self._settings.home / "logs" / f"{service.whole}.log") for service in stage]
         for child in children:
             self._children.append(child)
             child.spawn()
         self._write()
-        for child in children:
-            child.hand_over_listener()
         for child in children:
             self._wait_until_ready(child)
             child.service.after()
@@ -189,7 +192,6 @@ class Supervisor:
             if time.monotonic() >= child.next_start:
                 child.spawn()
                 self._write()
-                child.hand_over_listener()
         elif (status := child.exited()) is not None:
             # Its children are ended too: a run worker without its code server would otherwise continue next to the new one's.
             child.reap()
@@ -216,9 +218,6 @@ class Supervisor:
             else:
                 logger.warning("%s is responding again", child.service.name)
             self._write()
-        elif child.state.state == "ready" and child.keep_standby():
-            self._write()
-            child.hand_over_listener()
 
     def _write(self) -> None:
         with self._writing:

@@ -23,7 +23,7 @@ from starlette.routing import Route, WebSocketRoute
 from orchestration.dagster_api import WorkspaceFileTarget, WorkspaceProcessContext, WorkspaceRequestContext
 from orchestration.supervision.dagster_gate import MAX_BODY_BYTES, Gate, refusal
 from orchestration.supervision.dagster_roles import RoleCache, role_reader
-from orchestration.supervision.services import serving_address
+from orchestration.supervision.serving import serving_address
 from orchestration.supervision.viewer_schema import NOT_SHOWN, viewer_schema
 from resources import dagster_access
 from resources.core.errors import ConcordanceError

@@ -5,7 +5,6 @@ Chunks fit the window by construction, so this only happens to long queries and 
 tokenizer. Vectors are L2-normalised.
 """
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from resources.core.cores import cores
 from resources.core.errors import ConfigurationError
 from resources.core.ports import Vectors
 from resources.embedding.convert import converted
@@ -61,7 +61,7 @@ class LocalEmbedder:
         self.dimensions = folder.dimensions
         self.window = window or folder.window
         self.price_per_million = price or 0.0
-        self._workers = threads or min(8, _cores())
+        self._workers = threads or min(8, cores())
         path = converted(folder, cache, quantization)
         try:
             self._encoder = ctranslate2.Encoder(
@@ -143,8 +143,3 @@ class LocalEmbedder:
 
 def _normalized(rows: Vectors) -> Vectors:
     return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
-
-
-def _cores() -> int:
-    """Return the number of cores this process may use (a container's share, not the machine's)."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,8 +1,8 @@
 """Memory that the processes of one server share: counts and limits that hold for all of them.
 
-It is an anonymous file that the first process creates and the others inherit. Each part (`Region`) has a lock, held for microseconds,
-which the kernel releases if its holder dies. What belongs to one process is kept in a column of its own, so that it can be
-cleared when that process ends. A server of one process uses plain memory without locks, through the same classes.
+It is an anonymous file that the supervisor creates and the processes inherit. Each part (`Region`) has a lock, held for microseconds,
+which the kernel releases if its holder dies. What belongs to one process is kept in a column of its own, so that another process
+can clear it when that process ends. A server of one process uses plain memory without locks, through the same classes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import secrets
 import tempfile
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from resources.core.errors import ServiceUnavailableError
 
@@ -24,6 +24,29 @@ DIGEST_BYTES = 16
 NO_DIGEST = bytes(DIGEST_BYTES)
 LOOK_SECONDS = 0.02
 """Between two looks at what another process is doing."""
+BEATS, ACCEPTING, PID = 0, 1, 2
+"""What `Shared.processes` has of each process: a count that rises with every tick of its event loop, 1 while it accepts connections,
+and its pid."""
+_LAYOUT = 1 << 40
+"""Byte, far beyond the end, whose lock is held to add a part."""
+
+
+class Inherited(NamedTuple):
+    """What a process receives from the supervisor: its number, the number of processes, and the descriptors of socket and memory."""
+
+    worker: int
+    workers: int
+    listener: int
+    memory: int
+    """-1 if it is the only process."""
+
+    def argument(self) -> str:
+        """Return it as an argument of the command line."""
+        return ":".join(map(str, self))
+
+    @classmethod
+    def parse(cls, argument: str) -> Inherited:
+        return cls(*map(int, argument.split(":")))
 
 
 class Region:
@@ -49,7 +72,7 @@ class Region:
 
 
 class Shared:
-    """The memory as one process sees it: `worker` is its number, 0 for the leader. Use it from one thread, the event loop's."""
+    """The memory as one process sees it: `worker` is its number. Use it from one thread, the event loop's."""
 
     def __init__(self, worker: int, workers: int, key: bytes, fd: int = -1) -> None:
         """`key` makes digests that reveal nothing about what they were made from; every process has the same."""
@@ -57,6 +80,7 @@ class Shared:
         self._key = key
         self._end = 0
         self._on_clear: list[Callable[[int], None]] = []
+        self.processes = Numbers(self, "processes", 3)
 
     @classmethod
     def alone(cls) -> Shared:
@@ -65,7 +89,7 @@ class Shared:
 
     @classmethod
     def create(cls, workers: int, secret: str) -> Shared:
-        """Create the memory for this number of processes, of which this one is the leader."""
+        """Create the memory for this number of processes."""
         if workers == 1:
             return cls.alone()
         if hasattr(os, "memfd_create"):
@@ -77,7 +101,7 @@ class Shared:
 
     @classmethod
     def attach(cls, worker: int, workers: int, secret: str, fd: int) -> Shared:
-        """Open the memory that the leader created, in another process."""
+        """Open the memory in a process that has inherited it."""
         os.set_inheritable(fd, False)
         return cls(worker, workers, _key(secret), fd)
 
@@ -87,33 +111,54 @@ class Shared:
     def region(self, name: str, size: int) -> Region:
         """Return the next part of the memory, zeroed at first. All processes ask for the same parts in the same order.
 
-        Raises `ServiceUnavailableError` if the leader has another part there, because its settings or version differ.
+        Raises `ServiceUnavailableError` if another process has another part there, because its settings or version differ.
         """
         size = -(-(size + DIGEST_BYTES) // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
         at, self._end = self._end, self._end + size
         signature = hashlib.blake2b(f"{name} {size}".encode(), digest_size=DIGEST_BYTES).digest()
-        if self.worker == 0:
-            if self.fd >= 0:
+        if self.fd < 0:
+            return Region(size, -1, at)
+        fcntl.lockf(self.fd, fcntl.LOCK_EX, 1, _LAYOUT)
+        try:
+            if os.fstat(self.fd).st_size < self._end:
                 os.ftruncate(self.fd, self._end)
             region = Region(size, self.fd, at)
-            region.memory[-DIGEST_BYTES:] = signature
+            if region.memory[-DIGEST_BYTES:] == NO_DIGEST:
+                region.memory[-DIGEST_BYTES:] = signature
+        finally:
+            fcntl.lockf(self.fd, fcntl.LOCK_UN, 1, _LAYOUT)
+        if region.memory[-DIGEST_BYTES:] == signature:
             return region
-        if os.fstat(self.fd).st_size >= self._end:
-            region = Region(size, self.fd, at)
-            if region.memory[-DIGEST_BYTES:] == signature:
-                return region
         raise ServiceUnavailableError(
-            "This process and its leader have different settings or versions. Restart the service: concordance down, concordance up."
+            "The processes of this service have different settings or versions. Restart it: concordance restart."
         )
 
     def on_clear(self, action: Callable[[int], None]) -> None:
-        """Call `action` with the number of a process that has ended, in the leader."""
+        """Call `action` with the number of a process that has ended."""
         self._on_clear.append(action)
 
     def clear(self, worker: int) -> None:
-        """Remove what a process that has ended left behind. For the leader."""
+        """Remove what a process that has ended left behind."""
         for action in self._on_clear:
             action(worker)
+
+    def begin(self) -> None:
+        """Remove what our predecessor left behind. Call it once every part is there."""
+        self.clear(self.worker)
+        self.processes[PID] = os.getpid()
+
+    def clear_ended(self) -> None:
+        """Remove what others that have ended left behind, unless another process does."""
+        for worker in range(self.workers):
+            pid = self.processes.of(worker, PID)
+            if pid and not _runs(pid) and self.processes.take(worker, PID) == pid:
+                self.clear(worker)
+
+    def close(self) -> None:
+        """Close the file; its parts that are in use remain."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
 
 
 class Numbers:
@@ -121,7 +166,7 @@ class Numbers:
 
     def __init__(self, shared: Shared, name: str, count: int) -> None:
         self._mine = shared.worker
-        region = shared.region(name, shared.workers * count * 8)
+        self._region = region = shared.region(name, shared.workers * count * 8)
         self._columns = [region.view(worker * count * 8, count * 8, "Q") for worker in range(shared.workers)]
         shared.on_clear(self._clear)
 
@@ -133,6 +178,12 @@ class Numbers:
 
     def of(self, worker: int, index: int) -> int:
         return self._columns[worker][index]
+
+    def take(self, worker: int, index: int) -> int:
+        """Set the number of a process that has ended to 0, and return what it was. Of several that do this, one gets it."""
+        with self._region:
+            found, self._columns[worker][index] = self._columns[worker][index], 0
+        return found
 
     def all(self, index: int) -> list[int]:
         """Return the number of each process."""
@@ -169,6 +220,16 @@ class Progress:
         queued, done = self._numbers.all(0), self._numbers.all(1)
         # a process that has nothing left to do may have been replaced, and counts from zero
         return all(d >= w or d == q for w, q, d in zip(wanted, queued, done, strict=True))
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _key(secret: str) -> bytes:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, Field, SecretStr, field_validat
 from pydantic_settings import NoDecode
 
 from resources.core import permissions
+from resources.core.cores import cores
 from resources.core.domain import Role
 from resources.core.errors import InvalidRequestError
 from resources.core.json import is_list, is_object
@@ -28,8 +29,8 @@ class ServiceSettings(BaseModel):
     home: Path = Path(".concordance")
     """Folder of all state: databases, lake, keys, logs."""
     http_port: Port = 8080
-    serving_workers: Annotated[int, Field(ge=1, le=MOST_WORKERS)] = 1
-    """Processes of the HTTP service."""
+    serving_workers: Annotated[int, Field(ge=1, le=MOST_WORKERS, default_factory=lambda: min(2, cores()))]
+    """Processes of the HTTP service: by default two, so that one is left if one ends, or one on a single core."""
     public_url: SiteUrl | None = None
     """Address that people use; links in citations start with it."""
     secret_key: SecretStr | None = None

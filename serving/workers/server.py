@@ -1,43 +1,23 @@
-"""uvicorn's server as one of several processes: it takes its share of the connections, and shows the others that it is alive."""
+"""uvicorn's server as one of several processes: it takes its share of the connections, and shows the supervisor that it is alive."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
 from typing import Any
 
 import uvicorn
 from litestar import Litestar
 
 from resources.servers.connections import BoundedProtocol
-from resources.servers.shared import Numbers, Shared
+from resources.servers.shared import ACCEPTING, BEATS, Shared
 from resources.settings import Settings
 from serving.services import Services
 from serving.workers.accepting import Acceptor
 from serving.workers.uvicorn_config import config
 
-PUBLISH_TICKS = 10
-"""Ticks between two publications of the metrics; a tick is a tenth of a second."""
-SILENT_SECONDS = 30.0
-"""A process whose event loop has not run for so long is killed. The supervisor gives an idle service about as long."""
-BEATS, ACCEPTING = 0, 1
-
-
-class HeartbeatWatch:
-    """Notices when another process is silent: when it has not beaten at many looks in a row. Time without looks does not count."""
-
-    def __init__(self, beats: Callable[[], int]) -> None:
-        self._beats = beats
-        self._last = beats()
-        self._misses = 0
-
-    def look(self) -> int:
-        """Return how many looks in a row have found no new beat."""
-        now = self._beats()
-        self._misses = self._misses + 1 if now == self._last else 0
-        self._last = now
-        return self._misses
+LOOK_TICKS = 10
+"""Ticks between two publications of the metrics, and two looks at the other processes; a tick is a tenth of a second."""
 
 
 class WorkerServer(uvicorn.Server):
@@ -47,9 +27,10 @@ class WorkerServer(uvicorn.Server):
         super().__init__(config(app, settings, shared))
         self.shared = shared
         self.listener = listener
-        self.processes = Numbers(shared, "processes", 2)
+        self.processes = shared.processes
         self._services: Services = app.state.services
         self._ticks = 0
+        shared.begin()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002 (uvicorn's signature)
         """Start the app, then accept connections. uvicorn itself would take any number of them."""
@@ -62,8 +43,9 @@ class WorkerServer(uvicorn.Server):
         """Do what is due every tenth of a second."""
         self.beat()
         self._ticks += 1
-        if self._ticks % PUBLISH_TICKS == 0:
+        if self._ticks % LOOK_TICKS == 0:
             self._services.http.metrics.publish()
+            self.shared.clear_ended()
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -395,8 +395,9 @@ def test_a_question_of_a_killed_process_is_answered_in_the_same_message(
         with_model.wait_for(1)
         (placeholder,) = desk.replies(desk.ada)
         assert text_of(placeholder) == "Looking for an answer …"
-        running.leader.kill()
-        running.leader.wait(30)
+        [killed] = running.workers
+        killed.kill()
+        killed.wait(30)
     desk.site.sql("UPDATE slack_questions SET leased_until = now()")
     with_model.release()
     with desk.answering():

@@ -81,7 +81,7 @@ SERVICES = {"postgres", "qdrant", "serving"}
 @contextmanager
 def running(settings: Settings) -> Iterator[None]:
     keys.ensure(settings)
-    stages = [[service for service in stage if service.name in SERVICES] for stage in services(settings)]
+    stages = [[service for service in stage if service.whole in SERVICES] for stage in services(settings)]
     supervisor = Supervisor(settings, [stage for stage in stages if stage])
     supervisor.start()
     try:

@@ -22,12 +22,10 @@ from orchestration.supervision import heartbeat, run_state
 from orchestration.supervision.changes import changed_settings, started_with
 from orchestration.supervision.environment import child_environment
 from orchestration.supervision.liveness import BUSY_MISSES, Pulse
-from orchestration.supervision.service import Service
-from orchestration.supervision.services import answers
+from orchestration.supervision.service import Service, answers
 from orchestration.supervision.supervisor import AlreadyRunningError, Supervisor
 from resources.core.errors import ConfigurationError, ServiceUnavailableError
 from resources.servers.processes import ProcessIdentity, alive, free_port, identify
-from resources.servers.sockets import socket_path
 from resources.settings import FileRoot, Settings
 
 TOY = """
@@ -363,87 +361,6 @@ def test_a_silent_supervisor_is_hung(
     finally:
         silent.kill()
         silent.wait()
-
-
-TAKES_TURNS = """
-import http.server, pathlib, socket, sys
-sys.path.insert(0, sys.argv[1])
-from resources.servers.succession import Succession
-from serving.workers.standby import receive_listener
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200)
-        self.end_headers()
-    def log_message(self, *_):
-        pass
-listener = receive_listener()
-if listener is not None:
-    with (pathlib.Path(sys.argv[2]) / "waiting").open("a") as out:
-        out.write("waiting\\n")
-    succession = Succession(pathlib.Path(sys.argv[3]))
-    succession.await_turn()
-    succession.hand_out(listener)
-    server = http.server.HTTPServer(("127.0.0.1", 0), Handler, bind_and_activate=False)
-    server.socket.close()
-    server.socket = listener
-    server.serve_forever()
-"""
-
-
-def pair(settings: Settings, number: int) -> Service:
-    """A service with a standby process."""
-    root, place = Path(__file__).parents[2], socket_path(settings, "pair.sock")
-    return Service(
-        name="pair",
-        command=lambda: [sys.executable, "-c", TAKES_TURNS, str(root), str(settings.home), str(place)],
-        ready=lambda: answers(f"http://127.0.0.1:{number}/"),
-        environment=child_environment(settings),
-        port=("CONCORDANCE_TOY_PORT", "127.0.0.1", number),
-        succession=place,
-    )
-
-
-@pytest.fixture
-def quick_standby(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start a missing standby process at once, instead of at most one in ten seconds."""
-    monkeypatch.setattr("orchestration.supervision.child.STANDBY_SECONDS", 0.1)
-
-
-@pytest.fixture
-def in_turns(settings: Settings, quick_standby: None) -> Iterator[int]:
-    """The port of a service with a standby process."""
-    number = free_port()
-    settings.home.mkdir()
-    supervisor = Supervisor(settings, [[pair(settings, number)]])
-    supervisor.start()
-    yield number
-    supervisor.stop()
-    assert not answers(f"http://127.0.0.1:{number}/")
-
-
-def waiting(settings: Settings) -> int:
-    return len((settings.home / "waiting").read_text().splitlines())
-
-
-def test_a_standby_takes_over_and_no_connection_is_refused(settings: Settings, in_turns: int) -> None:
-    for killed in range(2):
-        until(lambda: waiting(settings) == killed + 2, "a standby process")  # noqa: B023 # called within the round
-        until(lambda: run_state.running(settings), "the service")
-        before = service_identity(settings, "pair")
-        os.kill(before.pid, signal.SIGKILL)
-        assert_answers(in_turns)
-        until(lambda: service_identity_or_none(settings, "pair") not in (None, before), "the other process")  # noqa: B023
-
-
-def assert_answers(number: int) -> None:
-    """A new connection is accepted, however long its answer takes."""
-    with socket.create_connection(("127.0.0.1", number), timeout=60) as connection:
-        connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
-        assert connection.recv(100).startswith(b"HTTP/1.0 200")
-
-
-def service_identity_or_none(settings: Settings, name: str) -> ProcessIdentity | None:
-    return run_state.read(settings).services[name].identity
 
 
 def test_end_finds_what_a_killed_supervisor_left(settings: Settings, killed_supervisor: list[ProcessIdentity]) -> None:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import signal
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import httpx
-import psutil
 import pytest
 
+from orchestration.supervision import run_state
 from serving.http.request_limits import CLASSES
 from tests.fixtures.postgres import PostgresProcess, fresh_database, make_home
 from tests.fixtures.serving import Site, fresh_site
@@ -51,7 +50,7 @@ class Started:
         self._processes: Processes | None = None
 
     def get(self) -> Processes:
-        if self._processes is None or not self._processes.leader.is_running():
+        if self._processes is None or not self._processes.running:
             self._processes = self._stack.enter_context(serving_processes(self._company))
         return self._processes
 
@@ -115,8 +114,7 @@ def test_connections_are_limited_over_all_processes(limited: Processes) -> None:
     opened = [socket.create_connection(("127.0.0.1", limited.port)) for _ in range(20)]
     for connection in opened:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
-    processes = [limited.leader.pid, *(one.pid for one in limited.followers)]
-    until(lambda: 1 <= sum(len(limited.peers(pid)) for pid in processes) <= 6, "the limit")
+    until(lambda: 1 <= sum(len(limited.peers(one.pid)) for one in limited.workers) <= 6, "the limit")
     for connection in opened:
         connection.close()
 
@@ -155,18 +153,44 @@ def test_a_killed_process_is_replaced_and_its_requests_are_not_counted(running: 
     logged = len(running.log.read_text())
     busy = [running.begin(ANN, ASK, QUESTION) for _ in range(limit)]
     until(lambda: _ask(running) == 429, "the limit")
-    [killed] = running.followers
+    [_, killed] = running.workers
     held = running.peers(killed.pid)
     assert 0 < len(held) < limit, "each process has some of the connections"
     killed.kill()
     until(lambda: _ask(running) == 200, "requests of the killed process no longer counted")
     running.wait()
-    assert killed.pid not in [one.pid for one in running.followers]
+    assert killed.pid not in [one.pid for one in running.workers]
     for connection in busy:
         connection.close()
-    log = running.log.read_text()[logged:]
-    assert '"action": "worker_ended"' in log
-    assert '"worker": 1' in log
+    assert '"worker": 1' in running.log.read_text()[logged:]
+
+
+@pytest.mark.parametrize("worker", [0, 1])
+def test_no_request_fails_while_a_killed_process_is_replaced(running: Processes, worker: int) -> None:
+    before = running.workers
+    before[worker].kill()
+    asked = 0
+
+    def replaced() -> bool:
+        nonlocal asked
+        asked += 1
+        assert httpx.get(f"{running.url}/healthz", timeout=60).status_code == 200
+        assert httpx.get(f"{running.url}/api/sources", headers=running.headers(BOB), timeout=60).status_code == 200
+        return run_state.running(running.settings) and running.workers[worker] != before[worker]
+
+    until(replaced, "the other process")
+    assert asked > 1
+    assert running.workers[1 - worker] == before[1 - worker]
+    running.wait()
+
+
+def test_connections_wait_while_the_only_process_is_replaced(company: Site) -> None:
+    with serving_processes(company, count=1) as running:
+        [killed] = running.workers
+        killed.kill()
+        killed.wait(60)
+        assert httpx.get(f"{running.url}/healthz", timeout=60).status_code == 200
+        assert running.workers != [killed]
 
 
 def _ask(running: Processes) -> int:
@@ -177,16 +201,18 @@ def _ask(running: Processes) -> int:
 
 def test_sigterm_finishes_requests_in_all_processes(running: Processes) -> None:
     begun = [running.begin(ANN, ASK, QUESTION) for _ in range(4)]
-    processes = [running.leader, *running.followers]
+    processes = running.workers
     until(lambda: sum(len(running.peers(one.pid)) for one in processes) == len(begun), "all requests")
     assert all(running.peers(one.pid) for one in processes), "each process has some of them"
-    running.leader.terminate()
+    stopping = Thread(target=running.stop)
+    stopping.start()
     until(lambda: not _accepts(running.port), "no new connections")
     for connection in begun:
         with closing(connection):
             connection.sendall(QUESTION[-1:])
             assert connection.recv(12) == b"HTTP/1.1 200"
-    assert psutil.wait_procs(processes, timeout=60)[1] == []
+    stopping.join(60)
+    assert not any(one.is_running() for one in processes)
 
 
 def _accepts(port: int) -> bool:
@@ -194,30 +220,10 @@ def _accepts(port: int) -> bool:
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
-def test_followers_end_with_a_killed_leader(company: Site) -> None:
-    with serving_processes(company, count=3) as running:
-        followers = running.followers
-        assert len(followers) == 2
-        os.kill(followers[0].pid, signal.SIGSTOP)  # even one that hangs
-        os.kill(running.leader.pid, signal.SIGKILL)
-        assert psutil.wait_procs(followers, timeout=60)[1] == []
-        assert not _accepts(running.port)
-
-
 @pytest.mark.slow
 def test_a_process_that_hangs_is_replaced(company: Site) -> None:
     with serving_processes(company) as running:
-        [hung] = running.followers
+        [hung, _] = running.workers
         hung.suspend()
-        until(lambda: not hung.is_running() or hung.status() == psutil.STATUS_ZOMBIE, "the end of the hung process")
+        until(lambda: not hung.is_running(), "the end of the hung process")
         running.wait()
-        assert "worker_silent" in running.log.read_text()
-
-
-@pytest.mark.slow
-def test_a_leader_that_hangs_is_ended_by_a_follower(company: Site) -> None:
-    with serving_processes(company) as running:
-        processes = [running.leader, *running.followers]
-        running.leader.suspend()
-        until(lambda: not running.followers and not _accepts(running.port), "the end of all processes")
-        assert psutil.wait_procs(processes, timeout=60)[1] == []

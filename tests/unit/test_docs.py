@@ -67,10 +67,12 @@ def shown(value: Any) -> str:
     return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
 
 
+MACHINE = {"serving_workers": 2}
+"""Defaults that depend on the machine, as they are on most."""
 SETTINGS = [
     *((f"`CONCORDANCE_{group.upper()}`", "unset") for group in GROUPS),
     *(
-        (f"`{variable_of(name)}`", shown(field.default))
+        (f"`{variable_of(name)}`", shown(MACHINE.get(name, field.default)))
         for name, field in Settings.model_fields.items()
         if name not in FIXED
     ),

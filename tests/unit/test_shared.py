@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from resources.core.errors import ServiceUnavailableError
-from resources.servers.shared import Numbers, Progress, Shared
+from resources.servers.shared import PID, Numbers, Progress, Shared
 from resources.servers.tally import ROOM, SharedTally
-from resources.settings import load
+from resources.settings import Settings, load
 from serving.answers.turns import Turns
 from serving.http.errors import ProblemError, UnauthorizedError
 from serving.http.metrics import Metrics
 from serving.http.rate_limit import RateLimit
 from serving.http.sign_ins import SignIns
-from serving.workers.server import HeartbeatWatch
 
 SECRET = "s" * 40
 
 
 @pytest.fixture
 def pair() -> tuple[Shared, Shared]:
-    """The leader and a follower."""
+    """The two processes."""
     leader = Shared.create(2, SECRET)
     return leader, Shared.attach(1, 2, SECRET, os.dup(leader.fd))
 
@@ -188,19 +189,28 @@ def test_one_process_waits_for_the_work_of_another(pair: tuple[Shared, Shared]) 
     asyncio.run(run())
 
 
-def test_a_process_of_another_version_is_refused(pair: tuple[Shared, Shared]) -> None:
-    leader, follower = pair
-    Numbers(leader, "processes", 2)
-    with pytest.raises(ServiceUnavailableError, match="Restart"):
-        Numbers(follower, "processes", 2000)
-    with pytest.raises(ServiceUnavailableError, match="Restart"):
-        Numbers(follower, "others", 2)
+def test_processes_with_other_parts_are_refused(pair: tuple[Shared, Shared]) -> None:
+    first, second = pair
+    Numbers(second, "requests", 2)  # whichever comes first decides
+    with pytest.raises(ServiceUnavailableError, match="different settings or versions"):
+        Numbers(first, "audit", 2)
 
 
-def test_a_process_is_silent_after_looks_without_a_beat() -> None:
-    beats = iter([1, 1, 1, 2, 2])
-    pulse = HeartbeatWatch(lambda: next(beats))
-    assert [pulse.look() for _ in range(4)] == [1, 2, 0, 1]
+def test_what_an_ended_process_left_is_cleared_once(pair: tuple[Shared, Shared]) -> None:
+    first, second = pair
+    cleared: list[int] = []
+    for shared in pair:
+        shared.on_clear(cleared.append)
+        shared.begin()
+    cleared.clear()
+    first.clear_ended()
+    assert cleared == [], "both run"
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        ended.wait()
+    second.processes[PID] = ended.pid
+    first.clear_ended()
+    first.clear_ended()
+    assert cleared == [1]
 
 
 @pytest.mark.parametrize("count", ["0", "65", "two"])
@@ -209,3 +219,9 @@ def test_the_number_of_processes_is_checked(count: str, monkeypatch: pytest.Monk
     monkeypatch.setenv("CONCORDANCE_SERVING_WORKERS", count)
     with pytest.raises(Exception, match="CONCORDANCE_SERVING_WORKERS"):
         load()
+
+
+@pytest.mark.parametrize(("available", "count"), [(1, 1), (2, 2), (8, 2)])
+def test_two_processes_serve_by_default(available: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resources.settings.service.cores", lambda: available)
+    assert Settings(_env_file=None).serving_workers == count  # type: ignore[call-arg]

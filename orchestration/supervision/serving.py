@@ -1,0 +1,109 @@
+"""The processes of the HTTP service, and what they share: the listening socket, and the memory that counts for all of them.
+
+The supervisor has both open. So new connections wait in the socket's queue while the only process is replaced, and while one of
+several is, the others take them. The processes are alike, and each is a service to the supervisor.
+"""
+
+import socket
+import sys
+import threading
+from functools import partial
+
+from orchestration.supervision.environment import service_environment
+from orchestration.supervision.liveness import NoReplyError, http_replies
+from orchestration.supervision.service import Service, answers, port_taken
+from resources.core.errors import ConfigurationError
+from resources.servers.shared import ACCEPTING, BEATS, Inherited, Shared
+from resources.settings import Settings
+
+SERVING = "serving"
+BACKLOG = 2048
+"""Connections that may wait to be accepted; uvicorn's own default."""
+
+
+def serving_address(settings: Settings) -> str:
+    """Return the local URL of the HTTP interface, which unlike the public URL never leads through a proxy."""
+    host = "127.0.0.1" if settings.http_host in ("0.0.0.0", "::") else settings.http_host  # noqa: S104 # compared, not bound
+    return f"http://[{host}]:{settings.http_port}" if ":" in host else f"http://{host}:{settings.http_port}"
+
+
+class Serving:
+    """The processes of one installation. The socket opens with the first process and closes with the last."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._workers = settings.serving_workers
+        self._listener: socket.socket | None = None
+        self._shared = Shared.alone()
+        self._changing = threading.Lock()
+        self._opened: set[int] = set()
+        self._beats: dict[int, int] = {}
+        """Heartbeats of each process at the last look."""
+
+    def services(self) -> list[Service]:
+        """Return a service for each process; the first has the name and the URL of the HTTP service."""
+        return [self._service(worker) for worker in range(self._workers)]
+
+    def _service(self, worker: int) -> Service:
+        return Service(
+            name=f"{SERVING}-{worker + 1}" if worker else SERVING,
+            one_of=SERVING,
+            command=partial(self._command, worker),
+            ready=partial(self._ready, worker),
+            probe=partial(self._replies, worker),
+            url=None if worker else self._settings.base_url,
+            environment=service_environment(self._settings, SERVING),
+            prepare=partial(self._open, worker),
+            close=partial(self._close, worker),
+            port=("CONCORDANCE_HTTP_PORT", self._settings.http_host, self._settings.http_port),
+            descriptors=lambda: [fd for fd in self._descriptors() if fd >= 0],
+        )
+
+    def _open(self, worker: int) -> None:
+        """Open the socket and the memory if no other process has them. Raises `ConfigurationError` if the port is taken."""
+        with self._changing:
+            if not self._opened:
+                self._shared.close()
+                self._shared = Shared.create(self._workers, "")  # the supervisor makes no digests
+            if self._listener is None:
+                self._listener = self._listen()
+            self._opened.add(worker)
+        self._beats[worker] = self._shared.processes.of(worker, BEATS)
+
+    def _close(self, worker: int) -> None:
+        """Refuse connections once no process is left to take them."""
+        with self._changing:
+            self._opened.discard(worker)
+            if not self._opened and self._listener is not None:
+                self._listener.close()
+                self._listener = None
+
+    def _listen(self) -> socket.socket:
+        host, port = self._settings.http_host, self._settings.http_port
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            return socket.create_server((host, port), family=family, backlog=BACKLOG)
+        except OSError as error:
+            raise ConfigurationError(port_taken(SERVING, "CONCORDANCE_HTTP_PORT", port)) from error
+
+    def _descriptors(self) -> tuple[int, int]:
+        return -1 if self._listener is None else self._listener.fileno(), self._shared.fd
+
+    def _command(self, worker: int) -> list[str]:
+        inherited = Inherited(worker, self._workers, *self._descriptors())
+        return [sys.executable, "-m", "serving", "--worker", inherited.argument()]
+
+    def _ready(self, worker: int) -> bool:
+        processes = self._shared.processes
+        # what the process before it has left in the memory does not beat
+        accepts = processes.of(worker, ACCEPTING) and processes.of(worker, BEATS) != self._beats[worker]
+        return (self._workers == 1 or bool(accepts)) and answers(f"{serving_address(self._settings)}/readyz")
+
+    def _replies(self, worker: int) -> bool:
+        if self._workers == 1:
+            return http_replies(f"{serving_address(self._settings)}/healthz")
+        before, now = self._beats[worker], self._shared.processes.of(worker, BEATS)
+        self._beats[worker] = now
+        if now == before:
+            raise NoReplyError("its event loop does not run")
+        return True
