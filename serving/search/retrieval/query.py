@@ -97,7 +97,7 @@ class SearchQuery(NamedTuple):
     """Rank as many results as all pages have, so that they can be counted."""
 
 
-class Wanted(TypedDict, total=False):
+class SearchDetails(TypedDict, total=False):
     """What a search may ask for beyond its text and scores: fields of `SearchQuery`, which has their defaults."""
 
     relevant_only: bool
@@ -137,7 +137,7 @@ def search_query(
     threshold: float | None = None,
     rerank: bool = False,
     narrowing: Narrowing | None = None,
-    **wanted: Unpack[Wanted],
+    **details: Unpack[SearchDetails],
 ) -> SearchQuery:
     """Validate the text and take from the settings what is not given. Raises `InvalidRequestError`.
 
@@ -157,5 +157,5 @@ def search_query(
         limit=limit,
         threshold=settings.search_threshold if threshold is None and not rerank else threshold,
         rerank=rerank,
-        **wanted,
+        **details,
     )
