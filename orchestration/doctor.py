@@ -13,7 +13,7 @@ from typing import NamedTuple
 from orchestration import model_checks, network, preflight
 from orchestration.supervision import run_state
 from orchestration.supervision.changes import changed_settings
-from orchestration.supervision.service import answers
+from orchestration.supervision.liveness import answers
 from orchestration.supervision.serving import serving_address
 from orchestration.unknown_settings import unknown_settings
 from resources import dagster_access, sources

@@ -73,8 +73,8 @@ def sign_in(
         ),
     ] = False,
 ) -> None:
+    from orchestration.supervision.liveness import answers
     from orchestration.supervision.run_state import remedy
-    from orchestration.supervision.service import answers
     from orchestration.supervision.serving import serving_address
     from serving.identity.sign_in import links
 

@@ -91,7 +91,8 @@ def _address(port: int) -> str:
 
 
 def _service(simulator: Simulator, port: int, environment: dict[str, str]) -> Service:
-    from orchestration.supervision.service import Service, answers
+    from orchestration.supervision.liveness import answers
+    from orchestration.supervision.service import Service
 
     return Service(
         name=simulator.service,

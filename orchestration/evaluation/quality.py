@@ -30,7 +30,7 @@ from orchestration.evaluation.collection import (
 from orchestration.evaluation.measures import QueryScores, ndcg, score, summarise
 from orchestration.evaluation.report import HYBRID, EvaluationReport, Latency, compared, third, thirds
 from orchestration.supervision.environment import bare_environment
-from orchestration.supervision.service import answers
+from orchestration.supervision.liveness import answers
 from resources.core.domain import Access
 from resources.core.errors import InvalidRequestError, ServiceUnavailableError
 from resources.embedding import embedder, tokenizer

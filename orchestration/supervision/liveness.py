@@ -8,7 +8,7 @@ import http.client
 import selectors
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -153,6 +153,19 @@ def processor_seconds(leader: ProcessIdentity) -> float:
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
     return total
+
+
+def answers(url: str, headers: Mapping[str, str] | None = None) -> bool:
+    """Return True if a GET of this HTTP URL returns status 200 within two seconds."""
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "127.0.0.1", parts.port, timeout=2)
+    try:
+        connection.request("GET", parts.path or "/", headers=dict(headers or {}))
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
 
 
 def http_replies(url: str) -> bool:

@@ -1,12 +1,10 @@
 """Definition of a service that `concordance up` runs: its command, port, readiness check and probe."""
 
-import http.client
 import signal
 import subprocess
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from orchestration.supervision.liveness import INTERVAL_SECONDS, Probe
 from resources.core.errors import ConfigurationError
@@ -83,16 +81,3 @@ class Service:
 def port_taken(name: str, setting: str, number: int) -> str:
     """Return the message for a port that another program uses."""
     return f"Port {number}, which {name} needs, is taken by another program. Set {setting} to a free port."
-
-
-def answers(url: str, headers: Mapping[str, str] | None = None) -> bool:
-    """Return True if a GET of this HTTP URL returns status 200 within two seconds."""
-    parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname or "127.0.0.1", parts.port, timeout=2)
-    try:
-        connection.request("GET", parts.path or "/", headers=dict(headers or {}))
-        return connection.getresponse().status == 200
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from orchestration.supervision.environment import ROOT, bare_environment, service_environment
-from orchestration.supervision.liveness import grpc_replies, http_replies, postgres_replies
-from orchestration.supervision.service import Service, answers, port_taken
+from orchestration.supervision.liveness import answers, grpc_replies, http_replies, postgres_replies
+from orchestration.supervision.service import Service, port_taken
 from orchestration.supervision.serving import Serving
 from orchestration.supervision.workers import address, replies
 from resources import dagster_access, keys, slack_socket

@@ -10,8 +10,8 @@ import threading
 from functools import partial
 
 from orchestration.supervision.environment import service_environment
-from orchestration.supervision.liveness import NoReplyError, http_replies
-from orchestration.supervision.service import Service, answers, port_taken
+from orchestration.supervision.liveness import NoReplyError, answers, http_replies
+from orchestration.supervision.service import Service, port_taken
 from resources.core.errors import ConfigurationError
 from resources.servers.shared import ACCEPTING, BEATS, Inherited, Shared
 from resources.settings import Settings

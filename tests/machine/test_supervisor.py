@@ -21,8 +21,8 @@ from orchestration import cli
 from orchestration.supervision import heartbeat, run_state
 from orchestration.supervision.changes import changed_settings, started_with
 from orchestration.supervision.environment import child_environment
-from orchestration.supervision.liveness import BUSY_MISSES, Pulse
-from orchestration.supervision.service import Service, answers
+from orchestration.supervision.liveness import BUSY_MISSES, Pulse, answers
+from orchestration.supervision.service import Service
 from orchestration.supervision.supervisor import AlreadyRunningError, Supervisor
 from resources.core.errors import ConfigurationError, ServiceUnavailableError
 from resources.servers.processes import ProcessIdentity, alive, free_port, identify
