@@ -201,7 +201,7 @@ def test_searches_find_the_same(empty: str, tmp_path: Path, state: str) -> None:
             "depth": 50, "most": 2000, "most_words": 16, "collection": None, "left_out_chunks": [], "left_out_partitions": [],
         }  # fmt: skip
         assert answered(connection, "full_text", **words) == before["full_text"] != []
-        why = {"urls": [], "channel": None, "names": [], "moment": None}
+        why = {"urls": [], "channel": None, "names": [], "moment": None, "operator": False}
         doc_ids = sorted(row["doc_id"] for row in before["tables"]["documents"])
         explained = [answered(connection, "why", doc_ids=[one], own_id=one, **why) for one in doc_ids]
         assert explained == [[row | {"notes": []} for row in rows] for rows in before["why"]]
