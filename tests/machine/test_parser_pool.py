@@ -11,6 +11,7 @@ import pytest
 from assets.parsing.pool import ParseJob, ParserPool
 from resources.core.errors import AbortSyncError
 
+pytestmark = pytest.mark.usefixtures("no_kept_parsers")
 HANGS = b"* * a\n" * 700_000
 """Nested lists that take half a minute to parse."""
 
