@@ -134,9 +134,13 @@ class SyncJob:
     writing: threading.RLock = field(default_factory=threading.RLock)
     """Held while rows of several documents are written: two threads that lock the same rows in different orders deadlock."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _errors: Counter[str] = field(default_factory=Counter[str])
+    """Documents on which each stage failed."""
     _warnings: list[str] = field(default_factory=list[str])
     _ended: bool = False
     """An error has ended the sync, and `error` says which."""
+    _within: float = 0.0
+    """Time of the blocks that ended within the current one of `busy`."""
     _reported_at: float = 0.0
     _reported: set[str] = field(default_factory=set[str])
     """Stages that have been written to the job row."""
@@ -152,7 +156,7 @@ class SyncJob:
         stores = self.stores
         connection = connect(stores.settings.postgres_dsn, autocommit=True)
         try:
-            yield replace(self, stores=Stores(stores.settings, stores.source, connection))
+            yield replace(self, stores=Stores(stores.settings, stores.source, connection), _within=0.0)
         finally:
             connection.close()
 
@@ -169,22 +173,24 @@ class SyncJob:
 
     @contextmanager
     def busy(self, stage: str) -> Generator[None]:
-        """Add the time of the block to those of a stage, from any thread."""
+        """Add the time of the block to that of a stage, without that of blocks of other stages within it. Each thread has its own job."""
+        outer, self._within = self._within, 0.0
         started = time.perf_counter()
         try:
             yield
         finally:
-            self.add(stage, StageResult(seconds=time.perf_counter() - started))
+            took = time.perf_counter() - started
+            self.add(stage, StageResult(seconds=took - self._within))
+            self._within = outer + took
 
     def work(self) -> dict[str, dict[str, float]]:
         """Return how long each stage was busy, its rows, tokens and errors."""
-        errors = Counter(fault.stage for fault in self.faults() if fault.outcome == "failed")
         return {
             stage: {
                 "seconds": round(result.seconds, 3),
                 "rows": result.counts.get(ROWS[stage], 0),
                 "tokens": result.counts.get("tokens", 0),
-                "errors": errors[stage],
+                "errors": self._errors[stage],
             }
             for stage, result in self.results.items()
         }
@@ -223,6 +229,9 @@ class SyncJob:
     def _record(self, source_id: str, stage: str, reason: str, *, skipped: bool) -> str:
         outcome = "skipped" if skipped else "failed"
         self.count(**{outcome: 1})
+        if not skipped:
+            with self._lock:
+                self._errors[stage] += 1
         self.stores.jobs.record_error(
             job_id=self.job_id, source_id=source_id, stage=stage, reason=reason, outcome=outcome
         )

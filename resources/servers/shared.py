@@ -151,7 +151,7 @@ class Shared:
         """Remove what others that have ended left behind, unless another process does."""
         for worker in range(self.workers):
             pid = self.processes.of(worker, PID)
-            if pid and not _runs(pid) and self.processes.take(worker, PID) == pid:
+            if pid and not _runs(pid) and self.processes.take(worker, PID, pid):
                 self.clear(worker)
 
     def close(self) -> None:
@@ -179,11 +179,13 @@ class Numbers:
     def of(self, worker: int, index: int) -> int:
         return self._columns[worker][index]
 
-    def take(self, worker: int, index: int) -> int:
-        """Set the number of a process that has ended to 0, and return what it was. Of several that do this, one gets it."""
+    def take(self, worker: int, index: int, number: int) -> bool:
+        """Set the number of a process that has ended to 0 if it still is this one. Of several that do this, one gets True."""
         with self._region:
-            found, self._columns[worker][index] = self._columns[worker][index], 0
-        return found
+            taken = self._columns[worker][index] == number
+            if taken:
+                self._columns[worker][index] = 0
+        return taken
 
     def all(self, index: int) -> list[int]:
         """Return the number of each process."""

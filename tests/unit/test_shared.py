@@ -225,3 +225,13 @@ def test_the_number_of_processes_is_checked(count: str, monkeypatch: pytest.Monk
 def test_two_processes_serve_by_default(available: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resources.settings.service.cores", lambda: available)
     assert Settings(_env_file=None).serving_workers == count  # type: ignore[call-arg]
+
+
+def test_a_number_that_has_changed_since_it_was_read_is_not_taken(pair: tuple[Shared, Shared]) -> None:
+    first, second = pair
+    second.processes[PID] = 7
+    assert not first.processes.take(1, PID, 6), "a successor has written its own"
+    assert second.processes[PID] == 7
+    assert first.processes.take(1, PID, 7)
+    assert not first.processes.take(1, PID, 7), "one of several gets it"
+    assert second.processes[PID] == 0
