@@ -1,6 +1,5 @@
 """Prepare a question for answering: make it standalone, search, apply the answer gate and choose the sources."""
 
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -21,6 +20,7 @@ from serving.answers.prompt import SYSTEM, condensing, messages
 from serving.answers.schemas import MAX_HISTORY, AskRequest, Message
 from serving.answers.styles import REWRITING
 from serving.answers.words import content
+from serving.http.fields import parse_id
 from serving.search.filters import Filters, narrowing
 from serving.search.quoting import ChatMessage
 from serving.search.retrieval.highlight import pieces
@@ -223,7 +223,4 @@ def _focus(request: AskRequest, question: str, searched: str, history: Sequence[
 
 
 def _document(text: str) -> str:
-    try:
-        return str(uuid.UUID(text))
-    except ValueError:
-        raise InvalidRequestError(f"selection.document_id: {text!r} is not a valid document ID.") from None
+    return parse_id(text, InvalidRequestError(f"selection.document_id: {text!r} is not a valid document ID."))

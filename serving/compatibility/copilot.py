@@ -1,7 +1,5 @@
 """`POST /api/search` and `POST /api/chat`: NeuroDrive's interface."""
 
-import contextlib
-import uuid
 from typing import Annotated, Any
 
 import msgspec
@@ -11,10 +9,11 @@ from litestar.params import JSONBody
 from msgspec import Meta
 
 from resources.core.domain import Access, SourceName, document_id
-from resources.sources import names
+from resources.sources import capabilities, names
 from serving.answers.schemas import AskRequest, Message
 from serving.answers.service import Answers
 from serving.answers.styles import STYLES
+from serving.http.fields import own_id
 from serving.http.leaving import unless_left
 from serving.http.openapi import examples
 from serving.http.openapi.describe import described
@@ -130,15 +129,14 @@ class ChatResponse(msgspec.Struct, frozen=True, kw_only=True):
 def _filters(folder_id: str | None, file_id: str | None) -> Filters | None:
     """Return the filters. A source's own id leads to its document without looking anything up.
 
-    Of files that id is their path, which not everyone who may read one may know: they are named by their `doc_id` alone.
+    Where that id contains the path, which not everyone who may read a document may know, it is named by its `doc_id` alone.
     """
     if folder_id is None and file_id is None:
         return None
     documents: list[str] = []
     if file_id is not None:
-        documents += [document_id(source, file_id) for source in names() if source is not SourceName.FILES]
-        with contextlib.suppress(ValueError):  # an id of the source's own
-            documents.append(str(uuid.UUID(file_id)))
+        documents += [document_id(source, file_id) for source in names() if not capabilities(source).named_by_path]
+        documents += filter(None, [own_id(file_id)])
     return Filters(collection_ids=[folder_id] if folder_id is not None else [], document_ids=documents)
 
 

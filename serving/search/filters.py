@@ -1,7 +1,6 @@
 """Filters of a search as they are sent, and their validation."""
 
 import re
-import uuid
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
@@ -13,7 +12,7 @@ from resources.core.errors import InvalidRequestError
 from resources.core.json import is_list
 from resources.core.moments import checked
 from resources.sources import parse
-from serving.http.fields import MAX_TAGS, Name
+from serving.http.fields import MAX_TAGS, Name, parse_id
 from serving.search.retrieval.query import Narrowing
 
 SourceType = Annotated[
@@ -124,10 +123,7 @@ def _range(wanted: DateRange | None, naming: Naming) -> tuple[str, datetime | No
 
 
 def _document_id(text: str, naming: Naming) -> str:
-    try:
-        return str(uuid.UUID(text))
-    except ValueError:
-        raise InvalidRequestError(f"{naming('document_ids')}: {text!r} is not a valid document ID.") from None
+    return parse_id(text, InvalidRequestError(f"{naming('document_ids')}: {text!r} is not a valid document ID."))
 
 
 def _tag_values(key: str, value: Any, naming: Naming) -> tuple[str, tuple[Any, ...]]:

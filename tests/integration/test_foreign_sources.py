@@ -107,6 +107,14 @@ def test_a_guessed_path_confirms_nothing(filled: Site) -> None:
         assert [known(running, f"vault:p1/{PATH}"), known(running, "https://vault.example/1")] == [False, False]
         assert known(running, listed(running, "vault")[0]["doc_id"])
 
+        def in_file(name: str, file_id: str) -> bool:
+            sent = {"query": f"The heron of {word(name)}", "file_id": file_id}
+            return bool(running.request("POST", "/api/search", ANN, json=sent).json()["results"])
+
+        assert [in_file(name, f"{name}-1") for name in ("board", "link_store")] == [True, True]
+        assert not in_file("vault", f"p1/{PATH}")
+        assert in_file("vault", listed(running, "vault")[0]["doc_id"])
+
 
 def test_only_permissions_that_are_kept_here_are_never_too_old(filled: Site) -> None:
     """Who hands documents in does not matter: `inbox` takes them from users and reads their permissions elsewhere."""
