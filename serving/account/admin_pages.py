@@ -12,6 +12,7 @@ from litestar.di import NamedDependency
 from resources.core.domain import Access, Role
 from resources.core.moments import day
 from resources.settings.limits import RetentionSettings
+from resources.settings.variables import variable_of
 from serving.account.service import AccountServices
 from serving.answers.not_useful import not_useful
 from serving.answers.question_set import question_page
@@ -111,7 +112,8 @@ async def policies_page(request: Request[Access, Any, Any], account: NamedDepend
     settings = account.http.settings
     holders = {role.value: list(settings.roles.get(role, ())) for role in Role}
     kept = {name: getattr(settings, name) for name in RetentionSettings.model_fields}
-    return _page("admin/policies.html", access, "/admin/policies", account, holders=holders, kept=kept)
+    names = {name: variable_of(name) for name in kept}
+    return _page("admin/policies.html", access, "/admin/policies", account, holders=holders, kept=kept, variables=names)
 
 
 @page_route("/admin/questions", "questionsPage", "read", guards=[VisitorNeedsRole(Role.CURATOR)])

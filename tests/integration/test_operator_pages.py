@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,8 @@ from selectolax.lexbor import LexborHTMLParser
 from resources.core.domain import Role
 from resources.core.errors import NotRunningError
 from resources.settings import Settings
+from resources.settings.limits import RetentionSettings
+from resources.settings.variables import variable_of
 from resources.stores.postgres import session
 from serving.identity import api_keys
 from tests.fixtures.serving import Running, Site
@@ -345,3 +348,9 @@ def test_curators_decide_on_questions_and_see_titles_of_readable_documents_only(
     running.settle()
     decided = "SELECT email, detail->>'decision' FROM audit_log WHERE action = 'question_decided' ORDER BY event_id"
     assert site.sql(decided) == [(curator, "accept"), (curator, "remove")]
+
+
+def test_policies_name_the_variables_that_change_them(running: Running) -> None:
+    page = running.http.get("/admin/policies", headers=running.site.session(PEOPLE["administrator"])).text
+    named = set(re.findall(r"<code>(CONCORDANCE_RETENTION__\w+)</code>", page))
+    assert named == {variable_of(name) for name in RetentionSettings.model_fields}

@@ -6,6 +6,7 @@ import { confirmed, say } from "./confirm.js";
 /**
  * Do what buttons say. An entry leaves the page if `data-said` has the words for that; otherwise the page is loaded again.
  * @param {HTMLButtonElement[]} buttons
+ * @returns {Promise<boolean>} whether everything was done
  */
 export async function act(buttons) {
   for (const button of buttons) button.disabled = true;
@@ -18,9 +19,11 @@ export async function act(buttons) {
         say(said);
       } else location.reload();
     }
+    return true;
   } catch (error) {
     for (const button of buttons) button.disabled = false;
     say(error instanceof Error ? error.message : String(error), true);
+    return false;
   }
 }
 

@@ -6,7 +6,7 @@ import { act } from "./entries.js";
 const others = document.getElementById("others");
 if (others) {
   onceConfirmed(others, "Sign out everywhere else?", "Sign out", async () => {
-    await act([.../** @type {NodeListOf<HTMLButtonElement>} */ (document.querySelectorAll("[data-delete^='/api/sessions/']"))]);
-    others.remove();
+    const buttons = /** @type {NodeListOf<HTMLButtonElement>} */ (document.querySelectorAll("[data-delete^='/api/sessions/']"));
+    if (await act([...buttons])) others.remove();
   });
 }
