@@ -31,7 +31,7 @@ from serving.services import Services
 HANDBOOK = ROOT.parent / "shared" / "data" / "handbook"
 KEPT = ROOT / ".venv" / "bench-answers"
 READER = "reader@bench.example"
-_FINDS = ("assets", "resources/embedding", "serving/retrieval", "serving/understanding")
+_FINDS = ("assets", "resources/embedding", "serving/search/retrieval", "serving/search/understanding")
 
 
 class Question(NamedTuple):
@@ -163,8 +163,12 @@ def _kept(name: str, roots: tuple[FileRoot, ...], questions: Sequence[Question],
     for path in sorted(folder.rglob("*")):
         if path.is_file():
             digest.update(f"{path.relative_to(folder)} {path.stat().st_size}".encode())
-    for path in sorted(path for part in _FINDS for path in (ROOT / part).rglob("*.py")):
-        digest.update(path.read_bytes())
+    for part in _FINDS:
+        files = sorted((ROOT / part).rglob("*.py"))
+        if not files:
+            raise FileNotFoundError(f"{part} has no code: name the folders that find passages in _FINDS")
+        for path in files:
+            digest.update(path.read_bytes())
     kept = KEPT / f"{name}-{digest.hexdigest()[:16]}.pickle"
     if not kept.exists():
         found = asyncio.run(_find(roots, questions))
