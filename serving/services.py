@@ -44,8 +44,10 @@ class Services:
         self.identity = IdentityServices(http, connections)
         self.search = SearchServices(http, self.identity, embedder, model)
         self.answers = Answers(self.search, model)
-        self.sources = SourceServices(http, self.identity, launcher)
-        self.documents = DocumentServices(http, self.identity, self.search, self.sources)
+        self.source_services = SourceServices(
+            http, self.identity, launcher
+        )  # `sources` is a parameter of several routes
+        self.documents = DocumentServices(http, self.identity, self.search, self.source_services)
         self.agents = AgentServices(connections, self.answers, self.documents)
         self.widgets = Widgets(self.answers)
         self.account = AccountServices(self.identity, self.answers, self.agents)
@@ -62,7 +64,7 @@ class Services:
 
     async def close(self) -> None:
         """Write what is queued, then close every connection."""
-        await self.sources.sync_requests.stop()
+        await self.source_services.sync_requests.stop()
         await self.answers.close()
         await self.identity.close()
         await self.search.close()
@@ -77,7 +79,17 @@ def _provider(room: str) -> Provide:
 
 
 PROVIDED = {
-    "source_services" if room == "sources" else room: _provider(room)  # `sources` is a parameter of several routes
-    for room in ("http", "identity", "search", "answers", "sources", "documents", "agents", "widgets", "account")
+    room: _provider(room)
+    for room in (
+        "http",
+        "identity",
+        "search",
+        "answers",
+        "source_services",
+        "documents",
+        "agents",
+        "widgets",
+        "account",
+    )
 }
 """What routes receive, by the name of their parameter."""

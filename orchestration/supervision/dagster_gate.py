@@ -2,7 +2,7 @@
 
 A request must carry the secret (`Authorization: Bearer`), the cookie of a browser that opened a link, or such a link: one printed by
 `concordance`, or one that the HTTP interface gives people who are signed in. Administrators reach all of Dagster, viewers an application
-of their own (`orchestration/supervision/viewers.py`). GET requests never change anything, and GraphQL documents have limits
+of their own (`orchestration/supervision/viewer_schema.py`). GET requests never change anything, and GraphQL documents have limits
 (`orchestration/supervision/graphql_documents.py`).
 """
 

@@ -1,7 +1,7 @@
 """People and groups from where they are kept: Google's directory, a CSV file, and what an identity provider sends or claims.
 
 Syncs and SCIM's routes write the tables `directory` and `people`. What a request may read is not decided here: see
-`serving.access`.
+`serving.identity`.
 """
 
 from collections.abc import Collection

@@ -1,7 +1,7 @@
 """The vector index through `qdrant-client`: names, schema, and the writes of the indexed stage.
 
 All product code reaches Qdrant through this module's clients, so that switching to a real cluster is a change of URL. User-facing
-reads live in `serving/retrieval` and take the caller's access.
+reads live in `serving/search/retrieval` and take the caller's access.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
 """Agents: connecting programs by OAuth, and the tools that they call by the Model Context Protocol.
 
-The room offers `Agents`; its tools call the search, the answers and the documents as any other interface does.
+The room offers `AgentServices`; its tools call the search, the answers and the documents as any other interface does.
 """

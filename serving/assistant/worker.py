@@ -29,7 +29,7 @@ log = logger("serving")
 
 
 class SlackAssistant:
-    """Answers questions until it is stopped. Runs in the leader alone, once it serves, and only if Slack is set up."""
+    """Answers questions until it is stopped. Runs in the first process alone, once it serves, and only if Slack is set up."""
 
     def __init__(self, answers: Answers) -> None:
         slack = client(answers.http.settings)

@@ -1,4 +1,4 @@
 """Search: what a query means, candidates from the index, the permission check in Postgres, ranking, results and their citations.
 
-Every function that reads takes the caller's access; the room offers `Search`, whose `retriever` all interfaces use.
+Every function that reads takes the caller's access; the room offers `SearchServices`, whose `retriever` all interfaces use.
 """

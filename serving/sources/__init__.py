@@ -1,4 +1,4 @@
 """Sources: their state, starting syncs, held deletions, set-up pages, connecting an account, and notifications of changes.
 
-The room offers `Sources`, which starts syncs in Dagster without importing it.
+The room offers `SourceServices`, which starts syncs in Dagster without importing it.
 """

@@ -41,11 +41,11 @@ class SessionNeedsRole(NeedsRole):
 
     async def __call__(self, connection: AnyConnection, handler: BaseRouteHandler) -> None:
         """Raise `UnauthorizedError`, or the problem of the roles."""
-        sources: SourceServices = connection.app.state.services.sources
-        cookie = session_of(sources.identity, connection)
+        source_services: SourceServices = connection.app.state.services.source_services
+        cookie = session_of(source_services.identity, connection)
         if not cookie:
             raise UnauthorizedError("token-missing", "")
-        current = await session_access(sources.identity, cookie, connection.client)
+        current = await session_access(source_services.identity, cookie, connection.client)
         connection.scope["user"], connection.scope["auth"] = current.access, current.session_id
         await super().__call__(connection, handler)
 
