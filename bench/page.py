@@ -63,7 +63,7 @@ def main() -> None:
             "POSTGRES_PORT": str(settings.postgres_port),
             "QDRANT_URL": settings.qdrant_url or "",
             "HTTP_PORT": str(port),
-            "LIMITS": "search_rate_limit=1000000",
+            "LIMITS__SEARCH_RATE_LIMIT": "1000000",
             "OIDC_PROVIDERS": PROVIDER,
         }
         environment = os.environ | {f"CONCORDANCE_{name}": value for name, value in wanted.items()}

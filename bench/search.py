@@ -109,7 +109,7 @@ def _measure(
         "POSTGRES_PORT": str(settings.postgres_port),
         "QDRANT_URL": settings.qdrant_url or "",
         "HTTP_PORT": str(free_port()),
-        "LIMITS": "search_rate_limit=1000000",
+        "LIMITS__SEARCH_RATE_LIMIT": "1000000",
         "SERVING_WORKERS": str(workers),
     }
     environment = os.environ | {f"CONCORDANCE_{name}": value for name, value in wanted.items()}

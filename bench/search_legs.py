@@ -104,10 +104,10 @@ async def _measure(token: str, questions: list[str], top_k: int) -> dict[str, An
         counts: list[int] = []
         for question in questions:
             watch.spent.clear()
-            access = await watch.time("sign_in", access_from(services, token, None))
+            access = await watch.time("sign_in", access_from(services.identity, token, None))
             began = time.perf_counter()
             query = search_query(question, access, services.http.settings, limit=top_k)
-            _, outcome = await recorded_search(services, query)
+            _, outcome = await recorded_search(services.search, query)
             answer = results(
                 outcome.passages, style="inline", base_url=services.http.settings.base_url, now=services.http.clock()
             )
