@@ -65,8 +65,8 @@ def examine() -> list[Check]:
         ("outsiders", _outsiders), ("parsers", lambda _: parsers()),
     ]  # fmt: skip
     faults = preflight.examine(settings)
-    findings += [Check(one.part, False, f"{one.setting}: {one.what}", one.remedy) for one in faults]
-    unreached = {one.part for one in faults} - {"file roots"}
+    findings += faults
+    unreached = {one.name for one in faults} - {"file roots"}
     for name, check in checks:
         if name not in unreached:
             findings += _guarded(name, check, site)
@@ -253,7 +253,7 @@ def _reverse_proxy(site: Installation) -> Iterator[Check]:
         yield Check("reverse proxy", True, f"cannot be tested from here: {site.settings.base_url} ({error})")
         return
     if fault is not None:
-        yield Check("reverse proxy", False, f"{fault.setting}: {fault.what}", fault.remedy)
+        yield fault
     else:
         yield Check("reverse proxy", True, f"{site.settings.base_url} names the clients itself")
 
@@ -317,9 +317,9 @@ def _roots(site: Installation) -> Iterator[Check]:
         yield Check(
             "file roots", True, "none are set (CONCORDANCE_FILE_ROOTS), so the source `files` has nothing to read"
         )
-    wrong = {fault.setting for fault in preflight.roots(site.settings)}
+    wrong = [fault.detail for fault in preflight.roots(site.settings)]
     for root in site.settings.file_roots:
-        if f"{preflight.ROOTS} ({root.name})" not in wrong:
+        if not any(detail.startswith(f"{preflight.ROOTS} ({root.name}):") for detail in wrong):
             local = root.url.startswith("file:")
             yield Check(
                 "file roots",

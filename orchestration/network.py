@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from datetime import timedelta
 from urllib.parse import urlsplit
 
-from orchestration.fault import Fault
 from resources import http_clients, proxies
+from resources.core.checks import Check, refused, wrong
 from resources.core.errors import ConfigurationError, ServiceUnavailableError
 from resources.core.guard import LOOPBACK
 from resources.core.json import object_of
@@ -19,20 +19,20 @@ from serving.identity.tokens import mint
 SECONDS = 5.0
 
 
-def values() -> Iterator[Fault]:
+def values() -> Iterator[Check]:
     """Yield the faults of variables that would make every outward request fail."""
     for variable, proxy in proxies.named().items():
         try:
             proxies.checked(variable, proxy)
         except ConfigurationError as error:
-            yield _fault(variable, error)
+            yield refused("network", variable, error, stops=True)
     try:
         http_clients.tls()
     except ConfigurationError as error:
-        yield _fault("SSL_CERT_FILE", error)
+        yield refused("network", "SSL_CERT_FILE", error, stops=True)
 
 
-def reachable(seconds: float) -> Iterator[Fault]:
+def reachable(seconds: float) -> Iterator[Check]:
     """Yield a fault for each proxy that accepts no connection."""
     for variable, proxy in proxies.named().items():
         parts = urlsplit(proxies.checked(variable, proxy))
@@ -41,10 +41,10 @@ def reachable(seconds: float) -> Iterator[Fault]:
             socket.create_connection(place, seconds).close()
         except OSError as error:
             what = f"nothing accepts connections at {place[0]}:{place[1]} ({error})"
-            yield Fault("network", variable, what, "Correct the address, or list hosts to call directly in NO_PROXY.")
+            yield wrong("network", variable, what, "Correct the address, or list hosts to call directly in NO_PROXY.")
 
 
-def spoofing(settings: Settings) -> Fault | None:
+def spoofing(settings: Settings) -> Check | None:
     """Return a fault if the reverse proxy at PUBLIC_URL passes on the X-Forwarded-For of a client, who so chooses an address.
 
     The token that is sent reads nothing but public documents, in case the URL leads elsewhere. Raises `httpx.HTTPError` or
@@ -63,7 +63,7 @@ def spoofing(settings: Settings) -> Fault | None:
         raise ServiceUnavailableError("it answered as something else than Concordance")
     if (seen.get("client"), seen["forwarded"]) != (pretended, 1):
         return None
-    return Fault(
+    return wrong(
         "reverse proxy",
         "CONCORDANCE_PUBLIC_URL",
         f"the proxy at {settings.base_url} passes on the X-Forwarded-For that a client sends, so clients choose the address that "
@@ -76,8 +76,3 @@ def is_behind_proxy(settings: Settings) -> bool:
     """Return True if people reach the HTTP interface at another address than that of its own listener."""
     parts = urlsplit(settings.base_url)
     return parts.hostname not in LOOPBACK and (parts.scheme, parts.port) != ("http", settings.http_port)
-
-
-def _fault(variable: str, error: ConfigurationError) -> Fault:
-    what, _, remedy = str(error).removeprefix(f"{variable} ").partition(". ")
-    return Fault("network", variable, what.removesuffix("."), remedy, stops=True)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 
 from orchestration import network, reach
-from orchestration.fault import Fault
+from resources.core.checks import Check, refused, wrong
 from resources.core.errors import ConcordanceError, ConfigurationError
 from resources.settings import FileRoot, Settings
 from resources.settings.urls import local_folder
@@ -18,14 +18,14 @@ from resources.settings.urls import local_folder
 ROOTS = "CONCORDANCE_FILE_ROOTS"
 
 
-def examine(settings: Settings) -> list[Fault]:
+def examine(settings: Settings) -> list[Check]:
     """Return all faults of the values, those of unreachable services included."""
     blocked = list(network.values())
     found = [*blocked, *_models(settings), *_profiles(settings), *_keys(settings), *roots(settings), *_groups(settings)]
     return found if blocked else [*found, *reach.examine(settings)]
 
 
-def check(settings: Settings) -> list[Fault]:
+def check(settings: Settings) -> list[Check]:
     """Return the faults that do not stop the start. Raises `ConfigurationError` with all faults if one does."""
     found = examine(settings)
     if any(fault.stops for fault in found):
@@ -33,29 +33,29 @@ def check(settings: Settings) -> list[Fault]:
     return found
 
 
-def roots(settings: Settings) -> Iterator[Fault]:
+def roots(settings: Settings) -> Iterator[Check]:
     """Yield the faults of file roots."""
     for root in settings.file_roots:
         yield from _root(root)
     yield from _closed_to_services(settings)
 
 
-def _root(root: FileRoot) -> Iterator[Fault]:
+def _root(root: FileRoot) -> Iterator[Check]:
     setting = f"{ROOTS} ({root.name})"
     if root.url.startswith("file:"):
         folder = local_folder(root.url)
         if not folder.is_dir():
             what = "is not a folder" if folder.exists() else "does not exist"
-            yield Fault(
+            yield wrong(
                 "file roots",
                 setting,
                 f"{folder} {what}",
                 "Create or mount it, or correct its url; other roots are synced.",
             )
         elif not os.access(folder, os.R_OK | os.X_OK):
-            yield Fault("file roots", setting, f"{folder} cannot be read", f"Run: chmod o+rx {folder}")
+            yield wrong("file roots", setting, f"{folder} cannot be read", f"Run: chmod o+rx {folder}")
     if "permissions" not in root.model_fields_set and root.owner is None:
-        yield Fault(
+        yield wrong(
             "file roots",
             setting,
             "no one may find its documents, because it has no permissions",
@@ -63,7 +63,7 @@ def _root(root: FileRoot) -> Iterator[Fault]:
         )
 
 
-def _closed_to_services(settings: Settings) -> Iterator[Fault]:
+def _closed_to_services(settings: Settings) -> Iterator[Check]:
     from orchestration.supervision import rights, run_state
 
     if run_state.account(settings) == "root":
@@ -71,10 +71,10 @@ def _closed_to_services(settings: Settings) -> Iterator[Fault]:
     for name, path in rights.unreadable(settings):
         setting = name if name.startswith("CONCORDANCE_") else f"{ROOTS} ({name})"
         remedy = f"Let their account read it and enter its parent folders, for example: chmod o+rX {path}"
-        yield Fault("file roots", setting, f"{path} is readable by root but not by the services", remedy)
+        yield wrong("file roots", setting, f"{path} is readable by root but not by the services", remedy)
 
 
-def _models(settings: Settings) -> Iterator[Fault]:
+def _models(settings: Settings) -> Iterator[Check]:
     from resources.embedding.folder import read_folder
 
     if settings.embedding_provider == "local":
@@ -82,21 +82,21 @@ def _models(settings: Settings) -> Iterator[Fault]:
             read_folder(settings.embedding_model)
         except ConcordanceError as error:
             # later, the index determines the model
-            yield _told("embedder", "CONCORDANCE_EMBEDDING_MODEL", error, stops=_is_new(settings))
+            yield refused("embedder", "CONCORDANCE_EMBEDDING_MODEL", error, stops=_is_new(settings))
     if settings.rerank_model is not None:
         from resources.embedding.cross_encoder import folder_of
 
         try:
             read_folder(str(folder_of(settings.rerank_model)))
         except ConcordanceError as error:
-            yield _told("reranker", "CONCORDANCE_SEARCH__RERANK_MODEL", error)
+            yield refused("reranker", "CONCORDANCE_SEARCH__RERANK_MODEL", error)
     key = settings.google_service_account_file
     if key is not None and not key.is_file():
         setting = "CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE"
-        yield Fault("Google Drive", setting, f"there is no file {key}", "Give the path of the account's JSON key.")
+        yield wrong("Google Drive", setting, f"there is no file {key}", "Give the path of the account's JSON key.")
 
 
-def _profiles(settings: Settings) -> Iterator[Fault]:
+def _profiles(settings: Settings) -> Iterator[Check]:
     """Check chunking profiles against the window of the settings' model, as far as that is known without loading it."""
     from assets.stages.profiles import PROFILES, resolve
 
@@ -110,7 +110,7 @@ def _profiles(settings: Settings) -> Iterator[Fault]:
         try:
             resolve(name, _window(settings))
         except ConcordanceError as error:
-            yield _told("profiles", setting, error, stops=name not in PROFILES or _is_new(settings))
+            yield refused("profiles", setting, error, stops=name not in PROFILES or _is_new(settings))
 
 
 def _window(settings: Settings) -> int:
@@ -124,17 +124,17 @@ def _window(settings: Settings) -> int:
     return read_folder(settings.embedding_model).window
 
 
-def _keys(settings: Settings) -> Iterator[Fault]:
+def _keys(settings: Settings) -> Iterator[Check]:
     from resources import keys
 
     if settings.encryption_keys is not None:
         try:
             keys.fernet(settings)
         except ConcordanceError as error:
-            yield _told("keys", "CONCORDANCE_ENCRYPTION_KEYS", error, stops=True)
+            yield refused("keys", "CONCORDANCE_ENCRYPTION_KEYS", error, stops=True)
 
 
-def _groups(settings: Settings) -> Iterator[Fault]:
+def _groups(settings: Settings) -> Iterator[Check]:
     """Check the sources of groups: with a fault, their groups age until they grant nothing."""
     from resources.people import groups_file
 
@@ -142,24 +142,15 @@ def _groups(settings: Settings) -> Iterator[Fault]:
         try:
             groups_file.read(settings.groups_file)
         except ConcordanceError as error:
-            yield _told("groups", groups_file.SETTING, error)
+            yield refused("groups", groups_file.SETTING, error)
     account = settings.google_service_account_file is not None and settings.google_subject is not None
     if settings.google_directory_api_url is not None and settings.drive_token is None and not account:
-        yield Fault(
+        yield wrong(
             "groups",
             "CONCORDANCE_GOOGLE_DIRECTORY_API_URL",
             "no credentials may read Google's directory",
             "Set CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE and CONCORDANCE_GOOGLE_SUBJECT (docs/groups.md).",
         )
-
-
-def _told(part: str, setting: str, error: ConcordanceError, *, stops: bool = False) -> Fault:
-    """Return the fault that an error tells, which names another setting or none and ends with what to do."""
-    text = str(error)
-    for name in (setting, "CONCORDANCE_EMBEDDING_MODEL", "CONCORDANCE_SEARCH__CHUNK_PROFILE"):
-        text = text.removeprefix(name).removeprefix(": ").removeprefix(" ")
-    what, _, remedy = text.rstrip().partition(". ")
-    return Fault(part, setting, what.removesuffix("."), remedy, stops)
 
 
 def _is_new(settings: Settings) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from orchestration import network
-from orchestration.fault import Fault
+from resources.core.checks import Check, wrong
 from resources.core.errors import ConcordanceError
 from resources.settings import Settings
 from resources.settings.urls import local_folder
@@ -16,20 +16,20 @@ SECONDS = 5.0
 """Longest wait for a service; the object store of the lake has 20 seconds."""
 
 
-Check = Callable[[Settings], Iterator[Fault]]
+Asks = Callable[[Settings], Iterator[Check]]
 
 
-def examine(settings: Settings) -> list[Fault]:
+def examine(settings: Settings) -> list[Check]:
     """Return a fault for each service that the settings name and that does not respond as it should."""
 
-    def faults(check: Check) -> list[Fault]:
+    def faults(check: Asks) -> list[Check]:
         return list(check(settings))
 
     with ThreadPoolExecutor(len(CHECKS)) as pool:
         return [fault for found in pool.map(faults, CHECKS) for fault in found]
 
 
-def _postgres(settings: Settings) -> Iterator[Fault]:
+def _postgres(settings: Settings) -> Iterator[Check]:
     import psycopg
 
     if settings.postgres_url is None:
@@ -45,14 +45,14 @@ def _postgres(settings: Settings) -> Iterator[Fault]:
             ).fetchone()
     except psycopg.Error as error:
         why = str(error).strip().splitlines()[0].strip()
-        yield Fault("postgres", setting, f"the database does not respond ({why})", remedy, stops=True)
+        yield wrong("postgres", setting, f"the database does not respond ({why})", remedy, stops=True)
         return
     if row is None or not row[0]:
         what = "its user may not create schemas in this database"
-        yield Fault("postgres", setting, what, "Run there: GRANT CREATE ON DATABASE … TO …", stops=True)
+        yield wrong("postgres", setting, what, "Run there: GRANT CREATE ON DATABASE … TO …", stops=True)
 
 
-def _qdrant(settings: Settings) -> Iterator[Fault]:
+def _qdrant(settings: Settings) -> Iterator[Check]:
     if settings.qdrant_url is None:
         return
     key = settings.qdrant_api_key
@@ -66,7 +66,7 @@ def _qdrant(settings: Settings) -> Iterator[Fault]:
     )
 
 
-def _embedder(settings: Settings) -> Iterator[Fault]:
+def _embedder(settings: Settings) -> Iterator[Check]:
     if settings.embedding_provider == "openai":
         key = settings.openai_api_key
         yield from _model(
@@ -74,7 +74,7 @@ def _embedder(settings: Settings) -> Iterator[Fault]:
         )
 
 
-def _language_model(settings: Settings) -> Iterator[Fault]:
+def _language_model(settings: Settings) -> Iterator[Check]:
     if settings.llm_model is not None:
         key = settings.llm_api_key
         yield from _model(
@@ -82,7 +82,7 @@ def _language_model(settings: Settings) -> Iterator[Fault]:
         )
 
 
-def _model(part: str, prefix: str, base: str, key: str | None) -> Iterator[Fault]:
+def _model(part: str, prefix: str, base: str, key: str | None) -> Iterator[Check]:
     headers = {"Authorization": f"Bearer {key}"} if key is not None else {}
     address = f"{base.rstrip('/')}/models"
     yield from _asked(part, f"CONCORDANCE_{prefix}_BASE_URL", f"CONCORDANCE_{prefix}_API_KEY", address, headers)
@@ -90,7 +90,7 @@ def _model(part: str, prefix: str, base: str, key: str | None) -> Iterator[Fault
 
 def _asked(
     part: str, setting: str, key: str, address: str, headers: dict[str, str], *, own: bool = False
-) -> Iterator[Fault]:
+) -> Iterator[Check]:
     """Yield a fault unless something responds at the address and takes the key. Not every service serves this route: 404 is a response."""
     import httpx
 
@@ -101,7 +101,7 @@ def _asked(
             status = http.get(address, headers=headers).status_code
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         host = httpx.URL(address).netloc.decode()
-        yield Fault(
+        yield wrong(
             part,
             setting,
             f"nothing responds at {host} ({error})",
@@ -109,14 +109,14 @@ def _asked(
         )
         return
     if status in {401, 403}:
-        yield Fault(
+        yield wrong(
             part, key, f"the service of {setting} refuses it (status {status})", "Set the key that the service expects."
         )
     elif status >= 500:
-        yield Fault(part, setting, f"the service responds with status {status}", "See its log, or correct the URL.")
+        yield wrong(part, setting, f"the service responds with status {status}", "See its log, or correct the URL.")
 
 
-def _lake(settings: Settings) -> Iterator[Fault]:
+def _lake(settings: Settings) -> Iterator[Check]:
     from resources.stores.blobs import Blobs
 
     if settings.lake_url is None:
@@ -127,7 +127,7 @@ def _lake(settings: Settings) -> Iterator[Fault]:
         while not folder.exists():
             folder = folder.parent
         if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-            yield Fault(
+            yield wrong(
                 "lake",
                 setting,
                 f"{folder} is not a writable folder",
@@ -138,14 +138,14 @@ def _lake(settings: Settings) -> Iterator[Fault]:
         Blobs(settings.lake_address).exists("0" * 64)
     except ConcordanceError as error:
         remedy = "Correct the URL, or the credentials of the store in the environment (docs/configuration.md)."
-        yield Fault("lake", setting, str(error).rstrip("."), remedy)
+        yield wrong("lake", setting, str(error).rstrip("."), remedy)
 
 
-def _proxies(_settings: Settings) -> Iterator[Fault]:
+def _proxies(_settings: Settings) -> Iterator[Check]:
     yield from network.reachable(SECONDS)
 
 
-def _dagster(settings: Settings) -> Iterator[Fault]:
+def _dagster(settings: Settings) -> Iterator[Check]:
     if settings.dagster_url is None:
         return
     secret = settings.dagster_secret
@@ -154,7 +154,7 @@ def _dagster(settings: Settings) -> Iterator[Fault]:
     yield from _asked("dagster", "CONCORDANCE_DAGSTER_URL", "CONCORDANCE_DAGSTER_SECRET", address, headers, own=True)
 
 
-CHECKS: tuple[Check, ...] = (
+CHECKS: tuple[Asks, ...] = (
     _postgres,
     _qdrant,
     _lake,

@@ -31,7 +31,7 @@ def tls() -> ssl.SSLContext:
         context = httpx.create_ssl_context()
     except (OSError, ssl.SSLError) as error:
         raise ConfigurationError(
-            f"SSL_CERT_FILE must name a file of certificates in PEM format: {file} ({error})."
+            f"must name a file of certificates in PEM format: {file} ({error}).", setting="SSL_CERT_FILE"
         ) from error
     if not file and not folder:
         context.load_default_certs()

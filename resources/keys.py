@@ -34,6 +34,7 @@ class Keys(msgspec.Struct, frozen=True, kw_only=True):
     """Gives read-only access to Dagster's webserver."""
 
 
+ENCRYPTION = "CONCORDANCE_ENCRYPTION_KEYS"
 PRIVATE_FOLDERS = ("dagster", "lake", "logs", "qdrant", "run")
 """Folders below HOME that hold documents, passages or names."""
 
@@ -152,13 +153,14 @@ def fernet(settings: Settings) -> MultiFernet:
     else:
         keys = [key.strip() for key in settings.encryption_keys.get_secret_value().split(",") if key.strip()]
     if not keys:
-        raise ConfigurationError("CONCORDANCE_ENCRYPTION_KEYS is empty: give at least one key, or unset it.")
+        raise ConfigurationError("is empty.", "Give at least one key, or unset it.", setting=ENCRYPTION)
     try:
         return MultiFernet([Fernet(key) for key in keys])
     except ValueError:
         raise ConfigurationError(
-            "CONCORDANCE_ENCRYPTION_KEYS contains a value that is not a Fernet key; generate one with: "
-            "python -c 'from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())'"
+            "contains a value that is not a Fernet key.",
+            "Generate one with: python -c 'from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())'",
+            setting=ENCRYPTION,
         ) from None
 
 

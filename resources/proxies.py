@@ -45,7 +45,9 @@ def checked(variable: str, proxy: str) -> str:
         usable = False
     if not usable:
         raise ConfigurationError(
-            f"{variable} must name an HTTP proxy, such as http://proxy.example.com:3128. SOCKS proxies are not supported."
+            "must name an HTTP proxy, such as http://proxy.example.com:3128.",
+            "SOCKS proxies are not supported.",
+            setting=variable,
         )
     return url
 

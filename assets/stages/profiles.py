@@ -9,6 +9,7 @@ import msgspec
 
 from resources.core.errors import ConfigurationError
 
+SETTING = "CONCORDANCE_SEARCH__CHUNK_PROFILE"
 CHUNKING_VERSION = "c2"
 """Increment it whenever the same text may be chunked differently: it is part of every chunk id."""
 
@@ -70,8 +71,10 @@ def _own(name: str) -> Profile | None:
     size, overlap, minimum = map(int, numbers.groups())
     if size < LEAST_SIZE or overlap > size // 2 or minimum > size:
         raise ConfigurationError(
-            f"CONCORDANCE_SEARCH__CHUNK_PROFILE: {name!r} must have a size of at least {LEAST_SIZE} tokens, an overlap of at most "
-            "half the size, and a minimum of at most the size. Write SIZE/OVERLAP/MINIMUM, for example 200/20/50."
+            f"{name!r} must have a size of at least {LEAST_SIZE} tokens, an overlap of at most half the size, and a minimum of at most "
+            "the size.",
+            "Write SIZE/OVERLAP/MINIMUM, for example 200/20/50.",
+            setting=SETTING,
         )
     return Profile(name=name, size=size, overlap=overlap, minimum=minimum)
 
@@ -93,15 +96,14 @@ def resolve(name: str, window: int) -> Profile:
     profile = PROFILES.get(name) or _own(name)
     if profile is None:
         known = ", ".join(["auto", *PROFILES, "SIZE/OVERLAP/MINIMUM in tokens"])
-        raise ConfigurationError(
-            f"CONCORDANCE_SEARCH__CHUNK_PROFILE: there is no chunking profile {name!r}. Known: {known}."
-        )
+        raise ConfigurationError(f"there is no chunking profile {name!r}.", f"Known: {known}.", setting=SETTING)
     if profile.tokens > usable:
         fitting = [other for other in PROFILES.values() if other.tokens <= usable]
         largest = max(fitting, key=lambda other: other.tokens).name if fitting else "auto"
         raise ConfigurationError(
-            f"CONCORDANCE_SEARCH__CHUNK_PROFILE: {name} cuts chunks of {profile.tokens} tokens, but the embedding model sees "
-            f"{usable} ({window} less {SPECIAL_TOKENS} of its own): the rest of each chunk would not be searchable. "
-            f"The largest profile that fits is {largest}. Choose it, or a model with a larger window."
+            f"{name} cuts chunks of {profile.tokens} tokens, but the embedding model sees {usable} ({window} less {SPECIAL_TOKENS} of "
+            "its own): the rest of each chunk would not be searchable.",
+            f"The largest profile that fits is {largest}. Choose it, or a model with a larger window.",
+            setting=SETTING,
         )
     return msgspec.structs.replace(profile, limit=profile.size if profile.unit == "tokens" else usable)

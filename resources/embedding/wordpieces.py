@@ -14,7 +14,7 @@ class WordPieces:
             self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         except Exception as error:  # the library raises bare Exception
             raise ConfigurationError(
-                f"CONCORDANCE_EMBEDDING_MODEL: {folder}/tokenizer.json cannot be read: {error}"
+                f"{folder}/tokenizer.json cannot be read: {error}", setting="CONCORDANCE_EMBEDDING_MODEL"
             ) from error
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()

@@ -22,14 +22,14 @@ def read(path: Path) -> dict[str, DirectMembers]:
     """Return the direct members of each group. Raises `ConfigurationError` that names the line."""
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise ConfigurationError(f"{SETTING}: {path} is larger than {MAX_BYTES // 1024**2} MB.")
+            raise ConfigurationError(f"{path} is larger than {MAX_BYTES // 1024**2} MB.", setting=SETTING)
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise ConfigurationError(
-            f"{SETTING}: cannot read {path}: {error.strerror}. Correct the path or its rights."
+            f"cannot read {path}: {error.strerror}.", "Correct the path or its rights.", setting=SETTING
         ) from None
     except UnicodeDecodeError:
-        raise ConfigurationError(f"{SETTING}: {path} is not UTF-8 text. Save it as CSV in UTF-8.") from None
+        raise ConfigurationError(f"{path} is not UTF-8 text.", "Save it as CSV in UTF-8.", setting=SETTING) from None
     return parse(text, str(path))
 
 
@@ -71,4 +71,6 @@ def _address(text: str, name: str, number: int) -> str:
 
 
 def _fault(name: str, number: int, what: str) -> ConfigurationError:
-    return ConfigurationError(f"{SETTING}: {name}, line {number}: {what}. The groups stay as they were read last.")
+    return ConfigurationError(
+        f"{name}, line {number}: {what}.", "The groups stay as they were read last.", setting=SETTING
+    )

@@ -60,7 +60,7 @@ def test_the_proxy_of_the_scheme_comes_first(monkeypatch: pytest.MonkeyPatch, *,
 @pytest.mark.parametrize("wrong", ["socks5://user:canary@proxy:1080", "http://user:canary@proxy:x", "http://"])
 def test_a_proxy_that_cannot_be_used_is_named_without_its_password(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", wrong)
-    with pytest.raises(ConfigurationError, match="HTTPS_PROXY must name an HTTP proxy") as raised:
+    with pytest.raises(ConfigurationError, match="HTTPS_PROXY: must name an HTTP proxy") as raised:
         proxies.proxy_for("https://slack.com")
     assert "canary" not in str(raised.value)
     assert proxies.proxy_for("https://127.0.0.1") is None

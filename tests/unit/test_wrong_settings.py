@@ -188,7 +188,7 @@ CASES: list[Case] = [
     ),
     (
         {"ENCRYPTION_KEYS": "x"},
-        "CONCORDANCE_ENCRYPTION_KEYS: contains a value that is not a Fernet key; generate one with",
+        "CONCORDANCE_ENCRYPTION_KEYS: contains a value that is not a Fernet key. Generate one with",
     ),
     (
         {"GROUPS_FILE": "/nowhere.csv"},
@@ -251,6 +251,13 @@ def test_a_wrong_value_is_named_with_what_it_should_be(
     assert len(found) == 1
     assert "canary" not in found[0]
     print(f"\n{' '.join(f'{name}={value}' for name, value in given.items())}\n    {found[0]}")  # noqa: T201 # the table
+
+
+def test_the_remedy_of_an_error_is_known_whatever_its_names_contain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONCORDANCE_GROUPS_FILE", "/groups v1. final.csv")
+    [fault] = preflight.check(load())
+    assert fault.detail == "CONCORDANCE_GROUPS_FILE: cannot read /groups v1. final.csv: No such file or directory"
+    assert fault.remedy == "Correct the path or its rights."
 
 
 NETWORK = {
