@@ -23,7 +23,6 @@ from orchestration.demo import sample
 from resources.core.domain import Access
 from resources.settings import FileRoot
 from serving.answers.gate import POOL
-from serving.search.filters import narrowing
 from serving.search.retrieval.passage import Passage
 from serving.search.retrieval.query import normalise, search_query
 from serving.services import Services
@@ -185,7 +184,7 @@ async def _find(roots: tuple[FileRoot, ...], questions: Sequence[Question]) -> l
         try:
             for one in questions:
                 question = normalise(one.question)
-                reading = await services.search.understanding.read(question, one.access, narrowing(None), True)
+                reading = await services.search.understanding.read(question, one.access, None, True)
                 search = search_query(
                     reading.text, one.access, settings, limit=POOL, group=False, narrowing=reading.narrowing
                 )

@@ -28,7 +28,6 @@ from resources.core.spelling import folded, spelled
 from resources.logging import configure
 from resources.settings import Settings
 from resources.stores.postgres import session
-from serving.search.filters import narrowing
 from serving.search.retrieval.query import search_query
 from serving.services import Services
 
@@ -154,7 +153,7 @@ def cut_late(word: str, rng: random.Random) -> str:
 
 async def shown(services: Services, query: str) -> list[str]:
     """Return the paths of the results that a search shows."""
-    reading = await services.search.understanding.read(query, reader(), narrowing(None), True)
+    reading = await services.search.understanding.read(query, reader(), None, True)
     wanted = search_query(
         reading.text,
         reader(),

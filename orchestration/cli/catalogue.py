@@ -55,6 +55,7 @@ COMMANDS = {
     },
     "querying": {
         "search": "Search as a person and print passages with their sources.",
+        "saved": "List the searches that a person has saved, or run one of them.",
         "ask": "Ask a question as a person and print the answer with its sources.",
     },
     "why": {
@@ -96,7 +97,7 @@ RUN, SEARCH, SOURCES, QUALITY, ACCESS, UPKEEP = (
 )
 ARRANGED = {
     RUN: ("up", "restart", "down", "status", "doctor", "demo"),
-    SEARCH: ("search", "ask", "why"),
+    SEARCH: ("search", "saved", "ask", "why"),
     SOURCES: ("sync", "source", "connect", "simulate", "prune"),
     QUALITY: ("eval", "questions", "model", "reindex", "cleanup"),
     ACCESS: ("sign-in", "token", "session", "key", "whoami", "audit"),

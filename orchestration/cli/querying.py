@@ -1,14 +1,16 @@
-"""The commands `search` and `ask`, which call the running HTTP interface as a user, with a short-lived token."""
+"""The commands `search`, `saved` and `ask`, which call the running HTTP interface as a user, with a short-lived token."""
 
 import shlex
 from typing import Annotated, Any, Literal, cast
 
+import msgspec
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from orchestration.cli.arguments import Groups, Json, person
 from orchestration.cli.output import note, note_changed, program, say, say_json
 from orchestration.client import Client
+from resources.core.errors import InvalidRequestError
 from resources.settings import load
 
 WEAK = 0.45
@@ -36,7 +38,41 @@ def search(
         found = client.search(query, top_k, mode=mode, explain=explain)
     if json:
         say_json(found)
-        return
+    else:
+        _say_results(found, who)
+
+
+def saved(
+    name: Annotated[str | None, Parameter(help="The saved search to run. By default, all are listed.")] = None,
+    /,
+    *,
+    as_: Annotated[str | None, Parameter(name="--as", help="Email of the person who saved it, to search as.")] = None,
+    group: Groups = None,
+    top_k: Annotated[int, Parameter(help="How many documents, at most 50.", validator=Number(gte=1, lte=50))] = 5,
+    json: Json = False,
+) -> None:
+    who = person(as_, f"{program()} saved --as ann@example.com")
+    settings = load()
+    note_changed(settings)
+    with Client(settings, who, group or []) as client:
+        kept = client.body("GET", "/api/saved-searches")["searches"]
+        wanted = next((one for one in kept if one["name"] == name), None)
+        if name is not None and wanted is None:
+            raise InvalidRequestError(f"{who} has no saved search named {name!r}. See: {program()} saved --as {who}")
+        found = client.search(wanted["query"], top_k, filters=wanted["filters"]) if wanted else None
+    if json:
+        say_json(found or kept)
+    elif found:
+        _say_results(found, who)
+    else:
+        for one in kept:
+            filters = [msgspec.json.encode(one["filters"]).decode()] if one["filters"] else []
+            say("  ".join([one["name"], one["query"], *filters]))
+        if not kept:
+            note(f"{who} has saved no search. The search page has a button for that.")
+
+
+def _say_results(found: dict[str, Any], who: str) -> None:
     for warning in found.get("warnings", []):
         note(f"Warning: {warning['message']}")
     for one in found["understood"]:

@@ -15,7 +15,9 @@ from serving.http.request_limits import limited
 from serving.identity.authentication import credential_of
 from serving.identity.me import own_identity
 from serving.identity.principals import Identity
+from serving.search.saved import saved_searches_of
 from sql.fields import Moment
+from sql.saved_searches import SavedSearch
 from sql.web import WebReads
 from sql.web_rows import Asked, ExportedUpload
 
@@ -45,6 +47,8 @@ class Export(msgspec.Struct, frozen=True):
     """The caller's principals, as `GET /api/me` returns them."""
     uploads: list[ExportedUpload]
     """Uploads that are not deleted."""
+    saved_searches: list[SavedSearch]
+    """Saved searches, as `GET /api/saved-searches` returns them."""
     questions: list[Asked]
     """Questions, as `GET /api/answers` returns them, without the answers: these quote documents."""
     events: list[ExportedEvent]
@@ -69,6 +73,7 @@ class Export(msgspec.Struct, frozen=True):
                 "principals": [],
             },
             "uploads": [],
+            "saved_searches": [],
             "questions": [
                 {
                     "answer_id": "6c5d0c3a-1f0e-4f6d-9d0b-0f6a6b4b6f11",
@@ -95,6 +100,7 @@ async def export_me(request: Request[Access, Any, Any], account: NamedDependency
         account.http.clock(),
         await own_identity(account.identity, access, credential_of(request)),
         uploads,
+        await saved_searches_of(account.answers.search, access),
         (await questions_of(account.answers, access, MOST, None)).answers,
         [ExportedEvent(one.at, one.action, one.query, len(one.doc_ids)) for one in events],
     )

@@ -21,7 +21,7 @@ from serving.answers.schemas import MAX_HISTORY, AskRequest, Message
 from serving.answers.styles import REWRITING
 from serving.answers.words import content
 from serving.http.fields import parse_id
-from serving.search.filters import Filters, narrowing
+from serving.search.filters import Filters
 from serving.search.quoting import ChatMessage
 from serving.search.retrieval.highlight import pieces
 from serving.search.retrieval.passage import Degradation, Passage, SearchOutcome
@@ -186,7 +186,7 @@ class QuestionPreparer:
             doc_id = _document(request.selection.document_id)
             filters = msgspec.structs.replace(filters or Filters(), document_ids=[doc_id], include_archived=True)
             understand = False
-        return await self._understanding.read(question, access, narrowing(filters), understand)
+        return await self._understanding.read(question, access, filters, understand)
 
     def _query(self, request: AskRequest, reading: Reading, access: Access) -> SearchQuery:
         text = reading.text

@@ -16,7 +16,7 @@ from serving.answers.question import PreparedQuestion
 from serving.answers.schemas import AskRequest, Unanswered
 from serving.answers.spoken import foreign_language
 from serving.http.database import Database
-from serving.search.filters import narrowing
+from serving.search.filters import Filters
 from serving.search.results import DocumentReference, Result
 from serving.search.retrieval.passage import Passage
 from serving.search.retrieval.relevance import evidence
@@ -65,7 +65,7 @@ def unanswered(
     elif documents == 0:
         message = "There is no document that you can read yet. Upload a file, connect a source, or ask for access."
     else:
-        filters = narrowing(request.filters) != narrowing(None)
+        filters = request.filters not in (None, Filters())
         narrowed = filters or any(one.applied for one in asked.understood)
         message = (
             f"{_searched(documents, narrowed=narrowed)} {ADVICE}{', or remove a filter' if narrowed else ''}. {MISSING}"

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -60,7 +60,7 @@ DateField = Annotated[
 
 
 class DateRange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """From `start` to `end`, both included; dates (2025-12-31) or times (RFC 3339)."""
+    """From `start` to `end`, both included; dates (2025-12-31) or times (RFC 3339). Or the `last_days` until now."""
 
     start: Annotated[str, Meta(max_length=64)] | None = None
     """The first day (`2026-01-01`) or moment (RFC 3339), from 1970 on. Null: from the beginning."""
@@ -68,6 +68,8 @@ class DateRange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The last day, included, or the last moment. Null: until now."""
     field: DateField = "modified_at"
     """The date that must be in the range."""
+    last_days: Annotated[int, Meta(ge=1, le=20_000)] | None = None
+    """Days before today from which on to search, instead of `start` and `end`. Null: these."""
 
 
 class Filters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -91,6 +93,17 @@ class Filters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Words and phrases that neither the passage nor its headings and title may have. Empty: none."""
     include_archived: bool = False
     """True to include documents tagged `lifecycle: archived`."""
+
+
+def dated(filters: Filters | None, today: date) -> Filters | None:
+    """Return filters whose `last_days` are a first day. Raises `InvalidRequestError` if a first or last day is given, too."""
+    wanted = filters.date_range if filters is not None else None
+    if filters is None or wanted is None or wanted.last_days is None:
+        return filters
+    if wanted.start or wanted.end:
+        raise InvalidRequestError("filters.date_range: give last_days, or start and end.")
+    start = (today - timedelta(days=wanted.last_days)).isoformat()
+    return msgspec.structs.replace(filters, date_range=DateRange(start=start, field=wanted.field))
 
 
 Naming = Callable[[str], str]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+import msgspec
 from litestar import Request, Response
 from litestar.di import NamedDependency
 from msgspec import UNSET
@@ -23,6 +23,7 @@ from serving.search.first_syncs import still_reading
 from serving.search.results import Result, Span
 from serving.search.retrieval.query import MAX_QUERY
 from serving.search.retrieval.terms import terms
+from serving.search.saved import saved_searches_of
 from serving.search.searches import SearchRequest, SearchResponse, found
 from serving.search.service import SearchServices
 from serving.search.understanding.filters import Understood
@@ -30,6 +31,7 @@ from serving.search.understanding.named import Named
 from serving.search.understanding.phrases import KINDS, Kind
 from serving.web.formats import kind
 from serving.web.render import view
+from sql.saved_searches import SavedSearch
 
 PAGE_SIZE = 10
 CHOICES: Mapping[str, str] = {"source": "source_type", "type": "mime_type", "author": "author"}
@@ -75,6 +77,32 @@ class RequestedSearch(NamedTuple):
     def more(self, cursor: str) -> str:
         return f"{self.address()}&{urlencode({'cursor': cursor})}"
 
+    def filters(self) -> Filters:
+        """Return the filters that were chosen."""
+        return Filters(
+            source_types=[self.chosen["source"]] if "source" in self.chosen else [],
+            mime_types=[self.chosen["type"]] if "type" in self.chosen else [],
+            authors=[self.chosen["author"]] if "author" in self.chosen else [],
+            date_range=DateRange(last_days=int(self.days)) if self.days else None,
+        )
+
+    @property
+    def name(self) -> str:
+        """The words of this search: its query and what was chosen."""
+        chosen = [_name(parameter, value) for parameter, value in self.chosen.items()]
+        return " · ".join([self.query, *chosen, *([PERIODS[self.days].lower()] if self.days else [])])
+
+
+def saved_address(saved: SavedSearch) -> str | None:
+    """Return the address of a saved search; None if it has filters that the page does not offer."""
+    filters = msgspec.convert(saved.filters, Filters)
+    lists = {"source": filters.source_types, "type": filters.mime_types, "author": filters.authors}
+    days = filters.date_range and filters.date_range.last_days
+    search = RequestedSearch(
+        saved.query, {name: values[0] for name, values in lists.items() if values}, str(days) if days else ""
+    )
+    return search.address() if search.days in {"", *PERIODS} and search.filters() == filters else None
+
 
 def wanted(request: Request[Any, Any, Any]) -> RequestedSearch:
     """Return the search of an address. Unknown parameters and values are left out."""
@@ -89,19 +117,12 @@ def wanted(request: Request[Any, Any, Any]) -> RequestedSearch:
     )
 
 
-def _request(requested: RequestedSearch, search: SearchServices) -> SearchRequest:
-    chosen = requested.chosen
-    start = search.http.clock() - timedelta(days=int(requested.days)) if requested.days else None
+def _request(requested: RequestedSearch) -> SearchRequest:
     return SearchRequest(
         query=requested.query,
         top_k=PAGE_SIZE,
         explain=True,
-        filters=Filters(
-            source_types=[chosen["source"]] if "source" in chosen else [],
-            mime_types=[chosen["type"]] if "type" in chosen else [],
-            authors=[chosen["author"]] if "author" in chosen else [],
-            date_range=DateRange(start=start.date().isoformat()) if start else None,
-        ),
+        filters=requested.filters(),
         understand=[name for name in KINDS if name not in requested.ignored],
         cursor=requested.cursor,
         total=True,
@@ -183,7 +204,7 @@ async def _values(search: SearchServices, access: Access, requested: RequestedSe
     base = {"base": search.http.settings.base_url}
     if not requested.query:
         return _empty(requested) | base
-    response = await found(search, _request(requested, search), access)
+    response = await found(search, _request(requested), access)
     return _shown(requested, response) | base | {"reading": await still_reading(search.http.database, access)}
 
 
@@ -204,7 +225,10 @@ async def home(request: Request[Any, Any, Any], search: NamedDependency[SearchSe
         return view("welcome.html", ways=ways, address=search.http.settings.base_url)
     if requested.query and sender_of(search.identity, request) is not SessionFrom.OWN:
         return view("search.html", access, script="search.js", here="/", suggested=True, **_empty(requested))
-    return view("search.html", access, script="search.js", here="/", **await _values(search, access, requested))
+    values = await _values(search, access, requested)
+    if not requested.query:
+        values["saved"] = [(one, saved_address(one)) for one in await saved_searches_of(search, access)]
+    return view("search.html", access, script="search.js", here="/", **values)
 
 
 @page_route("/results", "results", "search")

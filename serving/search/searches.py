@@ -26,7 +26,7 @@ from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.search.citations.format import Format
 from serving.search.facets import Facet, FacetValue, facets
-from serving.search.filters import Filters, narrowing
+from serving.search.filters import Filters
 from serving.search.results import Result, results
 from serving.search.retrieval.passage import Degradation, SearchOutcome
 from serving.search.retrieval.query import MOST_RESULTS, Respelled, SearchQuery, search_query
@@ -231,7 +231,7 @@ async def found(search: SearchServices, data: SearchRequest, access: Access) -> 
     began = time.perf_counter()
     cursor = _cursor(data)
     facets([], data.facets)  # unknown ones are refused before anything is searched
-    reading = await search.understanding.read(data.query, access, narrowing(data.filters), data.understand)
+    reading = await search.understanding.read(data.query, access, data.filters, data.understand)
     if not cursor.understood:
         reading = reading.without()
     names = None

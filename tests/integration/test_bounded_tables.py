@@ -53,6 +53,7 @@ BOUNDS = {
     "people": SCIM,
     "questions": "one row of a person and question; as feedback",
     "revoked_tokens": COMMAND,
+    "saved_searches": "a hundred of a person",
     "scim_groups": SCIM,
     "scim_members": SCIM,
     "scim_users": SCIM,

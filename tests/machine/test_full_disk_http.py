@@ -85,6 +85,7 @@ READS: Mapping[str, Read] = {
     "listAllSessions": Read("/api/admin/sessions"),
     "listAllAgents": Read("/api/admin/agents"),
     "listQuestions": Read("/api/questions"),
+    "listSavedSearches": Read("/api/saved-searches"),
     "listSessions": Read("/api/sessions"),
     "listAgents": Read("/api/agents"),
     "scimList": Read("/scim/v2/Users"),

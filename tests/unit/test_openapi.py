@@ -28,6 +28,7 @@ NO_INPUT = {
     "listSources",
     "me",
     "exportMe",
+    "listSavedSearches",
     "listSessions",
     "listAgents",
     "listAllKeys",
@@ -224,6 +225,7 @@ def test_what_may_be_sent_again_is_marked(operations: list[Operation]) -> None:
         "ingest",
         "changeDocument",
         "pushDocuments",
+        "saveSearch",
         *(one.id for one in operations if one.path in COMPATIBILITY - {"/track"}),
     }
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from resources.core.domain import Access, SourceName
-from serving.search.filters import DateRange, Filters, narrowing
+from serving.search.filters import DateRange, Filters, dated, narrowing
 from serving.search.retrieval.query import Narrowing, normalise
 from serving.search.retrieval.terms import terms
 from serving.search.understanding.grammar import Grammar
@@ -86,13 +86,13 @@ class Understanding:
         self._clock = clock
         self._max_age = acl_max_age
 
-    async def read(self, question: str, access: Access, plain: Narrowing, wanted: Understand) -> Reading:
+    async def read(self, question: str, access: Access, filters: Filters | None, wanted: Understand) -> Reading:
         """Return the question with its filters. Raises `InvalidRequestError` for a question that is empty or too long."""
-        asked = normalise(question)
+        asked, now = normalise(question), self._clock()
+        plain = narrowing(dated(filters, now.date()))
         kinds: list[Kind] = [kind for kind in KINDS if wanted is True or (wanted and kind in wanted)]
         if not kinds:
             return Reading(asked, plain, asked, [])
-        now = self._clock()
         names = Names()
         operated = stated(asked) & {"from", "in"}
         if (may_hold_names(asked) or operated) and {"author", "channel", "place"} & set(kinds):

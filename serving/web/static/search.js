@@ -3,6 +3,7 @@
 import { Problem, call } from "./api.js";
 import { ask, reset } from "./answer.js";
 import { byId, element } from "./dom.js";
+import "./entries.js";
 
 const PAUSE = 250;
 const SHORTEST = 2;
@@ -45,12 +46,11 @@ async function show(wanted, push = false) {
 function narrowing() {
   const wanted = parameters();
   const days = Number(wanted.get("days"));
-  const start = days ? new Date(Date.now() - days * 86_400_000).toISOString().slice(0, 10) : null;
   const ignored = wanted.getAll("ignore");
   /** @param {string} name */
   const list = (name) => (wanted.get(name) ? [wanted.get(name)] : []);
   return {
-    filters: { source_types: list("source"), mime_types: list("type"), authors: list("author"), date_range: start ? { start } : null },
+    filters: { source_types: list("source"), mime_types: list("type"), authors: list("author"), date_range: days ? { last_days: days } : null },
     understand: ["source", "type", "author", "channel", "date", "place", "without"].filter((name) => !ignored.includes(name)),
   };
 }
@@ -104,6 +104,20 @@ results.addEventListener("click", async (event) => {
     /** @type {HTMLElement | null} */ (added[0]?.querySelector("a"))?.focus();
   } catch (error) {
     anchor.textContent = error instanceof Problem ? `${error.message} Try again` : "Try again";
+  }
+});
+
+results.addEventListener("click", async (event) => {
+  const button = event.target instanceof Element ? event.target.closest("button[data-save]") : null;
+  if (!(button instanceof HTMLButtonElement)) return;
+  button.disabled = true;
+  try {
+    const body = { name: button.dataset.save?.slice(0, 200), query: parameters().get("q"), filters: narrowing().filters };
+    await call("/api/saved-searches", { method: "POST", body });
+    button.textContent = "Saved";
+  } catch (error) {
+    button.disabled = false;
+    button.textContent = error instanceof Error ? error.message : String(error);
   }
 });
 

@@ -784,6 +784,21 @@ class Identity(Model):
     """What may read documents in this person's name, sorted."""
 
 
+class SavedSearch(Model):
+    """A search that its owner keeps."""
+
+    search_id: str
+    """ID of the saved search."""
+    name: str
+    """Its name, of which its owner has one."""
+    query: str
+    """What is searched for."""
+    filters: dict[str, Any]
+    """Filters that every result must match."""
+    saved_at: datetime
+    """When it was saved."""
+
+
 class Export(Model):
     """Data stored about the caller: the latest 10,000 entries of each list, newest first."""
 
@@ -793,6 +808,8 @@ class Export(Model):
     """The caller's principals, as `GET /api/me` returns them."""
     uploads: list[ExportedUpload]
     """Uploads that are not deleted."""
+    saved_searches: list[SavedSearch]
+    """Saved searches, as `GET /api/saved-searches` returns them."""
     questions: list[Asked]
     """Questions, as `GET /api/answers` returns them, without the answers: these quote documents."""
     events: list[ExportedEvent]
@@ -1093,6 +1110,22 @@ class RestartEvent(Model):
 
     warnings: list[Warning]
     """Why the answer is written again."""
+
+
+class SavedSearchList(Model):
+    """The caller's saved searches, by name."""
+
+    searches: list[SavedSearch]
+    """At most 100."""
+
+
+class SavedSearchRemoved(Model):
+    """A saved search that is gone."""
+
+    search_id: str
+    """The ID of the saved search."""
+    status: Literal["removed"]
+    """The search is not kept any more."""
 
 
 class FacetValue(Model):

@@ -347,6 +347,14 @@ class Operations(ABC):
                 return
             options["cursor"] = page.next_cursor
 
+    def list_saved_searches(self) -> models.SavedSearchList:
+        """List one's saved searches.
+
+        Return the searches that the caller has saved. Send `query` and `filters` to `POST /api/rag/search` to run
+        one.
+        """
+        return self.send(Call("GET", "/api/saved-searches", models.SavedSearchList, repeatable=True))
+
     def list_sources(self) -> models.SourcesResponse:
         """State and completeness of the sources.
 
@@ -411,12 +419,37 @@ class Operations(ABC):
             )
         )
 
+    def remove_saved_search(self, search_id: str) -> models.SavedSearchRemoved:
+        """Remove a saved search.
+
+        Remove a saved search of the caller. Those of others do not exist for the caller.
+        """
+        return self.send(
+            Call("DELETE", f"/api/saved-searches/{quoted(search_id)}", models.SavedSearchRemoved, repeatable=True)
+        )
+
     def revoke_any_key(self, key_id: str) -> models.KeyRevoked:
         """Revoke an API key.
 
         Revoke a key with immediate effect. For administrators.
         """
         return self.send(Call("DELETE", f"/api/admin/keys/{quoted(key_id)}", models.KeyRevoked, repeatable=True))
+
+    def save_search(self, name: str, query: str, **options: Unpack[params.SaveSearchOptions]) -> models.SavedSearch:
+        """Save a search.
+
+        Keep a search for the caller, in place of one with the same name. A period in `last_days` moves on with the
+        date.
+        """
+        return self.send(
+            Call(
+                "POST",
+                "/api/saved-searches",
+                models.SavedSearch,
+                body={"name": name, "query": query, **options},
+                repeatable=True,
+            )
+        )
 
     def search(self, query: str, **options: Unpack[params.SearchOptions]) -> models.SearchResponse:
         """Search passages.
@@ -832,6 +865,14 @@ class AsyncOperations(ABC):
                 return
             options["cursor"] = page.next_cursor
 
+    async def list_saved_searches(self) -> models.SavedSearchList:
+        """List one's saved searches.
+
+        Return the searches that the caller has saved. Send `query` and `filters` to `POST /api/rag/search` to run
+        one.
+        """
+        return await self.send(Call("GET", "/api/saved-searches", models.SavedSearchList, repeatable=True))
+
     async def list_sources(self) -> models.SourcesResponse:
         """State and completeness of the sources.
 
@@ -898,12 +939,39 @@ class AsyncOperations(ABC):
             )
         )
 
+    async def remove_saved_search(self, search_id: str) -> models.SavedSearchRemoved:
+        """Remove a saved search.
+
+        Remove a saved search of the caller. Those of others do not exist for the caller.
+        """
+        return await self.send(
+            Call("DELETE", f"/api/saved-searches/{quoted(search_id)}", models.SavedSearchRemoved, repeatable=True)
+        )
+
     async def revoke_any_key(self, key_id: str) -> models.KeyRevoked:
         """Revoke an API key.
 
         Revoke a key with immediate effect. For administrators.
         """
         return await self.send(Call("DELETE", f"/api/admin/keys/{quoted(key_id)}", models.KeyRevoked, repeatable=True))
+
+    async def save_search(
+        self, name: str, query: str, **options: Unpack[params.SaveSearchOptions]
+    ) -> models.SavedSearch:
+        """Save a search.
+
+        Keep a search for the caller, in place of one with the same name. A period in `last_days` moves on with the
+        date.
+        """
+        return await self.send(
+            Call(
+                "POST",
+                "/api/saved-searches",
+                models.SavedSearch,
+                body={"name": name, "query": query, **options},
+                repeatable=True,
+            )
+        )
 
     async def search(self, query: str, **options: Unpack[params.SearchOptions]) -> models.SearchResponse:
         """Search passages.

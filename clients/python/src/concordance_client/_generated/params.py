@@ -39,7 +39,7 @@ class BatchDocument(TypedDict, total=False):
 
 
 class DateRange(TypedDict, total=False):
-    """From `start` to `end`, both included; dates (2025-12-31) or times (RFC 3339)."""
+    """From `start` to `end`, both included; dates (2025-12-31) or times (RFC 3339). Or the `last_days` until now."""
 
     start: str | None
     """The first day (`2026-01-01`) or moment (RFC 3339), from 1970 on. Null: from the beginning."""
@@ -47,6 +47,8 @@ class DateRange(TypedDict, total=False):
     """The last day, included, or the last moment. Null: until now."""
     field: literals.DateField
     """The date that must be in the range. Default: `"modified_at"`."""
+    last_days: int | None
+    """Days before today from which on to search, instead of `start` and `end`. Null: these."""
 
 
 class Filters(TypedDict, total=False):
@@ -334,6 +336,13 @@ class PushDocumentOptions(TypedDict, total=False):
     """Name of the file, which tells its type. Null: derived from the content."""
     content_type: str | None
     """MIME type of the content. Null: that of `filename`, otherwise Markdown."""
+
+
+class SaveSearchOptions(TypedDict, total=False):
+    """Options of `save_search`."""
+
+    filters: Filters | None
+    """Filters that every result must match. Null: none."""
 
 
 class SearchOptions(TypedDict, total=False):
