@@ -70,14 +70,18 @@ def parts() -> Iterator[tuple[Path, Settings, dict[str, int]]]:
 def serving(environment: Mapping[str, str], log: Path, workers: int = 1) -> Iterator[tuple[int, int]]:
     """Yield the port of the HTTP service and the id of the process that started it, once all of its processes have started.
 
-    `log` is `HOME/logs/serving.log`.
+    `log` is `HOME/logs/serving.log`. One process runs by itself, without a supervisor.
     """
     log.parent.mkdir(exist_ok=True)
     port = int(environment["CONCORDANCE_HTTP_PORT"])
     before = log.read_text().count('"serving_started"') if log.exists() else 0
     with log.open("ab") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "bench.serving"], cwd=ROOT, env=dict(environment), stdout=out, stderr=out
+            [sys.executable, "-m", "serving" if workers == 1 else "bench.serving"],
+            cwd=ROOT,
+            env=dict(environment),
+            stdout=out,
+            stderr=out,
         )
     try:
         deadline = time.monotonic() + 60

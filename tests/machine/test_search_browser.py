@@ -14,6 +14,7 @@ import pytest
 from resources.core.domain import SourceName
 from tests.fixtures.axe import violations
 from tests.fixtures.browser import Browser, running_browser
+from tests.fixtures.pictures import saved
 from tests.fixtures.serving import Running, Site
 
 ANN, BOB = "ann@acme.com", "bob@acme.com"
@@ -134,6 +135,32 @@ def test_an_answer_with_its_sources_and_a_follow_up(visit: Visit) -> None:
     visit.sign_in(BOB, f"/answers/{answer_id}")
     assert "you may not read" in visit.browser.text
     assert QUESTION not in visit.browser.text
+
+
+def test_a_search_is_saved_opened_and_removed(visit: Visit, axe: str) -> None:
+    visit.sign_in(ANN)
+    visit.type("kettle")
+    visit.until("document.querySelectorAll('.result').length === 3")
+    visit.browser.evaluate(
+        "(() => { const one = document.querySelector('select[name=source]'); one.value = 'slack';"
+        " one.dispatchEvent(new Event('change', {bubbles: true})); })()"
+    )
+    visit.until("document.querySelectorAll('.result').length === 1")
+    saved(visit.browser, "save-search")
+    visit.browser.evaluate("document.querySelector('[data-save]').click()")
+    visit.until("document.querySelector('[data-save]').textContent === 'Saved'")
+    visit.sign_in(ANN)
+    assert violations(visit.browser, axe) == []
+    saved(visit.browser, "saved-searches")
+    visit.browser.click("#saved a")
+    visit.until("document.querySelectorAll('.result').length === 1")
+    assert visit.browser.url.endswith("/?q=kettle&source=slack")
+    visit.sign_in(ANN)
+    visit.browser.evaluate("document.querySelector('#saved button').click()")
+    visit.until("document.querySelector('dialog[open] .danger') !== null")
+    visit.browser.evaluate("document.querySelector('dialog .danger').click()")
+    visit.until("document.querySelectorAll('#saved li').length === 0")
+    assert visit.running.site.sql("SELECT count(*) FROM saved_searches") == [(0,)]
 
 
 def test_documents_run_nothing(visit: Visit) -> None:
