@@ -30,7 +30,7 @@ SELECT
     ARRAY(SELECT c.chunk_id::text FROM chunks AS c WHERE c.doc_id = d.doc_id AND c.collection = e.collection) AS chunk_ids
 FROM documents AS d
 INNER JOIN active_entries AS e ON e.doc_id = d.doc_id
-WHERE d.source = :source AND d.state = 'live' AND d.doc_id > :after::uuid
+WHERE d.source = :source AND d.state = 'live' AND d.doc_id > :after::uuid AND e.doc_id > :after::uuid
 ORDER BY d.doc_id
 LIMIT :most;
 

@@ -4,13 +4,16 @@
 -- A page of documents that no one may find any more. Parameters: source, after (doc_id), most. Index: primary key.
 SELECT
     d.doc_id::text AS doc_id, d.source_id, d.deleted_at, d.gone_at_source, d.gone_is_exact, coalesce(a.chunk_count, 0) AS chunk_count,
-    EXISTS (SELECT 1 FROM index_entries AS e WHERE e.doc_id = d.doc_id) AS indexed,
+    (SELECT count(*) FROM index_entries AS e WHERE e.doc_id = d.doc_id) > 0 AS indexed,
     (SELECT count(*) FROM chunks AS c WHERE c.doc_id = d.doc_id) AS chunks
-FROM documents AS d
+FROM (
+    SELECT * FROM documents
+    WHERE source = :source AND state IN ('deleted', 'lost_access') AND doc_id > :after::uuid
+    ORDER BY doc_id
+    LIMIT :most
+) AS d
 LEFT JOIN active_entries AS a ON a.doc_id = d.doc_id
-WHERE d.source = :source AND d.state IN ('deleted', 'lost_access') AND d.doc_id > :after::uuid
-ORDER BY d.doc_id
-LIMIT :most;
+ORDER BY d.doc_id;
 
 -- name: verify_receipts
 -- Complete the receipts of deletions, and write missing ones: documents that were never indexed had nothing to remove.

@@ -166,10 +166,14 @@ def read(plan: dict[str, Any]) -> float:
 
 
 def rows_read(site: Site, name: str, parameters: dict[str, Any]) -> float:
+    """Return the rows that a statement of `sql/serving` reads."""
+    return rows_of(site, sql.statement("serving", name), parameters)
+
+
+def rows_of(site: Site, text: str, parameters: dict[str, Any]) -> float:
     """Return the rows that a statement reads. What it writes is taken back."""
     with psycopg.connect(site.settings.postgres_dsn) as connection:
-        text = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql.statement('serving', name)}"
-        found = connection.execute(text.encode(), parameters).fetchone()
+        found = connection.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {text}".encode(), parameters).fetchone()
         connection.rollback()
     assert found is not None
     plan = found[0] if isinstance(found[0], list) else json.loads(found[0])
@@ -256,3 +260,27 @@ def test_a_question_that_may_hold_a_name_does_not_read_every_folder(site: Site) 
     site.sql(FILED, 20_000)
     site.sql("ANALYZE documents")
     assert rows_read(site, "readable_names", FRESH) < 200
+
+
+INDEXED = (
+    "WITH made AS (INSERT INTO documents (doc_id, source, source_id, partition, state, permissions, source_title, path, mime_type)"
+    " SELECT gen_random_uuid(), 'files', 'root/' || n, 'root', 'live', ARRAY['public'], 't', 'p', 'text/plain'"
+    " FROM generate_series(1, %s) AS s (n) RETURNING doc_id)"
+    " INSERT INTO index_entries (collection, doc_id, content, chunk_count) SELECT c.name, m.doc_id, 'x', 1"
+    " FROM made AS m, index_collections AS c WHERE c.active"
+)
+
+
+@pytest.mark.parametrize(("file", "name"), [("reconcile", "live_page"), ("sweep", "gone")])
+def test_each_page_of_upkeep_reads_its_own_documents(site: Site, file: str, name: str) -> None:
+    site.add("Open", ["The ferry."], ["public"])
+    site.sql(INDEXED, 20_000)
+    if name == "gone":
+        site.sql("UPDATE documents SET state = 'deleted'")
+    site.sql("ANALYZE")
+    page = getattr(sql.load(sql.ROOT / "upkeep" / f"{file}.sql"), name).sql
+    read = [
+        rows_of(site, page, {"source": "files", "after": f"{digit}0000000-0000-0000-0000-000000000000", "most": 200})
+        for digit in "08e"
+    ]
+    assert max(read) < 2 * 200 * 4  # its documents, their entries and their passages
