@@ -1,19 +1,14 @@
 """The OAuth sign-in that connects a Google account for Drive and stores its encrypted refresh token.
 
-Google redirects a browser that is not signed in, so security rests on the `state`: signed for this purpose only, valid for ten
-minutes, and consumed in Postgres by its first use. The PKCE verifier is derived from it and our key, so it is stored nowhere. No
+Google redirects a browser that is not signed in, so security rests on the `state`, which is consumed in Postgres by its first use. No
 message contains a code, token or secret.
 """
 
 import asyncio
-import base64
-import hashlib
-import hmac
 import uuid
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
 
 import httpx
 import jwt
@@ -29,10 +24,10 @@ from resources.stores import credentials
 from resources.stores.postgres import session
 from serving.http.database import Database
 from serving.http.errors import ProblemError
+from serving.identity.sign_in.attempts import LIFETIME, Attempts
 from sql.web import WebReads, WebSession
 
 CALLBACK = "/api/auth/google/callback"
-LIFETIME = timedelta(minutes=10)
 TIMEOUT_SECONDS = 20.0
 
 DRIVE_SCOPE = "https://www.googleapis.com/auth/drive.readonly"
@@ -43,8 +38,7 @@ CONSENT_URL = "https://accounts.google.com/o/oauth2/v2/auth"
 TOKEN_URL = "https://oauth2.googleapis.com/token"  # noqa: S105 # an address
 """Source of these: developers.google.com/identity/protocols/oauth2/web-server"""
 
-_ALGORITHM = "HS256"
-_AUDIENCE = "concordance-google-sign-in"
+PURPOSE = "google-sign-in"
 _REFUSALS = {
     "invalid_grant": "Google reports that the sign-in was already used or has expired. Please start it again.",
     "invalid_client": "Google does not know this installation's OAuth client. Check CONCORDANCE_GOOGLE_CLIENT_ID and "
@@ -90,33 +84,10 @@ def _is_google(settings: Settings) -> bool:
     return settings.drive_api_url == GOOGLE
 
 
-def signed_state(key: str, sign_in_id: str, expires: datetime) -> str:
-    """Return the `state` of a sign-in. Its audience keeps states and access tokens from being used for each other."""
-    return jwt.encode({"aud": _AUDIENCE, "jti": sign_in_id, "exp": expires}, key, algorithm=_ALGORITHM)
-
-
-def _sign_in_id(key: str, state: str) -> str:
-    try:
-        claims = jwt.decode(
-            state, key, algorithms=[_ALGORITHM], audience=_AUDIENCE, options={"require": ["exp", "aud", "jti"]}
-        )
-        return str(uuid.UUID(str(claims["jti"])))
-    except jwt.ExpiredSignatureError:
-        raise SignInError("This sign-in took longer than ten minutes. Please start it again.") from None
-    except (jwt.InvalidTokenError, ValueError):
-        raise SignInError("This sign-in was not started here, or its URL is incomplete.") from None
-
-
-def _verifier(key: str, sign_in_id: str) -> str:
-    """Return the PKCE verifier: 43 characters that cannot be computed without our key. Source: RFC 7636 4.1."""
-    digest = hmac.digest(key.encode(), f"google sign-in {sign_in_id}".encode(), hashlib.sha256)
-    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
-
-
 class GoogleSignIn:
     def __init__(self, settings: Settings, key: str, database: Database) -> None:
         self._settings = settings
-        self._key = key
+        self._attempts = Attempts(key, PURPOSE)
         self._database = database
 
     async def begin(self, email: str, now: datetime) -> str:
@@ -126,24 +97,25 @@ class GoogleSignIn:
         await WebReads(self._database).sign_in_begin(
             sign_in_id=sign_in_id, requested_by=email, now=now, expires_at=now + LIFETIME
         )
-        challenge = hashlib.sha256(_verifier(self._key, sign_in_id).encode()).digest()
-        query = {
+        parameters = {
             "client_id": client_id,
             "redirect_uri": settings.base_url + CALLBACK,
-            "response_type": "code",
             "scope": " ".join(SCOPES),
             "access_type": "offline",
             # Without `consent`, Google issues no refresh token to a user who consented before.
             "prompt": "select_account consent",
-            "state": signed_state(self._key, sign_in_id, now + LIFETIME),
-            "code_challenge": base64.urlsafe_b64encode(challenge).rstrip(b"=").decode(),
-            "code_challenge_method": "S256",
         }
-        return f"{consent_url(settings)}?{urlencode(query)}"
+        state = self._attempts.signed(sign_in_id, now + LIFETIME)
+        return self._attempts.address(consent_url(settings), sign_in_id, state, parameters)
 
     async def finish(self, answer: Mapping[str, str], now: datetime) -> Connected:
         """Store the token that Google's callback leads to. Raises `SignInError`, or `ServiceUnavailableError` when Postgres is down."""
-        sign_in_id = _sign_in_id(self._key, answer.get("state", ""))
+        try:
+            sign_in_id = str(self._attempts.opened(answer.get("state", ""))["jti"])
+        except jwt.ExpiredSignatureError:
+            raise SignInError("This sign-in took longer than ten minutes. Please start it again.") from None
+        except jwt.InvalidTokenError:
+            raise SignInError("This sign-in was not started here, or its URL is incomplete.") from None
         requested_by = await WebReads(self._database).sign_in_finish(sign_in_id=sign_in_id, now=now)
         if requested_by is None:
             raise SignInError("This sign-in was already completed. Please start a new one.")
@@ -151,7 +123,9 @@ class GoogleSignIn:
             raise SignInError("Access was not granted on Google's page, so nothing was connected.", 403)
         if "error" in answer or not answer.get("code"):
             raise SignInError("Google could not complete the sign-in. Please start it again.")
-        grant = await self._exchange(answer["code"], _verifier(self._key, sign_in_id))
+        grant = await self._exchange(
+            self._attempts.grant(sign_in_id, answer["code"], self._settings.base_url + CALLBACK)
+        )
         connected = Connected(grant.account, requested_by)
         await asyncio.to_thread(self._store, grant, connected.by)
         return connected
@@ -168,16 +142,9 @@ class GoogleSignIn:
             raise ProblemError("source-not-configured", detail)
         return settings.google_client_id, settings.google_client_secret.get_secret_value()
 
-    async def _exchange(self, code: str, verifier: str) -> _Grant:
+    async def _exchange(self, grant: dict[str, str]) -> _Grant:
         client_id, secret = self._client()
-        form = {
-            "grant_type": "authorization_code",
-            "code": code,
-            "client_id": client_id,
-            "client_secret": secret,
-            "redirect_uri": self._settings.base_url + CALLBACK,
-            "code_verifier": verifier,
-        }
+        form = grant | {"client_id": client_id, "client_secret": secret}
         async with http_clients.outward_async(timeout=TIMEOUT_SECONDS) as client:
             tokens = _answer(await _send(client, "POST", token_url(self._settings), data=form))
             scopes = str(tokens.get("scope", DRIVE_SCOPE)).split()

@@ -25,6 +25,7 @@ from resources.core.retrying import Tally
 from resources.keys import secret_key
 from resources.sources.drive.auth import Authority
 from resources.stores import credentials
+from serving.identity.sign_in.attempts import Attempts
 from serving.sources import google
 from simulators import serve
 from tests.fixtures.drive import DriveSite
@@ -232,17 +233,17 @@ def test_a_state_can_be_used_once(running: Running, site: Site, provider: Google
 
 def expired(site: Site) -> str:
     before = datetime.now(UTC) - timedelta(minutes=11)
-    return google.signed_state(secret_key(site.settings), "00000000-0000-4000-8000-000000000001", before)
+    return Attempts(secret_key(site.settings), google.PURPOSE).signed("00000000-0000-4000-8000-000000000001", before)
 
 
 def never_begun(site: Site) -> str:
     soon = datetime.now(UTC) + timedelta(minutes=5)
-    return google.signed_state(secret_key(site.settings), "00000000-0000-4000-8000-000000000001", soon)
+    return Attempts(secret_key(site.settings), google.PURPOSE).signed("00000000-0000-4000-8000-000000000001", soon)
 
 
 def other_key(_site: Site) -> str:
     soon = datetime.now(UTC) + timedelta(minutes=5)
-    return google.signed_state("another key of more than thirty-two characters", "0" * 32, soon)
+    return Attempts("another key of more than thirty-two characters", google.PURPOSE).signed("0" * 32, soon)
 
 
 def test_an_invalid_state_is_refused(running: Running, site: Site, provider: Google, subtests: pytest.Subtests) -> None:

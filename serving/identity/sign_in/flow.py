@@ -1,19 +1,17 @@
 """The authorization code flow with PKCE: from the button to the session.
 
-The `state` is signed for this purpose only, valid for ten minutes, bound to the browser by a cookie, and good for one sign-in, which
-Postgres records: nothing is stored before a provider vouches for someone. The nonce and the PKCE verifier are derived from it and our
-key, so they are stored nowhere.
+The `state` is bound to the browser by a cookie and good for one sign-in, which Postgres records: nothing is stored before a provider
+vouches for someone.
 """
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import hmac
 import secrets
 import uuid
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -22,17 +20,15 @@ from litestar.datastructures import Cookie
 
 from resources.settings import Settings
 from serving.http.database import Database
+from serving.identity.sign_in.attempts import LIFETIME, Attempts
 from serving.identity.sign_in.claims import ProviderIdentity, signed_in
 from serving.identity.sign_in.provider import Provider, Tokens
 from serving.identity.sign_in.refusals import SignInRefusedError
 from serving.identity.sign_in.sessions import is_https
 from sql.web import WebReads
 
-LIFETIME = timedelta(minutes=10)
 MAX_PATH = 3000
 """The longest path to return to is that of the page on which an agent's request is allowed."""
-_ALGORITHM = "HS256"
-_AUDIENCE = "concordance-sign-in"
 
 
 class Finished(NamedTuple):
@@ -60,7 +56,7 @@ def browser_cookie_name(settings: Settings) -> str:
 class Flow:
     def __init__(self, settings: Settings, key: str, database: Database) -> None:
         self._settings = settings
-        self._key = key
+        self._attempts = Attempts(key, "sign-in")
         self._reads = WebReads(database)
 
     def callback(self, provider: Provider) -> str:
@@ -73,26 +69,22 @@ class Flow:
         `browser` is the cookie's value so far, so that several tabs may sign in at a time. Raises `ProviderDownError`.
         """
         attempt, browser = str(uuid.uuid4()), browser if _is_secret(browser) else secrets.token_urlsafe(32)
-        state = jwt.encode(
-            {
-                "aud": _AUDIENCE,
-                "jti": attempt,
-                "exp": now + LIFETIME,
-                "provider": provider.setting.slug,
-                "after": own_path(after),
-                "browser": _digest(browser),
-            },
-            self._key,
-            algorithm=_ALGORITHM,
+        # read again for each sign-in: a provider that is down gets a page of ours instead of the browser's
+        setting, metadata = provider.setting, await provider.metadata(max_age=0)
+        state = self._attempts.signed(
+            attempt, now + LIFETIME, provider=setting.slug, after=own_path(after), browser=_digest(browser)
         )
-        challenge = hashlib.sha256(self._derived("verifier", attempt).encode()).digest()
-        address = await provider.authorization_url(
+        address = self._attempts.address(
+            metadata.authorization_endpoint,
+            attempt,
+            state,
             {
+                **setting.parameters,
+                "client_id": setting.client_id,
+                "scope": " ".join(setting.scopes),
                 "redirect_uri": self.callback(provider),
-                "state": state,
-                "nonce": self._derived("nonce", attempt),
-                "code_challenge": base64.urlsafe_b64encode(challenge).rstrip(b"=").decode(),
-            }
+                "nonce": self._attempts.secret("nonce", attempt),
+            },
         )
         cookie = Cookie(
             key=browser_cookie_name(self._settings),
@@ -123,9 +115,8 @@ class Flow:
             )
         if not answer.get("code"):
             raise SignInRefusedError("no-code", f"{provider.setting.name} sent no code. Please start again.")
-        verifier = self._derived("verifier", attempt)
-        tokens = await provider.exchange(answer["code"], verifier, self.callback(provider))
-        identity = await signed_in(provider, tokens, self._derived("nonce", attempt))
+        tokens = await provider.exchange(self._attempts.grant(attempt, answer["code"], self.callback(provider)))
+        identity = await signed_in(provider, tokens, self._attempts.secret("nonce", attempt))
         if not await self._reads.sign_in_use(
             sign_in_id=attempt, provider=provider.setting.slug, now=now, expires_at=now + LIFETIME
         ):
@@ -134,30 +125,18 @@ class Flow:
 
     def _checked_state(self, provider: Provider, text: str, browser: str) -> Mapping[str, object]:
         try:
-            state = jwt.decode(
-                text,
-                self._key,
-                algorithms=[_ALGORITHM],
-                audience=_AUDIENCE,
-                options={"require": ["exp", "aud", "jti"]},
-            )
-            uuid.UUID(str(state["jti"]))
+            state = self._attempts.opened(text)
         except jwt.ExpiredSignatureError:
             raise SignInRefusedError(
                 "too-late", "This sign-in took longer than ten minutes. Please start again."
             ) from None
-        except (jwt.InvalidTokenError, ValueError):
+        except jwt.InvalidTokenError:
             raise SignInRefusedError("state", "This sign-in was not started here. Please start again.") from None
         if state.get("provider") != provider.setting.slug:
             raise SignInRefusedError("provider", "This sign-in was started with another provider. Please start again.")
         if not _is_secret(browser) or not hmac.compare_digest(str(state.get("browser")), _digest(browser)):
             raise SignInRefusedError("browser", "This sign-in was started in another browser. Please start again here.")
         return state
-
-    def _derived(self, purpose: str, attempt: str) -> str:
-        """Return 43 characters that cannot be computed without our key. Source of the length: RFC 7636 4.1."""
-        digest = hmac.digest(self._key.encode(), f"sign-in {purpose} {attempt}".encode(), hashlib.sha256)
-        return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
 def _replayed() -> SignInRefusedError:

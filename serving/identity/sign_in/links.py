@@ -8,12 +8,13 @@ minutes, and consumed in Postgres by its first use.
 from __future__ import annotations
 
 import uuid
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 import jwt
 
 from resources.keys import secret_key
+from serving.identity.sign_in.attempts import LIFETIME, Attempts
 from serving.identity.sign_in.events import link_made
 from serving.identity.sign_in.refusals import SignInRefusedError
 from serving.identity.sign_in.sessions import LINK
@@ -25,9 +26,7 @@ if TYPE_CHECKING:
     from serving.http.database import Database
 
 PATH = "/sign-in/link"
-LIFETIME = timedelta(minutes=10)
-_ALGORITHM = "HS256"
-_AUDIENCE = "concordance-sign-in-link"
+PURPOSE = "sign-in-link"
 ANOTHER = "Ask the person who runs Concordance for a new one: concordance sign-in EMAIL"
 
 
@@ -44,26 +43,21 @@ def make(settings: Settings, connection: Connection, email: str, *, administrato
     link_id = str(uuid.uuid4())
     statements.sign_in_begin(sign_in_id=link_id, requested_by=LINK, now=now, expires_at=now + LIFETIME)
     statements.audit_insert(**link_made(email, by=by, administrator=administrator).row())
-    claims = {"aud": _AUDIENCE, "jti": link_id, "exp": now + LIFETIME, "sub": email, "administrator": administrator}
-    return f"{settings.base_url}{PATH}#{jwt.encode(claims, secret_key(settings), algorithm=_ALGORITHM)}"
+    attempts = Attempts(secret_key(settings), PURPOSE)
+    return (
+        f"{settings.base_url}{PATH}#{attempts.signed(link_id, now + LIFETIME, sub=email, administrator=administrator)}"
+    )
 
 
 async def use(database: Database, key: str, token: str, now: datetime) -> LinkGrant:
     """Return what a link grants and mark it as used, for all processes. Raises `SignInRefusedError`."""
     try:
-        claims = jwt.decode(
-            token,
-            key,
-            algorithms=[_ALGORITHM],
-            audience=_AUDIENCE,
-            options={"require": ["exp", "aud", "jti", "sub"]},
-        )
-        link_id = str(uuid.UUID(claims["jti"]))
+        claims = Attempts(key, PURPOSE).opened(token)
     except jwt.ExpiredSignatureError:
         raise SignInRefusedError("too-late", f"This link is older than ten minutes. {ANOTHER}") from None
-    except (jwt.InvalidTokenError, ValueError):
+    except jwt.InvalidTokenError:
         raise SignInRefusedError("link", f"This link is incomplete, or of another installation. {ANOTHER}") from None
     email = str(claims["sub"])
-    if await WebReads(database).sign_in_finish(sign_in_id=link_id, now=now) != LINK:
+    if await WebReads(database).sign_in_finish(sign_in_id=claims["jti"], now=now) != LINK:
         raise SignInRefusedError("replayed", f"This link was already used. {ANOTHER}", email)
     return LinkGrant(email, claims.get("administrator") is True)

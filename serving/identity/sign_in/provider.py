@@ -1,6 +1,6 @@
 """A client of an OpenID Connect provider: discovery, keys, and the calls of the authorization code flow.
 
-Source: OpenID Connect Core 1.0 and Discovery 1.0; RFC 7636 (PKCE), RFC 9700 (best current practice), RFC 9207 (`iss`).
+Source: OpenID Connect Core 1.0 and Discovery 1.0; RFC 9700 (best current practice), RFC 9207 (`iss`).
 No message and no log contains a code, token or secret.
 """
 
@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
 import httpx
 import jwt
@@ -119,29 +119,9 @@ class Provider:
             raise self._down("its metadata names an endpoint without https")
         return found
 
-    async def authorization_url(self, parameters: Mapping[str, str]) -> str:
-        """Return the address of the provider's sign-in page."""
-        # read again for each sign-in: a provider that is down gets a page of ours instead of the browser's
-        setting, endpoint = self.setting, (await self.metadata(max_age=0)).authorization_endpoint
-        query = {
-            **setting.parameters,
-            "client_id": setting.client_id,
-            "response_type": "code",
-            "scope": " ".join(setting.scopes),
-            "code_challenge_method": "S256",
-            **parameters,
-        }
-        return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(query)}"
-
-    async def exchange(self, code: str, verifier: str, redirect_uri: str) -> Tokens:
-        """Return the tokens of an authorization code. Raises `SignInRefusedError` and `ProviderDownError`."""
-        form = {
-            "grant_type": "authorization_code",
-            "code": code,
-            "code_verifier": verifier,
-            "redirect_uri": redirect_uri,
-        }
-        response = await self._token_request(form)
+    async def exchange(self, grant: dict[str, str]) -> Tokens:
+        """Return the tokens of an authorization code, whose form is given. Raises `SignInRefusedError` and `ProviderDownError`."""
+        response = await self._token_request(grant)
         if response.is_success:
             return self._tokens(response)
         raise self._refusal(response)
