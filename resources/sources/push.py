@@ -7,16 +7,15 @@ another owner. The latest version wins, by the time of its last change at the so
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from resources.core import permissions as principals
-from resources.core.domain import SourceName, document_id
+from resources.core.domain import SourceName
 from resources.sources.spec import Capabilities, SourceSpec, WaitingWork
 from resources.sources.uploads import Uploads, pending
-from resources.stores.uploads import LOCK, UploadRecord, UploadTarget, record
+from resources.stores.uploads import LOCK, NewUpload, UploadRecord, UploadTarget, record
 from sql import sources as statements
 
 if TYPE_CHECKING:
@@ -24,38 +23,6 @@ if TYPE_CHECKING:
 
 Outcome = Literal["created", "updated", "unchanged", "outdated"]
 """What a push did: `unchanged`, everything was stored already; `outdated`, a later version was."""
-
-
-class PushedDocument(NamedTuple):
-    """A document as a program pushes it, except its bytes."""
-
-    owner: str
-    collection: str
-    """Name of the pushed source, such as `wiki`."""
-    id: str
-    """The program's own id of the document, unique in the collection."""
-    content_hash: str
-    size: int
-    file_name: str
-    mime_type: str
-    title: str | None
-    description: str | None
-    link: str | None
-    """Address of the document at its source."""
-    permissions: tuple[str, ...]
-    """Who may read it besides its owner."""
-    tags: Mapping[str, Any]
-    modified_at: datetime | None
-    """Last change at the source; None: now."""
-
-    @property
-    def place(self) -> UploadTarget:
-        source_id = source_id_of(self.owner, self.collection, self.id)
-        return UploadTarget(SourceName.PUSH, source_id, self.collection, self.link, self.modified_at)
-
-    @property
-    def doc_id(self) -> str:
-        return document_id(SourceName.PUSH, self.place.source_id)
 
 
 class PushRecord(NamedTuple):
@@ -71,12 +38,17 @@ def source_id_of(owner: str, collection: str, own_id: str) -> str:
     return f"{principals.email(owner)}:{collection}/{own_id}"
 
 
-def compare(conn: Connection, document: PushedDocument) -> Outcome:
+def place_of(owner: str, collection: str, own_id: str, link: str | None, modified_at: datetime | None) -> UploadTarget:
+    """Return the place of an owner's document in a pushed source, such as `wiki`. `link` is its address at the source."""
+    return UploadTarget(SourceName.PUSH, source_id_of(owner, collection, own_id), collection, link, modified_at)
+
+
+def compare(conn: Connection, document: NewUpload) -> Outcome:
     """Return what pushing the document would do now."""
-    known = statements.UploadChanges(conn).pushed(doc_id=document.doc_id)
+    place, known = document.target, statements.UploadChanges(conn).pushed(doc_id=document.doc_id)
     if known is None or known.deleted:
         return "created"
-    if document.modified_at is not None and document.modified_at < known.modified_at:
+    if place.modified_at is not None and place.modified_at < known.modified_at:
         return "outdated"
     wanted = statements.PushedState(
         content_hash=document.content_hash,
@@ -86,14 +58,14 @@ def compare(conn: Connection, document: PushedDocument) -> Outcome:
         mime_type=document.mime_type,
         permissions=list(principals.normalize([document.owner, *document.permissions])),
         tags=dict(document.tags),
-        url=document.link,
-        modified_at=document.modified_at or known.modified_at,
+        url=place.url,
+        modified_at=place.modified_at or known.modified_at,
         deleted=False,
     )
     return "unchanged" if wanted == known else "updated"
 
 
-def push(conn: Connection, document: PushedDocument) -> PushRecord:
+def push(conn: Connection, document: NewUpload) -> PushRecord:
     """Record a document whose bytes are in the blob store, unless the same or a later version is recorded.
 
     A document that was deleted is created again. Runs in its own transaction, or in the caller's. Raises as `record` does.
@@ -103,20 +75,7 @@ def push(conn: Connection, document: PushedDocument) -> PushRecord:
         outcome = compare(conn, document)
         if outcome in ("unchanged", "outdated"):
             return PushRecord(document.doc_id, outcome)
-        upload = record(
-            conn,
-            owner=document.owner,
-            content_hash=document.content_hash,
-            size=document.size,
-            file_name=document.file_name,
-            title=document.title,
-            description=document.description,
-            mime_type=document.mime_type,
-            permissions=document.permissions,
-            tags=document.tags,
-            place=document.place,
-        )
-    return PushRecord(document.doc_id, outcome, upload)
+        return PushRecord(document.doc_id, outcome, record(conn, document))
 
 
 def withdraw(conn: Connection, collection: str) -> None:

@@ -6,8 +6,7 @@ The bytes are in the blob store. The next sync of `resources.sources.uploads` fo
 from __future__ import annotations
 
 import json
-import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -70,67 +69,78 @@ class UploadTarget(NamedTuple):
     """Last change at the source; None: now."""
 
 
+class NewUpload(NamedTuple):
+    """A document as it is handed in; its bytes are in the blob store when it is recorded."""
+
+    owner: str
+    content_hash: str
+    size: int
+    file_name: str
+    title: str | None
+    """None: the file name."""
+    description: str | None
+    mime_type: str
+    permissions: Collection[str]
+    """Who may read it besides its owner."""
+    tags: Mapping[str, Any]
+    name: str | None = None
+    """The owner's name for it, whatever its content: the latest upload wins. None: the content identifies it."""
+    origin: Origin | None = None
+    """The managed document that it is a copy of."""
+    place: UploadTarget | None = None
+    """Its place in another source, which identifies it."""
+
+    @property
+    def target(self) -> UploadTarget:
+        source_id = source_id_of(principals.email(self.owner), self.content_hash, self.name)
+        return self.place or UploadTarget(SourceName.UPLOAD, source_id)
+
+    @property
+    def doc_id(self) -> str:
+        return document_id(self.target.source, self.target.source_id)
+
+
 def source_id_of(owner: str, content_hash: str, name: str | None = None) -> str:
     """Return the id of an owner's copy of a content, `OWNER_EMAIL:SHA256`, or of the owner's document with that name."""
     return f"{owner}:{content_hash if name is None else name}"
 
 
-def record(
-    conn: Connection,
-    *,
-    owner: str,
-    content_hash: str,
-    size: int,
-    file_name: str,
-    title: str | None,
-    description: str | None,
-    mime_type: str,
-    permissions: Iterable[str],
-    tags: Mapping[str, Any],
-    name: str | None = None,
-    origin: Origin | None = None,
-    quota: Quota | None = None,
-    place: UploadTarget | None = None,
-) -> UploadRecord:
+def record(conn: Connection, upload: NewUpload, quota: Quota | None = None) -> UploadRecord:
     """Record an upload whose bytes are already in the blob store; idempotent for the same owner and content.
 
-    With a `name` it is the owner's document with that name, whatever its content: the latest upload wins. The owner may always
-    read it; the title defaults to the file name. A copy of a managed document names its `origin`. With a `place`, it is a document of
-    another source, identified by the id there. Runs in its own transaction, or in the caller's if one is open.
+    The owner may always read it. Runs in its own transaction, or in the caller's if one is open.
 
     Raises `InvalidRequestError` for an invalid principal, a NUL in a text, and a document that an administrator has taken down, and what
     `Quota.check` raises.
     """
-    owner = principals.email(owner)
-    readers = principals.normalize([owner, *permissions])
-    if any("\0" in text for text in (file_name, title or "", description or "")) or "\\u0000" in json.dumps(dict(tags)):
+    owner, target, doc_id, tags = principals.email(upload.owner), upload.target, upload.doc_id, dict(upload.tags)
+    readers = principals.normalize([owner, *upload.permissions])
+    texts = (upload.file_name, upload.title or "", upload.description or "")
+    if any("\0" in text for text in texts) or "\\u0000" in json.dumps(tags):
         raise InvalidRequestError("file name, title, description and tags must not contain a NUL character.")
-    place = place or UploadTarget(SourceName.UPLOAD, source_id_of(owner, content_hash, name))
-    source_id = place.source_id
-    doc_id = document_id(place.source, source_id)
     with conn.transaction():
         statements.UploadChanges(conn).lock_changes(key=LOCK)
         if quota is not None:
-            quota.check(conn, owner=owner, source_id=source_id, size=size)
+            quota.check(conn, owner=owner, source_id=target.source_id, size=upload.size)
         row = statements.UploadChanges(conn).put_upload(
-            source=place.source,
-            source_id=source_id,
+            source=target.source,
+            source_id=target.source_id,
             doc_id=doc_id,
             owner=owner,
-            partition=place.partition,
-            content_hash=content_hash,
-            file_name=file_name,
-            title=title or file_name,
-            description=description,
-            mime_type=mime_type,
-            size=size,
+            partition=target.partition,
+            content_hash=upload.content_hash,
+            file_name=upload.file_name,
+            title=upload.title or upload.file_name,
+            description=upload.description,
+            mime_type=upload.mime_type,
+            size=upload.size,
             permissions=list(readers),
-            tags=dict(tags),
-            url=place.url,
-            modified_at=place.modified_at,
-            origin=origin.doc_id if origin else None,
-            origin_via=list(origin.via) if origin else [],
-            origin_readers=list(origin.readers) if origin else [],
+            tags=tags,
+            url=target.url,
+            modified_at=target.modified_at,
+            origin=upload.origin.doc_id if upload.origin else None,
+            origin_via=list(upload.origin.via) if upload.origin else [],
+            origin_readers=list(upload.origin.readers) if upload.origin else [],
         )
         if row is None:
             raise InvalidRequestError("file: an administrator has taken this document down; it cannot be added again.")
@@ -139,14 +149,14 @@ def record(
             statements.Readership(
                 owner=owner,
                 permissions=list(readers),
-                tags=dict(tags),
+                tags=tags,
                 origin=row.origin,
                 origin_via=row.origin_via,
                 origin_readers=row.origin_readers,
             )
         )
         _narrow(conn, doc_id, granted)
-    return UploadRecord(doc_id, source_id, row.created, row.change, granted)
+    return UploadRecord(doc_id, target.source_id, row.created, row.change, granted)
 
 
 def check_stored(blobs: BlobStore, content_hash: str) -> None:
@@ -158,13 +168,11 @@ def check_stored(blobs: BlobStore, content_hash: str) -> None:
         raise RetryLaterError("The same content was just being erased. Send the file again.", 1)
 
 
-def put_ingest_job(conn: Connection, kept: UploadRecord, *, owner: str) -> str:
-    """Record an ingest request in the caller's transaction and return the job's id."""
-    job_id = str(uuid.uuid4())
+def put_ingest_job(conn: Connection, kept: UploadRecord, *, owner: str, job_id: str) -> None:
+    """Record the job of an ingest request in the caller's transaction."""
     statements.UploadChanges(conn).put_ingest_job(
         job_id=job_id, doc_id=kept.doc_id, owner=principals.email(owner), change=kept.change
     )
-    return job_id
 
 
 def revise(

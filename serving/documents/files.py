@@ -131,6 +131,32 @@ def too_large(limit: int) -> ProblemError:
     )
 
 
+class ContentCheck:
+    """Checks the bytes of a file on their way into the blob store: how many they are, and by the first ones of which type."""
+
+    def __init__(self, file_name: str, limit: int) -> None:
+        """Raises `SkipDocumentError` for the name of an unsupported type."""
+        filetypes.declared(file_name)
+        self.file_name = file_name
+        self.size = 0
+        self._limit = limit
+        self._head = bytearray()
+
+    def add(self, piece: bytes) -> None:
+        """Raises the problem `too-large`, and `SkipDocumentError` as soon as the type is known to be another one."""
+        self.size += len(piece)
+        if self.size > self._limit:
+            raise too_large(self._limit)
+        if missing := filetypes.HEAD_BYTES - len(self._head):
+            self._head += piece[:missing]
+            if len(self._head) == filetypes.HEAD_BYTES:
+                self.mime_type()
+
+    def mime_type(self) -> str:
+        """Return the type. Raises `SkipDocumentError` if it is not supported, or not that of the name."""
+        return filetypes.mime_type(self.file_name, bytes(self._head))
+
+
 class UploadReceiver(Generic[Metadata]):
     """Reads one multipart body into a blob writer."""
 
@@ -139,11 +165,8 @@ class UploadReceiver(Generic[Metadata]):
         self._kind = kind
         self._writer = writer
         self._limit = limit
-        self._file_name: str | None = None
-        self._mime_type: str | None = None
-        self._head = bytearray()
+        self._file: ContentCheck | None = None
         self._buffer = bytearray()
-        self._size = 0
         self._fields: dict[str, list[str]] = {}
         self._unknown: str | None = None
 
@@ -164,14 +187,14 @@ class UploadReceiver(Generic[Metadata]):
         except ConcordanceError:
             await _discard(stream, drain)
             raise
-        if self._file_name is None:
+        if self._file is None:
             raise _missing(self._unknown)
         if self._unknown is not None:
             raise _unknown_part(self._unknown)
-        if self._size == 0:
+        if self._file.size == 0:
             raise InvalidRequestError("file: is empty.")
         await self._flush()
-        return Received(self._file_name, self._detected_type(), parse_metadata(self._fields, self._kind))
+        return Received(self._file.file_name, self._file.mime_type(), parse_metadata(self._fields, self._kind))
 
     async def _feed(self, piece: bytes) -> None:
         for event in self._multipart.feed(piece) if piece else ():
@@ -181,30 +204,15 @@ class UploadReceiver(Generic[Metadata]):
                 self._fields.setdefault(event.name, []).append(event.data.decode("utf-8", "replace"))
             elif event.kind == "file":
                 if (part := event.data.decode("utf-8", "replace")) != FILE:
-                    raise _unknown_part(part) if self._file_name is not None else _missing(part)
-                if self._file_name is not None:
+                    raise _unknown_part(part) if self._file is not None else _missing(part)
+                if self._file is not None:
                     raise InvalidRequestError("file: send one file at a time.")
-                self._file_name = clean_name(event.name)
-                filetypes.declared(self._file_name)
-            else:
-                self._add(event.data)
+                self._file = ContentCheck(clean_name(event.name), self._limit)
+            elif self._file is not None:
+                self._file.add(event.data)
+                self._buffer += event.data
         if len(self._buffer) >= BUFFER_BYTES:
             await self._flush()
-
-    def _add(self, data: bytes) -> None:
-        self._size += len(data)
-        if self._size > self._limit:
-            raise too_large(self._limit)
-        self._buffer += data
-        if self._mime_type is None:
-            self._head += data[: filetypes.HEAD_BYTES]
-            if len(self._head) >= filetypes.HEAD_BYTES:
-                self._detected_type()
-
-    def _detected_type(self) -> str:
-        if self._mime_type is None:
-            self._mime_type = filetypes.mime_type(self._file_name or "", bytes(self._head[: filetypes.HEAD_BYTES]))
-        return self._mime_type
 
     async def _flush(self) -> None:
         data, self._buffer = bytes(self._buffer), bytearray()

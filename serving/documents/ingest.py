@@ -1,6 +1,7 @@
 """`POST /api/ingest` and `GET /api/ingest/{job_id}`."""
 
 import asyncio
+import uuid
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -12,9 +13,9 @@ from msgspec import Meta
 from resources.core.domain import Access, State
 from resources.core.errors import ConcordanceError
 from resources.logging import logger
-from serving.documents.intake import MAX_CONTENT, IngestRequest, ingest
+from serving.documents.intake import MAX_CONTENT, IngestRequest, ingested
+from serving.documents.receiver import keep, launch_upload_sync
 from serving.documents.service import DocumentServices
-from serving.documents.uploads import launch_upload_sync
 from serving.http.errors import ProblemError
 from serving.http.fields import JobId, parse_id
 from serving.http.openapi.describe import described
@@ -104,18 +105,18 @@ async def start_ingest(
 ) -> IngestResponse:
     """Store a document from the request's content or from a file root as the caller's upload, and start indexing it."""
     documents.http.database.require()
+    uploads, job_id = documents.http.metrics.uploads, str(uuid.uuid4())
     try:
-        ingested = await asyncio.to_thread(
-            ingest, documents.http.settings, documents.http.blobs, documents.identity.rights, data, request.user
-        )
+        with documents.http.blobs.writer() as writer:
+            new = await asyncio.to_thread(ingested, documents.http.settings, data, request.user, writer)
+            doc_id, outcome, _ = await keep(documents, request.user, new, writer, job_id)
     except ConcordanceError:
-        documents.http.metrics.uploads.labels("refused").inc()
+        uploads.labels("refused").inc()
         raise
     sync = await launch_upload_sync(documents, request.user.email)
-    documents.http.metrics.uploads.labels("new" if ingested.kept.created else "known").inc()
-    doc_id, size = ingested.kept.doc_id, ingested.blob.size
-    log.info("ingest", job_id=ingested.job_id, doc_id=doc_id, sync=sync, bytes=size, mime_type=ingested.mime_type)
-    return IngestResponse(ingested.job_id, doc_id)
+    uploads.labels("new" if outcome == "created" else "known").inc()
+    log.info("ingest", job_id=job_id, doc_id=doc_id, sync=sync, bytes=new.size, mime_type=new.mime_type)
+    return IngestResponse(job_id, doc_id)
 
 
 @get(

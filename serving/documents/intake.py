@@ -1,4 +1,4 @@
-"""Ingest a document from a request's content or from a file root, as an upload of the caller with a job to follow. Blocking.
+"""Ingest a document from a request's content or from a file root, as an upload of the caller with a job to follow.
 
 A file root's file is named by its path there; other addresses are not fetched. Only its readers may ingest it, and the copy can be
 shared with these readers only. Precedence of metadata: request, sidecar, path, defaults.
@@ -19,16 +19,13 @@ from resources.settings import FileRoot, Settings
 from resources.sources import sidecars
 from resources.sources.files import Files
 from resources.sources.tree import parts_of
-from resources.stores.blobs import Blob, Blobs
-from resources.stores.postgres import session
-from resources.stores.quotas import quota_of
-from resources.stores.uploads import Origin, UploadRecord, check_stored, put_ingest_job, record, source_id_of
-from serving.documents.files import clean_name, one_line, too_large
-from serving.documents.sharing import check_provenance, check_share, check_tenant
-from serving.http.database import CALL_SECONDS
+from resources.stores.blobs import BlobWriter
+from resources.stores.uploads import NewUpload, Origin
+from serving.documents.files import clean_description, clean_name, one_line, too_large
+from serving.documents.receiver import write
+from serving.documents.sharing import check_provenance, check_tenant
 from serving.http.errors import ProblemError
 from serving.http.fields import Name, NewTags
-from serving.identity.rights import Rights
 
 SCHEMES = ("file://", "s3://", "az://", "azure://", "abfs://", "abfss://", "gs://")
 OWN_ID_TAG = "external_id"
@@ -97,18 +94,11 @@ class Inline(Protocol):
     def title(self) -> str | None: ...
 
 
-class Ingested(NamedTuple):
-    job_id: str
-    kept: UploadRecord
-    blob: Blob
-    mime_type: str
+def ingested(settings: Settings, request: IngestRequest, access: Access, writer: BlobWriter) -> NewUpload:
+    """Write the bytes of a document, and return what it is.
 
-
-def ingest(settings: Settings, blobs: Blobs, rights: Rights, request: IngestRequest, access: Access) -> Ingested:
-    """Store a document for the caller.
-
-    Raises `InvalidRequestError` naming the field, `SkipDocumentError` for an unsupported type, the errors of `Quota.check`,
-    and the problems `not-found` and `too-large`.
+    Raises `InvalidRequestError` naming the field, `SkipDocumentError` for an unsupported type, and the problems `not-found` and
+    `too-large`.
     """
     given = [name for name in ("blob_path", "content", "content_base64") if getattr(request, name) is not None]
     if len(given) != 1:
@@ -120,46 +110,24 @@ def ingest(settings: Settings, blobs: Blobs, rights: Rights, request: IngestRequ
     )
     tags = _tags(settings, request, content, access)
     share = _shared(request.share, content.origin)
-    check_share(settings, access, share)
     name = clean_name(request.filename) if request.filename else content.file_name
     if filetypes.declared(name) != filetypes.declared(content.file_name):
         raise InvalidRequestError(f"filename: must end like the file itself, {filetypes.extension(content.file_name)}.")
     own = None if request.doc_id is None else f"{quote(tags['tenant'].strip(), safe='')}/{request.doc_id}"
-    quota = quota_of(settings, admin=access.admin)
-    head = bytearray()
-    with blobs.writer() as writer:
-        for piece in content.pieces:
-            head += piece[: filetypes.HEAD_BYTES - len(head)]
-            writer.write(piece)
-            if writer.size > settings.max_upload_bytes:
-                raise too_large(settings.max_upload_bytes)
-        mime_type = filetypes.mime_type(name, bytes(head))
-        # `record` checks the quota again under a lock; a document refused here leaves no bytes behind.
-        if quota is not None:
-            source_id = source_id_of(access.email, writer.content_hash, own)
-            with session(settings.postgres_dsn, seconds=CALL_SECONDS) as connection:
-                quota.check(connection, owner=access.email, source_id=source_id, size=writer.size)
-        blob = writer.commit()
-    with session(settings.postgres_dsn, seconds=CALL_SECONDS) as connection, connection.transaction():
-        kept = record(
-            connection,
-            owner=access.email,
-            content_hash=blob.content_hash,
-            size=blob.size,
-            file_name=name,
-            title=(one_line(request.title, 500) if request.title else "") or content.title,
-            description=(request.description or "").replace("\x00", "").strip() or content.description,
-            mime_type=mime_type,
-            permissions=share,
-            tags=tags,
-            name=own,
-            origin=content.origin,
-            quota=quota,
-        )
-        check_stored(blobs, blob.content_hash)
-        job_id = put_ingest_job(connection, kept, owner=access.email)
-        rights.note(kept.doc_id, kept.readers)
-    return Ingested(job_id, kept, blob, mime_type)
+    mime_type = write(content.pieces, name, settings.max_upload_bytes, writer)
+    return NewUpload(
+        owner=access.email,
+        content_hash=writer.content_hash,
+        size=writer.size,
+        file_name=name,
+        title=(one_line(request.title, 500) if request.title else "") or content.title,
+        description=clean_description(request.description) or content.description,
+        mime_type=mime_type,
+        permissions=share,
+        tags=tags,
+        name=own,
+        origin=content.origin,
+    )
 
 
 def locate(roots: Sequence[FileRoot], blob_path: str) -> tuple[str, str] | None:

@@ -16,10 +16,8 @@ from resources.logging import logger
 from resources.sources.push import Outcome, source_id_of
 from serving.documents.files import BUFFER_BYTES, UploadReceiver, too_large
 from serving.documents.pushing import (
-    PushContent,
     PushMetadata,
     PushRequest,
-    Stored,
     checked_collection,
     checked_id,
     decode,
@@ -28,8 +26,8 @@ from serving.documents.pushing import (
     write_inline,
 )
 from serving.documents.reading import DeleteResponse, delete_own
+from serving.documents.receiver import Kept, launch_upload_sync
 from serving.documents.service import DocumentServices
-from serving.documents.uploads import launch_upload_sync
 from serving.http.errors import ProblemError
 from serving.http.opaque_ids import opaque_id
 from serving.http.openapi.describe import FORM, JSON, described
@@ -110,7 +108,7 @@ async def push_collection(documents: DocumentServices, source: str) -> str:
     return collection
 
 
-async def launch_push_sync(documents: DocumentServices, access: Access, stored: Sequence[Stored]) -> None:
+async def launch_push_sync(documents: DocumentServices, access: Access, stored: Sequence[Kept]) -> None:
     """Count and log what was pushed, and start a sync if there is something to index."""
     for one in stored:
         documents.http.metrics.pushed.labels(one.outcome).inc()
@@ -158,12 +156,9 @@ async def push_document(
             if media.partition(";")[0].strip().lower() == FORM:
                 receiver = UploadReceiver(media, writer, documents.http.settings.max_upload_bytes, PushMetadata)
                 received = await receiver.receive(request.stream(), request.content_length)
-                file_name, mime_type, metadata = received
-                content = PushContent(collection, own_id, file_name, mime_type, metadata)
             else:
-                body = await _decoded(request)
-                content = await asyncio.to_thread(write_inline, documents, body, collection, own_id, writer)
-            stored = await store(documents, request.user, content, writer)
+                received = await asyncio.to_thread(write_inline, documents, await _decoded(request), own_id, writer)
+            stored = await store(documents, request.user, collection, own_id, received, writer)
     except ConcordanceError:
         documents.http.metrics.pushed.labels("refused").inc()
         raise

@@ -12,7 +12,8 @@ from resources.core.domain import Access, Role
 from resources.core.errors import ConcordanceError, InvalidRequestError, SkipDocumentError
 from serving.documents.intake import MAX_CONTENT
 from serving.documents.push import EXAMPLE, PUSHED, PushOutcome, PushSource, launch_push_sync, push_collection
-from serving.documents.pushing import MAX_DOCUMENTS, BatchDocument, Stored, checked_id, decode, store, write_inline
+from serving.documents.pushing import MAX_DOCUMENTS, BatchDocument, checked_id, decode, store, write_inline
+from serving.documents.receiver import Kept
 from serving.documents.service import DocumentServices
 from serving.http.errors import ProblemError
 from serving.http.openapi.describe import described
@@ -99,15 +100,15 @@ async def push_documents(
     """
     collection = await push_collection(documents, source)
     results: list[BatchResult] = []
-    stored: list[Stored] = []
+    stored: list[Kept] = []
     for raw in decode(await request.body(), _RawBatch).documents:
         own_id = None
         try:
             own_id = checked_id(decode(raw, _DocumentId).id)
             document = decode(raw, BatchDocument)
             with documents.http.blobs.writer() as writer:
-                content = await asyncio.to_thread(write_inline, documents, document, collection, own_id, writer)
-                one = await store(documents, request.user, content, writer)
+                received = await asyncio.to_thread(write_inline, documents, document, own_id, writer)
+                one = await store(documents, request.user, collection, own_id, received, writer)
         except (InvalidRequestError, SkipDocumentError, ProblemError) as error:
             results.append(BatchResult(id=own_id, error=_refusal(error)))
         else:

@@ -1,32 +1,26 @@
 """Pushed documents: what a program sends of each, and how it is checked and stored."""
 
-import asyncio
-import json
 import re
+import uuid
 from datetime import datetime, timedelta
-from typing import Annotated, NamedTuple, TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 from msgspec import Meta
 
-from resources.core import filetypes
 from resources.core.domain import Access
 from resources.core.errors import InvalidRequestError
 from resources.core.moments import checked
 from resources.settings import Settings
 from resources.sources import find
-from resources.sources.push import Outcome, PushedDocument, compare, push
+from resources.sources.push import place_of
 from resources.stores.blobs import BlobWriter
-from resources.stores.postgres import Connection
-from resources.stores.uploads import check_stored, put_ingest_job
-from serving.documents.files import UploadMetadata, clean_name, cleaned, too_large
+from serving.documents.files import Received, UploadMetadata, cleaned
 from serving.documents.intake import MAX_CONTENT, inline_content
+from serving.documents.receiver import Kept, keep, new_upload, write
 from serving.documents.service import DocumentServices
-from serving.documents.sharing import check_provenance, check_share
-from serving.http.audit import AuditEvent
 from serving.http.errors import ProblemError
 from serving.http.invalid import fault_of
-from sql.web import WebSession
 
 MAX_ID = 512
 MAX_DOCUMENTS = 100
@@ -69,24 +63,6 @@ class BatchDocument(PushRequest, forbid_unknown_fields=True, kw_only=True):
     """Your own id of the document."""
 
 
-class PushContent(NamedTuple):
-    """A document whose bytes are in a blob writer: where it belongs, its file, and what the source says of it."""
-
-    collection: str
-    own_id: str
-    file_name: str
-    mime_type: str
-    metadata: PushMetadata
-
-
-class Stored(NamedTuple):
-    """Result of a push; `job_id` follows the indexing of the document, if there is any to follow."""
-
-    doc_id: str
-    outcome: Outcome
-    job_id: str | None = None
-
-
 def decode(body: bytes | msgspec.Raw, kind: type[T]) -> T:
     """Return a JSON body as a struct. Raises the problem `invalid-request` naming the field."""
     try:
@@ -126,8 +102,8 @@ def checked_id(own_id: str) -> str:
 
 
 def write_inline(
-    documents: DocumentServices, request: PushRequest, collection: str, own_id: str, writer: BlobWriter
-) -> PushContent:
+    documents: DocumentServices, request: PushRequest, own_id: str, writer: BlobWriter
+) -> Received[PushMetadata]:
     """Write the content of a request, and return what it is. Blocking.
 
     Raises `InvalidRequestError` naming the field, `SkipDocumentError` for an unsupported type, and the problem `too-large`.
@@ -135,61 +111,22 @@ def write_inline(
     if (request.content is None) == (request.content_base64 is None):
         raise InvalidRequestError("content: give one of content and content_base64.")
     inline = inline_content(request, own_id)
-    data = b"".join(inline.pieces)
-    if len(data) > documents.http.settings.max_upload_bytes:
-        raise too_large(documents.http.settings.max_upload_bytes)
-    name = clean_name(request.filename) if request.filename else inline.file_name
-    mime_type = filetypes.mime_type(name, data[: filetypes.HEAD_BYTES])
-    writer.write(data)
-    return PushContent(collection, own_id, name, mime_type, cleaned(request))
+    mime_type = write(inline.pieces, inline.file_name, documents.http.settings.max_upload_bytes, writer)
+    return Received(inline.file_name, mime_type, cleaned(request))
 
 
-async def store(documents: DocumentServices, access: Access, content: PushContent, writer: BlobWriter) -> Stored:
-    """Store a document whose bytes are written but not committed: the bytes first, then its record, which refers to them.
-
-    Without a difference from what is stored, nothing is written. Raises `InvalidRequestError`, and the problem `sharing-not-allowed`.
-    """
-    document = _document(documents, access, content, writer)
-    outcome = await documents.http.database.in_thread(lambda connection: compare(connection, document))
-    if outcome in ("unchanged", "outdated"):
-        return Stored(document.doc_id, outcome)
-    blob = await asyncio.to_thread(writer.commit)
-
-    def record(connection: Connection) -> Stored:
-        with connection.transaction():
-            pushed = push(connection, document)
-            if pushed.upload is None:  # another request was faster
-                return Stored(pushed.doc_id, pushed.outcome)
-            check_stored(documents.http.blobs, blob.content_hash)
-            job_id = put_ingest_job(connection, pushed.upload, owner=document.owner)
-            detail = json.dumps({"outcome": pushed.outcome, "permissions": pushed.upload.readers})
-            event = AuditEvent(email=access.email, action="push", doc_ids=[pushed.doc_id], detail=detail)
-            WebSession(connection).audit_insert(**event.row())
-            documents.identity.rights.note(pushed.doc_id, pushed.upload.readers)
-        return Stored(pushed.doc_id, pushed.outcome, job_id)
-
-    return await documents.http.database.in_thread(record)
-
-
-def _document(documents: DocumentServices, access: Access, content: PushContent, writer: BlobWriter) -> PushedDocument:
-    metadata = content.metadata
-    check_share(documents.http.settings, access, metadata.share)
-    check_provenance(access, metadata.tags)
+async def store(
+    documents: DocumentServices,
+    access: Access,
+    collection: str,
+    own_id: str,
+    received: Received[PushMetadata],
+    writer: BlobWriter,
+) -> Kept:
+    """Store a document whose bytes are written. Raises as `keep` does."""
+    metadata = received.metadata
     modified_at = None if metadata.modified_at is None else checked(metadata.modified_at, "modified_at")
     if modified_at is not None and modified_at > documents.http.clock() + CLOCK_SKEW:
         raise InvalidRequestError("modified_at: lies in the future.")
-    return PushedDocument(
-        owner=access.email,
-        collection=content.collection,
-        id=content.own_id,
-        content_hash=writer.content_hash,
-        size=writer.size,
-        file_name=content.file_name,
-        mime_type=content.mime_type,
-        title=metadata.title,
-        description=metadata.description,
-        link=metadata.link,
-        permissions=tuple(metadata.share),
-        tags=metadata.tags,
-        modified_at=modified_at,
-    )
+    place = place_of(access.email, collection, own_id, metadata.link, modified_at)
+    return await keep(documents, access, new_upload(access, received, writer, place), writer, str(uuid.uuid4()))

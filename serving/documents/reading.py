@@ -13,9 +13,9 @@ from resources.core.domain import Access, Role, SourceName
 from resources.core.errors import InvalidRequestError
 from resources.core.notes import TextNote
 from resources.stores.postgres import Connection
+from serving.documents.receiver import launch_upload_sync, message_for
 from serving.documents.service import DocumentServices
 from serving.documents.text import rebuild
-from serving.documents.uploads import launch_upload_sync, message_for
 from serving.http.audit import AuditEvent
 from serving.http.errors import not_found
 from serving.http.fields import DocumentId, parse_id

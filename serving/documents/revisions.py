@@ -17,9 +17,9 @@ from resources.stores.postgres import Connection
 from resources.stores.uploads import Revised, revise
 from serving.documents.files import checked_tags, clean_description, one_line
 from serving.documents.intake import OWN_ID_TAG
+from serving.documents.receiver import launch_upload_sync, message_for
 from serving.documents.service import DocumentServices
 from serving.documents.sharing import PROVENANCE, check_share
-from serving.documents.uploads import launch_upload_sync, message_for
 from serving.http.audit import AuditEvent
 from serving.http.errors import not_found
 from serving.http.fields import DocumentId, Name, NewTags, parse_id

@@ -21,7 +21,7 @@ from resources.sources.slack.source import Slack
 from resources.sources.uploads import Uploads
 from resources.stores.blobs import Blobs
 from resources.stores.postgres import Connection, connect
-from resources.stores.uploads import record, remove, revise
+from resources.stores.uploads import NewUpload, record, remove, revise
 from simulators.faults import Faults
 from tests.fixtures.drive import DriveSite
 from tests.fixtures.slack import SlackSite
@@ -141,10 +141,11 @@ class UploadWorld:
 
     def change(self, document: str, text: str) -> None:
         blob = Blobs(self.settings.lake_address).put([text.encode()])
-        record(
-            self.connection, owner=ADA, content_hash=blob.content_hash, size=blob.size, file_name=document, title=None,
-            description=None, mime_type="text/plain", permissions=self.shared[document], tags={}, name=document,
+        upload = NewUpload(
+            owner=ADA, content_hash=blob.content_hash, size=blob.size, file_name=document, title=None, description=None,
+            mime_type="text/plain", permissions=self.shared[document], tags={}, name=document,
         )  # fmt: skip
+        record(self.connection, upload)
 
     def delete(self, document: str) -> None:
         remove(self.connection, doc_id=self._id(document), owner=ADA)

@@ -139,10 +139,11 @@ def test_uploads_are_widened_by_their_own_sync(installation: Installation) -> No
     """Owners may change permissions at any moment: the audit must not restore a grant that was just revoked."""
     blob = Blobs(installation.settings.lake_address).put([b"The otter of the southern river sleeps until noon.\n"])
     with session(installation.settings.postgres_dsn, autocommit=True) as connection:
-        uploads.record(
-            connection, owner=ADA, content_hash=blob.content_hash, size=blob.size, file_name="otter.txt", title=None,
-            description=None, mime_type="text/plain", permissions=[BOB], tags={},
+        upload = uploads.NewUpload(
+            owner=ADA, content_hash=blob.content_hash, size=blob.size, file_name="otter.txt", title=None, description=None,
+            mime_type="text/plain", permissions=[BOB], tags={},
         )  # fmt: skip
+        uploads.record(connection, upload)
     installation.sync(SourceName.UPLOAD)
     do(installation, "UPDATE documents SET permissions = %s", [ADA, EVE])
     report = audit(installation.settings, SourceName.UPLOAD)

@@ -25,7 +25,7 @@ from resources.jobs import create_job
 from resources.stores import qdrant
 from resources.stores.blobs import Blobs
 from resources.stores.postgres import session
-from resources.stores.uploads import record
+from resources.stores.uploads import NewUpload, record
 from resources.syncing import open_sync
 from serving.http.database import Database
 from serving.search.retrieval.passage import Passage
@@ -506,8 +506,7 @@ def test_no_request_to_the_index_grows_with_a_partition(
 def test_the_index_learns_that_permissions_of_uploads_are_still_ours(installation: Installation) -> None:
     blob = Blobs(installation.settings.lake_address).put([STRIPES.encode()])
     with session(installation.settings.postgres_dsn) as connection:
-        record(
-            connection,
+        upload = NewUpload(
             owner="ada@acme.example",
             content_hash=blob.content_hash,
             size=blob.size,
@@ -518,6 +517,7 @@ def test_the_index_learns_that_permissions_of_uploads_are_still_ours(installatio
             permissions=[],
             tags={},
         )
+        record(connection, upload)
     installation.sync(SourceName.UPLOAD)
     before = installation.points()[0]["acl_checked_at"]
     installation.rows("UPDATE partitions SET acl_indexed_at = acl_indexed_at - interval '1 day' RETURNING 1")

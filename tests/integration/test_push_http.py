@@ -14,10 +14,11 @@ import pytest
 from orchestration.cli import run
 from resources.core.domain import SourceName, document_id
 from resources.settings import FileRoot, Settings, Widget
-from resources.sources.push import PushedDocument, PushRecord, source_id_of
+from resources.sources.push import PushRecord, source_id_of
 from resources.sources.push import push as record
 from resources.stores.blobs import Blobs
 from resources.stores.postgres import session
+from resources.stores.uploads import NewUpload
 from serving.identity import api_keys
 from tests.fixtures.installation import Installation
 from tests.fixtures.serving import Running, Site
@@ -331,12 +332,12 @@ def test_a_push_that_cannot_be_recorded_leaves_no_record_and_works_again(
     rights.unlink()
     store = Blobs(site.settings.lake_address)
 
-    def erased(connection: Any, document: PushedDocument) -> PushRecord:
+    def erased(connection: Any, document: NewUpload) -> PushRecord:
         store.delete(document.content_hash)
         return record(connection, document)
 
     with monkeypatch.context() as late:
-        late.setattr("serving.documents.pushing.push", erased)
+        late.setattr("serving.documents.receiver.push", erased)
         assert push(running).status_code == 503
     assert site.sql("SELECT 1 FROM uploads") == []
     assert pushed(running)["status"] == "created"

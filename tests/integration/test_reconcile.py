@@ -252,10 +252,11 @@ def test_uploads(installation: Installation) -> None:
     for name in ("one", "two"):
         blob = blobs.put([f"Upload {name}: the otter of river {name} sleeps until noon.\n".encode()])
         with session(installation.settings.postgres_dsn, autocommit=True) as connection:
-            kept[name] = uploads.record(
-                connection, owner="ada@acme.example", content_hash=blob.content_hash, size=blob.size, file_name=f"{name}.txt",
-                title=None, description=None, mime_type="text/plain", permissions=[], tags={},
+            upload = uploads.NewUpload(
+                owner="ada@acme.example", content_hash=blob.content_hash, size=blob.size, file_name=f"{name}.txt", title=None,
+                description=None, mime_type="text/plain", permissions=[], tags={},
             )  # fmt: skip
+            kept[name] = uploads.record(connection, upload)
     installation.sync(SourceName.UPLOAD)
     assert counts(reconcile(installation.settings, SourceName.UPLOAD, apply=False)) == {}
     do(installation, "DELETE FROM documents WHERE doc_id = %s", kept["one"].doc_id)

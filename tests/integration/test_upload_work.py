@@ -19,10 +19,11 @@ def worked(installation: Installation, owner: str, text: str, name: str | None =
     """Upload as a person, sync, and return the work that was done."""
     blob = Blobs(installation.settings.lake_address).put([text.encode()])
     with session(installation.settings.postgres_dsn, autocommit=True) as connection:
-        uploads.record(
-            connection, owner=owner, content_hash=blob.content_hash, size=blob.size, file_name="offer.md", title=None,
-            description=None, mime_type="text/markdown", permissions=[], tags={}, name=name,
+        upload = uploads.NewUpload(
+            owner=owner, content_hash=blob.content_hash, size=blob.size, file_name="offer.md", title=None, description=None,
+            mime_type="text/markdown", permissions=[], tags={}, name=name,
         )  # fmt: skip
+        uploads.record(connection, upload)
     run = installation.sync(SourceName.UPLOAD)
     assert (run.error, run.counts.synced) == (None, 1)
     assert installation.agrees()

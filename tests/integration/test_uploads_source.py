@@ -20,7 +20,7 @@ from resources.settings import Settings
 from resources.sources.uploads import Uploads, pending
 from resources.stores.blobs import Blobs
 from resources.stores.postgres import Connection, connect
-from resources.stores.uploads import Origin, UploadRecord, record, remove, revise
+from resources.stores.uploads import NewUpload, Origin, UploadRecord, record, remove, revise
 
 ADA, BOB = "ada@acme.com", "bob@acme.com"
 
@@ -48,7 +48,7 @@ def put(conn: Connection, text: str = "hello", **more: Any) -> UploadRecord:
         "permissions": [],
         "tags": {},
     }
-    return record(conn, **{**fields, **more})
+    return record(conn, NewUpload(**{**fields, **more}))
 
 
 def changes(uploads: Uploads, cursor: str | None = None) -> tuple[list[Item], list[str], str | None]:

@@ -333,13 +333,12 @@ def test_an_upload_whose_bytes_are_erased_before_it_is_recorded_is_refused(
     """Bytes are stored before they are recorded; in between nothing refers to them."""
     desk = whole.desk
     store = Blobs(desk.installation.settings.lake_address)
-    recorded = uploads.record
 
-    def late(*given: Any, **named: Any) -> Any:
-        store.delete(named["content_hash"])
-        return recorded(*given, **named)
+    def late(connection: Any, upload: uploads.NewUpload, *more: Any) -> Any:
+        store.delete(upload.content_hash)
+        return uploads.record(connection, upload, *more)
 
-    monkeypatch.setattr(uploads, "record", late)
+    monkeypatch.setattr("serving.documents.receiver.record", late)
     answer = desk.running.request("POST", "/api/upload", ADA, files={"file": ("a.txt", b"Some words.\n")})
     assert answer.status_code == 503
     assert "Send the file again" in answer.json()["detail"]

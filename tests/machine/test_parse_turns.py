@@ -18,10 +18,11 @@ EVE, BOB = "eve@acme.example", "bob@acme.example"
 def put(settings: Settings, owner: str, name: str, data: bytes, mime_type: str) -> str:
     content_hash = Blobs(settings.lake_address).put([data]).content_hash
     with session(settings.postgres_dsn) as connection:
-        kept = uploads.record(
-            connection, owner=owner, content_hash=content_hash, size=len(data), file_name=name, title=None,
-            description=None, mime_type=mime_type, permissions=[], tags={},
+        upload = uploads.NewUpload(
+            owner=owner, content_hash=content_hash, size=len(data), file_name=name, title=None, description=None,
+            mime_type=mime_type, permissions=[], tags={},
         )  # fmt: skip
+        kept = uploads.record(connection, upload)
         connection.commit()
     return kept.source_id
 
