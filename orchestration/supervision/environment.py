@@ -67,6 +67,8 @@ class Needs(NamedTuple):
     """True if it connects to services on other machines, but not to object stores."""
     connectors: bool = False
     """True if it opens sources, and so reads the secrets of connectors that other packages add."""
+    consents: bool = False
+    """True if people authorize sources with it, and so reads the secrets of these sources' OAuth clients."""
     dagster: bool = False
     """True if it opens Dagster's instance, whose tables are in our database."""
 
@@ -86,6 +88,7 @@ SERVING = Needs(
         "slack_bot_token", "slack_signing_secret", "oidc_providers", "secret_key", "metrics_token", "dagster_secret",
     }),
     outside=True,
+    consents=True,
 )  # fmt: skip
 
 NEEDS: Mapping[str, Needs] = MappingProxyType(
@@ -112,7 +115,7 @@ def service_environment(settings: Settings, name: str) -> dict[str, str]:
     needs = NEEDS[name]
     given = {one for one in settings.model_fields_set if getattr(settings, one) is not None}
     kept = (given & SECRETS) - needs.secrets
-    connectors, held = _connectors(secrets=needs.connectors)
+    connectors, held = _connectors(secrets=needs.connectors, clients=needs.consents)
     environment = _passed(RUN_NAMES, RUN_PREFIXES) | _given(settings, given - kept) | variable(kept | held) | _python()
     environment |= connectors
     if name == "serving":
@@ -133,14 +136,16 @@ def bare_environment(settings: Settings, more: Mapping[str, str] | None = None) 
     return _passed(RUN_NAMES, RUN_PREFIXES) | _given(settings, ()) | _python() | dict(more or {})
 
 
-def _connectors(*, secrets: bool) -> tuple[dict[str, str], frozenset[str]]:
+def _connectors(*, secrets: bool, clients: bool = False) -> tuple[dict[str, str], frozenset[str]]:
     """Return the settings of connectors that other packages add, and the names of their secrets if these are left out.
 
+    `clients` keeps the secrets of OAuth clients nevertheless.
     A connector whose settings are wrong is opened with them as they are, and its sync fails with a message that names them.
     """
     environment: dict[str, str] = {}
     held: set[str] = set()
-    for kind in [spec.settings for spec in specs() if spec.settings is not Settings]:
+    for spec in [spec for spec in specs() if spec.settings is not Settings]:
+        kind, client = spec.settings, spec.connect.client if clients and spec.connect else ()
         prefix = kind.model_config.get("env_prefix", "")
         try:
             own = read(kind)
@@ -149,7 +154,7 @@ def _connectors(*, secrets: bool) -> tuple[dict[str, str], frozenset[str]]:
             continue
         for name in own.model_fields_set:
             value = getattr(own, name)
-            if isinstance(value, SecretStr) and not secrets:
+            if isinstance(value, SecretStr) and not secrets and name not in client:
                 held.add(setting_name(prefix, name))
             elif value is not None:
                 environment[f"{prefix}{name}".upper()] = _text(value)

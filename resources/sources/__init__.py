@@ -15,7 +15,7 @@ from resources.core.errors import ConfigurationError
 from resources.core.ports import Memory, Source
 from resources.settings import Settings
 from resources.sources.discovery import GROUP, Discovered, SourceFault, discover
-from resources.sources.spec import UNDECLARED, Capabilities, SourceSpec
+from resources.sources.spec import UNDECLARED, Capabilities, Consent, SourceSpec
 
 PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
 
@@ -60,6 +60,12 @@ def find(text: str) -> SourceSpec | None:
     """Return the source of that name or alias, written with hyphens or underscores; None if there is none."""
     name = text.strip().lower().replace("-", "_")
     return next((spec for spec in specs() if name == spec.name.value or name in spec.aliases), None)
+
+
+def connecting(provider: str) -> tuple[SourceSpec, Consent] | None:
+    """Return the source that people connect at a provider, and how; None if there is none."""
+    found = ((spec, spec.connect) for spec in specs() if spec.connect and spec.connect.provider == provider)
+    return next(found, None)
 
 
 def parse(text: str) -> SourceName:

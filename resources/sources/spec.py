@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,9 +19,10 @@ from pydantic_settings import BaseSettings
 
 from resources.core.checks import Check
 from resources.core.domain import SourceName
-from resources.core.errors import ConfigurationError
+from resources.core.errors import ConcordanceError, ConfigurationError
 from resources.core.ports import Memory, Source
 from resources.settings import Settings, read
+from resources.settings.variables import variable_of
 
 if TYPE_CHECKING:
     from resources.stores.postgres import Connection
@@ -104,6 +105,44 @@ class Trial(NamedTuple):
     """Return the places directly inside the one with this id, or the top ones without it, under the same rules."""
 
 
+class ConsentError(ConcordanceError):
+    """The source was not authorized; the message says why and what to do. `status` is the HTTP status of the page that shows it."""
+
+    def __init__(self, message: str, status: int = 400) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class ConsentGrant(NamedTuple):
+    """What a person granted: to read as this account, with this refresh token."""
+
+    account: str
+    refresh_token: str
+    scopes: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Consent:
+    """Authorization of the source by a person: OAuth 2.0 with PKCE. `/api/auth/PROVIDER` leads to the provider's consent page, and
+    `/api/auth/PROVIDER/callback` is the redirect URI. `resources.stores.credentials` returns the refresh token."""
+
+    provider: str
+    """Name of the provider in addresses and of its tokens, such as `google`."""
+    label: str
+    """Name shown to people."""
+    client: tuple[str, str]
+    """Fields of `settings`: the id of the OAuth client, and its secret, a `SecretStr`."""
+    scopes: tuple[str, ...]
+    endpoints: Callable[[Settings], tuple[str, str]]
+    """Return the addresses of the consent page and of the token endpoint."""
+    granted: Callable[[Settings, Mapping[str, Any]], ConsentGrant]
+    """Return what the token endpoint's answer grants. Blocking. Raises `ConsentError`."""
+    parameters: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Further parameters of the consent page."""
+    command: str | None = None
+    """The command that prints the address of the consent page."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
     change_feed: bool = False
@@ -163,6 +202,10 @@ class SourceSpec:
     waiting: WaitingWork | None = None
     scopes: tuple[Scope, ...] = ()
     trial: Trial | None = None
+    connect: Consent | None = None
+    """None: no one's consent is needed, the settings hold all credentials."""
+    set_up: Path | None = None
+    """Jinja template of the steps on its set-up page, which extends `set_up/steps.html`. None: the page shows `help`."""
     checks: Callable[[Settings, bool], Iterator[Check]] | None = None
     """Yield findings for `concordance doctor`; the second argument is True while Concordance is running."""
 
@@ -175,6 +218,7 @@ class SourceSpec:
             *self.needs,
             *self.credentials,
             *(self.trial.fields if self.trial else ()),
+            *(self.connect.client if self.connect else ()),
         } - self.settings.model_fields.keys()
         if unknown:
             raise ValueError(f"{self.settings.__name__} has no field {', '.join(sorted(unknown))}")
@@ -191,6 +235,10 @@ class SourceSpec:
         own = self.own_settings(settings) if self.credentials else settings
         parts = "\0".join(_text(getattr(own, name)) for name in self.credentials)
         return hashlib.sha256(parts.encode()).hexdigest()
+
+    def variable(self, field: str) -> str:
+        """Return the variable that sets a field of `settings`."""
+        return variable_of(field) if self.settings is Settings else f"CONCORDANCE_{self.name}_{field}".upper()
 
     def own_settings(self, settings: Settings) -> BaseSettings:
         """Return the connector's settings. Raises `ConfigurationError`."""

@@ -1,4 +1,4 @@
-"""`GET /api/auth/google` and its callback: connect the Google account as which Drive is read."""
+"""`GET /api/auth/PROVIDER` and its callback: connect an account as which a source is read, as its `connect` declares."""
 
 from html import escape
 from typing import Any
@@ -6,20 +6,21 @@ from typing import Any
 import msgspec
 from litestar import Request, Response, get
 from litestar.di import NamedDependency
+from litestar.params import FromPath
 
 from resources.core.domain import Access, Role
 from resources.core.errors import ConfigurationError, TemporaryError
 from resources.logging import logger
+from resources.sources import connecting, names
+from resources.sources.spec import Consent, ConsentError, SourceSpec
 from serving.http.audit import AuditEvent
 from serving.http.errors import ProblemError
 from serving.http.openapi.describe import HTML, JSON, Answer, described
 from serving.http.request_limits import limited
 from serving.http.roles import NeedsRole
-from serving.sources.google import CALLBACK, GoogleSignIn, SignInError
+from serving.sources.consent_flow import PATH, ConsentFlow
 from serving.sources.service import SourceServices
 from serving.web.docs import page
-
-AGAIN = "<p>To start again: <code>concordance connect google</code>, or <code>GET /api/auth/google</code>.</p>"
 
 log = logger("serving")
 
@@ -32,7 +33,7 @@ class ConsentPage(msgspec.Struct, frozen=True):
 
 
 @get(
-    "/api/auth/google",
+    f"{PATH}/google",
     operation_id="connectGoogle",
     tags=["sync"],
     summary="Connect a Google account for Drive",
@@ -54,14 +55,11 @@ async def connect_google(
     request: Request[Access, Any, Any], source_services: NamedDependency[SourceServices]
 ) -> Response[Any]:
     """Redirect to Google's consent page, or return its URL with `Accept: application/json`. Administrators only."""
-    address = await _sign_in(source_services).begin(request.user.email, source_services.http.clock())
-    if "application/json" in request.headers.get("accept", ""):
-        return Response(ConsentPage(address))
-    return Response(None, status_code=302, headers={"Location": address})
+    return await connect(request, "google", source_services)
 
 
 @get(
-    CALLBACK,
+    f"{PATH}/google/callback",
     operation_id="googleCallback",
     tags=["pages"],
     summary="Where Google sends the browser back to",
@@ -86,29 +84,82 @@ async def google_callback(
     request: Request[Any, Any, Any], source_services: NamedDependency[SourceServices]
 ) -> Response[str]:
     """Complete a sign-in that an administrator started, and show the result on a page."""
+    return await finish(request, "google", source_services)
+
+
+@get(
+    f"{PATH}/{{provider:str}}",
+    operation_id="connectSource",
+    include_in_schema=False,
+    guards=[NeedsRole(Role.ADMINISTRATOR)],
+    opt=limited("write"),
+)
+async def connect_source(
+    request: Request[Access, Any, Any], provider: FromPath[str], source_services: NamedDependency[SourceServices]
+) -> Response[Any]:
+    """Do the same for the provider of another source."""
+    return await connect(request, provider, source_services)
+
+
+@get(
+    f"{PATH}/{{provider:str}}/callback",
+    operation_id="sourceCallback",
+    include_in_schema=False,
+    exclude_from_auth=True,
+    opt=limited("sign-in"),
+)
+async def source_callback(
+    request: Request[Any, Any, Any], provider: FromPath[str], source_services: NamedDependency[SourceServices]
+) -> Response[str]:
+    """Complete a sign-in with the provider of another source."""
+    return await finish(request, provider, source_services)
+
+
+async def connect(request: Request[Access, Any, Any], provider: str, source_services: SourceServices) -> Response[Any]:
+    """Lead to the consent page of a provider."""
+    address = await _flow(source_services, *_declared(provider)).begin(request.user.email, source_services.http.clock())
+    if "application/json" in request.headers.get("accept", ""):
+        return Response(ConsentPage(address))
+    return Response(None, status_code=302, headers={"Location": address})
+
+
+async def finish(request: Request[Any, Any, Any], provider: str, source_services: SourceServices) -> Response[str]:
+    """Store what a person granted, and show the result on a page."""
+    spec, consent = _declared(provider)
     try:
-        connected = await _sign_in(source_services).finish(
+        connected = await _flow(source_services, spec, consent).finish(
             dict(request.query_params.items()), source_services.http.clock()
         )
-    except (SignInError, ProblemError) as error:
-        return _failure(str(error), error.status if isinstance(error, SignInError) else 409)
+    except (ConsentError, ProblemError) as error:
+        return _failure(spec, consent, str(error), error.status if isinstance(error, ConsentError) else 409)
     except ConfigurationError as error:
-        return _failure(str(error), 500)
+        return _failure(spec, consent, str(error), 500)
     except TemporaryError:
-        return _failure("The database does not answer, so nothing was saved.", 503)
-    log.info("google_connected", account=connected.account, by=connected.by)
-    detail = msgspec.json.encode({"provider": "google", "account": connected.account}).decode()
+        return _failure(spec, consent, "The database does not answer, so nothing was saved.", 503)
+    log.info("account_connected", provider=provider, account=connected.account, by=connected.by)
+    detail = msgspec.json.encode({"provider": provider, "account": connected.account}).decode()
     await source_services.http.audit.record(AuditEvent(email=connected.by, action="connect", detail=detail))
+    title = f"{spec.label} is connected"
     return page(
-        "Google Drive is connected",
-        f"<h1>Google Drive is connected</h1><p>Read as {escape(connected.account)}</p>"
+        title,
+        f"<h1>{escape(title)}</h1><p>Read as {escape(connected.account)}</p>"
         f"<p>The next sync begins within {source_services.http.settings.sync_minutes} minutes. You can close this page.</p>",
     )
 
 
-def _sign_in(source_services: SourceServices) -> GoogleSignIn:
-    return GoogleSignIn(source_services.http.settings, source_services.http.key, source_services.http.database)
+def _declared(provider: str) -> tuple[SourceSpec, Consent]:
+    if (found := connecting(provider)) is None:
+        raise ProblemError("unknown-source", f"No source is connected at {provider!r}. Sources: {', '.join(names())}.")
+    return found
 
 
-def _failure(reason: str, status: int) -> Response[str]:
-    return page("Not connected", f"<h1>Google Drive is not connected</h1><p>{escape(reason)}</p>{AGAIN}", status)
+def _flow(source_services: SourceServices, spec: SourceSpec, consent: Consent) -> ConsentFlow:
+    http = source_services.http
+    return ConsentFlow(spec, consent, http.settings, http.key, http.database)
+
+
+def _failure(spec: SourceSpec, consent: Consent, reason: str, status: int) -> Response[str]:
+    ways = [one for one in (consent.command, f"GET {PATH}/{consent.provider}") if one]
+    again = ", or ".join(f"<code>{escape(one)}</code>" for one in ways)
+    body = f"<h1>{escape(spec.label)} is not connected</h1><p>{escape(reason)}</p><p>To start again: {again}.</p>"
+    return page("Not connected", body, status)

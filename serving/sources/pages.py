@@ -14,7 +14,7 @@ from resources.core.domain import Access, Role
 from resources.dagster_access import browser_address
 from resources.embedding.budget import Budget, month_key
 from resources.progress import progress
-from resources.sources import find, names
+from resources.sources import find, names, specs
 from serving.http.errors import ProblemError
 from serving.http.roles import dagster_rights, sees_reasons
 from serving.identity.authentication import SessionFrom
@@ -26,14 +26,12 @@ from serving.sources.ledger import SourceReport
 from serving.sources.service import SourceServices
 from serving.sources.states import reports
 from serving.web.plots import searches
-from serving.web.render import view
+from serving.web.render import OTHER, view
 from sql.operators import CommandReads, OperatorReads
 from sql.source_rows import SyncErrorRow
 from sql.web import WebReads
 
 RECENT_SYNCS, RECEIPTS, ERRORS = 30, 20, 20
-SET_UPS = frozenset({"google_drive", "slack"})
-"""Sources whose set-up has a template of its own; others show the connector's help."""
 
 
 @page_route("/sources", "sourcesPage", "read", SessionFrom.LINK)
@@ -63,7 +61,7 @@ async def sources_page(
         minutes=source_services.http.settings.sync_minutes,
         operates=access.has(Role.OPERATOR),
         dagster=_links_to_runs(source_services, access),
-        guided=SET_UPS,
+        guided={one.name for one in specs() if one.set_up},
     )
 
 
@@ -85,7 +83,7 @@ async def source_card(
         minutes=source_services.http.settings.sync_minutes,
         operates=access.has(Role.OPERATOR),
         dagster=_links_to_runs(source_services, access),
-        guided=SET_UPS,
+        guided={one.name for one in specs() if one.set_up},
     )
 
 
@@ -98,16 +96,14 @@ async def set_up_page(
     spec = find(source)
     if spec is None:
         raise ProblemError("unknown-source", f"Known sources: {', '.join(names())}.")
-    own = spec.name.value in SET_UPS
     return view(
-        f"set_up/{spec.name.value if own else 'other'}.html",
+        f"{OTHER}:{spec.set_up}" if spec.set_up else "set_up/other.html",
         access,
-        script="set_up.js" if own else None,
+        script="set_up.js" if spec.set_up else None,
         here="/sources",
         spec=spec,
         configured=spec.configured(source_services.http.settings),
-        roots=source_services.http.settings.drive_roots,
-        base=source_services.http.settings.base_url,
+        settings=source_services.http.settings,
     )
 
 

@@ -1,5 +1,6 @@
 """Filters of the templates: names, dates and highlights as people read them."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
@@ -28,6 +29,7 @@ from resources.core.moments import long_date
 from resources.core.permissions import PUBLIC
 from resources.sources import label
 from resources.sources.slack.documents import MIME_TYPE as CONVERSATION
+from serving.web.static import FOLDER
 
 KINDS: Mapping[str, str] = {
     "application/pdf": "PDF",
@@ -94,7 +96,7 @@ SYSTEMS: Mapping[str, str] = {
     "Linux": "Linux",
 }
 """Parts of what a browser says of itself. The first that occurs counts: most name several."""
-_ICONS = frozenset({"google_drive", "slack", "upload", "files"})
+_ICONS = frozenset(re.findall(r'<symbol id="(\w+)"', (FOLDER / "icons.svg").read_text("utf-8")))
 
 
 class HasRange(Protocol):

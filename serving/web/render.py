@@ -4,7 +4,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, FileSystemLoader, FunctionLoader, PrefixLoader, StrictUndefined
 from litestar import MediaType, Response
 from litestar.datastructures import Cookie
 from markupsafe import Markup
@@ -15,6 +15,8 @@ from serving.web.formats import FILTERS
 from serving.web.static import address
 
 TEMPLATES = Path(__file__).parent / "templates"
+OTHER = "file"
+"""Before the path of a template elsewhere, with a colon: those of sources are beside their connectors."""
 SCRIPT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self';"
     " frame-ancestors 'none'; base-uri 'none'"
@@ -32,7 +34,12 @@ class NavigationLink(NamedTuple):
 @lru_cache(1)
 def _environment() -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
+        loader=ChoiceLoader(
+            [
+                FileSystemLoader(TEMPLATES),
+                PrefixLoader({OTHER: FunctionLoader(lambda path: Path(path).read_text("utf-8"))}, ":"),
+            ]
+        ),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
+import httpx
 import pytest
+from litestar import Litestar, Request, post
 from pydantic import SecretStr
 
 from resources import sources
 from resources.core.domain import SourceName
 from resources.schema import prepare
+from resources.settings import Settings
+from resources.stores import credentials
+from simulators import serve
 from tests.fixtures.installation import Installation
 from tests.fixtures.serving import PUBLIC_URL, Running, Site
 from tests.fixtures.shelf import Shelf
@@ -142,6 +149,41 @@ def test_a_second_start_writes_no_declaration_again(filled: Site) -> None:
     assert len(before) == len(sources.names())
     prepare(filled.settings.postgres_dsn)
     assert filled.sql("SELECT xmin::text, * FROM sources ORDER BY source") == before
+
+
+def test_a_source_declares_how_it_is_set_up_and_connected(filled: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    forms: list[dict[str, str]] = []
+
+    @post("/token", status_code=200)
+    async def token(request: Request[Any, Any, Any]) -> dict[str, str]:
+        forms.append(dict(parse_qsl((await request.body()).decode())))
+        return {"email": ANN, "refresh_token": "r1"}
+
+    roles = Settings(_env_file=None, roles=json.dumps({"administrator": [ANN]})).roles  # pyright: ignore[reportCallIssue, reportArgumentType]
+    filled.settings = filled.settings.model_copy(update={"roles": roles})
+    with serve(Litestar([token], openapi_config=None)) as address, filled.running() as running:
+
+        def begun() -> httpx.Response:
+            return running.request("GET", "/api/auth/board", ANN, headers={"Accept": "application/json"})
+
+        assert (
+            "Create a client of Board." in running.http.get("/sources/board/set-up", headers=filled.session(ANN)).text
+        )
+        assert begun().json()["detail"].startswith("Signing in with Board needs CONCORDANCE_BOARD_CLIENT_ID and ")
+        for name, value in {"URL": address, "CLIENT_ID": "concordance", "CLIENT_SECRET": "s3"}.items():
+            monkeypatch.setenv(f"CONCORDANCE_BOARD_{name}", value)
+        page = urlsplit(begun().json()["url"])
+        asked = dict(parse_qsl(page.query))
+        assert (page.path, asked["redirect_uri"]) == ("/agree", f"{PUBLIC_URL}/api/auth/board/callback")
+        done = running.http.get("/api/auth/board/callback", params={"state": asked["state"], "code": "c1"})
+        assert (done.status_code, "Board is connected" in done.text) == (200, True), done.text
+        assert (forms[0]["code"], forms[0]["client_secret"]) == ("c1", "s3")
+        other = running.http.get("/api/auth/google/callback", params={"state": asked["state"], "code": "c1"})
+        assert other.status_code == 400, "a state is for one provider"
+        assert running.request("GET", "/api/auth/unknown", ANN).status_code == 404
+    credential = credentials.load(filled.settings.postgres_dsn, filled.settings, "board")
+    assert credential is not None
+    assert (credential.account, credential.secret, credential.updated_by) == (ANN, "r1", ANN)
 
 
 @pytest.mark.usefixtures("foreign_sources")

@@ -23,10 +23,11 @@ from orchestration.cli import run
 from resources import keys
 from resources.core.retrying import Tally
 from resources.keys import secret_key
+from resources.sources.drive import READ
 from resources.sources.drive.auth import Authority
+from resources.sources.drive.consent import endpoints
 from resources.stores import credentials
 from serving.identity.sign_in.attempts import Attempts
-from serving.sources import google
 from simulators import serve
 from tests.fixtures.drive import DriveSite
 from tests.fixtures.serving import PUBLIC_URL, Running, Site
@@ -34,6 +35,7 @@ from tests.fixtures.serving import PUBLIC_URL, Running, Site
 BOB, ROOT = "bob@acme.com", "root@acme.com"
 ACCOUNT, CLIENT, SECRET = "sync@acme.com", "client-1.apps.example", "client-secret-5d1"
 REFRESH, CODE = "1//refresh-token-9f3", "4/0code-77a"
+PURPOSE = "google-sign-in"
 START, CALLBACK = "/api/auth/google", "/api/auth/google/callback"
 
 
@@ -69,7 +71,7 @@ class Google:
             given = {
                 "access_token": "ya29.a",
                 "refresh_token": REFRESH,
-                "scope": " ".join(google.SCOPES),
+                "scope": f"openid email {READ}",
                 "id_token": id_token,
             }
             return Response({name: value for name, value in (given | self.tokens).items() if value is not None})
@@ -144,8 +146,10 @@ def test_the_consent_page_requests_offline_read_access_only(running: Running, pr
 
 
 def test_googles_own_pages_are_used_unless_a_simulator_is_named(site: Site) -> None:
-    assert google.consent_url(site.settings) == "https://accounts.google.com/o/oauth2/v2/auth"
-    assert google.token_url(site.settings) == "https://oauth2.googleapis.com/token"
+    assert endpoints(site.settings) == (
+        "https://accounts.google.com/o/oauth2/v2/auth",
+        "https://oauth2.googleapis.com/token",
+    )
 
 
 def test_only_administrators_may_start_a_sign_in(running: Running, site: Site) -> None:
@@ -184,7 +188,7 @@ def test_the_token_is_stored_encrypted_with_the_account_and_the_administrator(ru
     credential = kept(site)
     assert credential is not None
     assert (credential.secret, credential.account, credential.updated_by) == (REFRESH, ACCOUNT, ROOT)
-    assert google.DRIVE_SCOPE in credential.scopes
+    assert READ in credential.scopes
     stored = bytes(site.sql("SELECT secret FROM credentials")[0][0])
     assert REFRESH.encode() not in stored
     assert REFRESH.encode() not in base64.urlsafe_b64decode(stored)
@@ -233,17 +237,17 @@ def test_a_state_can_be_used_once(running: Running, site: Site, provider: Google
 
 def expired(site: Site) -> str:
     before = datetime.now(UTC) - timedelta(minutes=11)
-    return Attempts(secret_key(site.settings), google.PURPOSE).signed("00000000-0000-4000-8000-000000000001", before)
+    return Attempts(secret_key(site.settings), PURPOSE).signed("00000000-0000-4000-8000-000000000001", before)
 
 
 def never_begun(site: Site) -> str:
     soon = datetime.now(UTC) + timedelta(minutes=5)
-    return Attempts(secret_key(site.settings), google.PURPOSE).signed("00000000-0000-4000-8000-000000000001", soon)
+    return Attempts(secret_key(site.settings), PURPOSE).signed("00000000-0000-4000-8000-000000000001", soon)
 
 
 def other_key(_site: Site) -> str:
     soon = datetime.now(UTC) + timedelta(minutes=5)
-    return Attempts("another key of more than thirty-two characters", google.PURPOSE).signed("0" * 32, soon)
+    return Attempts("another key of more than thirty-two characters", PURPOSE).signed("0" * 32, soon)
 
 
 def test_an_invalid_state_is_refused(running: Running, site: Site, provider: Google, subtests: pytest.Subtests) -> None:

@@ -11,8 +11,8 @@ from tests.fixtures.routes import declared_handlers
 
 ROUTES: dict[tuple[Role, ...], set[str]] = {
     (): {
-        "connectGoogle", "listAllKeys", "revokeAnyKey", "listAllSessions", "endAnySession", "listAllAgents", "endAnyAgent",
-        "keysPage", "sessionsPage", "agentsPage", "policiesPage",
+        "connectGoogle", "connectSource", "listAllKeys", "revokeAnyKey", "listAllSessions", "endAnySession", "listAllAgents",
+        "endAnyAgent", "keysPage", "sessionsPage", "agentsPage", "policiesPage",
     },
     (Role.AUDITOR,): {"listAudit", "auditPage"},
     (Role.OPERATOR,): {"startSync", "decideHeldDeletions", "checkSource", "browseSource", "setUpPage"},

@@ -16,7 +16,7 @@ from resources.core.errors import ConfigurationError
 from resources.core.ports import Memory, Source
 from resources.settings import Settings
 from resources.sources.discovery import GROUP, discover
-from resources.sources.spec import SourceSpec
+from resources.sources.spec import Consent, ConsentGrant, SourceSpec
 
 
 class WikiSettings(BaseSettings):
@@ -150,6 +150,24 @@ def test_only_services_that_run_connectors_get_the_secrets_of_a_connector(
     assert withheld.token is not None
     with pytest.raises(ConfigurationError, match="CONCORDANCE_WIKI_TOKEN"):
         withheld.token.get_secret_value()
+
+
+def test_the_service_gets_the_secret_of_an_oauth_client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    consent = Consent(
+        provider="wiki",
+        label="Wiki",
+        client=("url", "token"),
+        scopes=(),
+        endpoints=lambda _: ("", ""),
+        granted=lambda _, tokens: ConsentGrant(str(tokens), "", []),
+    )
+    monkeypatch.setattr(
+        "orchestration.supervision.environment.specs", lambda: [*sources.specs(), wiki(connect=consent)]
+    )
+    monkeypatch.setenv("CONCORDANCE_WIKI_TOKEN", "secret")
+    settings = Settings(_env_file=None, home=tmp_path)  # type: ignore[call-arg]
+    assert service_environment(settings, "serving")["CONCORDANCE_WIKI_TOKEN"] == "secret"
+    assert "CONCORDANCE_WIKI_TOKEN" not in service_environment(settings, "slack-events")
 
 
 def test_names_are_checked_and_other_names_are_understood() -> None:

@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from resources.sources import specs
 from serving import web
 
 TEMPLATES = Path(web.__file__).parent / "templates"
 SIGNED_OUT = TEMPLATES / "signed_out.html"
 """Its form leads to a provider, by the method that fits its fields (`tests/integration/test_provider_claims.py`)."""
+SET_UPS = [spec.set_up for spec in specs() if spec.set_up]
 FORMS = [
-    pytest.param(form, id=f"{file.relative_to(TEMPLATES)}:{number}")
-    for file in sorted({*TEMPLATES.rglob("*.html")} - {SIGNED_OUT})
+    pytest.param(form, id=f"{file.parent.name}/{file.name}:{number}")
+    for file in sorted({*TEMPLATES.rglob("*.html"), *SET_UPS} - {SIGNED_OUT})
     for number, form in enumerate(re.findall(r"<form\b.*?</form>", file.read_text(encoding="utf-8"), re.DOTALL))
 ]
 

@@ -2,13 +2,28 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 from urllib.parse import SplitResult, parse_qs
 
 from resources.core.domain import SourceName
 from resources.core.ports import Memory, Source
 from resources.settings import Settings
-from resources.sources.spec import Capabilities, Check, Link, Places, Reach, Scope, SourceSpec, Trial
+from resources.sources.spec import (
+    Capabilities,
+    Check,
+    Consent,
+    ConsentGrant,
+    Link,
+    Places,
+    Reach,
+    Scope,
+    SourceSpec,
+    Trial,
+)
 
+READ = "https://www.googleapis.com/auth/drive.readonly"
+"""Read-only: listing, changes, permissions and content. Source: https://developers.google.com/workspace/drive/api/guides/api-specific-auth"""
 _PATH = re.compile(r"/(?:d|folders)/([A-Za-z0-9_-]+)")
 
 
@@ -45,6 +60,18 @@ def _browse(settings: Settings, values: Mapping[str, str], inside: str | None) -
     return places(settings, values, inside)
 
 
+def _endpoints(settings: Settings) -> tuple[str, str]:
+    from resources.sources.drive.consent import endpoints
+
+    return endpoints(settings)
+
+
+def _granted(settings: Settings, tokens: Mapping[str, Any]) -> ConsentGrant:
+    from resources.sources.drive.consent import granted
+
+    return granted(settings, tokens)
+
+
 SPEC = SourceSpec(
     name=SourceName.GOOGLE_DRIVE,
     label="Google Drive",
@@ -57,10 +84,22 @@ SPEC = SourceSpec(
     capabilities=Capabilities(change_feed=True, events=True),
     link=_link,
     checks=_checks,
-    scopes=(Scope("https://www.googleapis.com/auth/drive.readonly", "files, their contents and their permissions"),),
+    scopes=(Scope(READ, "files, their contents and their permissions"),),
     trial=Trial(
         ("google_service_account_file", "google_subject", "google_client_id", "google_client_secret", "drive_roots"),
         _try,
         _browse,
     ),
+    connect=Consent(
+        provider="google",
+        label="Google",
+        client=("google_client_id", "google_client_secret"),
+        scopes=("openid", "email", READ),
+        # without `consent`, Google issues no refresh token to a user who consented before
+        parameters={"access_type": "offline", "prompt": "select_account consent"},
+        endpoints=_endpoints,
+        granted=_granted,
+        command="concordance connect google",
+    ),
+    set_up=Path(__file__).with_name("set_up.html"),
 )

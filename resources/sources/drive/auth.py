@@ -21,14 +21,14 @@ from google.oauth2.service_account import Credentials as ServiceAccount
 
 from resources.core.errors import AuthorizationError, ConfigurationError, InvalidRequestError, RetryLaterError
 from resources.settings import Settings
+from resources.sources.drive import READ
 from resources.sources.drive.transport import Transport
 from resources.stores import credentials as kept
 
 if TYPE_CHECKING:
     from resources.core.retrying import Tally
 
-SCOPES = ("https://www.googleapis.com/auth/drive.readonly",)
-"""Read-only: listing, changes, permissions and content. Source: https://developers.google.com/workspace/drive/api/guides/api-specific-auth"""
+SCOPES = (READ,)
 GOOGLE = "https://www.googleapis.com"
 TOKEN_URL = "https://oauth2.googleapis.com/token"  # noqa: S105 - an address. Source: OpenID configuration of accounts.google.com
 _TIMEOUT_SECONDS = 30

@@ -1,6 +1,7 @@
 """Declaration of the source `slack`. The connector is in `source`."""
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from resources.core.domain import SourceName
 from resources.core.ports import Memory, Source
@@ -63,4 +64,5 @@ SPEC = SourceSpec(
         Scope("im:history", "questions in direct messages", required=False),
     ),
     trial=Trial(("slack_bot_token",), _try, _browse),
+    set_up=Path(__file__).with_name("set_up.html"),
 )

@@ -14,8 +14,13 @@ function lines(form, { chosen }) {
   const fields = /** @type {(HTMLInputElement | HTMLTextAreaElement)[]} */ ([...form.querySelectorAll("[name]")]);
   const given = fields
     .filter((field) => field.value.trim())
-    .map((field) => `CONCORDANCE_${field.name.toUpperCase()}=${field.dataset.write ? `<${field.dataset.write}>` : field.value.trim()}`);
-  return chosen.size > 0 ? [...given, `CONCORDANCE_DRIVE_ROOTS=${[...chosen.keys()].join(",")}`] : given;
+    .map((field) => `${variable(form, field.name)}=${field.dataset.write ? `<${field.dataset.write}>` : field.value.trim()}`);
+  return chosen.size > 0 ? [...given, `${variable(form, form.dataset.choose)}=${[...chosen.keys()].join(",")}`] : given;
+}
+
+/** The variable of a setting. @param {HTMLFormElement} form @param {string} [name] */
+function variable(form, name = "") {
+  return `CONCORDANCE_${form.dataset.prefix ?? ""}${name}`.toUpperCase();
 }
 
 /** @param {string} source @param {Record<string, string>} settings */
@@ -39,14 +44,20 @@ function report(found, form, state) {
         ),
       ),
     found.place_count > 0 && element("p", {}, `It would read ${count}: ${found.places.join(", ")}${found.place_count > found.places.length ? ", …" : ""}`),
-    found.ok && form.dataset.check === "slack" && channels("slack", state.settings),
-    ...(found.ok && found.first_sync ? choice(found, form, state) : [...notes(found), found.ok && next(lines(form, state), form)]),
+    found.ok && "channels" in form.dataset && channels(form.dataset.check ?? "", state.settings),
+    ...(found.ok && found.first_sync ? first(found, form, state) : [...notes(found), found.ok && next(lines(form, state), form)]),
   ];
+}
+
+/** @param {any} found @param {HTMLFormElement} form @param {State} state */
+function first(found, form, state) {
+  return form.dataset.choose ? choice(found, form, state) : [...estimate(found), next(lines(form, state), form)];
 }
 
 /** Choose folders; the estimate and the lines follow the choice. @param {any} found @param {HTMLFormElement} form @param {State} state */
 function choice(found, form, state) {
   const { chosen } = state;
+  const { check: source = "", choose = "" } = form.dataset;
   const summary = element("div", { role: "status" });
   const outcome = element("div", {}, .../** @type {Node[]} */ (estimate(found)));
   const env = element("div", {}, next(lines(form, state), form));
@@ -60,7 +71,7 @@ function choice(found, form, state) {
     const roots = [...chosen.keys()].join();
     outcome.replaceChildren(loading());
     try {
-      const again = await check("google_drive", { ...state.settings, ...(roots ? { drive_roots: roots } : {}) });
+      const again = await check(source, { ...state.settings, ...(roots ? { [choose]: roots } : {}) });
       counted = roots;
       outcome.replaceChildren(...(again.account ? /** @type {Node[]} */ (estimate(again)) : [element("p", { role: "alert" }, again.problem)]));
       if (roots !== [...chosen.keys()].join()) show();
@@ -69,7 +80,7 @@ function choice(found, form, state) {
     }
   };
   summary.replaceChildren(...described(chosen, show));
-  return [element("h3", {}, "Choose what is read"), folders("google_drive", state.settings, chosen, show), summary, outcome, env];
+  return [element("h3", {}, "Choose what is read"), folders(source, state.settings, chosen, show), summary, outcome, env];
 }
 
 /** What is chosen, with a button to leave each out again. @param {Map<string, string>} chosen @param {() => void} changed */
@@ -119,7 +130,7 @@ function megabytes(bytes) {
 
 /** @param {string[]} wanted @param {HTMLFormElement} form */
 function next(wanted, form) {
-  if (wanted.length === 0) return form.dataset.roots ? element("p", {}, "To read everything, remove ", element("code", {}, "CONCORDANCE_DRIVE_ROOTS"), " from .env and run ", element("code", {}, "concordance restart"), ".") : "";
+  if (wanted.length === 0) return form.dataset.roots ? element("p", {}, "To read everything, remove ", element("code", {}, variable(form, form.dataset.choose)), " from .env and run ", element("code", {}, "concordance restart"), ".") : "";
   const text = wanted.join("\n");
   return element(
     "div",
@@ -142,7 +153,7 @@ document.addEventListener("submit", async (event) => {
   button.disabled = true;
   outcome.replaceChildren(loading());
   try {
-    const asked = roots.length > 0 ? { ...settings, drive_roots: roots.join(",") } : settings;
+    const asked = roots.length > 0 ? { ...settings, [form.dataset.choose ?? ""]: roots.join(",") } : settings;
     const found = await check(form.dataset.check, asked);
     outcome.replaceChildren(.../** @type {Node[]} */ (report(found, form, state).filter(Boolean)));
   } catch (error) {
