@@ -10,7 +10,7 @@ import pytest
 
 from resources.core.errors import AbortSyncError, AuthorizationError, LostPartitionError
 from resources.settings import Settings
-from resources.sources.drive.links import Links
+from resources.sources.drive.readers import Links
 from simulators.drive import SimulatedDrive
 from tests.fixtures.drive import DriveSite, partition_of, service_account_file
 from tests.fixtures.drive_mirror import Mirror

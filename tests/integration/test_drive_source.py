@@ -113,7 +113,7 @@ def test_an_existing_installation_fetches_its_slides_again_and_nothing_else(
     slides = drive_site.drive.file("Pitch", sample_drive.plans, "Heron", "presentation")
     with monkeypatch.context() as before:
         before.setattr("resources.sources.drive.cursor._EXPORTS", "slides as text")
-        before.setattr("resources.sources.drive.records.SLIDES", "")
+        before.setattr("resources.sources.drive.documents.SLIDES", "")
         kept.sync()
     was = {one: item.version for one, item in kept.items().items()}
     kept.sync()

@@ -22,13 +22,13 @@ from resources.core.filetypes import DOCX, PPTX, XLSX
 from resources.settings import Settings
 from resources.sources.drive import cursor
 from resources.sources.drive.client import Backoff
+from resources.sources.drive.content import kind_of, name_for
 from resources.sources.drive.cursor import DriveCursor, ListingPosition
+from resources.sources.drive.documents import describe
 from resources.sources.drive.faults import ExportTooLargeError, ForbiddenError, NotFoundError, PageTokenError, explain
-from resources.sources.drive.kinds import kind_of, name_for
+from resources.sources.drive.feeds import sort
 from resources.sources.drive.notes import FolderState, PartitionState, RootNote, Shortcut
 from resources.sources.drive.permissions import FileGrant
-from resources.sources.drive.records import describe
-from resources.sources.drive.sorting import sort
 from resources.sources.drive.tree import Trail
 
 GOOGLE = "application/vnd.google-apps."

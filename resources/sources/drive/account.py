@@ -1,17 +1,20 @@
-"""One Google account's part of Drive: its roots, their listings and their change feeds.
+"""One Google account's part of Drive: its roots, their listings and their change feeds; and several of them together.
 
 A partition is a root. The first sync lists it in pages that resume after an interruption; later ones read its feed. A file's
 readers are those that Drive reports, never more: see `permissions`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
+from typing import NamedTuple
 
 import msgspec
 
 from resources.core.domain import Batch, Item
-from resources.core.errors import AbortSyncError, LostPartitionError
+from resources.core.errors import AbortSyncError, AuthorizationError, LostPartitionError
 from resources.core.ports import Memory
 from resources.settings import Settings
 from resources.sources.drive import content, cursor
@@ -21,14 +24,11 @@ from resources.sources.drive.documents import DriveDocuments
 from resources.sources.drive.faults import ForbiddenError, NotFoundError
 from resources.sources.drive.feeds import Feeds
 from resources.sources.drive.following import Following
-from resources.sources.drive.linked import LinkedFolders
-from resources.sources.drive.links import Links
-from resources.sources.drive.listing import RootListing
+from resources.sources.drive.listing import RootListing, SharedWithMe
 from resources.sources.drive.notes import PartitionState
-from resources.sources.drive.readers import Readers
+from resources.sources.drive.readers import Links, Readers, owner_of
 from resources.sources.drive.roots import MY_DRIVE, SHARED_WITH_ME, TITLE, Roots
-from resources.sources.drive.shared import SharedWithMe
-from resources.sources.drive.targets import Targets
+from resources.sources.drive.shortcuts import LinkedFolders, Targets
 from resources.sources.drive.tree import FolderTree
 
 _ROUNDS = 3
@@ -197,3 +197,87 @@ class Account:
 
 def _nowhere(_: JSON) -> bool:
     return False
+
+
+class _Found(NamedTuple):
+    """The account that reads each partition, one that Google does not refuse, and whether it refuses another."""
+
+    readers: dict[str, str]
+    able: Account
+    refused: bool
+
+
+class Accounts:
+    """The connected accounts by their emails, those connected earlier first: each reads its own My Drive with its own cursor.
+
+    A shared drive or folder that several see is read by the one that was connected earliest. An account that Google refuses does not
+    stop the others, and what only it could read stays as it is.
+    """
+
+    def __init__(self, accounts: Mapping[str, Account]) -> None:
+        self._accounts = accounts
+        self.first = next(iter(accounts.values()))
+
+    def partitions(self) -> list[str]:
+        """Return everything that the accounts read. Raises `AuthorizationError` if Google refuses all of them."""
+        return sorted(self._found.readers)
+
+    def lost(self, known: list[str]) -> list[str]:
+        """Return the known shared drives that no account sees any more; none while an account is refused, which may see them."""
+        found = self._found
+        return [] if found.refused else [one for one in found.able.roots.lost(known) if one not in found.readers]
+
+    def retired(self, known: list[str]) -> list[str]:
+        """Return the known roots that are no longer configured, and the My Drives of accounts that are no longer connected."""
+        found = self._found
+        return [one for one in found.able.roots.retired(known) if one not in found.readers]
+
+    def changes(self, partition: str, cursor: str | None) -> Iterator[Batch]:
+        """Yield as `Account.changes`. Raises `AbortSyncError` instead of `AuthorizationError`: the other accounts continue."""
+        email = self._reader(partition)
+        try:
+            yield from self._accounts[email].changes(partition, cursor)
+        except AuthorizationError as error:
+            raise AbortSyncError(f"{partition} cannot be read with the account {email}: {error}") from None
+
+    def fetch(self, item: Item) -> Iterator[bytes]:
+        email = self._reader(item.partition)
+        try:
+            yield from self._accounts[email].fetch(item)
+        except AuthorizationError as error:
+            raise AbortSyncError(
+                f"A file of {item.partition} cannot be read with the account {email}: {error}"
+            ) from None
+
+    def reads(self, file: JSON) -> bool:
+        """Return True if a file or folder is in the My Drive of an account, or in a shared drive that one reads."""
+        drive = file.get("driveId")
+        return drive in self._found.readers if drive is not None else owner_of(file) in self._owners
+
+    @cached_property
+    def _owners(self) -> frozenset[str]:
+        return frozenset(email for email, account in self._accounts.items() if account.roots.mine is not None)
+
+    def _reader(self, partition: str) -> str:
+        return self._found.readers.get(partition, next(iter(self._accounts)))
+
+    @cached_property
+    def _found(self) -> _Found:
+        readers: dict[str, str] = {}
+        able: list[Account] = []
+        refused: list[AuthorizationError] = []
+        for email, account in self._accounts.items():
+            try:
+                for partition in account.roots.visible():
+                    readers.setdefault(partition, email)
+                able.append(account)
+            except AuthorizationError as error:
+                refused.append(error)
+                if account.roots.mine is not None:
+                    readers[account.roots.mine] = email  # reading it reports the refusal
+        if not able:
+            raise refused[0]
+        if not refused:
+            for partition in self.first.roots.partitions():  # folders that no account sees: reading them reports it
+                readers.setdefault(partition, next(iter(self._accounts)))
+        return _Found(readers, able[0], bool(refused))

@@ -4,8 +4,9 @@ A user who is suspended, archived, gone or denied is lost: the documents are hid
 `drive_users` is retired, like a root that leaves the settings. A user whom Google refuses does not stop the others.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any
 
@@ -18,10 +19,8 @@ from resources.sources.drive.account import Account
 from resources.sources.drive.auth import Authority, RefusedUserError
 from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.directory import GoogleDirectory, GoogleUser
-from resources.sources.drive.links import Links
-from resources.sources.drive.readers import owner_of
+from resources.sources.drive.readers import Links, owner_of
 from resources.sources.drive.roots import MY_DRIVE
-from resources.sources.drive.users import allows, by_partition, denies, is_user
 
 _LINKED = "(visibility = 'anyoneWithLink' or visibility = 'domainWithLink') and trashed = false"
 """Source: https://developers.google.com/workspace/drive/api/guides/ref-search-terms"""
@@ -31,6 +30,7 @@ _EVERYWHERE: Mapping[str, Any] = {
     "supportsAllDrives": True,
     "fields": "nextPageToken,files(id,viewedByMe)",
 }
+PREFIX = "user-"
 
 
 class Company:
@@ -155,3 +155,28 @@ class Company:
     def _email(self, partition: str) -> str:
         user = self.users.get(partition)
         return user.email if user is not None else partition
+
+
+def by_partition(users: Iterable[GoogleUser]) -> dict[str, GoogleUser]:
+    """Return users by the key of their My Drive: the id, since an email may change.
+
+    Raises `AbortSyncError` if there are none: someone always is there.
+    """
+    found = {f"{PREFIX}{user.id}": user for user in users if user.id and user.email}
+    if not found:
+        raise AbortSyncError("The directory lists no users; the next sync tries again.")
+    return found
+
+
+def is_user(partition: str) -> bool:
+    return partition.startswith(PREFIX)
+
+
+def allows(patterns: Sequence[str], email: str) -> bool:
+    """Return True if a pattern names the email and none with a leading `-` does."""
+    named = any(fnmatchcase(email, one) for one in patterns if not one.startswith("-"))
+    return named and not denies(patterns, email)
+
+
+def denies(patterns: Sequence[str], email: str) -> bool:
+    return any(fnmatchcase(email, one[1:]) for one in patterns if one.startswith("-"))

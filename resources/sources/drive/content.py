@@ -1,21 +1,87 @@
-"""A document's bytes: Google's own formats are exported, all others downloaded as they are."""
+"""A document's bytes: Google's own formats are exported, all others downloaded as they are.
+
+The open comments on a document follow at its end. Those that are resolved or deleted are left out, as Google Docs hides them.
+"""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
+from typing import NamedTuple
 
 from resources.core.domain import Item
 from resources.core.errors import RetryLaterError, SkipDocumentError
-from resources.core.filetypes import mime_type
+from resources.core.filetypes import MIME_TYPES, PPTX, SUPPORTED_MIME_TYPES, XLSX, declared, extension, mime_type
 from resources.core.json import object_of
-from resources.sources.drive.client import PIECE, DriveClient
-from resources.sources.drive.comments import comments
-from resources.sources.drive.faults import ExportTooLargeError
-from resources.sources.drive.kinds import WITH_COMMENTS, name_for
+from resources.sources.drive.client import JSON, PIECE, DriveClient
+from resources.sources.drive.faults import ExportTooLargeError, ForbiddenError
 from resources.sources.tree import EMPTY, too_large
 
+GOOGLE_APPS = "application/vnd.google-apps."
+FOLDER = f"{GOOGLE_APPS}folder"
+SHORTCUT = f"{GOOGLE_APPS}shortcut"
+DOCUMENT = f"{GOOGLE_APPS}document"
+SLIDES = f"{GOOGLE_APPS}presentation"
+WITH_COMMENTS = "export with comments"
+"""How Docs are fetched where `drive_comments` is on. Exports of other types hold comments already."""
+EXPORTS: Mapping[str, str] = {
+    DOCUMENT: "text/markdown",
+    f"{GOOGLE_APPS}spreadsheet": XLSX,  # CSV has only the first sheet
+    SLIDES: PPTX,  # plain text has neither notes nor the slides' numbers
+}
+"""Source: https://developers.google.com/workspace/drive/api/guides/ref-export-formats"""
+_NAMES: Mapping[str, str] = {
+    "drawing": "drawings",
+    "form": "forms",
+    "jam": "Jamboards",
+    "map": "My Maps",
+    "script": "Apps Script projects",
+    "site": "sites",
+    "vid": "Vids",
+    "fusiontable": "fusion tables",
+    "mail-layout": "mail layouts",
+}
+_TEXTS = frozenset(found for found in SUPPORTED_MIME_TYPES if found.startswith("text/")) | {
+    "application/json",
+    "application/x-ndjson",
+}
 MARKDOWN = "text/markdown"
 _MD5_LENGTH = 32
+HEADING = "Comments"
+_REPLY = "author(displayName),content,deleted"
+_FIELDS = f"nextPageToken,comments({_REPLY},resolved,quotedFileContent(value),replies({_REPLY}))"
+_PAGE = 100
+
+
+class Kind(NamedTuple):
+    """The type of the bytes that `fetch` returns, and whether Google exports them (`export`) or stores them (`media`)."""
+
+    mime_type: str
+    way: str
+
+
+def kind_of(name: str, mime_type: str) -> Kind:
+    """Return what is fetched for a file. Raises `SkipDocumentError` with the reason if its type cannot be indexed."""
+    if mime_type.startswith(GOOGLE_APPS):
+        if mime_type in EXPORTS:
+            return Kind(EXPORTS[mime_type], "export")
+        kind = mime_type.removeprefix(GOOGLE_APPS)
+        raise SkipDocumentError(
+            f"Google {_NAMES.get(kind, f'files of type {kind}')} contain no text that can be exported. "
+            "Supported Google formats: Docs, Sheets and Slides."
+        )
+    mime_type = mime_type.partition(";")[0].strip().lower()
+    by_name = MIME_TYPES.get(extension(name))
+    if mime_type in SUPPORTED_MIME_TYPES and not (mime_type in _TEXTS and by_name in _TEXTS):
+        return Kind(mime_type, "media")
+    # Drive reports most text files as text/plain, and unknown types as application/octet-stream
+    return Kind(by_name or declared(name, mime_type), "media")
+
+
+def name_for(name: str, mime_type: str) -> str:
+    """Return a name whose extension matches the type of the bytes, for checking one against the other."""
+    if MIME_TYPES.get(extension(name)) == mime_type:
+        return name
+    return name + next(ending for ending, found in MIME_TYPES.items() if found == mime_type)
 
 
 def fetch(client: DriveClient, item: Item, limit: int) -> Iterator[bytes]:
@@ -72,3 +138,35 @@ def _exported(client: DriveClient, item: Item) -> Iterator[bytes]:
         elif kind != MARKDOWN:
             raise
         yield from client.media("files.export", fileId=file_id, mimeType="text/plain")
+
+
+def comments(client: DriveClient, file_id: str) -> str:
+    """Return the comments, with what each is about and its replies; empty if there are none, or none that the account may read.
+
+    Source: https://developers.google.com/workspace/drive/api/reference/rest/v3/comments/list
+    """
+    try:
+        listed = list(client.pages("comments.list", "comments", fileId=file_id, pageSize=_PAGE, fields=_FIELDS))
+    except ForbiddenError:
+        return ""
+    lines = [line for one in listed for line in _thread(one)]
+    return "\n".join((f"\n\n## {HEADING}\n", *lines, "")) if lines else ""
+
+
+def _thread(comment: JSON) -> Iterator[str]:
+    if comment.get("deleted") or comment.get("resolved"):
+        return
+    about = _line(object_of(comment.get("quotedFileContent")).get("value"))
+    yield f"- {_said(comment, f' on “{about}”' if about else '')}"
+    for reply in comment.get("replies") or ():
+        if not reply.get("deleted") and _line(reply.get("content")):
+            yield f"  - {_said(reply)}"
+
+
+def _said(comment: JSON, about: str = "") -> str:
+    author = _line(object_of(comment.get("author")).get("displayName")) or "Somebody"
+    return f"{author}{about}: {_line(comment.get('content'))}"
+
+
+def _line(text: object) -> str:
+    return " ".join(str(text or "").split())

@@ -16,15 +16,12 @@ from resources.sources.drive.client import JSON
 from resources.sources.drive.cursor import DriveCursor
 from resources.sources.drive.documents import DescribedFiles, DriveDocuments
 from resources.sources.drive.faults import PageTokenError
-from resources.sources.drive.feeds import FeedPage, Feeds
-from resources.sources.drive.linked import LinkedFolders
-from resources.sources.drive.links import Links
+from resources.sources.drive.feeds import Changes, FeedPage, Feeds, sort
 from resources.sources.drive.listing import RootListing
 from resources.sources.drive.notes import PartitionState, RootNote, Shortcut
-from resources.sources.drive.readers import Readers
+from resources.sources.drive.readers import Links, Readers
 from resources.sources.drive.roots import Roots
-from resources.sources.drive.sorting import Changes, sort
-from resources.sources.drive.targets import Targets
+from resources.sources.drive.shortcuts import LinkedFolders, Targets
 from resources.sources.drive.tree import FolderTree, folder_of, parent_of
 
 

@@ -2,7 +2,7 @@
 
 Search is narrower than access: a file shared only by link can be opened by anyone with the link but found by no one. So a
 domain or everyone counts only if Drive itself would let them find the file (`allowFileDiscovery`), or if a setting lets links
-count for the organization (`links`).
+count for the organization (`readers.Links`).
 Source: https://developers.google.com/workspace/drive/api/reference/rest/v3/permissions
 """
 

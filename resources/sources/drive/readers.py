@@ -3,21 +3,70 @@
 Drive shows the permissions of files in My Drive that the account may share. For all others it only shows permission ids: if
 each id is known, no call is needed; otherwise one file with the unknown id is queried, and its answer is reused for the rest.
 Below a limited-access folder ids do not determine who may open a file, so each file is queried.
+
+Files shared by link have readers by the setting `drive_link_sharing`: no one, those who opened the file, or the organisation. Drive
+reports an opened file only to the person who opened it (`viewedByMe`), so each user's view is read, with one call each.
+Source: https://developers.google.com/workspace/drive/api/reference/rest/v3/files
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
+from typing import Literal
 
+from resources.core import permissions as principals
+from resources.core.errors import InvalidRequestError
 from resources.sources.drive import permissions
 from resources.sources.drive.client import JSON, DriveClient
-from resources.sources.drive.links import Links
 from resources.sources.drive.notes import PartitionState
 from resources.sources.drive.permissions import FileGrant
 
+LinkSharing = Literal["nobody", "opened", "domain"]
+_PUBLIC = frozenset({"gmail.com", "googlemail.com"})
+"""Domains whose accounts are no organisation."""
+_SERVICE_ACCOUNTS = ".gserviceaccount.com"
 FIELDS = "id,type,emailAddress,domain,allowFileDiscovery,deleted,expirationTime,view"
 _LIST = f"nextPageToken,permissions({FIELDS})"
 _PAGE = 100
 """Largest page of permissions. Source: https://developers.google.com/workspace/drive/api/reference/rest/v3/permissions/list"""
+
+
+class Links:
+    """`account` returns the email that reads the files, `openers` the people who opened each file that is shared by link."""
+
+    def __init__(
+        self,
+        setting: LinkSharing,
+        account: Callable[[], str],
+        openers: Callable[[], Mapping[str, frozenset[str]]] = dict,
+    ) -> None:
+        self.setting: LinkSharing = setting
+        self._account = account
+        self._openers = openers
+
+    @cached_property
+    def organisation(self) -> str | None:
+        """The domain that a link grants; None if it grants no domain."""
+        if self.setting != "domain":
+            return None
+        domain = self._account().rpartition("@")[2]
+        return None if domain in _PUBLIC or domain.endswith(_SERVICE_ACCOUNTS) or "." not in domain else domain
+
+    @cached_property
+    def account(self) -> frozenset[str]:
+        """The account that reads the files, as a principal; none if only a token is known of it."""
+        try:
+            return frozenset({principals.email(self._account())})
+        except InvalidRequestError:
+            return frozenset()
+
+    @property
+    def asks(self) -> bool:
+        """True if it matters who opened a file."""
+        return self.setting == "opened"
+
+    def opened(self, file_id: str) -> frozenset[str]:
+        return self._openers().get(file_id, frozenset()) if self.asks else frozenset()
 
 
 class Readers:

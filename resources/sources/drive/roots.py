@@ -14,8 +14,8 @@ import msgspec
 
 from resources.core.errors import ConfigurationError, LostPartitionError
 from resources.sources.drive.client import JSON, DriveClient
+from resources.sources.drive.content import FOLDER
 from resources.sources.drive.faults import ForbiddenError, NotFoundError
-from resources.sources.drive.kinds import FOLDER
 from resources.sources.drive.notes import PartitionState, RootNote
 
 MY_DRIVE = "my_drive"

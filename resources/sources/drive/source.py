@@ -15,15 +15,13 @@ from resources.core.errors import AuthorizationError
 from resources.core.ports import Memory, Source
 from resources.core.retrying import Tally
 from resources.settings import Settings
-from resources.sources.drive.account import Account
-from resources.sources.drive.accounts import Accounts
+from resources.sources.drive.account import Account, Accounts
 from resources.sources.drive.auth import Authority, is_by_consent
 from resources.sources.drive.channels import DriveChannels, address
 from resources.sources.drive.client import JSON, DriveClient
-from resources.sources.drive.company import Company
-from resources.sources.drive.links import Links
+from resources.sources.drive.company import Company, is_user
+from resources.sources.drive.readers import Links
 from resources.sources.drive.roots import MY_DRIVE, SHARED_DRIVES, TITLE, Roots
-from resources.sources.drive.users import is_user
 from resources.stores import credentials as kept
 from sql.sources import ConnectedAccount
 
