@@ -1,7 +1,7 @@
 """A warm run worker: import what runs need, then execute the runs whose ids arrive on standard input.
 
-`orchestration/supervision/workers.py` starts it and receives a heartbeat byte every few seconds and another byte per completed task. A
-worker also marks runs as failed whose process died, because Dagster's run monitoring only covers runs that have started.
+`orchestration/supervision/workers.py` starts it and receives a line of JSON every few seconds, as a heartbeat, and another per completed
+task. A worker also marks runs as failed whose process died, because Dagster's run monitoring only covers runs that have started.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, cast
 
+import msgspec
 import psycopg
 
-from orchestration.supervision.workers import BEAT, DONE, EVERY_RUN
+from orchestration.supervision.workers import EVERY_RUN, Task, TaskReport
 from resources import priority
 from resources.core.errors import ServiceUnavailableError
 from resources.jobs import DIED as JOB_DIED
 from resources.jobs import UNKNOWN
 from resources.launch import JOB_TAG
 from resources.logging import configure, logger
+from resources.servers.lines import line
 from resources.settings import Settings, load
 from resources.stores.postgres import session
 from sql.sync import Jobs
@@ -64,19 +66,20 @@ def main() -> int:
     with DagsterInstance.get() as instance:
         executed = 0
         while executed < RUNS_A_WORKER:
-            task = sys.stdin.readline().split()
-            if not task:
+            received = sys.stdin.readline()
+            if not received:
                 return 0
-            if task[0] == "settle":
-                settle(settings, instance, task[1:])
+            task = msgspec.json.decode(received, type=Task)
+            if task.what == "settle":
+                settle(settings, instance, task.runs)
             else:
                 executed += 1
-                if execute(task[1], instance, write_stream_fn=_discard, set_exit_code_on_failure=True):
+                if execute(task.runs[0], instance, write_stream_fn=_discard, set_exit_code_on_failure=True):
                     return 0  # a run that failed or was interrupted may have left the process in any state
             if priority.lowered():
                 return 0
             _release_memory()
-            _write(pool, DONE)
+            _write(pool, TaskReport(done=True))
     return 0
 
 
@@ -156,13 +159,13 @@ def _warm_up(settings: Settings) -> None:
 
 def _beat(pool: int) -> None:
     while True:
-        _write(pool, BEAT)
+        _write(pool, TaskReport())
         time.sleep(BEAT_SECONDS)
 
 
-def _write(pool: int, message: bytes) -> None:
+def _write(pool: int, report: TaskReport) -> None:
     with suppress(BlockingIOError, BrokenPipeError):  # the pool hangs or has ended; its successor takes over
-        os.write(pool, message)
+        os.write(pool, line(report))
 
 
 def _discard(_event: object) -> None:

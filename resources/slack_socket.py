@@ -1,15 +1,13 @@
 """The connection state of the Socket Mode receiver, as it reports it to other processes over a Unix socket."""
 
-import socket
 from pathlib import Path
 
 import msgspec
 
-from resources.servers.sockets import socket_path
+from resources.servers import sockets
 from resources.settings import Settings
 
 REPLY_SECONDS = 2.0
-MOST_BYTES = 64 * 1024
 
 
 class SocketState(msgspec.Struct, kw_only=True):
@@ -29,16 +27,12 @@ class SocketState(msgspec.Struct, kw_only=True):
 
 
 def address(settings: Settings) -> Path:
-    return socket_path(settings, "slack-events.sock")
+    return sockets.socket_path(settings, "slack-events.sock")
 
 
 def ask(settings: Settings) -> SocketState | None:
     """Return the receiver's state; None if it does not respond within two seconds."""
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            connection.settimeout(REPLY_SECONDS)
-            connection.connect(str(address(settings)))
-            with connection.makefile("rb") as reply:
-                return msgspec.json.decode(reply.readline(MOST_BYTES), type=SocketState)
+        return sockets.ask(address(settings), SocketState, REPLY_SECONDS)
     except (OSError, msgspec.MsgspecError):
         return None

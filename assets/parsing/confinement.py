@@ -46,6 +46,7 @@ _CLONE_THREAD = 0x10000
 _SIGNALLING_FCNTL = (8, 10, 15)
 """F_SETOWN, F_SETSIG and F_SETOWN_EX: they make the kernel send signals to other processes. Source: linux/fcntl.h."""
 _WORD = 0xFFFFFFFF
+_PR_SET_PDEATHSIG = 1
 _PR_SET_NO_NEW_PRIVS = 38
 
 
@@ -185,6 +186,7 @@ def _filter_calls() -> None:
     # Its flags are in memory, which no filter can read; the C library then falls back to clone for threads.
     rules.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
     rules.add_rule(refuse, "tgkill", arg(0, pyseccomp.NE, own))  # abort() signals the process itself
+    rules.add_rule(refuse, "prctl", arg(0, pyseccomp.MASKED_EQ, _WORD, _PR_SET_PDEATHSIG))  # it ends with its parent
     rules.add_rule(refuse, "prlimit64", arg(0, pyseccomp.NE, 0))
     rules.add_rule(refuse, "sched_setaffinity", arg(0, pyseccomp.NE, 0))
     for command in _SIGNALLING_FCNTL:

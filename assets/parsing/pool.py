@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import selectors
 import signal
-import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
@@ -30,7 +29,7 @@ from assets.parsing.process import (
     Queue,
     job_bytes,
 )
-from assets.parsing.worker import FRAME, START_SECONDS, WALL_FACTOR, ParseJob, ParseOutcome, WorkerReport
+from assets.parsing.worker import START_SECONDS, WALL_FACTOR, ParseJob, ParseOutcome, WorkerReport
 from resources.core.errors import AbortSyncError
 
 __all__ = ["ParseJob", "ParseOutcome", "ParserPool"]
@@ -60,8 +59,6 @@ class ParserPool:
         self._workers: list[ParserProcess] = []
         self._selector = selectors.DefaultSelector()
         self._failed_starts = 0
-        self._encoder = msgspec.msgpack.Encoder()
-        self._decoder = msgspec.msgpack.Decoder(WorkerReport)
         self._ready: deque[ParseOutcome] = deque()
         self._ready_bytes: deque[int] = deque()
         self._queues: deque[Queue] = deque()
@@ -165,41 +162,36 @@ class ParserPool:
     def _send(self, worker: ParserProcess, batch: list[AssignedJob]) -> None:
         if not worker.unsent and worker.file is None and not worker.outgoing:
             self._selector.register(worker.writes, selectors.EVENT_WRITE, worker)
+        if not worker.jobs:
+            worker.process.heard()  # it has had nothing to say
         worker.unsent.extend(batch)
         worker.jobs.extend(batch)
 
     def _move(self, timeout: float | None) -> None:
         """Read and write without blocking, waiting up to `timeout` seconds for the first event (None: `SILENCE_SECONDS`)."""
-        started = time.monotonic()
-        events = self._selector.select(SILENCE_SECONDS if timeout is None else timeout)
-        waited = time.monotonic() - started
-        for worker in self._workers:
-            worker.silent += waited
-        for key, mask in events:
+        for key, mask in self._selector.select(SILENCE_SECONDS if timeout is None else timeout):
             worker: ParserProcess = key.data
             if worker not in self._workers:
                 continue
-            worker.silent = 0.0
+            worker.process.heard()
             if mask & selectors.EVENT_WRITE:
                 self._write(worker)
             elif sum(self._ready_bytes) < READY_BYTES:
                 self._read(worker)
         longest = max(WALL_FACTOR * self._seconds, START_SECONDS) + SILENCE_SECONDS
-        for worker in self._workers:
-            if worker.jobs and worker.silent > longest:
-                worker.process.kill()  # the next event is its closed output
-                worker.silent = 0.0
+        for worker in [worker for worker in self._workers if worker.jobs and worker.process.hangs(longest)]:
+            self._replace(worker, grace=0)
 
     def _write(self, worker: ParserProcess) -> None:
         try:
-            if worker.fill(self._encoder):
+            if worker.fill():
                 del worker.outgoing[: os.write(worker.writes, memoryview(worker.outgoing)[:READ_BYTES])]
         except BlockingIOError:
             return
         except BrokenPipeError:  # it has ended; reading shows how
             self._selector.unregister(worker.writes)
             return
-        if not worker.fill(self._encoder):
+        if not worker.fill():
             self._selector.unregister(worker.writes)
 
     def _read(self, worker: ParserProcess) -> None:
@@ -210,17 +202,8 @@ class ParserPool:
         if not data:
             self._replace(worker)
             return
-        buffer = worker.incoming
-        buffer += data
-        position = 0
-        while len(buffer) - position >= FRAME.size:
-            (length,) = FRAME.unpack_from(buffer, position)
-            if len(buffer) - position - FRAME.size < length:
-                break
-            position += FRAME.size
-            self._take(worker, self._decoder.decode(memoryview(buffer)[position : position + length]), length)
-            position += length
-        del buffer[:position]
+        for report, size in worker.reports.feed(data):
+            self._take(worker, report, size)
 
     def _take(self, worker: ParserProcess, report: WorkerReport, size: int) -> None:
         worker.ready, worker.leaving = True, report.leaving
@@ -235,11 +218,11 @@ class ParserPool:
             self._ready.append(outcome)
             self._ready_bytes.append(size)
 
-    def _replace(self, worker: ParserProcess) -> None:
-        """Remove a worker that has ended: fail its current job, if any, and put the others back in their queues."""
+    def _replace(self, worker: ParserProcess, grace: float = EXIT_SECONDS) -> None:
+        """Remove a worker that has ended or hangs: fail its current job, if any, and put the others back in their queues."""
         self._forget(worker)
         self._workers.remove(worker)
-        status = worker.end(grace=EXIT_SECONDS)
+        status = worker.end(grace=grace)
         if not worker.ready:
             self._failed_starts += 1
             if self._failed_starts >= MAX_STARTS:

@@ -1,13 +1,14 @@
 """A parser process from the pool's point of view: its command, its jobs and its input and output buffers.
 
-A job is sent as a frame, and the bytes of its file follow in further frames: the process opens no file of the lake, and the pool
-never has more than a part of a file in memory.
+A job is sent as a line, and its file follows in parts: the process opens no file of the lake, and the pool never has more than a part of
+a file in memory.
 """
 
 import fcntl
 import hashlib
 import io
 import os
+import signal
 import subprocess
 import sys
 from collections import deque
@@ -18,7 +19,9 @@ from typing import BinaryIO, NamedTuple
 import msgspec
 import structlog
 
-from assets.parsing.worker import FRAME, UNREADABLE, ParseJob
+from assets.parsing.worker import FilePart, ParseJob, WorkerReport
+from resources.servers.lines import Lines, line
+from resources.servers.managed import ManagedProcess
 
 COMMAND = (sys.executable, "-m", "assets.parsing.worker")
 """Command of a worker; the limits are appended."""
@@ -64,18 +67,16 @@ class ParserProcess:
     """One process with its jobs in order and its input and output buffers."""
 
     def __init__(self, command: Sequence[str], seconds: float, memory_mb: int) -> None:
-        self.process = subprocess.Popen(
+        self.process = ManagedProcess(
             [*command, str(seconds), str(memory_mb)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=_ROOT,
             env=environment(),
+            stop_signal=signal.SIGKILL,  # it may be in the middle of a file, where it handles no signal
             start_new_session=True,  # the parent handles Ctrl-C and closes the pipe
         )
-        stdin, stdout = self.process.stdin, self.process.stdout
-        if stdin is None or stdout is None:
-            raise RuntimeError("a worker was started without pipes")
-        self.writes, self.reads = stdin.fileno(), stdout.fileno()
+        self.writes, self.reads = self.process.stdin.fileno(), self.process.stdout.fileno()
         for descriptor in (self.writes, self.reads):
             os.set_blocking(descriptor, False)
             if hasattr(fcntl, "F_SETPIPE_SZ"):
@@ -89,9 +90,7 @@ class ParserProcess:
         self._sending: ParseJob | None = None
         self._digest = hashlib.sha256()
         self.outgoing = bytearray()
-        self.silent = 0.0
-        """Seconds that the pool has waited for output or for room in the pipe."""
-        self.incoming = bytearray()
+        self.reports = Lines(WorkerReport)
         self.ready = False
         self.leaving = False
 
@@ -106,7 +105,7 @@ class ParserProcess:
             return True
         return len(self.jobs) <= BATCH_JOBS * (BATCHES_AHEAD - 1) and sum(held.size for held in self.jobs) < BATCH_BYTES
 
-    def fill(self, encoder: msgspec.msgpack.Encoder) -> bool:
+    def fill(self) -> bool:
         """Prepare the next bytes to write: a job, or a part of its file. Return False if everything is sent."""
         if self.outgoing:
             return True
@@ -114,7 +113,7 @@ class ParserProcess:
             self._send_part(self.file)
         elif self.unsent:
             job = self.unsent.popleft().job
-            self._frame(encoder.encode(msgspec.structs.replace(job, path=None, data=None)))
+            self.outgoing += line(msgspec.structs.replace(job, path=None, data=None))
             self._sending, self._digest = job, hashlib.sha256()
             try:
                 self.file = io.BytesIO(job.data) if job.data is not None else Path(job.path or "").open("rb")  # noqa: SIM115
@@ -133,19 +132,17 @@ class ParserProcess:
         if not part and job is not None and job.content_hash not in (None, self._digest.hexdigest()):
             self._give_up("are not the bytes that were stored")
             return
-        self._frame(part)
+        self.outgoing += line(FilePart(len(part)))
+        self.outgoing += part
         if not part:
             self._close_file()
-
-    def _frame(self, body: bytes) -> None:
-        self.outgoing += FRAME.pack(len(body)) + body
 
     def _give_up(self, reason: str) -> None:
         _log.warning("parser_file_unreadable", reason=reason)
         if self._sending is not None:
             named = (self._sending.content_hash or self._sending.key)[:12]
             self.unread[self._sending.key] = f"Its stored bytes (blob {named}…) {reason}. {_REMEDY}"
-        self.outgoing += FRAME.pack(UNREADABLE)
+        self.outgoing += line(FilePart(None))
         self._close_file()
 
     def _close_file(self) -> None:
@@ -156,14 +153,7 @@ class ParserProcess:
     def end(self, *, grace: float = 0) -> int:
         """Reap the process, killing it if it has not ended within `grace` seconds; return its status (negative: the signal)."""
         self._close_file()
-        for stream in (self.process.stdin, self.process.stdout):
-            if stream is not None:
-                stream.close()
-        try:
-            return self.process.wait(grace)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            return self.process.wait()
+        return self.process.end(grace)
 
 
 def _unreadable(job: ParseJob | None, error: OSError) -> str:

@@ -1,16 +1,15 @@
-"""The parser process: read jobs from standard input and write one outcome per job to standard output, in order.
+"""The parser process: read jobs from standard input and write one report per job to standard output, in order.
 
 `assets.parsing.pool` runs it as `python -m assets.parsing.worker SECONDS MEMORY_MB`. It confines itself before the first job
 (`assets.parsing.confinement`) and opens no file of the lake: the bytes of each file follow its job. If a file takes too much processor
 time, a timer ends the process; if it takes too much memory, the result is `MemoryError` or a crash. The pool derives the cause
-from the exit status. The process ends when its input closes, so it never outlives its parent.
+from the exit status. The process ends when its input closes, and is killed with its parent.
 """
 
 import io
 import os
 import resource
 import signal
-import struct
 import sys
 import time
 from importlib import import_module
@@ -23,11 +22,7 @@ import msgspec
 from assets.parsing.confinement import confine
 from resources.core.domain import ParsedDocument
 from resources.core.errors import DocumentError, SkipDocumentError
-
-FRAME = struct.Struct("!I")
-"""The length before each frame. A job is one msgpack frame; the frames of its file follow, ending with an empty one."""
-UNREADABLE = 2**32 - 1
-"""Sent instead of a frame's length if the rest of the file cannot be read."""
+from resources.servers.lines import line
 
 WALL_FACTOR = 10
 """Wall-clock seconds allowed per second of processor time. Processor time depends on the file alone, so a file that exceeds the limit
@@ -47,8 +42,11 @@ _LIBRARIES = (
 )  # fmt: skip
 
 
-class ParseJob(msgspec.Struct, frozen=True, kw_only=True):
-    """One file to parse: the pool reads it from `path` and sends the bytes; `data` is for bytes that are not in a local file."""
+class ParseJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One file to parse: the pool reads it from `path`; `data` is for bytes that are not in a local file.
+
+    The worker receives a line without both, and then the parts of the file.
+    """
 
     key: str
     mime_type: str
@@ -58,6 +56,12 @@ class ParseJob(msgspec.Struct, frozen=True, kw_only=True):
     description: str | None = None
     content_hash: str | None = None
     """Expected SHA-256 of the bytes in hex; None: not checked."""
+
+
+class FilePart(msgspec.Struct, frozen=True):
+    """A line to the worker, which so many bytes of the file follow. 0: the file is complete; None: the rest cannot be read."""
+
+    size: int | None
 
 
 class ParseOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,11 +77,11 @@ class ParseOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A frame from the worker: ready (no outcome), or the outcome of its oldest job."""
+    """A line from the worker: ready (no outcome), or the outcome of its oldest job."""
 
     outcome: ParseOutcome | None = None
     leaving: bool = False
-    """True if the worker exits after this frame and leaves its other jobs undone, because its memory has grown."""
+    """True if the worker exits after this report and leaves its other jobs undone, because its memory has grown."""
 
 
 def perform(job: ParseJob, data: bytes | None) -> ParseOutcome:
@@ -120,23 +124,17 @@ def _bound_memory(megabytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
-def _read(stream: BinaryIO) -> bytes | None:
-    """Return the next frame, or None if the input has closed or the file being sent cannot be read."""
-    head = stream.read(FRAME.size)
-    if len(head) < FRAME.size:
-        return None
-    (length,) = FRAME.unpack(head)
-    if length == UNREADABLE:
-        return None
-    body = stream.read(length)
-    return body if len(body) == length else None
-
-
-def _read_file(stream: BinaryIO) -> bytes | None:
+def _read_file(stream: BinaryIO, decoder: msgspec.json.Decoder[FilePart]) -> bytes | None:
+    """Return the bytes that follow a job, or None if the input has closed or the file cannot be read."""
     file = io.BytesIO()
-    while part := _read(stream):
-        file.write(part)
-    return None if part is None else file.getvalue()
+    while head := stream.readline():
+        size = decoder.decode(head).size
+        if size is None:
+            return None
+        if size == 0:
+            return file.getvalue()
+        file.write(stream.read(size))
+    return None
 
 
 def _compile_libraries() -> None:
@@ -154,23 +152,22 @@ def main(seconds: float, memory_mb: int) -> None:
     # Libraries that print would corrupt the stream, so they get standard error instead.
     target = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    encoder = msgspec.msgpack.Encoder()
-    decoder = msgspec.msgpack.Decoder(ParseJob)
+    jobs, parts = msgspec.json.Decoder(ParseJob), msgspec.json.Decoder(FilePart)
     _compile_libraries()
     confine(time.process_time() + (CPU_FACTOR + 2) * seconds)
     _bound_memory(memory_mb)
 
     def send(report: WorkerReport) -> None:
-        body = encoder.encode(report)
+        message = line(report)
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.setitimer(signal.ITIMER_PROF, 0)
-        target.write(FRAME.pack(len(body)) + body)
+        target.write(message)
         target.flush()
 
     send(WorkerReport())
-    while (body := _read(source)) is not None:
-        job = decoder.decode(body)
-        data = _read_file(source)
+    while received := source.readline():
+        job = jobs.decode(received)
+        data = _read_file(source, parts)
         # The default action of both signals ends the process even in C code that never returns to Python.
         signal.setitimer(signal.ITIMER_PROF, seconds)
         signal.setitimer(signal.ITIMER_REAL, WALL_FACTOR * seconds)

@@ -7,7 +7,6 @@ HOME/eval; everything else is deleted at the end.
 
 import asyncio
 import secrets
-import subprocess
 import sys
 import tempfile
 import time
@@ -34,6 +33,7 @@ from orchestration.supervision.liveness import answers
 from resources.core.domain import Access
 from resources.core.errors import InvalidRequestError, ServiceUnavailableError
 from resources.embedding import embedder, tokenizer
+from resources.servers.managed import ManagedProcess
 from resources.servers.processes import free_port, tail
 from resources.settings import Settings
 from resources.stores import qdrant
@@ -54,6 +54,7 @@ DOCUMENTS = 50
 SHOWN = 10
 DEEPER = 4
 START_SECONDS = 60
+STOP_SECONDS = 30
 READER = Access(email="evaluation@localhost", principals=frozenset({"public"}))
 
 
@@ -271,14 +272,14 @@ def vector_server(settings: Settings) -> Generator[Settings]:
         log = Path(folder, "log")
         command = [sys.executable, "-m", "resources.servers.vector", "--path", f"{folder}/index", "--port", str(port)]
         with log.open("wb") as out:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment)
+            process = ManagedProcess(command, stdout=out, stderr=out, env=environment)
         try:
             deadline = time.monotonic() + START_SECONDS
             while not answers(f"{url}/readyz"):
-                if process.poll() is not None or time.monotonic() > deadline:
+                if process.status is not None or time.monotonic() > deadline:
                     raise ServiceUnavailableError(f"The vector server for the evaluation did not start: {tail(log)}")
                 time.sleep(0.05)
             yield settings.model_copy(update={"qdrant_url": url, "qdrant_api_key": SecretStr(key)})
         finally:
-            process.terminate()
-            process.wait()
+            process.ask_to_stop()
+            process.end(STOP_SECONDS)

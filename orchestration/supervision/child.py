@@ -1,18 +1,13 @@
 """The process of one service: start, stop and liveness."""
 
-import subprocess
-import time
 from pathlib import Path
 
-from orchestration.supervision.liveness import Pulse, family
+from orchestration.supervision.liveness import Pulse
 from orchestration.supervision.run_state import ServiceStatus, StateName
 from orchestration.supervision.service import Service
-from resources.servers.processes import ProcessIdentity, end_group, group, identify, kill_all
+from resources.servers.managed import ManagedProcess, RestartDelay
+from resources.servers.processes import ProcessIdentity
 
-FIRST_DELAY = 0.5
-LONGEST_DELAY = 30.0
-STEADY_SECONDS = 60.0
-"""Uptime after which the restart delay is reset."""
 PATIENT_FAILURES = 3
 """Consecutive failures after which connections are refused instead of queued for the next attempt (`Service.close`)."""
 
@@ -23,21 +18,25 @@ class Child:
     def __init__(self, service: Service, log: Path) -> None:
         self.service = service
         self.log = log
-        self.identity: ProcessIdentity | None = None
-        """None while no process runs."""
         self.state = ServiceStatus(state="stopped", url=service.url)
+        self.backoff = RestartDelay()
         self.spawned_at = 0.0
-        self.failures = 0
-        self.next_start = 0.0
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ManagedProcess | None = None
         self._pulse: Pulse | None = None
 
     def spawn(self) -> None:
         """Start the process. Raises `ConfigurationError` if the port is taken."""
-        self._process = self.service.spawn(self.log)
-        # A process that has already ended cannot be identified, but its pid is not reused until we wait for it.
-        self.identity = identify(self._process.pid) or ProcessIdentity(self._process.pid, 0.0)
-        self._begin(self.identity)
+        self._process = process = self.service.spawn(self.log)
+        self.spawned_at = process.since
+        self.state.state = "starting"
+        self.state.pid, self.state.started = process.identity.pid, process.identity.started
+        self.state.stop_signal = int(self.service.stop_signal)
+        self._watch(self.service.start_seconds)
+
+    @property
+    def identity(self) -> ProcessIdentity | None:
+        """None while no process runs."""
+        return None if self._process is None else self._process.identity
 
     def mark_ready(self) -> None:
         """Mark the service as ready; from now on every missing reply counts."""
@@ -46,7 +45,7 @@ class Child:
 
     def exited(self) -> str | None:
         """Return how the process ended; None while it runs."""
-        status = None if self._process is None else self._process.poll()
+        status = None if self._process is None else self._process.status
         return None if status is None else f"ended with status {status}"
 
     @property
@@ -70,53 +69,35 @@ class Child:
     def ask_to_stop(self) -> None:
         """Send the stop signal. Call `stop` next."""
         self.service.close()
-        if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(self.service.stop_signal)
+        if self._process is not None:
+            self._process.ask_to_stop()
 
     def stop(self) -> None:
-        """Stop the process and its group, forcibly after `stop_seconds`."""
-        if self.identity is not None and self.exited() is None:
-            end_group(self.identity, self.service.stop_signal, self.service.stop_seconds)
-        self.reap()
+        """Wait `stop_seconds` for the end of the process, and end it and its group forcibly after that."""
+        self._end(self.service.stop_seconds)
 
     def kill(self) -> None:
         """Kill the process, its descendants and its group at once: a hung process may ignore other signals."""
-        if self.identity is not None:
-            kill_all(family(self.identity))
-        self.reap()
+        self._end(0.0)
 
-    def reap(self) -> None:
-        """Wait for a process that has ended and kill the rest of its group."""
-        if self.identity is not None:
-            kill_all(group(self.identity.pid))
+    def _end(self, grace: float) -> None:
         if self._process is not None:
-            self._process.wait()
+            self._process.end(grace)
         if self._pulse is not None:
             self._pulse.stop()
-        self._pulse = self._process = self.identity = None
+        self._pulse = self._process = None
         self.state = self._without_process("stopped")
 
     def postpone(self) -> float:
-        """Record a failure and return the seconds until the next attempt: 0.5, doubled each time up to 30."""
-        if time.monotonic() - self.spawned_at > STEADY_SECONDS:
-            self.failures = 0
-        delay = min(LONGEST_DELAY, FIRST_DELAY * 2**self.failures)
-        self.failures += 1
-        if self.failures >= PATIENT_FAILURES:
+        """Record a failure and return the seconds until the next attempt."""
+        delay = self.backoff.postpone(self.spawned_at)
+        if self.backoff.failures >= PATIENT_FAILURES:
             self.service.close()
-        self.next_start = time.monotonic() + delay
         self.state = self._without_process("restarting")
         return delay
 
     def _without_process(self, state: StateName) -> ServiceStatus:
         return ServiceStatus(state=state, url=self.service.url)
-
-    def _begin(self, identity: ProcessIdentity) -> None:
-        self.spawned_at = time.monotonic()
-        self.state.state = "starting"
-        self.state.pid, self.state.started = identity.pid, identity.started
-        self.state.stop_signal = int(self.service.stop_signal)
-        self._watch(self.service.start_seconds)
 
     def _watch(self, grace: float) -> None:
         if self._pulse is not None:

@@ -10,9 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Event
 
-import psutil
-
-from resources.servers.processes import ProcessIdentity
+from resources.servers.processes import ProcessIdentity, stopped_by_signal
 from resources.settings import Settings
 
 BEAT_SECONDS = 1.0
@@ -40,8 +38,6 @@ def keep_beating(settings: Settings, stopping: Event) -> None:
 def hangs(settings: Settings, supervisor: ProcessIdentity) -> bool:
     """Return True if this running supervisor was stopped by a signal or its heartbeat is too old."""
     try:
-        if psutil.Process(supervisor.pid).status() == psutil.STATUS_STOPPED:
-            return True
-        return time.monotonic() - file(settings).stat().st_mtime > SILENT_SECONDS
-    except (psutil.NoSuchProcess, FileNotFoundError):
-        return False  # it is stopping, or has only just started
+        return stopped_by_signal(supervisor) or time.monotonic() - file(settings).stat().st_mtime > SILENT_SECONDS
+    except FileNotFoundError:
+        return False  # it has only just started

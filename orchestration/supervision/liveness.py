@@ -17,7 +17,7 @@ import psycopg
 from psycopg.pq import ConnStatus, ExecStatus
 
 from resources.core.errors import ConcordanceError
-from resources.servers.processes import ProcessIdentity, alive, group, identify
+from resources.servers.processes import ProcessIdentity, family, stopped_by_signal
 
 INTERVAL_SECONDS = 3.0
 DEADLINE_SECONDS = 5.0
@@ -101,7 +101,7 @@ class Pulse:
         began = self._clock()
         while not self._stopping.wait(self._interval):
             replied, reason = (
-                (False, "the process was stopped by a signal") if _is_stopped(self._leader) else ask(self._probe)
+                (False, "the process was stopped by a signal") if stopped_by_signal(self._leader) else ask(self._probe)
             )
             now = self._clock()
             paused = now - began > self._interval + PAUSE_SECONDS
@@ -120,27 +120,6 @@ class Pulse:
         since, used_then = self._first_miss
         busy = used - used_then > BUSY_SHARE * (now - since)
         self._hung = self._misses >= (BUSY_MISSES if busy else IDLE_MISSES)
-
-
-def _is_stopped(leader: ProcessIdentity) -> bool:
-    try:
-        return psutil.Process(leader.pid).status() == psutil.STATUS_STOPPED
-    except psutil.NoSuchProcess:
-        return False
-
-
-def family(leader: ProcessIdentity) -> list[ProcessIdentity]:
-    """Return the process, its descendants and every process of its group."""
-    found = {member.pid: member for member in group(leader.pid)}
-    try:
-        if alive(leader):
-            found[leader.pid] = leader
-            for child in psutil.Process(leader.pid).children(recursive=True):
-                if (identity := identify(child.pid)) is not None:
-                    found[child.pid] = identity
-    except psutil.NoSuchProcess:
-        pass  # it ended meanwhile
-    return list(found.values())
 
 
 def processor_seconds(leader: ProcessIdentity) -> float:

@@ -1,14 +1,13 @@
 """Definition of a service that `concordance up` runs: its command, port, readiness check and probe."""
 
 import signal
-import subprocess
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from orchestration.supervision.liveness import INTERVAL_SECONDS, Probe
 from resources.core.errors import ConfigurationError
-from resources.servers.managed import start
+from resources.servers.managed import ManagedProcess
 from resources.servers.processes import port_is_free
 
 
@@ -48,7 +47,7 @@ class Service:
         """Name of the service, also if this is one of its processes."""
         return self.one_of or self.name
 
-    def spawn(self, log: Path) -> subprocess.Popen[bytes]:
+    def spawn(self, log: Path) -> ManagedProcess:
         """Start the process in its own process group and append its output to `log`. Raises `ConfigurationError`.
 
         It gets its stop signal when this process ends.
@@ -58,7 +57,7 @@ class Service:
             self.check_port()
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as out:
-            return start(
+            return ManagedProcess(
                 self.command(),
                 stdout=out,
                 stderr=out,

@@ -189,12 +189,12 @@ class Supervisor:
 
     def _check(self, child: Child) -> None:
         if child.identity is None:
-            if time.monotonic() >= child.next_start:
+            if child.backoff.over:
                 child.spawn()
                 self._write()
         elif (status := child.exited()) is not None:
             # Its children are ended too: a run worker without its code server would otherwise continue next to the new one's.
-            child.reap()
+            child.kill()
             delay = child.postpone()
             logger.warning(
                 "%s %s; starting it again in %.1f s. Its log: %s", child.service.name, status, delay, child.log

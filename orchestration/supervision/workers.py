@@ -4,7 +4,6 @@ Starting Python with Dagster, Polars, Arrow and the model takes seconds, more th
 ready. `python -m orchestration.supervision.workers` runs the pool; each worker is `orchestration/run_worker.py`.
 """
 
-import json
 import os
 import select
 import signal
@@ -13,21 +12,24 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
-from typing import IO
+from typing import IO, Literal
 
+import msgspec
 import psutil
 import structlog
 
 from resources.logging import configure
-from resources.servers.sockets import socket_path
+from resources.servers.lines import Lines, line
+from resources.servers.managed import ManagedProcess, RestartDelay
+from resources.servers.sockets import MOST_BYTES, ask, socket_path
 from resources.settings import Settings, load
 
 SOCKET = "workers.sock"
 POLL_SECONDS = 1.0
 REPLY_SECONDS = 5.0
-MAX_REQUEST = 4096
 SPARES = 1
 """Idle workers to keep, so that a run does not wait for Python to start."""
 AT_START = 2
@@ -39,16 +41,40 @@ SURPLUS_SECONDS = 60.0
 COMMAND = (sys.executable, "-m", "orchestration.run_worker")
 SILENCE_SECONDS = 60.0
 """A worker sends a heartbeat every few seconds; without one for this long, it hangs and is killed."""
-STOPPED_SECONDS = 10.0
-"""The same for a worker that was stopped by a signal."""
+END_SECONDS = 12.0
+"""How long the runs of a pool that ends may take to be interrupted; the supervisor waits a little longer for the pool."""
 EVERY_RUN = "*"
 """Used instead of a run id for every run whose process has died."""
 CHECK_SECONDS = 60.0
 """How often all runs are checked. A code server that is killed with its runs leaves some that nothing else notices."""
-BEAT, DONE = b".", b"D"
-"""The bytes that a worker writes: a heartbeat, and the end of a task."""
 
 log = structlog.get_logger("workers")
+
+
+class Task(msgspec.Struct):
+    """A line to a worker: `run` a run, or `settle` those that may have died. With `leave`, which is not sent, its input closes."""
+
+    what: Literal["run", "settle", "leave"]
+    runs: tuple[str, ...] = ()
+
+
+class TaskReport(msgspec.Struct, omit_defaults=True):
+    """A line from a worker: a heartbeat or, with `done`, the end of its task."""
+
+    done: bool = False
+
+
+class Launch(msgspec.Struct, omit_defaults=True):
+    """A line to the pool: a run to hand over or, without one, the question whether the pool replies."""
+
+    run_id: str | None = None
+
+
+class Launched(msgspec.Struct, omit_defaults=True):
+    """The line that the pool replies with: the worker's pid and creation time."""
+
+    pid: int = 0
+    made: float = 0.0
 
 
 def address(settings: Settings) -> Path:
@@ -56,55 +82,38 @@ def address(settings: Settings) -> Path:
 
 
 class Worker:
-    """A worker process, its current task and the time of its last heartbeat."""
+    """A worker process and its current task."""
 
     def __init__(self, command: Sequence[str] = COMMAND) -> None:
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
-        self.output = _pipe(self.process.stdout)
-        self.task: list[str] | None = None
-        self.last_beat = time.monotonic()
-        self.idle_since = self.busy_since = self.last_beat
-        self._stopped_since: float | None = None
+        self.process = ManagedProcess(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.output = self.process.stdout
+        self.task: Task | None = None
+        self.idle_since = self.busy_since = self.process.since
+        self._reports = Lines(TaskReport)
 
-    def give(self, *task: str) -> None:
-        """Send a task: `run RUN_ID`, or `settle RUN_ID…`. Raises `OSError` if the process has ended."""
-        _pipe(self.process.stdin).write((" ".join(task) + "\n").encode())
-        self.task = list(task)
+    def give(self, task: Task) -> None:
+        """Send a task. Raises `OSError` if the process has ended."""
+        self.process.stdin.write(line(task))
+        self.task = task
         self.busy_since = time.monotonic()
 
-    def listen(self) -> None:
-        """Read its output: any byte is a heartbeat, `DONE` is the end of its task."""
-        data = os.read(self.output.fileno(), MAX_REQUEST)
-        if data:
-            self.last_beat = time.monotonic()
-        if DONE in data:
-            self.task = None
-            self.idle_since = self.last_beat
+    def listen(self) -> bool:
+        """Read its output, in which each report is a heartbeat. Return False if it contains anything else."""
+        try:
+            reports = self._reports.feed(os.read(self.output.fileno(), MOST_BYTES))
+        except msgspec.MsgspecError:
+            return False
+        for report, _ in reports:
+            self.process.heard()
+            if report.done:
+                self.task = None
+                self.idle_since = time.monotonic()
+        return True
 
     def dismiss(self) -> None:
         """Close its input, so that it ends."""
-        _pipe(self.process.stdin).close()
-        self.task = ["leave"]
-
-    @property
-    def ended(self) -> bool:
-        return self.process.poll() is not None
-
-    @property
-    def stopped(self) -> bool:
-        """Return True if the process is stopped by a signal."""
-        try:
-            return psutil.Process(self.process.pid).status() == psutil.STATUS_STOPPED
-        except psutil.NoSuchProcess:
-            return False
-
-    def hung(self) -> bool:
-        """Return True if it has been stopped, or without a heartbeat, for so long that it should be killed."""
-        now = time.monotonic()
-        self._stopped_since = (self._stopped_since or now) if self.stopped else None
-        return now - self.last_beat > SILENCE_SECONDS or (
-            self._stopped_since is not None and now - self._stopped_since > STOPPED_SECONDS
-        )
+        self.process.stdin.close()
+        self.task = Task("leave")
 
 
 class WorkerPool:
@@ -117,6 +126,7 @@ class WorkerPool:
         self._first = True
         self._lost: list[str] = [EVERY_RUN]
         """Runs to mark as failed unless they have finished; a new pool first checks all runs."""
+        self._backoff = RestartDelay()
         self._checked = time.monotonic()
 
     def outputs(self) -> list[IO[bytes]]:
@@ -127,19 +137,18 @@ class WorkerPool:
         self._reap()
         worker = self._idle() or self._spawn()
         made = psutil.Process(worker.process.pid).create_time()
-        worker.give("run", run_id)
+        worker.give(Task("run", (run_id,)))
         log.info("run_handed_over", run_id=run_id, pid=worker.process.pid)
         return worker.process.pid, made
 
     def tend(self, readable: Sequence[object] = ()) -> None:
         """Read the workers' output, replace those that ended or hang, start spares, and end surplus workers."""
         for worker in self._workers:
-            if worker.output in readable:
-                worker.listen()
-            if worker.hung():
-                log.warning("run_worker_killed", pid=worker.process.pid, reason="It stopped responding.")
-                worker.process.kill()
-                worker.process.wait()
+            garbled = worker.output in readable and not worker.listen()
+            if garbled or worker.process.hangs(SILENCE_SECONDS):
+                reason = "Its output is not a report." if garbled else "It stopped responding."
+                log.warning("run_worker_killed", pid=worker.process.pid, reason=reason)
+                worker.process.end()
         self._reap()
         while self._first and len(self._workers) < AT_START:
             self._spawn()
@@ -149,7 +158,7 @@ class WorkerPool:
             self._lost.append(EVERY_RUN)
         if self._lost:
             self._settle()
-        if self._idle() is None and self._calm():
+        if self._idle() is None and self._calm() and self._backoff.over:
             self._spawn()
         idle = [worker for worker in self._workers if worker.task is None]
         for worker in idle[: max(0, len(idle) - SPARES)]:  # the oldest, which have executed the most runs
@@ -160,11 +169,12 @@ class WorkerPool:
         """Close idle workers and interrupt active ones, as Dagster's own termination does."""
         for worker in self._workers:
             if worker.task is None:
-                _pipe(worker.process.stdin).close()
-            elif not worker.ended:
-                worker.process.send_signal(signal.SIGINT)
+                worker.dismiss()
+            else:
+                worker.process.ask_to_stop(signal.SIGINT)
+        deadline = time.monotonic() + END_SECONDS
         for worker in self._workers:
-            worker.process.wait()
+            worker.process.end(max(0.0, deadline - time.monotonic()))
 
     def _calm(self) -> bool:
         """Return True if every active run is an old one."""
@@ -172,36 +182,32 @@ class WorkerPool:
         return all(worker.task is None or now - worker.busy_since > SOON_SECONDS for worker in self._workers)
 
     def _idle(self) -> Worker | None:
-        return next((worker for worker in self._workers if worker.task is None and not worker.stopped), None)
+        return next((worker for worker in self._workers if worker.task is None and not worker.process.stopped), None)
 
     def _settling(self) -> bool:
         """Return True if a worker is still checking runs, or has not started yet: on a busy machine, each check would need another one."""
-        return any(worker.task is not None and worker.task[0] == "settle" for worker in self._workers)
+        return any(worker.task is not None and worker.task.what == "settle" for worker in self._workers)
 
     def _settle(self) -> None:
-        worker = self._idle() or self._spawn()
-        worker.give("settle", *self._lost)
-        self._lost = []
+        worker = self._idle() or (self._spawn() if self._backoff.over else None)
+        if worker is not None:
+            with suppress(BrokenPipeError):  # it has ended: another one gets the task
+                worker.give(Task("settle", tuple(self._lost)))
+                self._lost = []
 
     def _reap(self) -> None:
-        for worker in [worker for worker in self._workers if worker.ended]:
+        for worker in [worker for worker in self._workers if worker.process.status is not None]:
             self._workers.remove(worker)
-            status = worker.process.returncode
-            if status != 0:
-                log.warning("run_worker_ended", pid=worker.process.pid, status=status)
+            if (status := worker.process.end()) != 0:
+                delay = self._backoff.postpone(worker.process.since)
+                log.warning("run_worker_ended", pid=worker.process.pid, status=status, spare_in_seconds=delay)
             if worker.task is not None:
-                self._lost += worker.task[1:]
+                self._lost += worker.task.runs
 
     def _spawn(self) -> Worker:
         worker = Worker(self._command)
         self._workers.append(worker)
         return worker
-
-
-def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
-    if pipe is None:
-        raise RuntimeError("a worker was started without pipes")
-    return pipe
 
 
 def serve(settings: Settings) -> None:
@@ -235,41 +241,31 @@ def _answer(server: socket.socket, workers: WorkerPool) -> None:
     with connection:
         connection.settimeout(REPLY_SECONDS)
         try:
-            request = json.loads(connection.makefile("rb").readline(MAX_REQUEST))
-            if "run_id" not in request:
-                connection.sendall(b"{}\n")
-                return
-            pid, made = workers.hand_over(str(request["run_id"]))
-            connection.sendall(json.dumps({"pid": pid, "made": made}).encode() + b"\n")
-        except (OSError, ValueError, KeyError, TypeError, psutil.Error) as error:
+            request = msgspec.json.decode(connection.makefile("rb").readline(MOST_BYTES), type=Launch)
+            launched = Launched() if request.run_id is None else Launched(*workers.hand_over(request.run_id))
+            connection.sendall(line(launched))
+        except (OSError, msgspec.MsgspecError, psutil.Error) as error:
             log.warning("workers_bad_request", reason=type(error).__name__)
 
 
 def hand_over(settings: Settings, run_id: str) -> tuple[int, float] | None:
     """Give a run to the worker pool. Returns the worker's pid and creation time; None if the pool cannot be reached."""
     try:
-        reply = json.loads(_ask(settings, {"run_id": run_id}))
-        return int(reply["pid"]), float(reply["made"])
-    except (OSError, ValueError, KeyError):
+        launched = ask(address(settings), Launched, REPLY_SECONDS, Launch(run_id))
+    except (OSError, msgspec.MsgspecError):
         return None
+    return launched.pid, launched.made
 
 
 def replies(settings: Settings) -> bool | None:
     """Return True if the pool responds; None while it does not listen yet."""
     try:
-        return bool(_ask(settings, {}))
+        ask(address(settings), Launched, REPLY_SECONDS, Launch())
     except FileNotFoundError:
         return None
-    except OSError:
+    except (OSError, msgspec.MsgspecError):
         return False
-
-
-def _ask(settings: Settings, request: dict[str, str]) -> bytes:
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(REPLY_SECONDS)
-        connection.connect(str(address(settings)))
-        connection.sendall(json.dumps(request).encode() + b"\n")
-        return connection.makefile("rb").readline(MAX_REQUEST)
+    return True
 
 
 def main() -> int:

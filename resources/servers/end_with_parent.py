@@ -11,6 +11,7 @@ import sys
 
 PR_SET_PDEATHSIG = 1
 """Source: linux/prctl.h."""
+LOOK_SECONDS = 1.0
 
 
 def ask_kernel(number: int) -> bool:
@@ -23,14 +24,22 @@ def ask_kernel(number: int) -> bool:
 
 
 def watch(lifeline: int, number: int) -> None:
-    """Start a process that sends the signal to this one when the lifeline closes."""
+    """Start a process that sends the signal to this one when the lifeline closes, and ends with it."""
+    import select
+    from contextlib import suppress
+    from pathlib import Path
+
     watched = os.getpid()
     if os.fork():
         return
-    while os.read(lifeline, 1):
-        pass
-    if os.getppid() == watched:
-        os.kill(watched, number)
+    for descriptor in [int(entry.name) for entry in Path("/dev/fd").iterdir()]:
+        if descriptor != lifeline:  # others wait for the end of the program's pipes and sockets
+            with suppress(OSError):
+                os.close(descriptor)
+    while os.getppid() == watched:
+        if select.select([lifeline], [], [], LOOK_SECONDS)[0]:
+            os.kill(watched, number)
+            break
     os._exit(0)
 
 

@@ -78,6 +78,28 @@ def group(leader: int) -> list[ProcessIdentity]:
     return found
 
 
+def family(leader: ProcessIdentity) -> list[ProcessIdentity]:
+    """Return the process, its descendants and every process of its group."""
+    found = {member.pid: member for member in group(leader.pid)}
+    try:
+        if alive(leader):
+            found[leader.pid] = leader
+            for child in psutil.Process(leader.pid).children(recursive=True):
+                if (identity := identify(child.pid)) is not None:
+                    found[child.pid] = identity
+    except psutil.NoSuchProcess:
+        pass  # it ended meanwhile
+    return list(found.values())
+
+
+def stopped_by_signal(identity: ProcessIdentity) -> bool:
+    """Return True if the process was stopped by a signal."""
+    try:
+        return psutil.Process(identity.pid).status() == psutil.STATUS_STOPPED
+    except psutil.NoSuchProcess:
+        return False
+
+
 def kill_all(identities: list[ProcessIdentity]) -> None:
     """Kill these processes and wait up to five seconds until they are gone."""
     for identity in identities:

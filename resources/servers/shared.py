@@ -18,7 +18,10 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Literal, NamedTuple
 
+import msgspec
+
 from resources.core.errors import ServiceUnavailableError
+from resources.servers.lines import line
 
 DIGEST_BYTES = 16
 NO_DIGEST = bytes(DIGEST_BYTES)
@@ -42,11 +45,11 @@ class Inherited(NamedTuple):
 
     def argument(self) -> str:
         """Return it as an argument of the command line."""
-        return ":".join(map(str, self))
+        return line(self).decode().strip()
 
     @classmethod
     def parse(cls, argument: str) -> Inherited:
-        return cls(*map(int, argument.split(":")))
+        return msgspec.json.decode(argument, type=cls)
 
 
 class Region:

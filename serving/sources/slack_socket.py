@@ -22,6 +22,7 @@ from slack_sdk.socket_mode.response import SocketModeResponse
 from resources.core.durations import duration
 from resources.core.errors import ConcordanceError, ConfigurationError, TemporaryError
 from resources.logging import configure, logger
+from resources.servers.lines import line
 from resources.settings import Settings, load
 from resources.slack_socket import SocketState, address
 from resources.sources.slack.envelope import Envelope
@@ -167,7 +168,7 @@ async def serve(settings: Settings) -> None:
 
     async def report_state(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
-            writer.write(msgspec.json.encode(receiver.state) + b"\n")
+            writer.write(line(receiver.state))
             await writer.drain()
         writer.close()
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +18,10 @@ from resources.core.errors import AbortSyncError
 pytestmark = pytest.mark.usefixtures("no_kept_parsers")
 HANGS = b"* * a\n" * 700_000
 """Nested lists that take half a minute to parse."""
+BUSY_SECONDS = 2.0
+"""Processor time after which a worker is in the middle of such a file."""
+PARTS = "\n\n".join(['{"size":0}'] * 60_000)
+"""More bytes than are sent at once, that look like the lines between them."""
 
 
 def hanging(key: str) -> ParseJob:
@@ -24,8 +32,12 @@ def text_job(key: str, text: str = "Some words of a text.") -> ParseJob:
     return ParseJob(key=key, mime_type="text/plain", title="x", data=text.encode())
 
 
+def children(pid: int) -> list[psutil.Process]:
+    return [child for child in psutil.Process(pid).children() if "assets.parsing.worker" in child.cmdline()]
+
+
 def workers() -> list[psutil.Process]:
-    return [child for child in psutil.Process().children() if "assets.parsing.worker" in child.cmdline()]
+    return children(os.getpid())
 
 
 @pytest.fixture
@@ -40,9 +52,10 @@ def test_every_job_has_its_outcome(pool: ParserPool, tmp_path: Path) -> None:
     jobs = [text_job(str(number), f"Text number {number}.") for number in range(100)]
     jobs.append(ParseJob(key="file", mime_type="text/plain", title="x", path=str(tmp_path / "a.txt")))
     jobs.append(ParseJob(key="gone", mime_type="text/plain", title="x", path=str(tmp_path / "none")))
+    jobs.append(text_job("parts", PARTS))
     jobs.append(ParseJob(key="empty", mime_type="text/plain", title="x", data=b""))
     outcomes = {outcome.key: outcome for outcome in pool.run(jobs)}
-    assert len(outcomes) == 103
+    assert len(outcomes) == 104
     for number in range(100):
         document = outcomes[str(number)].document
         assert document is not None
@@ -50,6 +63,9 @@ def test_every_job_has_its_outcome(pool: ParserPool, tmp_path: Path) -> None:
     found = outcomes["file"].document
     assert found is not None
     assert found.text == "From a file."
+    whole = outcomes["parts"].document
+    assert whole is not None
+    assert whole.text == PARTS
     assert outcomes["gone"].error is not None
     assert not outcomes["gone"].skipped
     assert outcomes["empty"].skipped
@@ -132,9 +148,6 @@ def test_workers_see_no_secrets(pool: ParserPool, monkeypatch: pytest.MonkeyPatc
 
 
 def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
-    import subprocess
-    import sys
-
     script = (
         "import time\nfrom assets.parsing.pool import *\n"
         "pool = ParserPool(1, 30, 512)\n"
@@ -150,6 +163,25 @@ def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
         parent.wait()
     psutil.wait_procs([child], timeout=30)
     assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_worker_ends_in_the_middle_of_a_file_when_its_parent_is_killed() -> None:
+    """Before, it finished the file first."""
+    script = (
+        "from assets.parsing.pool import *\n"
+        "job = ParseJob(key='a', mime_type='text/markdown', title='x', data=b'* * a\\n' * 2_000_000)\n"
+        "next(ParserPool(1, 600, 4096).run([job]))\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", script], cwd=Path.cwd())
+    try:
+        deadline = time.monotonic() + 60
+        while not (busy := [child for child in children(parent.pid) if child.cpu_times().user > BUSY_SECONDS]):
+            assert time.monotonic() < deadline, "the worker did not begin"
+            time.sleep(0.05)
+    finally:
+        parent.kill()
+        parent.wait()
+    assert psutil.wait_procs(busy, timeout=60)[1] == []
 
 
 def test_workers_that_do_not_start_end_the_sync() -> None:

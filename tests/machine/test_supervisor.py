@@ -124,7 +124,7 @@ def test_restarts_a_killed_service(settings: Settings, started: Supervisor) -> N
 def test_back_off_doubles_to_its_limit(settings: Settings, started: Supervisor) -> None:
     child = started._children[0]
     assert [child.postpone() for _ in range(8)] == [0.5, 1, 2, 4, 8, 16, 30, 30]
-    child.next_start = 0
+    child.backoff.next_start = 0
 
 
 def test_one_supervisor_a_home(settings: Settings, started: Supervisor) -> None:

@@ -8,10 +8,11 @@ import sys
 import pytest
 
 from orchestration.supervision import workers as pools
-from orchestration.supervision.workers import AT_START, EVERY_RUN, SPARES, WorkerPool
+from orchestration.supervision.workers import AT_START, EVERY_RUN, SPARES, Task, WorkerPool
+from resources.servers import managed
 
-QUICK = (sys.executable, "-c", "import os, sys\nfor line in sys.stdin: os.write(1, b'D')")
-"""A worker whose every task is done at once."""
+QUICK = (sys.executable, "-c", "import os, sys\nfor line in sys.stdin: os.write(1, b'{\"done\": true}\\n')")
+"""A worker whose every task is done at once. Like the real one, it writes a report in one piece, however Python buffers its output."""
 BURST = SPARES + 3
 WAIT_SECONDS = 30
 
@@ -34,14 +35,20 @@ def test_workers_of_a_burst_end_once_they_are_idle() -> None:
         workers.stop()
 
 
-def test_workers_of_a_burst_wait_for_the_next_one() -> None:
-    workers = WorkerPool(QUICK)
+def test_workers_of_a_burst_wait_for_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pools, "SOON_SECONDS", 2 * WAIT_SECONDS)  # however long Python takes to start
+    workers = WorkerPool(QUICK, surplus_seconds=2 * WAIT_SECONDS)
     try:
         for number in range(BURST):
             workers.hand_over(f"run-{number}")
-        for _ in range(BURST * 2):
-            spoke, _, _ = select.select(workers.outputs(), [], [], 0.2)
+        left = BURST + 1  # with the check of earlier runs, which the first one that is idle gets
+        while left:
+            spoke, _, _ = select.select(workers.outputs(), [], [], WAIT_SECONDS)
+            assert spoke, "a task has not ended"
+            left -= len(spoke)
             workers.tend(spoke)
+        for number in range(BURST):
+            workers.hand_over(f"next-{number}")
         assert len(workers.outputs()) == BURST
     finally:
         workers.stop()
@@ -92,12 +99,38 @@ def test_checks_of_all_runs_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_all_runs_are_checked_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pools, "CHECK_SECONDS", 0)
-    given: list[tuple[str, ...]] = []
-    monkeypatch.setattr(pools.Worker, "give", lambda _self, *task: given.append(task))
+    given: list[Task] = []
+    monkeypatch.setattr(pools.Worker, "give", lambda _self, task: given.append(task))
     workers = WorkerPool(QUICK)
     try:
         for _ in range(3):
             workers.tend()
-        assert given[1:] == [("settle", EVERY_RUN)] * 2
+        assert given[1:] == [Task("settle", (EVERY_RUN,))] * 2
+    finally:
+        workers.stop()
+
+
+def test_workers_that_do_not_start_are_not_replaced_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, one Python after another started and failed, without a pause."""
+    monkeypatch.setattr(managed, "FIRST_DELAY", managed.LONGEST_DELAY)
+    monkeypatch.setattr(pools, "SOON_SECONDS", 0)
+    workers = WorkerPool((sys.executable, "-c", "import sys\nsys.exit(1)"))
+    try:
+        workers.tend()
+        assert [worker.process.end(WAIT_SECONDS) for worker in workers._workers] == [1] * AT_START
+        workers.tend()
+        assert workers.outputs() == []
+    finally:
+        workers.stop()
+
+
+def test_a_worker_whose_output_is_not_a_report_is_killed() -> None:
+    workers = WorkerPool((sys.executable, "-c", "import os, sys\nos.write(1, b'hello\\n')\nsys.stdin.read()"))
+    try:
+        workers.hand_over("run")
+        (output,) = workers.outputs()
+        assert select.select([output], [], [], WAIT_SECONDS)[0]
+        workers.tend([output])
+        assert output not in workers.outputs()
     finally:
         workers.stop()

@@ -19,6 +19,7 @@ import psycopg
 from resources import keys
 from resources.core.errors import ConfigurationError, ServiceUnavailableError
 from resources.servers.handover import hand_over
+from resources.servers.managed import ManagedProcess
 from resources.servers.privileges import SystemUser, check_path_access, owner, run_as, unprivileged
 from resources.servers.processes import ProcessIdentity, alive, end_group, identify, kill_all, port_is_free, tail
 from resources.settings import Settings
@@ -72,7 +73,7 @@ class EmbeddedPostgres:
         """`extra` are additional server settings; with `fsync` off, the cluster is also created without waiting for the disk."""
         self._settings = settings
         self._extra = dict(extra or {})
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ManagedProcess | None = None
         self.folder = settings.passfile.parent
         self.data = self.folder / "data"
         self.log = settings.home / "logs" / "postgres.log"
@@ -80,7 +81,7 @@ class EmbeddedPostgres:
 
     @property
     def pid(self) -> int | None:
-        return self._process.pid if self._process is not None and self._process.poll() is None else None
+        return self._process.pid if self._process is not None and self._process.status is None else None
 
     def prepare(self) -> None:
         """Create missing keys, password file and cluster, and clean up after a killed server."""
@@ -116,7 +117,7 @@ class EmbeddedPostgres:
                 raise ServiceUnavailableError(f"Postgres did not start. The end of {self.log}:\n{tail(self.log)}")
             time.sleep(0.02)
 
-    def spawn(self) -> subprocess.Popen[bytes]:
+    def spawn(self) -> None:
         """Start the server process in its own process group, without waiting; `ready()` returns True once it answers."""
         if not port_is_free(self._settings.postgres_port):
             raise ConfigurationError(
@@ -124,16 +125,15 @@ class EmbeddedPostgres:
                 "set CONCORDANCE_POSTGRES_PORT to a free one."
             )
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
+            self._process = ManagedProcess(
                 self.command(),
-                stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd=self.data.anchor,
                 env=environment(),
+                stop_signal=signal.SIGINT,
                 start_new_session=True,
             )
-        return self._process
 
     def ready(self) -> bool:
         """Return True if the server answers a query with our password."""
@@ -146,11 +146,9 @@ class EmbeddedPostgres:
 
     def stop(self) -> None:
         """Stop the server by fast shutdown: open transactions are rolled back and the data is closed cleanly."""
-        if self._process is None:
-            return
-        if self._process.poll() is None and (identity := identify(self._process.pid)):
-            end_group(identity, signal.SIGINT, STOP_SECONDS)
-        self._process.wait()
+        if self._process is not None:
+            self._process.ask_to_stop()
+            self._process.end(STOP_SECONDS)
         self._process = None
 
     def check_reachable(self) -> None:

@@ -1,0 +1,36 @@
+"""The wire format between our own processes, over pipes, Unix sockets and command lines: each message is a line of JSON.
+
+The bytes of a file follow a message that gives their number.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+import msgspec
+
+Message = TypeVar("Message")
+
+
+def line(message: object) -> bytes:
+    """Return a message as it is sent."""
+    return msgspec.json.encode(message) + b"\n"
+
+
+class Lines(Generic[Message]):
+    """The messages of a stream, which may arrive in pieces."""
+
+    def __init__(self, kind: type[Message]) -> None:
+        self._decoder = msgspec.json.Decoder(kind)
+        self._held = bytearray()
+
+    def feed(self, data: bytes) -> list[tuple[Message, int]]:
+        """Return the messages that these bytes complete, each with its length in bytes. Raises `msgspec.MsgspecError`."""
+        searched, start = len(self._held), 0
+        self._held += data
+        found: list[tuple[Message, int]] = []
+        while (end := self._held.find(b"\n", searched)) >= 0:
+            found.append((self._decoder.decode(memoryview(self._held)[start:end]), end - start))
+            searched = start = end + 1
+        del self._held[:start]
+        return found
