@@ -127,7 +127,7 @@ def test_a_sync_that_meets_a_damaged_table_names_it_and_what_to_do(
     damage(next((tables(filled) / name).glob("*.parquet")))
     filled.write("new.txt", "The heron waits.\n")
     with pytest.raises(AbortSyncError, match=f"The table {name} "):
-        filled.sync(full=True)
+        filled.sync(full=True, compare=True)  # the comparison is what reads all changes
     error = last_error(filled)
     assert name in error
     assert "folder" in error
