@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -65,18 +66,24 @@ class Api:
     path: str = ""
     """Where the methods are, below the API's root."""
 
-    def build(self, root: str) -> dict[str, Any]:
-        """Return the collections, made once: the library generates a collection's methods again at each access."""
-        transport: Any = Transport(TIMEOUT_SECONDS)
-        service: Any = build(
-            self.name,
-            self.version,
-            http=transport,
-            static_discovery=True,
-            cache_discovery=False,
-            client_options={"api_endpoint": f"{root}/{self.path}"},
-        )
-        return {name: getattr(service, name)() for name in self.collections}
+
+@lru_cache(maxsize=8)
+def collections_of(api: Api, root: str) -> Mapping[str, Any]:
+    """Return the collections of an API at this root, whose methods make requests for any client to send.
+
+    Kept for the process: the library reads its description of the API for each client, and makes a collection's methods again at
+    each access.
+    """
+    transport: Any = Transport(TIMEOUT_SECONDS)  # each request is sent with a client's own
+    service: Any = build(
+        api.name,
+        api.version,
+        http=transport,
+        static_discovery=True,
+        cache_discovery=False,
+        client_options={"api_endpoint": f"{root}/{api.path}"},
+    )
+    return {name: getattr(service, name)() for name in api.collections}
 
 
 DRIVE = Api(
@@ -139,7 +146,7 @@ class DriveClient:
         self._simulator = None if google else (address.scheme, address.netloc)
         self._batch_url = f"{settings.drive_api_url}/batch/drive/v3"
         self._labels = labels.parameter(settings.drive_labels)
-        self._collections = api.build(root or settings.drive_api_url)
+        self._collections = collections_of(api, root or settings.drive_api_url)
 
     def acting_for(self, authority: Authority) -> DriveClient:
         """Return a client that reads with other credentials and shares everything else, rate limit and connections included."""
