@@ -59,6 +59,7 @@ def parse_missing(job: SyncJob, pending: Sequence[Pending], pool: ParserPool | N
     written = time.monotonic()
     for row, noted in _parse(job, todo, unread, pool):
         rows.append(row)
+        verdicts[row["content_key"]] = _verdict(row, verdicts.get(row["content_key"]))
         counted = {"parsed" if row["status"] == "ok" else row["status"]: 1} | {f"noted_{kind}": 1 for kind in noted}
         result.count(by_key[row["content_key"]].partition, **counted)
         if len(rows) >= BATCH_DOCUMENTS or time.monotonic() - written > BATCH_SECONDS:
@@ -69,7 +70,7 @@ def parse_missing(job: SyncJob, pending: Sequence[Pending], pool: ParserPool | N
     for key in unread:
         result.count(by_key[key].partition, failed=1)
     if pending:
-        latest = _verdicts(stores, by_key) | unread
+        latest = verdicts | unread
         result.deferred = {document.content_key for document in todo} - latest.keys()
         if result.deferred:
             log.info("parsed_deferred", job_id=job.job_id, documents=len(result.deferred))
@@ -106,6 +107,12 @@ def _verdicts(stores: Stores, keys: dict[str, Pending]) -> dict[str, dict[str, A
         .collect()
     )
     return {row["content_key"]: row for row in frame.iter_rows(named=True)}
+
+
+def _verdict(row: dict[str, Any], before: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the outcome of a key after another attempt, as `_verdicts` would read it."""
+    attempts = (0 if before is None else before["attempts"]) + int(row["status"] == "failed")
+    return {"status": row["status"], "reason": row["reason"], "seconds": row["seconds"], "attempts": attempts}
 
 
 def _parse(

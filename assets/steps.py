@@ -61,7 +61,7 @@ def settle(job: SyncJob, active: Target, busy: Container[str] = ()) -> StageResu
 
 
 def finish(job: SyncJob, active: Target) -> None:
-    """Show documents again whose events are processed, refresh permission checks, and compact the lake."""
+    """Show documents again whose events are processed, refresh permission checks, and compact what was written of the lake."""
     stores, collection = job.stores, active.collection
     events = Events(stores.connection)
     events.show(source=stores.source.value)
@@ -73,4 +73,5 @@ def finish(job: SyncJob, active: Target) -> None:
         "chunked",
         embedded_table(collection.model, collection.dimensions),
     ):
-        stores.lake.compact(table)
+        if table in stores.lake.appended:
+            stores.lake.compact(table)

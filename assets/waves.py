@@ -59,7 +59,8 @@ class Waves:
         self._collect = collect
         self._backlog = Backlog()
         self._active: Target | None = None
-        self._known: set[str] = set()
+        self._known: set[str] | None = None
+        """Hashes of the texts that have a vector; None: nothing has been embedded yet."""
         self._prepared: set[str] = set()
         """Ids of documents that were parsed and chunked for the sample."""
         self._threads: list[threading.Thread] = []
@@ -113,6 +114,7 @@ class Waves:
         self._count()
         self._start()
         if express:
+            self._read_known()
             with self._releasing(express), parser_pool(job.stores.settings, len(express)) as parsers:
                 self._pass(job, express, {**self._preparing(parsers), "embedded": self._embed, "indexed": self._index})
         return found
@@ -164,9 +166,13 @@ class Waves:
                     job, sample, {"parsed": partial(_parse, parsers), "chunked": self._counted(partial(_chunk, active))}
                 )
             self._prepared.update(one.doc_id + one.content_key for one in sample)
-        with job.busy("embedded"):
-            self._known = embedded_hashes(job, active)
         return ensure_collection(job.stores, active, sample)
+
+    def _read_known(self) -> None:
+        """Read which texts have a vector, once, before the first are embedded: most syncs embed none."""
+        if self._known is None:
+            with self._job.busy("embedded"):
+                self._known = embedded_hashes(self._job, self._target)
 
     def _pending(self, active: Target) -> list[Pending]:
         return pending(self._job, active, everything=self._job.full, rejected=True)
@@ -175,6 +181,7 @@ class Waves:
         """Start the threads if documents wait for them."""
         if self._threads or not self._backlog.waiting:
             return
+        self._read_known()
         if self._job.considerate:
             priority.lower()
         parsed: queue.Queue[list[Pending] | None] = queue.Queue(1)

@@ -8,7 +8,6 @@ from resources.core.domain import SourceName
 from resources.core.errors import ConfigurationError
 from resources.settings import Settings
 from resources.sources import label
-from resources.stores.postgres import session
 from sql.sync import Jobs
 
 TIMEOUT_SECONDS = 10
@@ -32,12 +31,10 @@ def alert(settings: Settings, text: str) -> None:
         log.error("alert_webhook_failed", reason=type(error).__name__)
 
 
-def alert_if_unhealthy(settings: Settings, source: SourceName, job_id: str) -> None:
+def alert_if_unhealthy(settings: Settings, jobs: Jobs, source: SourceName, job_id: str) -> None:
     """Send an alert if documents, retries or consecutive failures of a job that ended exceed their limits."""
     name = label(source)
-    with session(settings.postgres_dsn, autocommit=True) as connection:
-        jobs = Jobs(connection)
-        job, failures = jobs.job(job_id=job_id), jobs.failures_in_a_row(source=source.value)
+    job, failures = jobs.job(job_id=job_id), jobs.failures_in_a_row(source=source.value)
     documents = job.synced + job.failed
     if job.failed > FAILED_DOCUMENTS * documents:
         alert(settings, f"{job.failed} of {documents} documents of {name} failed (job {job_id}).")

@@ -77,6 +77,25 @@ def recover(
     return jobs.adopt_job(job_id=running.job_id, partitions=list(partitions) if partitions else None, full_sync=full)
 
 
+def insert_job(
+    connection: Connection,
+    source: SourceName,
+    *,
+    partitions: Sequence[str] | None,
+    full: bool,
+    requested_by: str,
+    merge: bool = False,
+) -> Started | None:
+    """Insert a running job; None if the source has one. With `merge`, later requests may be added to it."""
+    return Jobs(connection).insert_job(
+        source=source.value,
+        partitions=list(partitions) if partitions else None,
+        full_sync=full,
+        requested_by=requested_by,
+        accepts=merge,
+    )
+
+
 def create_job(
     dsn: str,
     source: SourceName,
@@ -95,12 +114,8 @@ def create_job(
     with session(dsn, autocommit=True, seconds=CALL_SECONDS) as connection:
         jobs = Jobs(connection)
         for _ in range(3):
-            row = jobs.insert_job(
-                source=source.value,
-                partitions=wanted,
-                full_sync=full,
-                requested_by=requested_by,
-                accepts=merge,
+            row = insert_job(
+                connection, source, partitions=partitions, full=full, requested_by=requested_by, merge=merge
             )
             if row is not None:
                 return row

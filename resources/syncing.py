@@ -22,12 +22,13 @@ from resources.core.domain import STAGES, SourceName, document_id
 from resources.core.errors import AbortSyncError, BusyError, ConcordanceError, ServiceUnavailableError
 from resources.core.reasons import kind_of
 from resources.core.retrying import Tally
-from resources.jobs import UNKNOWN, WAIT_SECONDS, create_job, end_job, lock, recover, unlock
+from resources.jobs import UNKNOWN, WAIT_SECONDS, create_job, end_job, insert_job, lock, recover, unlock
 from resources.settings import Settings
 from resources.stores.clients import Stores
 from resources.stores.damage import explained
-from resources.stores.postgres import connect
+from resources.stores.postgres import connect, session
 from sql.rows import JobError
+from sql.sync import Jobs
 
 HEARTBEAT_SECONDS = 1.0
 ROWS = {"raw": "fetched", "parsed": "parsed", "chunked": "chunks", "embedded": "embedded", "indexed": "points"}
@@ -156,7 +157,7 @@ class SyncJob:
         stores = self.stores
         connection = connect(stores.settings.postgres_dsn, autocommit=True)
         try:
-            yield replace(self, stores=Stores(stores.settings, stores.source, connection), _within=0.0)
+            yield replace(self, stores=stores.over(connection), _within=0.0)
         finally:
             connection.close()
 
@@ -251,14 +252,17 @@ class SyncJob:
         return self.stores.jobs.errors(job_id=self.job_id)
 
     def run(self, stage: str, work: Callable[[], StageResult]) -> StageResult:
-        """Run one stage, with progress at both ends, and keep its result."""
+        """Run one stage, with progress at both ends, and keep its result. Stages that ran with the first report nothing more."""
         started = time.perf_counter()
-        self.progress(stage, force=True)
+        reports = not self.overlapped
+        if reports:
+            self.progress(stage, force=True)
         with self.explaining(stage):
             result = self.results[stage] = work()
         result.seconds = result.seconds or time.perf_counter() - started
         self.completed.add(stage)
-        self.progress(stage, force=True)
+        if reports:
+            self.progress(STAGES[-1] if self.overlapped else stage, force=True)
         log.info(
             "stage_finished",
             job_id=self.job_id,
@@ -337,6 +341,9 @@ def _claim(stores: Stores, job_id: str | None, partitions: Sequence[str] | None,
             adopted = recover(connection, running, partitions=partitions, full=full)
             if adopted is not None:
                 return adopted.job_id
+        made = insert_job(connection, source, partitions=partitions, full=full, requested_by=requested_by)
+        if made is not None:
+            return made.job_id
         try:
             return create_job(dsn, source, partitions=partitions, full=full, requested_by=requested_by).job_id
         except BusyError:
@@ -358,11 +365,13 @@ def _close(job: SyncJob) -> None:
     try:
         if connection.broken or connection.closed:
             end_job(job.stores.settings.postgres_dsn, job.job_id, job.error)
+            with session(job.stores.settings.postgres_dsn, autocommit=True) as another:
+                alert_if_unhealthy(job.stores.settings, Jobs(another), job.stores.source, job.job_id)
         else:
             job.progress("done" if job.error is None else "failed", force=True)
             stages = Jsonb(job.work())
             job.stores.jobs.finish_job(job_id=job.job_id, error_message=job.error, stages=stages, unknown=UNKNOWN)
-        alert_if_unhealthy(job.stores.settings, job.stores.source, job.job_id)
+            alert_if_unhealthy(job.stores.settings, job.stores.jobs, job.stores.source, job.job_id)
     except (psycopg.Error, ServiceUnavailableError) as error:
         log.error("sync_close_failed", job_id=job.job_id, reason=str(error))
     log.info(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,11 @@ class Stores:
     settings: Settings
     source: SourceName
     connection: Connection
+    _lake: Lake | None = field(default=None, repr=False)
+
+    def over(self, connection: Connection) -> Stores:
+        """Return these stores with another connection, for another thread; they share the lake."""
+        return Stores(self.settings, self.source, connection, self.lake)
 
     @cached_property
     def documents(self) -> Documents:
@@ -52,7 +57,7 @@ class Stores:
     def lake(self) -> Lake:
         from resources.stores.lake import Lake  # polars and Arrow: slow to import
 
-        return Lake(self.settings.lake_address)
+        return self._lake or Lake(self.settings.lake_address)
 
     @cached_property
     def blobs(self) -> Blobs:

@@ -8,7 +8,8 @@ the bytes of its little-endian float32 numbers: Delta has no arrays of fixed len
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urlsplit
@@ -59,6 +60,10 @@ class Lake:
         parts = urlsplit(url)
         self._folder = Path(unquote(parts.path)) / "tables" if parts.scheme == "file" else None
         self._url = url.rstrip("/")
+        self._kept: dict[str, DeltaTable] = {}
+        """Tables that no thread uses at the moment; see `_current`."""
+        self.appended: set[str] = set()
+        """Tables to which this object has added rows."""
 
     def append(self, name: str, frame: pl.DataFrame) -> None:
         """Add rows, all or none. Raises `ValueError` when columns or types are not the table's; an empty frame does
@@ -74,9 +79,12 @@ class Lake:
         properties = writer_properties(spec)
 
         def write() -> None:
-            write_deltalake(self._ensure(spec), data, mode="append", writer_properties=properties)
+            with self._current(spec) as found:
+                delta = self._create(spec) if found is None else found
+                write_deltalake(delta, data, mode="append", writer_properties=properties)
 
         retried(name, write)
+        self.appended.add(name)
 
     def append_vectors(
         self, name: str, model: str, hashes: Sequence[str], vectors: Vectors, tokens: Sequence[int], at: Any
@@ -99,12 +107,15 @@ class Lake:
     def scan(self, name: str) -> pl.LazyFrame:
         """Return all rows of all versions, lazily; a table that was never written is empty, with its columns."""
         spec = table(name)
-        delta = self.open(spec.name)
-        files = [] if delta is None else files_of(delta)["path"].to_list()
-        if delta is None or not files:
+        if self._folder is None:  # scan_delta keeps the table
+            stored = self.open(spec.name)
+            if stored is None or not files_of(stored).height:
+                return pl.LazyFrame(schema=spec.schema)
+            return unpacked(pl.scan_delta(stored), spec)
+        with self._current(spec) as delta:
+            files = [] if delta is None else [uri.rpartition("/")[2] for uri in delta.file_uris()]
+        if not files:
             return pl.LazyFrame(schema=spec.schema)
-        if self._folder is None:
-            return unpacked(pl.scan_delta(delta), spec)
         # scan_delta (polars 2.1) does not find local files below a folder whose name holds a space
         return unpacked(pl.scan_parquet([self._folder / spec.name / file for file in files], glob=False), spec)
 
@@ -153,9 +164,9 @@ class Lake:
         kept: sorting by key was measured and made look-ups of 3, 1,000 or 50,000 of 200,000 vectors no faster.
         """
         spec = table(name)
-        delta = self.open(spec.name)
-        if delta is None or small_files(delta) <= past:
-            return False
+        with self._current(spec) as delta:
+            if delta is None or small_files(delta) <= past:
+                return False
         properties = writer_properties(spec)
 
         def rewrite() -> None:
@@ -228,12 +239,29 @@ class Lake:
                 ) from error
         return None
 
-    def _ensure(self, spec: Table) -> DeltaTable:
+    @contextmanager
+    def _current(self, spec: Table) -> Generator[DeltaTable | None]:
+        """Yield what `open` returns, for the block alone; in it, no other thread has this table.
+
+        Tables are kept between blocks, since reading what was added to a log takes a tenth of the time of reading all of it.
+        """
+        from deltalake.exceptions import DeltaError
+
+        delta = self._kept.pop(spec.name, None)
+        if delta is not None:
+            try:
+                delta.update_incremental()
+            except (DeltaError, OSError):
+                delta = None  # `open` says what is wrong
+        if delta is None:
+            delta = self.open(spec.name)
+        yield delta
+        if delta is not None:
+            self._kept[spec.name] = delta
+
+    def _create(self, spec: Table) -> DeltaTable:
         from deltalake import DeltaTable, Schema
 
-        found = self.open(spec.name)
-        if found is not None:
-            return found
         location = self._location(spec)
         if self._folder is not None:
             Path(location).mkdir(parents=True, exist_ok=True)

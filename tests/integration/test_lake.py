@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from resources.core.errors import AbortSyncError
 from resources.core.tables import embedded_table, table
 from resources.stores.lake import COMPACT_PAST, Lake
+from resources.stores.lake_erasure import drop_rows, scrub
 from tests.fixtures.lake import NOW, raw
 
 VECTORS = embedded_table("Test/Model v1", 4)
@@ -54,6 +55,24 @@ def test_rows_come_back_as_they_went_in(lake: Lake) -> None:
     assert lake.scan("parsed").sort("content_key").collect().equals(frame)
     lake.append("raw_files", raw([{"seq": 1, "doc_id": "d", "permissions": ["a@x.org", "group:b@x.org"]}]))
     assert lake.scan("raw_files").collect()["permissions"].to_list() == [["a@x.org", "group:b@x.org"]]
+
+
+def test_what_others_write_is_seen_by_who_has_read_the_table_before(lake: Lake, tmp_path: Path) -> None:
+    other = Lake((tmp_path / "a lake").as_uri())
+    lake.append("raw_files", raw([{"seq": 1, "doc_id": "one", "title": "first"}]))
+    assert titles(lake) == {"one": "first"}
+    for number in range(2, 5):
+        other.append("raw_files", raw([{"seq": number, "doc_id": "two", "title": f"change {number}"}]))
+    assert titles(lake) == {"one": "first", "two": "change 4"}
+    assert other.compact("raw_files", past=1)
+    assert titles(lake) == {"one": "first", "two": "change 4"}
+    assert drop_rows(other, "raw_files", "doc_id", ["one"]) == 1
+    scrub(other, "raw_files")  # removes the log up to now
+    assert titles(lake) == {"two": "change 4"}
+    lake.append("raw_files", raw([{"seq": 5, "doc_id": "one", "title": "again"}]))
+    assert titles(other) == titles(lake) == {"two": "change 4", "one": "again"}
+    other.clear("raw_files")
+    assert titles(lake) == {}
 
 
 def test_an_empty_frame_makes_no_file(lake: Lake) -> None:

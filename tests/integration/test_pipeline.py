@@ -24,6 +24,7 @@ from resources.core.errors import BusyError
 from resources.jobs import create_job
 from resources.stores import qdrant
 from resources.stores.blobs import Blobs
+from resources.stores.lake import Lake
 from resources.stores.postgres import session
 from resources.stores.uploads import NewUpload, record
 from resources.syncing import open_sync
@@ -126,6 +127,27 @@ def test_nothing_changed_means_nothing_done(installation: Installation) -> None:
     assert run.counts.synced == run.counts.embedded == run.counts.deleted == 0
     assert not run.touched
     assert installation.rows("SELECT indexed_at, changed_at FROM documents JOIN index_entries USING (doc_id)") == before
+
+
+def test_without_changes_no_table_is_opened_and_a_change_opens_each_once(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installation.write("zebras.md", STRIPES)
+    installation.sync()
+    opened: list[str] = []
+    opens = Lake.open
+
+    def noted(lake: Lake, name: str) -> Any:
+        opened.append(name)
+        return opens(lake, name)
+
+    monkeypatch.setattr(Lake, "open", noted)
+    installation.sync()
+    assert opened == []
+    installation.write("taxes.md", TAXES)
+    assert installation.sync().counts.synced == 1
+    assert len(opened) == len(set(opened)) == 4
+    assert installation.agrees()
 
 
 def test_a_changed_text_replaces_its_chunks(installation: Installation) -> None:
