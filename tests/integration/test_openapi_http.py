@@ -24,6 +24,7 @@ CASES = int(os.environ.get("CONCORDANCE_TEST_CASES", "500"))
 NOT_FOUND = dict.fromkeys(
     (
         "endSession",
+        "removeSavedSearch",
         "endAgent",
         "endAnySession",
         "endAnyAgent",
