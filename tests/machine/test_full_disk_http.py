@@ -124,7 +124,8 @@ READS: Mapping[str, Read] = {
     "widgetScript": Read("/widget.js"),
 }
 WRITES = {
-    "connectGoogle", "googleCallback", "startSignIn", "finishSignIn", "authorizeAgent", "agentConsent", "openDagster",
+    "connectGoogle", "googleCallback", "connectSource", "sourceCallback", "startSignIn", "finishSignIn", "authorizeAgent", "agentConsent",
+    "openDagster",
 }  # fmt: skip
 """GET routes that begin or complete something, for which a row is stored."""
 
