@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -68,17 +69,19 @@ def _synced() -> bool:
 
 def _print(supervisor: psutil.Process) -> None:
     total = 0
-    for process, depth in _family(supervisor):
-        megabytes = process.memory_full_info().pss / 2**20
-        total += round(megabytes)
-        print(f"{megabytes:7.0f} MB  {'  ' * depth}{_name(process)}")
+    for process, depth in list(_family(supervisor)):
+        with suppress(psutil.NoSuchProcess):  # a connection of Postgres that has been closed meanwhile
+            megabytes, name = process.memory_full_info().pss / 2**20, _name(process)
+            total += round(megabytes)
+            print(f"{megabytes:7.0f} MB  {'  ' * depth}{name}")
     print(f"{total:7} MB  in all")
 
 
 def _family(process: psutil.Process, depth: int = 0) -> Iterator[tuple[psutil.Process, int]]:
     yield process, depth
-    for child in process.children():
-        yield from _family(child, depth + 1)
+    with suppress(psutil.NoSuchProcess):
+        for child in process.children():
+            yield from _family(child, depth + 1)
 
 
 def _name(process: psutil.Process) -> str:
