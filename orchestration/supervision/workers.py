@@ -106,8 +106,11 @@ class Worker:
         for report, _ in reports:
             self.process.heard()
             if report.done:
+                if (
+                    self.task is not None and self.task.what == "run"
+                ):  # checks, which the oldest gets, would keep it for ever
+                    self.idle_since = time.monotonic()
                 self.task = None
-                self.idle_since = time.monotonic()
         return True
 
     def dismiss(self) -> None:

@@ -17,7 +17,6 @@ class ConfigurationError(ConcordanceError):
         super().__init__(" ".join(part for part in (setting and f"{setting}:", what, remedy) if part))
         self.what = what
         self.remedy = remedy
-        self.setting = setting
 
 
 class NotRunningError(ConcordanceError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import sys
+import time
 
 import pytest
 
@@ -64,6 +65,20 @@ def test_two_workers_start_and_one_is_kept() -> None:
             workers.tend(spoke)
         while len(workers.outputs()) > SPARES:
             workers.tend(select.select(workers.outputs(), [], [], 0.2)[0])
+    finally:
+        workers.stop()
+
+
+def test_checks_of_runs_do_not_keep_workers_that_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest, which checks, has grown with the most runs."""
+    monkeypatch.setattr(pools, "CHECK_SECONDS", 0.3)
+    workers = WorkerPool(QUICK, surplus_seconds=0.5)
+    deadline = time.monotonic() + 10
+    try:
+        workers.tend()
+        while len(workers.outputs()) > SPARES:
+            assert time.monotonic() < deadline, "no worker has ended"
+            workers.tend(select.select(workers.outputs(), [], [], 0.05)[0])
     finally:
         workers.stop()
 
