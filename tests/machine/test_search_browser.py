@@ -99,6 +99,18 @@ def test_each_person_searches_while_typing(visit: Visit) -> None:
     assert visit.titles() == ["Talk"]
 
 
+def test_what_is_typed_before_the_script_has_loaded_is_searched_for(visit: Visit) -> None:
+    visit.sign_in(ANN)
+    early = (
+        "new MutationObserver((_, self) => { const q = document.getElementById('q');"
+        " if (q) { q.value = 'kettle'; self.disconnect(); } }).observe(document, {childList: true, subtree: true});"
+    )
+    added = visit.browser.call("Page.addScriptToEvaluateOnNewDocument", source=early)
+    visit.browser.goto(visit.running.url + "/")
+    visit.until("document.querySelectorAll('.result').length > 0")
+    visit.browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=added["identifier"])
+
+
 def test_an_answer_with_its_sources_and_a_follow_up(visit: Visit) -> None:
     visit.sign_in(ANN)
     visit.type(QUESTION)

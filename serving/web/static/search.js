@@ -65,6 +65,8 @@ input.addEventListener("input", () => {
   }, PAUSE);
 });
 
+if (input.value !== input.defaultValue) input.dispatchEvent(new Event("input")); // typed before this script had loaded
+
 document.querySelector("form.search")?.addEventListener("submit", (event) => {
   event.preventDefault();
   clearTimeout(timer);
