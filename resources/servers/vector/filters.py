@@ -6,6 +6,7 @@ Source: https://api.qdrant.tech/api-reference (schema Filter).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -66,25 +67,37 @@ KEPT_BYTES = 8192
 """Longest filter, as JSON, that is kept: one of 50 principals has 1,800 bytes. Longer ones list points or documents, each time others."""
 
 _CLAUSES = ("must", "should", "must_not")
-_encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Condition)
+_decoder = msgspec.json.Decoder(Condition | None)
 _CONDITIONS = tuple(name for name in Condition.__struct_fields__ if name not in _CLAUSES)
 
 
-def to_filter(condition: Condition | None) -> edge.Filter | None:
-    """Convert a request's `filter`; None stays None. 400 for a bare condition, which would filter nothing.
+def read_filter(data: msgspec.Raw, *, spreading: bool = False) -> edge.Filter | None:
+    """Return the filter in a body of a query; None without one. With `spreading`, as `spread` writes it.
 
-    Filters repeat, since they hold the principals of a caller, and converting one with 50 takes as long as a keyword search.
+    Filters repeat, since they hold the principals of a caller, and reading one with 50 takes as long as a keyword search.
     """
-    if condition is None:
-        return None
-    data = _encoder.encode(condition)
-    return _kept(data) if len(data) <= KEPT_BYTES else _converted(condition)
+    text = bytes(data)
+    return _kept(text, spreading) if len(text) <= KEPT_BYTES else _read(text, spreading)
 
 
 @lru_cache(KEPT_FILTERS)
-def _kept(data: bytes) -> edge.Filter:
-    return _converted(_decoder.decode(data))
+def _kept(data: bytes, spreading: bool) -> edge.Filter | None:
+    return _read(data, spreading)
+
+
+def _read(data: bytes, spreading: bool) -> edge.Filter | None:
+    if not data:
+        return None
+    try:
+        condition = _decoder.decode(data)
+    except msgspec.MsgspecError as error:
+        raise format_error(f"filter: {error}") from error
+    return to_filter(spread(condition) if spreading else condition)
+
+
+def to_filter(condition: Condition | None) -> edge.Filter | None:
+    """Convert a request's `filter`; None stays None. 400 for a bare condition, which would filter nothing."""
+    return None if condition is None else _converted(condition)
 
 
 def _converted(condition: Condition) -> edge.Filter:
@@ -105,6 +118,12 @@ def spread(condition: Condition | None) -> Condition | None:
     if must[0] != Condition(key=must[0].key, match=Match(any=match.any)):
         return condition
     return Condition(should=[Condition(key=must[0].key, match=Match(value=value)) for value in match.any])
+
+
+def among(filter_: edge.Filter | None, ids: Iterable[edge.PointId]) -> edge.Filter:
+    """Return the filter restricted to these points."""
+    chosen = edge.HasIdCondition(set(ids))
+    return edge.Filter(must=[chosen] if filter_ is None else [chosen, filter_])
 
 
 def excluding(filter_: edge.Filter | None, point_id: PointId) -> edge.Filter:

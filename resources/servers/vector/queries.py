@@ -6,14 +6,14 @@ Source: https://api.qdrant.tech/api-reference/search/query-points
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 import msgspec
 import qdrant_edge as edge
 
 from resources.servers.vector.faults import format_error, validation_error
-from resources.servers.vector.filters import Condition, excluding, to_filter
+from resources.servers.vector.filters import among, excluding, read_filter
 from resources.servers.vector.vectors import DEFAULT, Dense, PointId, Sparse, check_id, to_sparse
 
 DEFAULT_LIMIT = 10
@@ -60,7 +60,8 @@ class QueryStage(msgspec.Struct, forbid_unknown_fields=True):
     prefetch: list[QueryStage] | QueryStage | None = None
     query: Dense | int | str | Query | None = None
     using: str | None = None
-    filter: Condition | None = None
+    filter: msgspec.Raw = msgspec.Raw()
+    """JSON of a `Condition`, read only when it is not known yet."""
     params: SearchParams | None = None
     score_threshold: float | None = None
     limit: int | None = None
@@ -76,9 +77,16 @@ Resolver = Callable[[PointId, str], Any]
 """Returns the stored vector of a point, by the vector's name."""
 
 
-def to_request(body: QueryBody, resolve: Resolver) -> edge.QueryRequest:
-    """Convert a query body; `resolve` provides the vectors of points named by id."""
-    query, filter_ = _scoring(body, resolve)
+def to_request(
+    body: QueryBody, resolve: Resolver, *, spreading: bool = False, hits: Iterable[edge.PointId] | None = None
+) -> edge.QueryRequest:
+    """Convert a query body; `resolve` provides the vectors of points named by id.
+
+    With `spreading`, the filter is written as a choice of single values; `hits` restricts the query to these points.
+    """
+    query, filter_ = _scoring(body, resolve, spreading=spreading)
+    if hits is not None:
+        filter_ = among(filter_, hits)
     return edge.QueryRequest(
         limit=limit_of(body.limit),
         offset=body.offset,
@@ -138,9 +146,9 @@ def _params(params: SearchParams | None) -> edge.SearchParams | None:
     return edge.SearchParams(params.hnsw_ef, bool(params.exact), quantization, bool(params.indexed_only))
 
 
-def _scoring(stage: QueryStage, resolve: Resolver) -> tuple[Any, edge.Filter | None]:
+def _scoring(stage: QueryStage, resolve: Resolver, *, spreading: bool = False) -> tuple[Any, edge.Filter | None]:
     """Return the engine's query, and the filter without the point that the query names."""
-    filter_, query, using = to_filter(stage.filter), stage.query, stage.using or DEFAULT
+    filter_, query, using = read_filter(stage.filter, spreading=spreading), stage.query, stage.using or DEFAULT
     if isinstance(query, Query):
         if query.rrf is not None:
             return edge.Fusion.Rrf(DEFAULT_RRF_K if query.rrf.k is None else query.rrf.k, query.rrf.weights), filter_

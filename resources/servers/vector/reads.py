@@ -1,5 +1,6 @@
 """Reads of points. They call the engine directly and never wait."""
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -7,7 +8,7 @@ import qdrant_edge as edge
 
 from resources.servers.vector.collection import VectorCollection
 from resources.servers.vector.faults import converting, engine
-from resources.servers.vector.filters import Condition, spread, to_filter
+from resources.servers.vector.filters import Condition, to_filter
 from resources.servers.vector.queries import (
     QueryBody,
     WithPayload,
@@ -16,7 +17,7 @@ from resources.servers.vector.queries import (
     to_request,
     to_with_payload,
 )
-from resources.servers.vector.sharing import over, shared
+from resources.servers.vector.sharing import shared, without_prefetch
 from resources.servers.vector.vectors import DEFAULT, PointId, check_id, check_ids, from_vectors
 
 _DIRECTIONS = {"asc": edge.Direction.Asc, "desc": edge.Direction.Desc}
@@ -75,25 +76,34 @@ def query_batch(collection: VectorCollection, bodies: list[QueryBody]) -> list[l
 def _run_batch(collection: VectorCollection, bodies: list[QueryBody]) -> list[list[edge.ScoredPoint]]:
     """Return the scored points of each query, planned by the engine as one batch; a search that queries share runs once."""
 
-    def planned(body: QueryBody) -> QueryBody:
-        # with a graph, or for sparse vectors, this takes two to three times as long; otherwise three quarters of the time
-        whole = not collection.graph and body.prefetch is None and (body.using or DEFAULT) in collection.layout.dense
-        return msgspec.structs.replace(body, filter=spread(body.filter)) if whole else body
+    def whole(body: QueryBody) -> bool:
+        # with a graph, or for sparse vectors, single values take two to three times as long; otherwise three quarters of the time
+        return not collection.graph and body.prefetch is None and (body.using or DEFAULT) in collection.layout.dense
 
-    def run(wanted: dict[int, QueryBody]) -> dict[int, list[edge.ScoredPoint]]:
-        with converting():
-            requests = [to_request(planned(body), collection.vector_of) for body in wanted.values()]
+    def run(requests: Mapping[int, edge.QueryRequest]) -> dict[int, list[edge.ScoredPoint]]:
         with engine():
             if len(requests) == 1:
-                found = [collection.shard.query(requests[0])]
+                found = [collection.shard.query(one) for one in requests.values()]
             else:
-                found = collection.shard.query_batch(edge.QueryBatchRequest(requests))
-        return dict(zip(wanted, found, strict=True))
+                found = collection.shard.query_batch(edge.QueryBatchRequest(list(requests.values())))
+        return dict(zip(requests, found, strict=True))
 
     scoring = shared(bodies)
-    answers = run({place: body for place, body in enumerate(bodies) if place not in scoring})
+    resolve = collection.vector_of
+    with converting():
+        first = {
+            place: to_request(body, resolve, spreading=whole(body))
+            for place, body in enumerate(bodies)
+            if place not in scoring
+        }
+    answers = run(first)
     if scoring:
-        answers |= run({at: over(bodies[at], (hit.id for hit in answers[of])) for at, of in scoring.items()})
+        with converting():
+            second = {
+                place: to_request(without_prefetch(bodies[place]), resolve, hits=[hit.id for hit in answers[of]])
+                for place, of in scoring.items()
+            }
+        answers |= run(second)
     return [answers[place] for place in range(len(bodies))]
 
 

@@ -4,13 +4,11 @@ Hybrid search asks for the nearest points, for the best by keywords, and for eac
 sharing, the engine runs both searches again for the prefetches.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
-from resources.servers.vector.filters import Condition
 from resources.servers.vector.queries import QueryBody, QueryStage, limit_of, prefetches_of
-from resources.servers.vector.vectors import PointId
 
 
 def shared(bodies: Sequence[QueryBody]) -> dict[int, int]:
@@ -27,14 +25,12 @@ def shared(bodies: Sequence[QueryBody]) -> dict[int, int]:
     return found
 
 
-def over(body: QueryBody, ids: Iterable[PointId]) -> QueryBody:
-    """Return the query restricted to these hits of its prefetch."""
-    must = [Condition(has_id=list(ids))]
-    if body.filter is not None and body.filter != prefetches_of(body)[0].filter:
-        must.append(body.filter)
-    return msgspec.structs.replace(body, prefetch=None, filter=Condition(must=must))
+def without_prefetch(body: QueryBody) -> QueryBody:
+    """Return the query to score the hits of its prefetch by; a filter that the prefetch has applied is left out."""
+    same = bytes(body.filter) == bytes(prefetches_of(body)[0].filter)
+    return msgspec.structs.replace(body, prefetch=None, filter=msgspec.Raw() if same else body.filter)
 
 
 def _search(stage: QueryStage) -> tuple[object, ...]:
     """Return the fields that determine which points a stage finds."""
-    return (stage.query, stage.using, limit_of(stage.limit), stage.filter, stage.params, stage.score_threshold)
+    return (stage.query, stage.using, limit_of(stage.limit), bytes(stage.filter), stage.params, stage.score_threshold)
