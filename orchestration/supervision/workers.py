@@ -106,9 +106,8 @@ class Worker:
         for report, _ in reports:
             self.process.heard()
             if report.done:
-                if (
-                    self.task is not None and self.task.what == "run"
-                ):  # checks, which the oldest gets, would keep it for ever
+                # checks are no use: the oldest worker gets them all and would never end
+                if self.task is not None and self.task.what == "run":
                     self.idle_since = time.monotonic()
                 self.task = None
         return True

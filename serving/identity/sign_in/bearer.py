@@ -7,9 +7,8 @@ has to be made for an audience that is not our client, and to look like an acces
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from datetime import timedelta
-from functools import lru_cache
 from typing import Any
 
 import jwt
@@ -30,19 +29,15 @@ SCOPES = ("scope", "scp")
 """Claims that access tokens of providers without that header have. Source: RFC 9068 2.2.3; Okta and Entra ID name it `scp`."""
 
 
-def provider_of(providers: Iterable[Provider], token: str) -> Provider | None:
+def provider_of(providers: Collection[Provider], token: str) -> Provider | None:
     """Return the provider that a token names as its issuer, unverified; None for a token of ours and for text that is none."""
-    issuer = _issuer(token)
-    return next((one for one in providers if issuer is not None and one.setting.issuer == issuer), None)
-
-
-@lru_cache(1_000)
-def _issuer(token: str) -> str | None:
-    """Return the issuer in a token's claims. Kept, because callers send the same token with each request."""
+    if not providers:
+        return None
     try:
-        return jwt.decode(token, options={"verify_signature": False}).get("iss")
+        issuer = jwt.decode(token, options={"verify_signature": False}).get("iss")
     except jwt.InvalidTokenError:
         return None
+    return next((one for one in providers if one.setting.issuer == issuer), None)
 
 
 async def provider_access(provider: Provider, token: str, max_age: timedelta) -> Access:
