@@ -188,7 +188,11 @@ def hold(
     connection = connect(settings.postgres_dsn, autocommit=True)
     try:
         lock(connection, source, waiting)
-        yield Stores(settings, source, connection)
+        try:
+            yield Stores(settings, source, connection)
+        finally:
+            if not connection.closed:  # Postgres notices a close only some time later, and would refuse the next sync
+                unlock(connection, source)
     except psycopg.OperationalError as error:
         raise ServiceUnavailableError(f"Postgres stopped answering: {str(error).strip()}") from error
     finally:
