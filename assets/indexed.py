@@ -44,10 +44,11 @@ def remove_gone(job: SyncJob, collection: IndexCollection, *, busy: Container[st
     """
     stores = job.stores
     result = StageResult({"removed": 0})
-    rows = [row for row in stores.index.to_remove() if row.doc_id not in busy]
+    rows = [row for row in stores.index.to_remove() if row.doc_id not in busy and stores.covers(row.partition)]
     names = sorted({collection.name, *qdrant.collections(stores.qdrant)}) if rows else []
     for part in batches(rows, REMOVE_DOCUMENTS):
         ids = [row.doc_id for row in part]
+        stores.confirm()
         for name in names:
             qdrant.delete_documents(stores.qdrant, name, ids)
             left = qdrant.count_points(stores.qdrant, name, ids)
@@ -82,7 +83,7 @@ def update_payloads(job: SyncJob, active: Target) -> StageResult:
     stores = job.stores
     name = active.collection.name
     result = StageResult({"payloads_updated": 0})
-    rows = stores.index.payloads_to_update(collection=name, signatures=active.signatures())
+    rows = _covered(stores, stores.index.payloads_to_update(collection=name, signatures=active.signatures()))
     for row in rows:
         result.count(row["partition"], payloads_updated=1)
     result.touched.update(result.partitions)
@@ -92,13 +93,20 @@ def update_payloads(job: SyncJob, active: Target) -> StageResult:
         job.count(synced=len(part))
         job.progress("indexed")
     for other in secondary_collections(stores, name):
-        for part in batches(stores.index.payloads_to_update(collection=other, signatures=None), REMOVE_DOCUMENTS):
+        rest = _covered(stores, stores.index.payloads_to_update(collection=other, signatures=None))
+        for part in batches(rest, REMOVE_DOCUMENTS):
             write_payloads(stores, other, part)
     return result
 
 
+def _covered(stores: Stores, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of documents that this process may write to."""
+    return [row for row in rows if stores.covers(row["partition"])]
+
+
 def write_payloads(stores: Stores, name: str, rows: Sequence[dict[str, Any]]) -> None:
     """Write the payloads of registry rows to one collection, and record that they are as wanted."""
+    stores.confirm()
     qdrant.set_payload(stores.qdrant, name, {str(row["doc_id"]): document_payload(row) for row in rows})
     done = [{"doc_id": str(row["doc_id"]), "payload": row["payload_hash"]} for row in rows]
     with stores.connection.transaction():
@@ -113,7 +121,7 @@ def refresh_checks(stores: Stores, collection: IndexCollection) -> int:
     have not been read since.
     """
     seconds = duration(stores.settings.acl_max_age).total_seconds() / REFRESHES
-    rows = stores.index.to_refresh(seconds=seconds)
+    rows = [row for row in stores.index.to_refresh(seconds=seconds) if stores.covers(row.partition)]
     names = [collection.name, *secondary_collections(stores, collection.name)] if rows else []
     for row in rows:
         checked = rfc3339(row.acl_checked_at)

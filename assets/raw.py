@@ -3,7 +3,7 @@
 Partitions are collected one after another; `assets.intake.batch` stores their batches.
 """
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TypeVar
 
@@ -27,7 +27,7 @@ from resources.schema import declare
 from resources.sources import capabilities, label, spec_of
 from resources.stores.clients import Stores
 from resources.stores.uploads import follow_origins
-from resources.syncing import StageResult, SyncJob, reason_of
+from resources.syncing import StageResult, SyncJob, reason_of, roots_of
 from sql.people import PeopleStates
 
 __all__ = ["collect", "raw_table"]
@@ -108,10 +108,11 @@ def _collect_all(
     _subscribe(job, source)
     told = len(source.warnings)
     _prune_approved(job, result)
-    lost = source.lost(known)
-    for partition in lost:
-        _hide_partition(job, partition, result)
-    _replace_folders(job, {*available, *known})
+    for partition in source.lost(known):
+        if job.claim([partition]):  # otherwise the process that has it finds the same
+            _hide_partition(job, partition, result)
+    if job.partitions is not None:
+        job.partitions = roots_of(stores.connection, stores.source, job.partitions)
     faults = _unknown_partitions(job, available, known)
     for partition in available:
         if job.partitions is not None and partition not in job.partitions:
@@ -163,14 +164,6 @@ def _pause(stores: Stores, reason: str) -> None:
         )
 
 
-def _replace_folders(job: SyncJob, known: Container[str]) -> None:
-    """Replace requested folders by the roots that hold them: a root's changes are read as a whole."""
-    folders = [one for one in job.partitions or () if one not in known]
-    if job.partitions is not None and folders:
-        roots = {row.collection: row.partition for row in job.stores.documents.roots_of(collections=folders)}
-        job.partitions = sorted({roots.get(one, one) for one in job.partitions})
-
-
 def _unknown_partitions(job: SyncJob, available: list[str], known: list[str]) -> list[str]:
     """Return an error for each requested partition that the source does not have, so that it is not silently ignored."""
     faults: list[str] = []
@@ -208,7 +201,7 @@ def _collect_partition(
 
 def _prune_approved(job: SyncJob, result: StageResult) -> None:
     """Carry out held deletions that have been approved."""
-    rows = job.stores.partitions.approved()
+    rows = [row for row in job.stores.partitions.approved() if job.stores.covers(row.partition)]
     times = {row.source_id: row.source_time for row in rows if row.source_time is not None}
     _remove(job, {row.source_id: row.partition for row in rows}, times, result)
 

@@ -25,9 +25,10 @@ from resources.core.tables import embedded_table
 from resources.embedding import ModelChoice, embedder
 from resources.jobs import hold, stored_sources
 from resources.settings import Settings
-from resources.stores import qdrant
+from resources.stores import leases, qdrant
 from resources.stores.clients import Stores
-from resources.stores.postgres import Connection, connect, exclusive
+from resources.stores.fenced import fenced_session
+from resources.stores.postgres import Connection
 from resources.syncing import SyncJob
 from sql.rows import LeftBehind, Pending
 from sql.sync import Collections
@@ -36,7 +37,8 @@ BATCH_DOCUMENTS = 1000
 """Documents whose points are written at a time: about 2,500 chunks, for which syncs of the source wait two or three seconds."""
 SAMPLE_TEXTS = 48
 """Texts embedded to measure the model's rate; less than a second at the bundled model's 70 per second."""
-LOCK = "concordance.reindex"
+WORK = "reindex"
+"""Name of its lease: one process at a time reindexes or cleans up."""
 
 log = structlog.get_logger("reindex")
 
@@ -72,7 +74,7 @@ class Reindex:
         self.connection = connection
         self.collections = Collections(connection)
         self.jobs = [SyncJob(Stores(settings, source, connection)) for source in stored_sources(connection)]
-        """One for each source, without its lock."""
+        """One for each source, without its lease."""
 
     def active_name(self) -> str:
         """Return the active collection's name. Raises `InvalidRequestError` when there is none."""
@@ -184,7 +186,8 @@ class Reindex:
                     embed_missing(job, made, part)
                     progress(sum(one.counts.embedded for one in self.jobs), to_embed)
                     job.stores.lake.compact(embedded_table(made.collection.model, made.collection.dimensions))
-                    with hold(self.settings, job.stores.source) as stores:
+                    partitions = sorted({document.partition for document in part})
+                    with hold(self.settings, job.stores.source, partitions=partitions) as stores:
                         written += _write(SyncJob(stores), made, part)
                 if not written:
                     break  # not parsed yet: the sync that parses them writes to both collections
@@ -198,12 +201,11 @@ class Reindex:
 @contextmanager
 def open_reindex(settings: Settings) -> Generator[Reindex]:
     """Open a reindex; only one process at a time may hold it. Raises `BusyError` or `ServiceUnavailableError`."""
-    connection = connect(settings.postgres_dsn, autocommit=True)
-    try:
-        with exclusive(connection, LOCK, "Another process is reindexing or cleaning up."):
-            yield Reindex(settings, connection)
-    finally:
-        connection.close()
+    with (
+        leases.alone(settings.postgres_dsn, WORK, "Another process is reindexing or cleaning up.") as lease,
+        fenced_session(settings.postgres_dsn, lease) as connection,
+    ):
+        yield Reindex(settings, connection)
 
 
 def catch_up(job: SyncJob, made: Target) -> None:

@@ -26,7 +26,7 @@ from assets.parsing.pool import ParserPool
 from resources import priority
 from resources.core.domain import STAGES, State
 from resources.core.errors import ConcordanceError
-from resources.syncing import StageResult, SyncJob, reason_of
+from resources.syncing import StageResult, SyncJob, reason_of, roots_of
 from sql.rows import Pending
 
 EARLY_DOCUMENTS = 1000
@@ -35,6 +35,8 @@ SAMPLE_DOCUMENTS = 100
 SAMPLE_BYTES = 16 * 2**20
 """Documents that decide a new collection's mean length of passages: so many, of so many bytes in total."""
 LOOK_SECONDS = 0.5
+CLAIM_SECONDS = 5.0
+"""How long a sync that has nothing else to do waits for partitions of a request that another process keeps, before it looks again."""
 COUNTS = {
     "raw": (),
     "parsed": ("documents", "parsed", "reused", "skipped", "failed"),
@@ -101,7 +103,7 @@ class Waves:
                 steps.finish(job, self._target)
             if not job.job_id or job.stores.jobs.refuse_requests(job_id=job.job_id):
                 return
-            self._requested()
+            self._requested(wait=CLAIM_SECONDS)
 
     def _round(self) -> bool:
         """Remove and update what has changed, take in what is pending, and pass its small documents through. Return True if any is."""
@@ -119,11 +121,18 @@ class Waves:
                 self._pass(job, express, {**self._preparing(parsers), "embedded": self._embed, "indexed": self._index})
         return found
 
-    def _requested(self) -> bool:
-        """List the source again if that was requested; return True if it was. An error then fails the sync in the end."""
-        job = self._job
-        found = job.stores.jobs.take_requests(job_id=job.job_id) if job.job_id else None
+    def _requested(self, *, wait: float = 0.0) -> bool:
+        """List the source again if that was requested; return True if it was. An error then fails the sync in the end.
+
+        A request for partitions that another process keeps for longer than `wait` seconds stays for the next time.
+        """
+        job, stores = self._job, self._job.stores
+        found = stores.jobs.take_requests(job_id=job.job_id) if job.job_id else None
         if found is None:
+            return False
+        wanted = None if found.partitions is None else roots_of(stores.connection, stores.source, found.partitions)
+        if not job.claim(wanted, wait=wait):
+            stores.jobs.add_request(source=stores.source.value, partitions=found.partitions, full_sync=found.full_sync)
             return False
         if job.partitions is not None:
             job.partitions = None if found.partitions is None else sorted({*job.partitions, *found.partitions})

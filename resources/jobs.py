@@ -1,8 +1,7 @@
-"""Rows of sync jobs and the locks that show whether a process works on them.
+"""Rows of sync jobs, and the leases that show whether a process works on them.
 
-A job is created before its run, so that the caller has an id at once. The process that does the work holds a Postgres advisory
-lock of the source for as long as it lives: a job marked as running while its lock is free belongs to a process that died, and the
-next sync replaces it.
+A job is created before its run, so that the caller has an id at once. The process that does the work holds leases of the job's partitions
+for as long as it works: a claimed job whose lease has lapsed belongs to a process that died, and the next sync replaces it.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -16,13 +15,15 @@ from resources.core.errors import BusyError, ServiceUnavailableError
 from resources.settings import Settings
 from resources.sources import names
 from resources.stores.clients import Stores
-from resources.stores.postgres import Connection, connect, session
+from resources.stores.fenced import fenced_session
+from resources.stores.leases import INSTALLATION, WAIT_SECONDS, WHOLE, claim
+from resources.stores.postgres import Connection, session
+from sql.leases import Leases
 from sql.rows import RunningJob, Started
 from sql.sync import Jobs
 
 ORPHAN_SECONDS = 10
-"""A job that no process has claimed for this long is lost if none is launching it and none has received a Dagster run of it."""
-WAIT_SECONDS = 3600
+"""A job that no process has claimed for this long is lost if none is launching it and Dagster has no run of it that will start."""
 CALL_SECONDS = 12.0
 """Longest wait for Postgres when creating or ending a job, because a caller is waiting."""
 
@@ -33,67 +34,29 @@ UNKNOWN = "The reason was not recorded. The log of its run in Dagster may say mo
 log = structlog.get_logger("sync")
 
 
-def _lock_key(source: SourceName) -> str:
-    return f"concordance.sync.{source.value}"
+def _launch(job_id: str) -> str:
+    """Return the name of the lease of a process that launches the job's run."""
+    return f"launch {job_id}"
 
 
-def _launch_key(job_id: str) -> str:
-    return f"concordance.launch.{job_id}"
+def _is_lost(connection: Connection, source: SourceName, running: RunningJob) -> bool:
+    """Return True if the process of a job died, or if no process will claim it. One that waits for its turn is not lost, however long.
 
-
-def _is_held(connection: Connection, key: str) -> bool:
-    row = connection.execute("SELECT pg_try_advisory_lock(hashtext(%s)) AS free", (key,)).fetchone()
-    if row is not None and row["free"]:
-        connection.execute("SELECT pg_advisory_unlock(hashtext(%s))", (key,))
-        return False
-    return True
-
-
-def _is_lost(connection: Connection, running: RunningJob) -> bool:
-    """Return True if no process will claim a job that is still unclaimed. A run that is late to start is not lost."""
-    if running.age < ORPHAN_SECONDS or _is_held(connection, _launch_key(running.job_id)):
+    Its turn comes when its run leaves Dagster's queue and when no other process has a lease of its partitions.
+    """
+    if running.claimed_at is not None:
+        return not running.alive
+    leases = Leases(connection)
+    if (
+        running.age < ORPHAN_SECONDS
+        or leases.taken(source=INSTALLATION, partitions=[_launch(running.job_id)])
+        or leases.taken(source=source.value, partitions=running.partitions or [WHOLE])
+    ):
         return False
     try:
         return Jobs(connection).launched_run(job_id=running.job_id) is None
     except psycopg.errors.UndefinedTable:  # Dagster has never run on this database
         return True
-
-
-def recover(
-    connection: Connection, running: RunningJob, *, partitions: Sequence[str] | None, full: bool
-) -> Started | None:
-    """Close a running job whose process died, or take over one that no process will begin, with a request added to it.
-
-    Returns the job that was taken over: it was delayed, and has not failed. Call it while the source's lock is free or ours.
-    """
-    jobs = Jobs(connection)
-    if running.claimed_at is not None:
-        jobs.finish_job(job_id=running.job_id, error_message=DIED, stages=None, unknown=UNKNOWN)
-        log.warning("sync_reclaimed", job_id=running.job_id, reason=DIED)
-        return None
-    if not _is_lost(connection, running):
-        return None
-    log.warning("sync_delayed", job_id=running.job_id, reason="No process began it.")
-    return jobs.adopt_job(job_id=running.job_id, partitions=list(partitions) if partitions else None, full_sync=full)
-
-
-def insert_job(
-    connection: Connection,
-    source: SourceName,
-    *,
-    partitions: Sequence[str] | None,
-    full: bool,
-    requested_by: str,
-    merge: bool = False,
-) -> Started | None:
-    """Insert a running job; None if the source has one. With `merge`, later requests may be added to it."""
-    return Jobs(connection).insert_job(
-        source=source.value,
-        partitions=list(partitions) if partitions else None,
-        full_sync=full,
-        requested_by=requested_by,
-        accepts=merge,
-    )
 
 
 def create_job(
@@ -114,21 +77,22 @@ def create_job(
     with session(dsn, autocommit=True, seconds=CALL_SECONDS) as connection:
         jobs = Jobs(connection)
         for _ in range(3):
-            row = insert_job(
-                connection, source, partitions=partitions, full=full, requested_by=requested_by, merge=merge
+            row = jobs.insert_job(
+                source=source.value, partitions=wanted, full_sync=full, requested_by=requested_by, accepts=merge
             )
             if row is not None:
                 return row
-            running = jobs.running_job(source=source.value)
-            if running is None:
-                continue
-            # a job whose process is waiting for the lock is not lost, however long that takes
-            if not _is_held(connection, _lock_key(source)):
-                adopted = recover(connection, running, partitions=partitions, full=full)
-                if adopted is not None:
+            others = jobs.in_the_way(source=source.value, partitions=wanted, accepts=merge)
+            lost = [one for one in others if _is_lost(connection, source, one)]
+            for one in lost:
+                if one.claimed_at is not None:
+                    jobs.finish_job(job_id=one.job_id, error_message=DIED, stages=None, unknown=UNKNOWN)
+                    log.warning("sync_reclaimed", job_id=one.job_id, reason=DIED)
+                elif (adopted := jobs.adopt_job(job_id=one.job_id, partitions=wanted, full_sync=full)) is not None:
+                    log.warning("sync_delayed", job_id=one.job_id, reason="No process began it.")
                     return adopted
-                if running.claimed_at is not None:
-                    continue
+            if lost or not others:
+                continue
             added = jobs.add_request(source=source.value, partitions=wanted, full_sync=full) if merge else None
             if added is not None:
                 raise BusyError(
@@ -136,24 +100,22 @@ def create_job(
                     added.job_id,
                     merged=True,
                 )
-            raise BusyError(f"A sync of {source.value} is already running.", running.job_id)
+            raise BusyError(f"A sync of {source.value} is already running.", others[0].job_id)
     raise ServiceUnavailableError(f"The state of the sync of {source.value} keeps changing; try again.")
 
 
 @contextmanager
 def launching(dsn: str, job_id: str) -> Generator[None]:
-    """Hold the job's launch lock, which shows other processes that the job's run is still being launched.
+    """Hold the job's launch lease, which shows other processes that the job's run is still being launched.
 
     Raises `ServiceUnavailableError`.
     """
-    connection = connect(dsn, autocommit=True)
+    lease = claim(dsn, INSTALLATION, [_launch(job_id)], seconds=CALL_SECONDS)
     try:
-        connection.execute("SELECT pg_advisory_lock(hashtext(%s))", (_launch_key(job_id),))
         yield
-    except psycopg.OperationalError as error:
-        raise ServiceUnavailableError(f"Postgres stopped answering: {str(error).strip()}") from error
     finally:
-        connection.close()
+        if lease is not None:  # otherwise another process launches it, too
+            lease.release()
 
 
 def end_job(dsn: str, job_id: str, error: str | None) -> None:
@@ -162,41 +124,26 @@ def end_job(dsn: str, job_id: str, error: str | None) -> None:
         Jobs(connection).finish_job(job_id=job_id, error_message=error, stages=None, unknown=UNKNOWN)
 
 
-def lock(connection: Connection, source: SourceName, waiting: Callable[[SourceName], None] = lambda _: None) -> None:
-    """Wait for the lock of a source; `waiting` is called if another process holds it. Raises `BusyError` after an hour."""
-    row = connection.execute("SELECT pg_try_advisory_lock(hashtext(%s)) AS locked", (_lock_key(source),)).fetchone()
-    if row is not None and row["locked"]:
-        return
-    waiting(source)
-    connection.execute("SELECT set_config('lock_timeout', %s, FALSE)", (f"{WAIT_SECONDS}s",))
-    try:
-        connection.execute("SELECT pg_advisory_lock(hashtext(%s))", (_lock_key(source),))
-    except psycopg.errors.LockNotAvailable as error:
-        raise BusyError(f"Another sync of {source.value} did not end within an hour.", "") from error
-    connection.execute("SELECT set_config('lock_timeout', '0', FALSE)")
-
-
-def unlock(connection: Connection, source: SourceName) -> None:
-    connection.execute("SELECT pg_advisory_unlock(hashtext(%s))", (_lock_key(source),))
-
-
 @contextmanager
 def hold(
-    settings: Settings, source: SourceName, waiting: Callable[[SourceName], None] = lambda _: None
+    settings: Settings,
+    source: SourceName,
+    waiting: Callable[[SourceName], None] = lambda _: None,
+    *,
+    partitions: Sequence[str] | None = None,
 ) -> Generator[Stores]:
-    """Hold a source's lock for the block, without a job: for work that no sync may disturb. See `lock`."""
-    connection = connect(settings.postgres_dsn, autocommit=True)
+    """Hold the lease of partitions, or of the whole source, for the block, without a job: for work that no sync may disturb.
+
+    `waiting` is called if another process has one of them. Raises `BusyError` after an hour.
+    """
+    lease = claim(settings.postgres_dsn, source.value, partitions, waiting=lambda: waiting(source))
+    if lease is None:
+        raise BusyError(f"Another sync of {source.value} did not end within {WAIT_SECONDS / 3600:.0f} h.", "")
     try:
-        lock(connection, source, waiting)
-        try:
-            yield Stores(settings, source, connection)
-        finally:
-            if not connection.closed:  # Postgres notices a close only some time later, and would refuse the next sync
-                unlock(connection, source)
-    except psycopg.OperationalError as error:
-        raise ServiceUnavailableError(f"Postgres stopped answering: {str(error).strip()}") from error
+        with fenced_session(settings.postgres_dsn, lease) as connection:
+            yield Stores(settings, source, connection, lease)
     finally:
-        connection.close()
+        lease.release()
 
 
 def stored_sources(connection: Connection) -> list[SourceName]:
@@ -206,7 +153,7 @@ def stored_sources(connection: Connection) -> list[SourceName]:
 
 @contextmanager
 def hold_all(settings: Settings, waiting: Callable[[SourceName], None] = lambda _: None) -> Generator[list[Stores]]:
-    """Hold the locks of all sources, as `hold` does for one."""
+    """Hold the leases of all sources, as `hold` does for one."""
     with session(settings.postgres_dsn) as connection:
         sources = stored_sources(connection)
     with ExitStack() as stack:

@@ -22,13 +22,15 @@ from resources.core.domain import STAGES, SourceName, document_id
 from resources.core.errors import AbortSyncError, BusyError, ConcordanceError, ServiceUnavailableError
 from resources.core.reasons import kind_of
 from resources.core.retrying import Tally
-from resources.jobs import UNKNOWN, WAIT_SECONDS, create_job, end_job, insert_job, lock, recover, unlock
+from resources.jobs import UNKNOWN, create_job, end_job
 from resources.settings import Settings
 from resources.stores.clients import Stores
 from resources.stores.damage import explained
-from resources.stores.postgres import connect, session
+from resources.stores.fenced import connect_fenced
+from resources.stores.leases import POLL_SECONDS, WAIT_SECONDS, WHOLE, Lease, claim
+from resources.stores.postgres import session
 from sql.rows import JobError
-from sql.sync import Jobs
+from sql.sync import Documents, Jobs, Partitions
 
 HEARTBEAT_SECONDS = 1.0
 ROWS = {"raw": "fetched", "parsed": "parsed", "chunked": "chunks", "embedded": "embedded", "indexed": "points"}
@@ -155,7 +157,8 @@ class SyncJob:
     def for_thread(self) -> Generator[SyncJob]:
         """Yield the same sync with its own stores and connection, for another thread."""
         stores = self.stores
-        connection = connect(stores.settings.postgres_dsn, autocommit=True)
+        assert stores.lease is not None  # noqa: S101 - for the type checker: a sync has one
+        connection = connect_fenced(stores.settings.postgres_dsn, stores.lease)
         try:
             yield replace(self, stores=stores.over(connection), _within=0.0)
         finally:
@@ -247,6 +250,14 @@ class SyncJob:
         self.stores.jobs.record_error(job_id=self.job_id, source_id="", stage="raw", reason=reason, outcome="warning")
         log.warning("sync_warning", job_id=self.job_id, source=self.stores.source.value, reason=reason)
 
+    def claim(self, partitions: Sequence[str] | None, *, wait: float = 0.0) -> bool:
+        """Add partitions, or the whole source, to what this sync may write to. Return False if another process has one of them."""
+        lease = self.stores.lease
+        if lease is None:
+            return True
+        wanted = [WHOLE] if partitions is None else [one for one in partitions if not lease.covers(one)]
+        return lease.covers(WHOLE) or lease.wait(wanted, wait)
+
     def faults(self) -> list[JobError]:
         """Return the documents that this sync skipped or failed on."""
         return self.stores.jobs.errors(job_id=self.job_id)
@@ -301,56 +312,91 @@ def open_sync(
     run_id: str | None = None,
     requested_by: str = "schedule",
 ) -> Generator[SyncJob]:
-    """Claim the source, run the block, close the job.
+    """Claim the partitions, run the block, close the job.
 
-    Without `job_id` a job is created; with it, partitions and `full` come from its row. Waits for another process that is working
-    on the source (at most an hour). Raises `BusyError` or `ServiceUnavailableError`.
+    Without `job_id` a job is created; with it, partitions and `full` come from its row. Waits for other processes that are working
+    on its partitions (at most an hour). Raises `BusyError` or `ServiceUnavailableError`.
     """
-    connection = connect(settings.postgres_dsn, autocommit=True)
-    stores = Stores(settings, source, connection)
+    job_id, lease = _claim(settings, source, job_id, partitions, full, requested_by)
     try:
-        job_id = _claim(stores, job_id, partitions, full, requested_by)
-        row = stores.jobs.job(job_id=job_id)
-        stores.jobs.claim_job(job_id=job_id, run_id=run_id)
-        job = SyncJob(stores, job_id, row.partitions, full=row.full_sync)
-        log.info("sync_started", job_id=job_id, source=source.value, run_id=run_id, requested_by=requested_by)
+        connection = connect_fenced(settings.postgres_dsn, lease)
         try:
-            with job.explaining():
-                yield job
+            stores = Stores(settings, source, connection, lease)
+            row = stores.jobs.job(job_id=job_id)
+            stores.jobs.claim_job(job_id=job_id, run_id=run_id, lease=lease.owner)
+            job = SyncJob(stores, job_id, row.partitions, full=row.full_sync)
+            log.info("sync_started", job_id=job_id, source=source.value, run_id=run_id, requested_by=requested_by)
+            try:
+                with job.explaining():
+                    yield job
+            finally:
+                connection.lease = (
+                    None  # the job's own row is written even if another process has taken over the partitions
+                )
+                _close(job)
+        except psycopg.OperationalError as error:
+            raise ServiceUnavailableError(
+                f"Postgres stopped answering during the sync: {str(error).strip()}"
+            ) from error
         finally:
-            _close(job)
-    except psycopg.OperationalError as error:
-        raise ServiceUnavailableError(f"Postgres stopped answering during the sync: {str(error).strip()}") from error
+            connection.close()
     finally:
-        connection.close()
+        lease.release()
 
 
-def _claim(stores: Stores, job_id: str | None, partitions: Sequence[str] | None, full: bool, requested_by: str) -> str:
-    """Take the source's lock, then the given job or a new one; a job about to start elsewhere takes precedence.
+def _claim(
+    settings: Settings,
+    source: SourceName,
+    job_id: str | None,
+    partitions: Sequence[str] | None,
+    full: bool,
+    requested_by: str,
+) -> tuple[str, Lease]:
+    """Return the given job or a new one, with the lease of its partitions. Waits for other processes that work on them.
 
     A given job that has ended was begun by another run, because this one was late: then this run's work is a job of its own.
     """
-    connection, source, dsn = stores.connection, stores.source, stores.settings.postgres_dsn
+    dsn = settings.postgres_dsn
     deadline = time.monotonic() + WAIT_SECONDS
     while True:
-        lock(connection, source)
-        if job_id is not None and stores.jobs.job(job_id=job_id).status == "running":
-            return job_id
-        running = stores.jobs.running_job(source=source.value)
-        if running is not None:
-            adopted = recover(connection, running, partitions=partitions, full=full)
-            if adopted is not None:
-                return adopted.job_id
-        made = insert_job(connection, source, partitions=partitions, full=full, requested_by=requested_by)
-        if made is not None:
-            return made.job_id
-        try:
-            return create_job(dsn, source, partitions=partitions, full=full, requested_by=requested_by).job_id
-        except BusyError:
-            if time.monotonic() > deadline:
-                raise
-            unlock(connection, source)
-            time.sleep(1)
+        if job_id is None:
+            try:
+                job_id = create_job(dsn, source, partitions=partitions, full=full, requested_by=requested_by).job_id
+            except BusyError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(POLL_SECONDS)
+                continue
+        wanted = _claimable(settings, source, job_id)
+        lease = None if wanted is None else claim(dsn, source.value, wanted, seconds=deadline - time.monotonic())
+        if wanted is not None and lease is None:
+            raise BusyError(f"Another sync of {source.value} did not end within {WAIT_SECONDS / 3600:.0f} h.", job_id)
+        if lease is not None:
+            now = _claimable(settings, source, job_id)  # another process may have ended it, or added to it
+            if now is not None and all(map(lease.covers, now)):
+                return job_id, lease
+            lease.release()
+            wanted = now
+        if wanted is None:
+            job_id = None
+
+
+def _claimable(settings: Settings, source: SourceName, job_id: str) -> list[str] | None:
+    """Return the partitions that a job must claim; None if it has ended."""
+    with session(settings.postgres_dsn, autocommit=True) as connection:
+        row = Jobs(connection).job(job_id=job_id)
+        if row.status != "running":
+            return None
+        return [WHOLE] if row.partitions is None else roots_of(connection, source, row.partitions)
+
+
+def roots_of(connection: psycopg.Connection[Any], source: SourceName, requested: Sequence[str]) -> list[str]:
+    """Return requested partitions, with folders replaced by the roots that hold them: a root's changes are read as a whole."""
+    known = set(Partitions(connection, source.value).current_names())
+    folders = [one for one in requested if one not in known]
+    rows = Documents(connection, source.value).roots_of(collections=folders) if folders else []
+    roots = {row.collection: row.partition for row in rows}
+    return sorted({roots.get(one, one) for one in requested})
 
 
 def _close(job: SyncJob) -> None:

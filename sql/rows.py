@@ -104,12 +104,14 @@ class Started(msgspec.Struct, frozen=True):
 
 
 class RunningJob(msgspec.Struct, frozen=True):
-    """The running job of a source, and its age in seconds."""
+    """A running job of a source, and its age in seconds."""
 
     job_id: str
-    run_id: str | None
+    partitions: list[str] | None
     claimed_at: datetime | None
     age: float
+    alive: bool
+    """True if the process that has claimed it has its lease."""
 
 
 class Job(msgspec.Struct, frozen=True):

@@ -34,9 +34,14 @@ def refresh_keyword_vectors(job: SyncJob, active: Target) -> int:
 def _refresh_collection(job: SyncJob, name: str, average: float, signatures: Mapping[str, str] | None) -> int:
     stores = job.stores
     version = derived_version(average)
-    rows = stores.index.keywords_to_refresh(collection=name, signatures=signatures, version=version)
+    rows = [
+        row
+        for row in stores.index.keywords_to_refresh(collection=name, signatures=signatures, version=version)
+        if stores.covers(row["partition"])
+    ]
     for group in _groups(rows):
         ids = [row["doc_id"] for row in group]
+        stores.confirm()
         passages = stores.index.keyword_passages_to_refresh(collection=name, doc_ids=ids, version=version)
         refreshed = _refresh(stores, name, average, group, passages)
         done = [{"doc_id": row["doc_id"], "keywords": keywords_of(row, average)} for row in group]

@@ -150,6 +150,7 @@ class PointWriter:
         """Upsert points, then delete points of earlier versions of the documents."""
         shared = {doc_id: document_payload(row) for doc_id, row in facts.items()}
         for part in batches(rows, WRITE_POINTS):
+            self._job.stores.confirm()
             texts = [keyword_text(row.words, row.chunk["text"]) for row in part]
             languages = [row.chunk["language"] for row in part]
             sparse = bm25.encode_documents(texts, self._collection.bm25_avg_len, languages)

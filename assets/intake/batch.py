@@ -14,6 +14,7 @@ from assets.intake.rows import append, fetched_row, item_of, refusal_row, rewrit
 from assets.stages.diff import has_content
 from assets.stages.plan import BatchPlan, plan_batch, shown, vanished
 from resources.core.domain import Batch, Item
+from resources.core.errors import RetryLaterError
 from resources.core.moments import bounded
 from resources.core.ports import Source
 from resources.sources import capabilities
@@ -21,6 +22,9 @@ from resources.stores.clients import Stores
 from resources.syncing import StageResult, SyncJob
 from sql.rows import Hidden, Known, Permitted
 from sql.sources import Events
+
+CLAIM_SECONDS = 20.0
+"""Longest wait for a partition from or to which documents have moved."""
 
 
 class PartitionSync:
@@ -36,6 +40,8 @@ class PartitionSync:
         batch = _with_bounded_times(batch)
         absent = self._listing.take(batch)
         known, others = self._read(batch, absent)
+        if self._claim_others(batch, known):
+            known, others = self._read(batch, absent)
         policy = self._hold.policy(vanished(batch, known, absent))
         plan = plan_batch(batch, known, absent, policy, others)
         if plan.hold:
@@ -58,6 +64,21 @@ class PartitionSync:
             )
         known = {row.source_id: row for row in [*rows, *others]}
         return known, [item_of(row, batch.permissions or ()) for row in others]
+
+    def _claim_others(self, batch: Batch, known: Mapping[str, Known]) -> bool:
+        """Claim the other partitions from or to which documents of a batch move; return True if there were any that this sync lacks.
+
+        Raises `RetryLaterError` if another process keeps one of them: which of the two then has the later state is unknown.
+        """
+        job = self._job
+        partitions = {row.partition for row in known.values()} | {item.partition for item in batch.seen}
+        others = sorted(one for one in partitions if not job.stores.covers(one))
+        if not job.claim(others, wait=CLAIM_SECONDS):
+            raise RetryLaterError(
+                f"Documents of {batch.partition} have moved from or to {', '.join(others)}, which another sync is working on. "
+                "The next sync continues there."
+            )
+        return bool(others)
 
     def _apply(self, batch: Batch, plan: BatchPlan, known: dict[str, Known]) -> None:
         job, stores, result = self._job, self._job.stores, self._result

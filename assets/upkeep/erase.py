@@ -17,17 +17,16 @@ import structlog
 
 from assets.chunked import TABLE as CHUNKED
 from assets.parsed import TABLE as PARSED
-from assets.reindex import LOCK as REINDEX_LOCK
+from assets.reindex import WORK as REINDEX
 from assets.upkeep.erasure_plan import ErasurePlan, plan_erasure
 from assets.upkeep.redaction import distinctive, forget, redact
 from resources.core.domain import SourceName
 from resources.core.errors import InvalidRequestError
 from resources.jobs import hold_all
 from resources.settings import Settings
-from resources.stores import rewriting
+from resources.stores import leases, rewriting
 from resources.stores.clients import Stores
 from resources.stores.lake_erasure import drop_rows, left, scrub
-from resources.stores.postgres import exclusive
 from resources.stores.uploads import LOCK as UPLOADS_LOCK
 from sql.upkeep import Erasure
 
@@ -80,14 +79,13 @@ def erase(
 
 @contextmanager
 def alone(settings: Settings, waiting: Callable[[SourceName], None] = lambda _: None) -> Generator[Stores]:
-    """Hold the locks of all sources and of `reindex`, which writes to the lake without the sources' locks.
+    """Hold the leases of all sources and of `reindex`, which writes to the lake without the sources' leases.
 
-    `waiting` is called for each source whose lock another process holds.
+    `waiting` is called for each source whose lease another process has.
     """
-    with hold_all(settings, waiting) as held:
-        refusal = "`concordance reindex` is running. Run the command again once it has ended."
-        with exclusive(held[0].connection, REINDEX_LOCK, refusal):
-            yield held[0]
+    refusal = "`concordance reindex` is running. Run the command again once it has ended."
+    with hold_all(settings, waiting) as held, leases.alone(settings.postgres_dsn, REINDEX, refusal):
+        yield held[0]
 
 
 def _check_deleted(stores: Stores, document: str) -> None:

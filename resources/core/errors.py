@@ -39,6 +39,10 @@ class AuthorizationError(AbortSyncError):
     """The source rejects our credentials (expired, revoked, missing scope); it stays paused until they are renewed."""
 
 
+class LostLeaseError(AbortSyncError):
+    """Another process has taken over what this one writes to, because it was paused for too long; it must write nothing more."""
+
+
 class LostPartitionError(ConcordanceError):
     """A partition can no longer be read; its documents are hidden, and kept in case access returns."""
 

@@ -16,14 +16,16 @@ from resources.people.google_groups import GoogleListing
 from resources.people.membership import DirectMembers, flatten
 from resources.settings import Settings
 from resources.sources.drive.directory import GoogleDirectory, GoogleUser
+from resources.stores import leases
+from resources.stores.fenced import fenced_session
 from resources.stores.offboarding import offboard
-from resources.stores.postgres import exclusive, session
 from sql.people import People, PeopleStates, StoredMembership
 
 if TYPE_CHECKING:
     from resources.stores.postgres import Connection
 
-LOCK = "concordance.people"
+WORK = "directory"
+"""Name of its lease: one process at a time reads people and groups."""
 PEOPLE = "google"
 """Name of Google's directory in the table `people`."""
 MINIMUM = 5
@@ -58,8 +60,8 @@ def sync_people(
     """
     reports: dict[str, PeopleReport] = {}
     with (
-        session(settings.postgres_dsn, autocommit=True) as connection,
-        exclusive(connection, LOCK, "A sync of the directory is already running."),
+        leases.alone(settings.postgres_dsn, WORK, "A sync of the directory is already running.") as lease,
+        fenced_session(settings.postgres_dsn, lease) as connection,
     ):
         states = {one.source: one for one in PeopleStates(connection).states()}
         for source in to_sync(settings):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from resources.embedding import Embedder
     from resources.stores.blobs import Blobs
     from resources.stores.lake import Lake
+    from resources.stores.leases import Lease
 
 
 @dataclass(frozen=True)
@@ -27,11 +28,22 @@ class Stores:
     settings: Settings
     source: SourceName
     connection: Connection
+    lease: Lease | None = None
+    """What may be written to; None: these stores are only read."""
     _lake: Lake | None = field(default=None, repr=False)
 
     def over(self, connection: Connection) -> Stores:
         """Return these stores with another connection, for another thread; they share the lake."""
-        return Stores(self.settings, self.source, connection, self.lake)
+        return Stores(self.settings, self.source, connection, self.lease, self.lake)
+
+    def covers(self, partition: str) -> bool:
+        """Return True if these stores may write to a partition."""
+        return self.lease is None or self.lease.covers(partition)
+
+    def confirm(self) -> None:
+        """Renew the lease before a write to the lake or the index. Raises `LostLeaseError` if another process has claimed it."""
+        if self.lease is not None:
+            self.lease.confirm()
 
     @cached_property
     def documents(self) -> Documents:

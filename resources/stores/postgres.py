@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import psycopg
 from psycopg.rows import dict_row
 
-from resources.core.errors import BusyError, ServiceUnavailableError, StorageFullError
+from resources.core.errors import ServiceUnavailableError, StorageFullError
 
 Connection: TypeAlias = psycopg.Connection[dict[str, Any]]
 
@@ -32,23 +32,6 @@ def connect(dsn: str, *, autocommit: bool = False) -> Connection:
         )
     except psycopg.OperationalError as error:
         raise ServiceUnavailableError(f"Postgres does not answer: {str(error).strip()}") from error
-
-
-@contextmanager
-def exclusive(connection: Connection, key: str, refusal: str) -> Generator[None]:
-    """Hold an advisory lock for the block; `connection` commits by itself. Raises `BusyError(refusal)` if another session holds it.
-
-    The lock is released explicitly: when a connection is closed, Postgres notices only some time later, and the next command would
-    be refused.
-    """
-    row = connection.execute("SELECT pg_try_advisory_lock(hashtext(%s)) AS free", (key,)).fetchone()
-    if row is None or not row["free"]:
-        raise BusyError(refusal, "")
-    try:
-        yield
-    finally:
-        if not connection.closed:
-            connection.execute("SELECT pg_advisory_unlock(hashtext(%s))", (key,))
 
 
 def hang_up(*connections: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:

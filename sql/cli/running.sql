@@ -1,4 +1,4 @@
--- Syncs that are running. Grain: source. Index: the unique one of running jobs.
+-- Syncs that are running. Grain: job. Index: sync_jobs_running.
 SELECT
     source,
     job_id::text AS job_id,

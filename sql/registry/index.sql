@@ -26,7 +26,7 @@ ORDER BY d.doc_id;
 -- name: keywords_to_refresh
 -- Live documents whose content is indexed, but with other names or with keyword vectors or sketches of another version. Parameters: source,
 -- collection, signatures jsonb or null (content of any version), version. Grain: document.
-SELECT d.doc_id::text AS doc_id, d.title, d.source_title, d.path, e.chunk_count
+SELECT d.doc_id::text AS doc_id, d.partition, d.title, d.source_title, d.path, e.chunk_count
 FROM index_entries AS e
 INNER JOIN documents AS d ON d.doc_id = e.doc_id
 WHERE

@@ -1,10 +1,20 @@
--- Sync jobs: one row per sync, at most one running per source (unique partial index).
+-- Sync jobs: one row per sync. Several of a source may run, of different partitions; at most one of them takes requests.
 
 -- name: insert_job
--- Returns no row if another one is running. accepts: its run takes requests that are added to it.
+-- Returns no row if a running sync is of one of these partitions, or takes requests as this one would. accepts: its run takes requests
+-- that are added to it.
 INSERT INTO sync_jobs (source, partitions, full_sync, requested_by, accepts, status)
-VALUES (:source, :partitions, :full_sync, :requested_by, :accepts, 'running')
-ON CONFLICT (source) WHERE status = 'running' DO NOTHING
+SELECT :source, :partitions::text [], :full_sync, :requested_by, :accepts::boolean, 'running'
+WHERE NOT EXISTS (
+    SELECT FROM sync_jobs AS j
+    WHERE
+        j.source = :source AND j.status = 'running'
+        AND (
+            j.partitions IS NULL OR :partitions::text [] IS NULL OR j.partitions && :partitions::text []
+            OR (j.accepts AND :accepts::boolean)
+        )
+)
+ON CONFLICT DO NOTHING
 RETURNING job_id::text AS job_id, started_at;
 
 -- name: add_request
@@ -33,11 +43,20 @@ RETURNING a.more_partitions AS partitions, a.more_full AS full_sync;
 -- Accept no more requests, unless one was added that the sync has not taken.
 UPDATE sync_jobs SET accepts = FALSE WHERE job_id = :job_id AND more_full IS NULL;
 
--- name: running_job
--- The running job of a source, and its age in seconds.
-SELECT job_id::text AS job_id, run_id, claimed_at, extract(EPOCH FROM now() - started_at)::double precision AS age
-FROM sync_jobs
-WHERE source = :source AND status = 'running';
+-- name: in_the_way
+-- Running syncs that keep one of these partitions from starting (see `insert_job`), with their age in seconds. alive: the process that
+-- has claimed the job has its lease. Grain: job. Index: sync_jobs_running, partition_leases_owner.
+SELECT
+    j.job_id::text AS job_id, j.partitions, j.claimed_at, extract(EPOCH FROM now() - j.started_at)::double precision AS age,
+    EXISTS (SELECT FROM partition_leases AS l WHERE l.owner = j.lease AND l.until > now()) AS alive
+FROM sync_jobs AS j
+WHERE
+    j.source = :source AND j.status = 'running'
+    AND (
+        j.partitions IS NULL OR :partitions::text [] IS NULL OR j.partitions && :partitions::text []
+        OR (j.accepts AND :accepts::boolean)
+    )
+ORDER BY j.started_at, j.job_id;
 
 -- name: delay_job!
 -- Note that a job which no process has begun is about to be launched again. Changes no row if one has, or if it has ended.
@@ -58,14 +77,20 @@ WHERE job_id = :job_id AND status = 'running' AND claimed_at IS NULL
 RETURNING job_id::text AS job_id, started_at;
 
 -- name: launched_run
--- The unfinished Dagster run of a job, if a process has received it: a warm worker or one of the code server. A run that Dagster
--- created but could not hand over, because the webserver or Postgres failed in between, never starts.
+-- The unfinished Dagster run of a job, if it waits in Dagster's queue or a process has received it: a warm worker or one of the code
+-- server. A run that Dagster created but could not hand over, because the webserver or Postgres failed in between, never starts.
 -- Index: idx_run_tags of Dagster's own table.
 SELECT r.run_id
 FROM dagster.run_tags AS r
-INNER JOIN dagster.run_tags AS p ON r.run_id = p.run_id
 INNER JOIN dagster.runs AS s ON r.run_id = s.run_id AND s.status NOT IN ('SUCCESS', 'FAILURE', 'CANCELED')
-WHERE r.key = 'concordance/job_id' AND r.value = :job_id AND p.key IN ('concordance/worker', '.dagster/grpc_info')
+WHERE
+    r.key = 'concordance/job_id' AND r.value = :job_id
+    AND (
+        s.status = 'QUEUED'
+        OR EXISTS (
+            SELECT FROM dagster.run_tags AS p WHERE p.run_id = r.run_id AND p.key IN ('concordance/worker', '.dagster/grpc_info')
+        )
+    )
 ORDER BY r.run_id
 LIMIT 1;
 
@@ -76,8 +101,8 @@ FROM sync_jobs
 WHERE job_id = :job_id;
 
 -- name: claim_job!
--- The caller holds the source's advisory lock.
-UPDATE sync_jobs SET claimed_at = now(), heartbeat_at = now(), run_id = :run_id
+-- The caller holds the leases of the job's partitions, with this owner.
+UPDATE sync_jobs SET claimed_at = now(), heartbeat_at = now(), run_id = :run_id, lease = :lease
 WHERE job_id = :job_id AND status = 'running';
 
 -- name: progress!
@@ -98,12 +123,17 @@ UPDATE sync_jobs SET
 WHERE job_id = :job_id AND status = 'running';
 
 -- name: fail_run_job!
--- Close the job of a run whose process died, claimed or not.
-UPDATE sync_jobs SET
-    status = 'failed',
-    completed_at = now(),
-    error_message = CASE WHEN trim(:error_message::text) = '' THEN :unknown ELSE :error_message::text END
-WHERE status = 'running' AND (job_id = :job_id::uuid OR run_id = :run_id);
+-- Close the job of a run whose process died, claimed or not, and end its leases.
+WITH ended AS (
+    UPDATE sync_jobs SET
+        status = 'failed',
+        completed_at = now(),
+        error_message = CASE WHEN trim(:error_message::text) = '' THEN :unknown ELSE :error_message::text END
+    WHERE status = 'running' AND (job_id = :job_id::uuid OR run_id = :run_id)
+    RETURNING lease
+)
+
+DELETE FROM partition_leases AS l USING ended AS e WHERE l.owner = e.lease;
 
 -- name: record_error!
 -- Grain: (job, document, stage).

@@ -1,5 +1,5 @@
 -- Purpose: state of a request to ingest, for the user who made it: whether a sync has processed its change, and the ledger's entry.
--- Parameters: job_id, email. Grain: request. Index: primary keys, unique doc_id of uploads, sync_jobs_one_running.
+-- Parameters: job_id, email. Grain: request. Index: primary keys, unique doc_id of uploads, sync_jobs_running.
 SELECT
     j.job_id::text AS job_id,
     j.doc_id::text AS doc_id,
@@ -19,5 +19,10 @@ INNER JOIN uploads AS u ON j.doc_id = u.doc_id
 LEFT JOIN partitions AS p ON u.source = p.source AND u.partition = p.partition
 LEFT JOIN documents AS d ON j.doc_id = d.doc_id
 LEFT JOIN active_entries AS e ON d.doc_id = e.doc_id
-LEFT JOIN sync_jobs AS s ON u.source = s.source AND s.status = 'running'
+LEFT JOIN LATERAL (
+    SELECT r.stage FROM sync_jobs AS r
+    WHERE r.source = u.source AND r.status = 'running'
+    ORDER BY (r.partitions IS NULL OR u.partition = ANY(r.partitions)) DESC, r.started_at ASC
+    LIMIT 1
+) AS s ON TRUE
 WHERE j.job_id = %(job_id)s::uuid AND j.owner = %(email)s

@@ -19,7 +19,6 @@ from orchestration.cli.presence import RESTART_SECONDS, Presence
 from orchestration.cli.syncing import read_job
 from orchestration.supervision import run_state
 from orchestration.supervision.run_state import RunState
-from resources import jobs
 from resources.core.domain import SourceName
 from resources.core.errors import BusyError
 from resources.jobs import create_job, hold
@@ -27,7 +26,9 @@ from resources.launch import JOB_TAG, SOURCE_TAG, start_sync
 from resources.schema import prepare
 from resources.servers.processes import ProcessIdentity
 from resources.settings import Settings
-from resources.stores.postgres import connect, session
+from resources.stores import leases
+from resources.stores.leases import claim
+from resources.stores.postgres import session
 from resources.syncing import SyncJob, open_sync
 from tests.fixtures.dagster_runs import stored_instance
 from tests.fixtures.installation import Installation
@@ -113,7 +114,7 @@ def test_a_job_that_no_process_begins_is_taken_over_with_its_request(installatio
     with pytest.raises(BusyError):
         requested(settings)
     aged(installation)
-    assert requested(settings, ["notes"]) == job_id
+    assert requested(settings, ["docs", "notes"]) == job_id
     (row,) = installation.rows("SELECT status, partitions FROM sync_jobs")
     assert row == {"status": "running", "partitions": ["docs", "notes"]}
     aged(installation)
@@ -204,7 +205,8 @@ def test_a_backup_says_what_it_waits_for(installation: Installation) -> None:
         def say(text: str) -> None:
             said.append(text)
             if "files" in text:
-                jobs.unlock(held.connection, FILES)
+                assert held.lease is not None
+                held.lease.release()
 
         with undisturbed(installation.settings, say, lambda: False):
             pass
@@ -214,7 +216,11 @@ def test_a_backup_says_what_it_waits_for(installation: Installation) -> None:
     ]
 
 
-def test_a_backup_waits_across_a_restart_of_postgres(postgres_process: Any, tmp_path: Path) -> None:
+def test_a_backup_waits_across_a_restart_of_postgres(
+    postgres_process: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "LEASE_SECONDS", 3.0)
+    monkeypatch.setattr(leases, "RENEW_SECONDS", 3600.0)  # the owner dies with Postgres
     prepare(postgres_process.dsn)
     settings = Settings(_env_file=None, home=tmp_path, postgres_url=postgres_process.dsn)  # type: ignore[call-arg]
     with session(settings.postgres_dsn, autocommit=True) as connection:
@@ -229,12 +235,10 @@ def test_a_backup_waits_across_a_restart_of_postgres(postgres_process: Any, tmp_
             postgres_process.stop()
             threading.Thread(target=postgres_process.start).start()
 
-    holder = connect(settings.postgres_dsn, autocommit=True)
-    jobs.lock(holder, FILES)
+    assert claim(settings.postgres_dsn, "files", None) is not None
     with undisturbed(settings, say, lambda: True):
         pass
-    holder.close()
-    assert [text.split()[0] for text in said] == ["Waiting", "Copying."]
+    assert list(dict.fromkeys(text.split()[0] for text in said)) == ["Waiting", "Copying."]
 
 
 def test_people_and_groups_are_read_at_start(

@@ -1,0 +1,104 @@
+"""A connection on which every transaction that writes first checks the fence of a lease."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import dict_row
+from psycopg.sql import Composable
+
+from resources.core.errors import ServiceUnavailableError, StorageFullError
+from resources.stores.postgres import CONNECT_SECONDS
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from psycopg.abc import Params, QueryNoTemplate
+
+    from resources.stores.leases import Lease
+
+_WRITES = re.compile(rb"\b(INSERT\s+INTO|UPDATE|DELETE\s+FROM|setval|nextval)\b", re.IGNORECASE)
+"""What a statement that writes contains. One that only locks rows counts as writing, too, which costs a round trip."""
+
+
+class FencedCursor(psycopg.Cursor[dict[str, Any]]):
+    """A cursor that puts a single statement that writes into a transaction with the check."""
+
+    def execute(  # pyright: ignore[reportIncompatibleMethodOverride] (the other overload is for the templates of Python 3.14)
+        self,
+        query: QueryNoTemplate,
+        params: Params | None = None,
+        *,
+        prepare: bool | None = None,
+        binary: bool | None = None,
+    ) -> Self:
+        connection = self.connection
+        alone = connection.info.transaction_status == TransactionStatus.IDLE
+        if alone and isinstance(connection, FencedConnection) and connection.lease is not None and _writes(query):
+            with connection.transaction():
+                return super().execute(query, params, prepare=prepare, binary=binary)
+        return super().execute(query, params, prepare=prepare, binary=binary)
+
+
+class FencedConnection(psycopg.Connection[dict[str, Any]]):
+    """A connection in autocommit mode. Its writing transactions raise `LostLeaseError` once its lease has been claimed by another."""
+
+    lease: Lease | None = None
+
+    @contextmanager
+    def transaction(
+        self, savepoint_name: str | None = None, force_rollback: bool = False
+    ) -> Generator[psycopg.Transaction]:
+        outermost = self.info.transaction_status == TransactionStatus.IDLE
+        with super().transaction(savepoint_name, force_rollback) as transaction:
+            if outermost and self.lease is not None:
+                self.lease.check(self)
+            yield transaction
+
+
+def connect_fenced(dsn: str, lease: Lease) -> FencedConnection:
+    """Open a connection in autocommit mode whose rows are dicts. Raises `ServiceUnavailableError` if Postgres does not answer."""
+    try:
+        connection = FencedConnection.connect(
+            dsn,
+            autocommit=True,
+            row_factory=dict_row,
+            cursor_factory=FencedCursor,
+            connect_timeout=CONNECT_SECONDS,
+            application_name="concordance",
+        )
+    except psycopg.OperationalError as error:
+        raise ServiceUnavailableError(f"Postgres does not answer: {str(error).strip()}") from error
+    connection.lease = lease
+    return connection
+
+
+@contextmanager
+def fenced_session(dsn: str, lease: Lease) -> Generator[FencedConnection]:
+    """Open such a connection for a block, and close it. Raises `ServiceUnavailableError` if Postgres stops answering."""
+    connection = connect_fenced(dsn, lease)
+    try:
+        yield connection
+    except psycopg.errors.DiskFull as error:
+        raise StorageFullError("The disk of Postgres is full: free some space, then try again.") from error
+    except psycopg.OperationalError as error:
+        raise ServiceUnavailableError(f"Postgres stopped answering: {str(error).strip()}") from error
+    finally:
+        connection.close()
+
+
+def _writes(query: QueryNoTemplate) -> bool:
+    if isinstance(query, Composable):
+        return True
+    return _text_writes(query if isinstance(query, bytes) else str(query).encode())
+
+
+@lru_cache(maxsize=512)
+def _text_writes(text: bytes) -> bool:
+    return _WRITES.search(text) is not None

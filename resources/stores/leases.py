@@ -1,0 +1,189 @@
+"""Leases: which process may write to a partition of a source, or do some work of which one runs at a time.
+
+A lease is a row in Postgres with a time until which it lasts. Its owner renews it while it works; the lease of a process that died or
+hangs lapses, and another may claim it. Every claim has a number, the fence. A transaction that writes checks it first, so that a process
+that was paused beyond its lease writes nothing. Nothing depends on a session, so this works behind a connection pool, and only the
+clock of Postgres counts.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Collection, Generator, Iterable
+from contextlib import contextmanager
+
+import psycopg
+import structlog
+
+from resources.core.errors import BusyError, LostLeaseError, ServiceUnavailableError
+from resources.stores.postgres import Connection, connect, hang_up
+from sql.leases import Leases
+
+LEASE_SECONDS = 15.0
+"""How long a lease lasts without renewal."""
+RENEW_SECONDS = 3.0
+POLL_SECONDS = 0.25
+"""Interval at which a process that waits for a lease tries again."""
+WAIT_SECONDS = 3600.0
+HANG_SECONDS = 12.0
+"""Longest wait for a Postgres that does not answer when a lease is released."""
+WHOLE = ""
+"""The partition of a lease of a whole source, which conflicts with all of its partitions."""
+INSTALLATION = ""
+"""The source of leases of work that belongs to no source."""
+
+log = structlog.get_logger("leases")
+
+
+class Lease:
+    """A claim of partitions of a source. Made by `claim`; its thread renews it until `release`."""
+
+    def __init__(self, dsn: str, source: str) -> None:
+        self.source = source
+        self.owner = uuid.uuid4().hex
+        self.fence: int | None = None
+        self.names: set[str] = set()
+        """The claimed partitions; `WHOLE`: all."""
+        self._dsn = dsn
+        self._connection: Connection | None = None
+        self._using = threading.RLock()
+        """Held while the connection is used: by the thread that renews, or by the one that claims more."""
+        self._released = threading.Event()
+        self._renewing: threading.Thread | None = None
+
+    def covers(self, partition: str) -> bool:
+        """Return True if this claim is of the partition, or of the whole source."""
+        return partition in self.names or WHOLE in self.names
+
+    def claim(self, partitions: Iterable[str]) -> bool:
+        """Claim partitions, in addition to those that the lease has; return False if another process has one. Does not wait."""
+        wanted = set(partitions) - self.names
+        if not wanted:
+            return True
+        with self._using:
+            fence = self._statements().claim(
+                source=self.source, partitions=sorted(wanted), owner=self.owner, held=self.fence, seconds=LEASE_SECONDS
+            )
+            if fence is None:
+                return False
+            self.fence = fence
+            self.names |= wanted
+        if self._renewing is None:
+            self._renewing = threading.Thread(target=self._renew, name="lease", daemon=True)
+            self._renewing.start()
+        return True
+
+    def wait(self, partitions: Collection[str], seconds: float, waiting: Callable[[], None] = lambda: None) -> bool:
+        """Claim partitions, for at most so many seconds; `waiting` is called once if another process has one."""
+        deadline = time.monotonic() + seconds
+        told = False
+        while not self.claim(partitions):
+            if not told:
+                told = True
+                waiting()
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(POLL_SECONDS)
+        return True
+
+    def check(self, connection: Connection) -> None:
+        """Keep others from claiming the lease until the transaction ends. Raises `LostLeaseError` if one has."""
+        with self._using:
+            fence, expected = self.fence, len(self.names)
+        if fence is None or Leases(connection).keep(source=self.source, owner=self.owner, fence=fence) < expected:
+            raise self._lost()
+
+    def confirm(self) -> None:
+        """Renew the lease before a write to another store. Raises `LostLeaseError` if another process has claimed it."""
+        with self._using:
+            if not self._renewed():
+                raise self._lost()
+
+    def release(self) -> None:
+        """End the lease. If Postgres does not answer, it lapses."""
+        self._released.set()
+        if self._renewing is not None:
+            self._renewing.join(HANG_SECONDS)
+            if self._renewing.is_alive() and self._connection is not None:
+                hang_up(self._connection)
+        try:
+            if self.fence is not None:
+                with self._using:
+                    self._statements().release(source=self.source, owner=self.owner, fence=self.fence)
+        except (psycopg.OperationalError, ServiceUnavailableError) as error:
+            log.warning("lease_lapses", source=self.source, reason=str(error).strip())
+        finally:
+            self._close()
+
+    def _lost(self) -> LostLeaseError:
+        what = f"the source {self.source}" if self.source != INSTALLATION else ", ".join(sorted(self.names))
+        return LostLeaseError(
+            f"Another process has taken over {what}, because this one was paused for more than {LEASE_SECONDS:.0f} s. Nothing is "
+            "lost: the next sync continues there."
+        )
+
+    def _renew(self) -> None:
+        """Renew the lease until it is released or lost. While Postgres does not answer, it can lapse, but no one can claim it."""
+        while not self._released.wait(RENEW_SECONDS):
+            try:
+                with self._using:
+                    if not self._renewed():
+                        log.warning("lease_lost", source=self.source)
+                        return
+            except (psycopg.OperationalError, ServiceUnavailableError) as error:
+                log.warning("lease_not_renewed", source=self.source, reason=str(error).strip())
+
+    def _renewed(self) -> bool:
+        fence = self.fence
+        if fence is None:
+            return False
+        rows = self._statements().renew(source=self.source, owner=self.owner, fence=fence, seconds=LEASE_SECONDS)
+        return rows == len(self.names)
+
+    def _statements(self) -> Leases:
+        """Return the statements over a connection of the lease's own, made anew if it is broken."""
+        if self._connection is None or self._connection.closed:
+            self._connection = connect(self._dsn, autocommit=True)
+        return Leases(self._connection)
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+
+def claim(
+    dsn: str,
+    source: str,
+    partitions: Collection[str] | None,
+    *,
+    waiting: Callable[[], None] = lambda: None,
+    seconds: float = WAIT_SECONDS,
+) -> Lease | None:
+    """Claim partitions of a source, or the whole source, and return the lease; None if another process keeps them for too long.
+
+    Release the lease. `waiting` is called if another process has one of them. Raises `ServiceUnavailableError`.
+    """
+    lease = Lease(dsn, source)
+    try:
+        if lease.wait([WHOLE] if partitions is None else partitions, seconds, waiting):
+            return lease
+    except psycopg.OperationalError as error:
+        raise ServiceUnavailableError(f"Postgres stopped answering: {str(error).strip()}") from error
+    finally:
+        if lease.fence is None:
+            lease.release()
+    return None
+
+
+@contextmanager
+def alone(dsn: str, work: str, refusal: str) -> Generator[Lease]:
+    """Hold the lease of some work of the installation for the block. Raises `BusyError(refusal)` if another process does it."""
+    lease = claim(dsn, INSTALLATION, [work], seconds=0)
+    if lease is None:
+        raise BusyError(refusal, "")
+    try:
+        yield lease
+    finally:
+        lease.release()

@@ -1,0 +1,29 @@
+-- Leases of partitions: who may write to them, until when. Grain: (source, partition). Index: primary key.
+
+-- name: claim
+-- Claim partitions and return the number of the claim; null if another has one of them. held: the claim to which they are added, or null.
+SELECT claim_leases(:source, :partitions::text [], :owner, :held::bigint, :seconds) AS fence;
+
+-- name: renew!
+UPDATE partition_leases SET until = now() + make_interval(secs => :seconds)
+WHERE source = :source AND owner = :owner AND fence = :fence;
+
+-- name: release!
+DELETE FROM partition_leases WHERE source = :source AND owner = :owner AND fence = :fence;
+
+-- name: keep
+-- Number of leases that a claim still has. Until the transaction ends they can be renewed, but not claimed by others: a claim deletes the
+-- row, for which it must lock its key.
+SELECT count(*) AS leases
+FROM (
+    SELECT FROM partition_leases WHERE source = :source AND owner = :owner AND fence = :fence FOR KEY SHARE
+) AS kept;
+
+-- name: taken
+-- Whether a lease of one of these partitions has not lapsed. Partition '' of a source: the whole source.
+SELECT EXISTS (
+    SELECT FROM partition_leases
+    WHERE
+        source = :source AND until > now()
+        AND (partition = ANY(:partitions::text []) OR (:source <> '' AND (partition = '' OR '' = ANY(:partitions::text []))))
+) AS taken;
