@@ -202,7 +202,9 @@ class Reindex:
 def open_reindex(settings: Settings) -> Generator[Reindex]:
     """Open a reindex; only one process at a time may hold it. Raises `BusyError` or `ServiceUnavailableError`."""
     with (
-        leases.alone(settings.postgres_dsn, WORK, "Another process is reindexing or cleaning up.") as lease,
+        leases.alone(
+            settings.postgres_dsn, WORK, "Another process is reindexing, erasing, backing up or cleaning up."
+        ) as lease,
         fenced_session(settings.postgres_dsn, lease) as connection,
     ):
         yield Reindex(settings, connection)

@@ -152,9 +152,9 @@ def stored_sources(connection: Connection) -> list[SourceName]:
 
 
 @contextmanager
-def hold_all(settings: Settings, waiting: Callable[[SourceName], None] = lambda _: None) -> Generator[list[Stores]]:
+def hold_all(settings: Settings) -> Generator[list[Stores]]:
     """Hold the leases of all sources, as `hold` does for one."""
     with session(settings.postgres_dsn) as connection:
         sources = stored_sources(connection)
     with ExitStack() as stack:
-        yield [stack.enter_context(hold(settings, source, waiting)) for source in sources]
+        yield [stack.enter_context(hold(settings, source)) for source in sources]

@@ -8,7 +8,7 @@ Syncs and `reindex` wait meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
@@ -20,7 +20,6 @@ from assets.parsed import TABLE as PARSED
 from assets.reindex import WORK as REINDEX
 from assets.upkeep.erasure_plan import ErasurePlan, plan_erasure
 from assets.upkeep.redaction import distinctive, forget, redact
-from resources.core.domain import SourceName
 from resources.core.errors import InvalidRequestError
 from resources.jobs import hold_all
 from resources.settings import Settings
@@ -65,7 +64,7 @@ def erase(
     Run the sweep first: documents that may still be indexed are left for the next erasure. Raises `BusyError`, `InvalidRequestError`
     for a document that is not deleted, or `ServiceUnavailableError`.
     """
-    with alone(settings) as stores:
+    with _alone(settings) as stores:
         if document is not None:
             _check_deleted(stores, document)
         found = plan_erasure(stores, cutoff=cutoff, document=document)
@@ -78,13 +77,10 @@ def erase(
 
 
 @contextmanager
-def alone(settings: Settings, waiting: Callable[[SourceName], None] = lambda _: None) -> Generator[Stores]:
-    """Hold the leases of all sources and of `reindex`, which writes to the lake without the sources' leases.
-
-    `waiting` is called for each source whose lease another process has.
-    """
-    refusal = "`concordance reindex` is running. Run the command again once it has ended."
-    with hold_all(settings, waiting) as held, leases.alone(settings.postgres_dsn, REINDEX, refusal):
+def _alone(settings: Settings) -> Generator[Stores]:
+    """Hold the leases of all sources and of `reindex`, which writes to the lake without the sources' leases."""
+    refusal = "`concordance reindex` or `concordance backup` is running. Run the command again once it has ended."
+    with hold_all(settings) as held, leases.alone(settings.postgres_dsn, REINDEX, refusal):
         yield held[0]
 
 

@@ -21,11 +21,18 @@ def backup(
         Path, Parameter(help="The folder to write to; it must be empty or not exist. Only its owner can read it.")
     ],
     /,
+    *,
+    since: Annotated[
+        Path | None, Parameter(help="An earlier backup: files that it has, too, are shared with it, not copied again.")
+    ] = None,
 ) -> int:
     settings = load()
     presence = Presence(settings)
-    made, faults = back_up(settings, folder.absolute(), installed_version(), say=note, lasts=presence.lasts)
+    earlier = None if since is None else since.absolute()
+    made, faults = back_up(settings, folder.absolute(), installed_version(), since=earlier, lasts=presence.lasts)
     say(f"Backed up {settings.home} to {folder}.")
+    if earlier is not None:
+        say(f"Of the lake, {made.copied / 1e6:.1f} MB are new and {made.shared / 1e6:.1f} MB are shared with {since}.")
     note(
         f"{folder / 'keys.json'} can sign in as anyone and decrypt the saved credentials of your sources. Store it apart from "
         "the rest, in a password manager or a vault, and remove it from this folder."

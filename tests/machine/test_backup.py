@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,11 @@ import httpx
 import pytest
 from dagster import DagsterRun
 from dagster._core.storage.runs import RunStorage
+from psycopg.conninfo import conninfo_to_dict
 
 from assets import pipeline
+from assets.upkeep.erase import erase
+from orchestration import backup
 from orchestration.cli import run
 from orchestration.client import Client
 from orchestration.supervision.environment import dagster_storage_url
@@ -23,6 +27,7 @@ from orchestration.supervision.storage import Storage
 from orchestration.supervision.supervisor import Supervisor
 from resources import keys
 from resources.core.domain import SourceName
+from resources.core.errors import BusyError
 from resources.schema import prepare
 from resources.servers.postgres import EmbeddedPostgres
 from resources.servers.processes import free_port
@@ -108,7 +113,7 @@ def dagster_runs(settings: Settings) -> Iterator[RunStorage[Any]]:
 
 
 def test_a_lost_home_is_restored_and_finds_as_before(settings: Settings, place: Path) -> None:
-    backup = place / "backup"
+    copy = place / "backup"
     with running(settings):
         headers = {"Authorization": f"Bearer {mint(settings, ADA, [])}"}
         upload = httpx.post(
@@ -121,15 +126,15 @@ def test_a_lost_home_is_restored_and_finds_as_before(settings: Settings, place: 
         questions = ("When do otters sleep?", "What confuses the tsetse fly?")
         before = [found(settings, question) for question in questions]
         assert all(before), before
-        assert run(["backup", str(backup)]) == 0
+        assert run(["backup", str(copy)]) == 0
         used = rows(settings, "SELECT texts, tokens FROM embedding_usage")
         assert used
-    files = [backup, *backup.rglob("*")]
+    files = [copy, *copy.rglob("*")]
     assert {path.stat().st_mode & 0o777 for path in files if path.is_dir()} == {0o700}
     assert {path.stat().st_mode & 0o777 for path in files if path.is_file()} == {0o600}
     shutil.rmtree(settings.home)
 
-    assert run(["restore", str(backup)]) == 0
+    assert run(["restore", str(copy)]) == 0
     with running(settings):
         assert httpx.get(f"{settings.base_url}/api/sources", headers=headers, timeout=60).status_code == 200, "keys"
         assert run(["reconcile", "--apply"]) == 0
@@ -219,3 +224,70 @@ def test_a_damaged_lake_is_not_backed_up_in_silence(
     assert "The lake is damaged, and so is its copy: table parsed" in capsys.readouterr().err
     shutil.rmtree(stopped.home)
     assert run(["restore", str(place / "backup")]) == 0, "the rest can be had"
+
+
+def wrote(folder: Path) -> dict[Path, int]:
+    """Return the inode of each file of a backup's lake."""
+    return {path.relative_to(folder): path.stat().st_ino for path in (folder / "lake").rglob("*") if path.is_file()}
+
+
+def test_syncs_go_on_during_a_backup_and_the_next_copies_what_changed(
+    settings: Settings, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    question = "What confuses the tsetse fly?"
+    with running(settings):
+        sync(settings, SourceName.FILES)
+        assert run(["backup", str(place / "first")]) == 0
+        copied, dumped = backup.dump, []
+
+        def dump(of: Settings, file: Path) -> None:
+            copied(of, file)
+            dumped.append(file)
+            (place / "docs/otters.md").write_bytes(OTTERS)
+            sync(settings, SourceName.FILES)
+            with pytest.raises(BusyError, match="backup"):
+                erase(settings, cutoff=datetime.now(UTC))
+
+        monkeypatch.setattr(backup, "dump", dump)
+        capsys.readouterr()
+        assert run(["backup", str(place / "second"), "--since", str(place / "first")]) == 0
+        assert len(dumped) == 1
+        assert " MB are shared with " in capsys.readouterr().out
+        expected = [found(settings, question), found(settings, "When do otters sleep?")]
+        assert all(expected)
+    first, second = wrote(place / "first"), wrote(place / "second")
+    shared = {name for name, inode in second.items() if first.get(name) == inode}
+    assert {name for name in first if "_delta_log" not in name.parts} <= shared
+    fresh = set(second) - shared
+    assert any(name.suffix == ".parquet" for name in fresh)
+    assert sum("blobs" in name.parts for name in fresh) == 1, "the new file"
+
+    shutil.rmtree(settings.home)
+    shutil.rmtree(place / "first")
+    assert run(["restore", str(place / "second")]) == 0
+    with running(settings):
+        sync(settings, SourceName.FILES)
+        assert run(["reconcile", "--apply"]) == 0
+        assert [found(settings, question), found(settings, "When do otters sleep?")] == expected
+
+
+def test_a_postgres_of_ones_own_is_backed_up(stopped: Settings, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = EmbeddedPostgres(stopped, {"fsync": "off"})
+    server.start()
+    try:
+        monkeypatch.setenv("CONCORDANCE_POSTGRES_URL", stopped.postgres_dsn)
+        own = load()
+        assert not own.embedded_postgres
+        keys.ensure(own)
+        assert run(["backup", str(place / "backup")]) == 0
+        with session(own.postgres_dsn, autocommit=True) as connection:
+            connection.execute("CREATE DATABASE restored")
+        parts = conninfo_to_dict(stopped.postgres_dsn) | {"dbname": "restored"}
+        url = f"postgresql://{parts['user']}@{parts['host']}:{parts['port']}/restored?passfile={parts['passfile']}"
+        monkeypatch.setenv("CONCORDANCE_POSTGRES_URL", url)
+        monkeypatch.setenv("CONCORDANCE_HOME", str(place / "other"))
+        assert run(["restore", str(place / "backup")]) == 0
+        assert rows(load(), "SELECT number FROM mark") == [{"number": 7}]
+        assert run(["restore", str(place / "backup")]) == 2
+    finally:
+        server.stop()

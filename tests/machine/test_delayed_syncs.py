@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from orchestration import schedules
-from orchestration.backup import undisturbed
 from orchestration.cli.installation import read_people
 from orchestration.cli.presence import RESTART_SECONDS, Presence
 from orchestration.cli.syncing import read_job
@@ -21,14 +20,10 @@ from orchestration.supervision import run_state
 from orchestration.supervision.run_state import RunState
 from resources.core.domain import SourceName
 from resources.core.errors import BusyError
-from resources.jobs import create_job, hold
+from resources.jobs import create_job
 from resources.launch import JOB_TAG, SOURCE_TAG, start_sync
-from resources.schema import prepare
 from resources.servers.processes import ProcessIdentity
 from resources.settings import Settings
-from resources.stores import leases
-from resources.stores.leases import claim
-from resources.stores.postgres import session
 from resources.syncing import SyncJob, open_sync
 from tests.fixtures.dagster_runs import stored_instance
 from tests.fixtures.installation import Installation
@@ -195,50 +190,6 @@ def test_a_set_that_is_restarted_is_waited_for_and_one_that_was_stopped_is_not(
     assert capsys.readouterr().err.count("being restarted") == 1
     run_state.write(settings, RunState())
     assert not presence.lasts()
-
-
-def test_a_backup_says_what_it_waits_for(installation: Installation) -> None:
-    said: list[str] = []
-    installation.sync()
-    with hold(installation.settings, FILES) as held:
-
-        def say(text: str) -> None:
-            said.append(text)
-            if "files" in text:
-                assert held.lease is not None
-                held.lease.release()
-
-        with undisturbed(installation.settings, say, lambda: False):
-            pass
-    assert said == [
-        "Waiting for the sync of files to end; `concordance status` shows its progress.",
-        "Copying. New syncs wait until it is done.",
-    ]
-
-
-def test_a_backup_waits_across_a_restart_of_postgres(
-    postgres_process: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(leases, "LEASE_SECONDS", 3.0)
-    monkeypatch.setattr(leases, "RENEW_SECONDS", 3600.0)  # the owner dies with Postgres
-    prepare(postgres_process.dsn)
-    settings = Settings(_env_file=None, home=tmp_path, postgres_url=postgres_process.dsn)  # type: ignore[call-arg]
-    with session(settings.postgres_dsn, autocommit=True) as connection:
-        connection.execute("INSERT INTO source_states (source, credentials) VALUES ('files', 'x')")
-    said: list[str] = []
-    stopped = threading.Event()
-
-    def say(text: str) -> None:
-        said.append(text)
-        if "files" in text and not stopped.is_set():
-            stopped.set()
-            postgres_process.stop()
-            threading.Thread(target=postgres_process.start).start()
-
-    assert claim(settings.postgres_dsn, "files", None) is not None
-    with undisturbed(settings, say, lambda: True):
-        pass
-    assert list(dict.fromkeys(text.split()[0] for text in said)) == ["Waiting", "Copying."]
 
 
 def test_people_and_groups_are_read_at_start(
