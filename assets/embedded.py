@@ -19,6 +19,7 @@ from resources.core.ports import Vectors
 from resources.core.tables import embedded_table
 from resources.embedding import check_dimensions
 from resources.embedding.budget import Budget, month_key
+from resources.rates.reservation import Reservation
 from resources.stores.clients import Stores
 from resources.stores.postgres import Connection
 from resources.syncing import StageResult, SyncJob
@@ -82,25 +83,29 @@ def embedded_hashes(job: SyncJob, target: Target) -> set[str]:
 
 
 def _embed(job: SyncJob, target: Target, table: str, texts: pl.DataFrame) -> tuple[int, float]:
-    """Embed texts, store their vectors and record the usage. Returns tokens and cost in US dollars."""
+    """Embed texts, store their vectors and record the usage, also if it fails on the way. Returns tokens and cost in US dollars."""
     stores, model = job.stores, target.embedder
     price = model.price_per_million or 0.0
-    _check_budget(job, int(texts["tokens"].sum()) / 1e6 * price)
+    reservation = _reserve(job, int(texts["tokens"].sum()) / 1e6 * price)
     vectors: list[Vectors] = []
     tokens = 0
-    for piece in texts.iter_slices(stores.settings.embedding_batch * REQUESTS_AT_ONCE):
-        rows, used = model.embed_counted(piece["text"].to_list())
-        check_dimensions(model.model, rows.shape[1], target.collection.dimensions)
-        vectors.append(rows)
-        tokens += used
-        job.count(embedded=piece.height, passages=int(piece["passages"].sum()) if target.collection.active else 0)
-        job.progress("embedded")
-    now = datetime.now(UTC)
-    matrix = np.concatenate(vectors)
-    stores.lake.append_vectors(table, model.model, texts["text_hash"].to_list(), matrix, texts["tokens"].to_list(), now)
-    cost = tokens / 1e6 * price
-    month = month_key(now)
-    stores.collections.add_usage(month=month, model=model.model, texts=texts.height, tokens=tokens, cost_usd=cost)
+    try:
+        for piece in texts.iter_slices(stores.settings.embedding_batch * REQUESTS_AT_ONCE):
+            rows, used = model.embed_counted(piece["text"].to_list())
+            check_dimensions(model.model, rows.shape[1], target.collection.dimensions)
+            vectors.append(rows)
+            tokens += used
+            reservation.extend()
+            job.count(embedded=piece.height, passages=int(piece["passages"].sum()) if target.collection.active else 0)
+            job.progress("embedded")
+        now = datetime.now(UTC)
+        matrix, hashes = np.concatenate(vectors), texts["text_hash"].to_list()
+        stores.lake.append_vectors(table, model.model, hashes, matrix, texts["tokens"].to_list(), now)
+    finally:
+        # what was embedded is paid for, stored or not
+        cost = tokens / 1e6 * price
+        embedded = sum(len(rows) for rows in vectors)
+        reservation.settle(model=model.model, texts=embedded, tokens=tokens, cost_usd=cost)
     job.count(tokens=tokens, cost_usd=cost)
     return tokens, cost
 
@@ -124,17 +129,20 @@ def spent(connection: Connection) -> float:
     return Collections(connection).usage(month=month_key(datetime.now(UTC)))
 
 
-def _check_budget(job: SyncJob, next_cost: float) -> None:
-    stores = job.stores
-    limit = stores.settings.embedding_budget
+def _reserve(job: SyncJob, cost: float) -> Reservation:
+    """Reserve the cost of the next texts, in US dollars. Raises `BudgetExceededError`."""
+    settings = job.stores.settings
+    reservation = Reservation(job.stores.connection, month_key(datetime.now(UTC)))
+    limit = settings.embedding_budget
     if limit is None:
-        return
-    used = spent(stores.connection)
-    verdict = Budget(limit=limit, spent=used + next_cost)
-    if verdict.exceeded and stores.settings.embedding_budget_stop:
+        return reservation
+    used = reservation.reserve(cost, limit if settings.embedding_budget_stop else float("inf"))
+    verdict = Budget(limit=limit, spent=used + cost)
+    if verdict.exceeded and settings.embedding_budget_stop:
         raise BudgetExceededError(
-            f"The monthly embedding budget of ${limit:.2f} would be exceeded (${used:.2f} used). Raise "
+            f"The monthly embedding budget of ${limit:.2f} would be exceeded (${used:.2f} used or reserved). Raise "
             "CONCORDANCE_LIMITS__EMBEDDING_BUDGET and sync again; vectors embedded so far are kept."
         )
     if verdict.warn:
         log.warning("embedding_budget", limit_usd=limit, spent_usd=round(used, 4), job_id=job.job_id)
+    return reservation

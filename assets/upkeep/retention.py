@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from resources.core.durations import kept_for
 from resources.settings import Settings
@@ -23,6 +23,8 @@ TABLES: dict[str, tuple[str, ...]] = {
     "audit": ("audit_log", "grant_audit"),
 }
 """The tables governed by each setting CONCORDANCE_RETENTION__…."""
+RATE_BUCKETS_KEPT = timedelta(hours=1)
+"""How long after it is full a bucket is kept, so that clocks that differ delete none that says something."""
 
 
 def prune(settings: Settings, *, batch: int = BATCH_ROWS) -> dict[str, int]:
@@ -36,8 +38,19 @@ def prune(settings: Settings, *, batch: int = BATCH_ROWS) -> dict[str, int]:
             if kept is None:
                 continue
             for table in tables:
-                delete: Callable[..., int] = getattr(statements, f"prune_{table}")
-                deleted[table] = 0
-                while rows := delete(before=now - kept, most=batch):
-                    deleted[table] += rows
+                deleted[table] = _delete(statements, table, now - kept, batch)
+    return deleted
+
+
+def prune_buckets(settings: Settings, *, batch: int = BATCH_ROWS) -> int:
+    """Delete the buckets of rates that are full, and return their number. Raises `ServiceUnavailableError`."""
+    with session(settings.postgres_dsn, autocommit=True) as connection:
+        return _delete(Retention(connection), "rate_buckets", datetime.now(UTC) - RATE_BUCKETS_KEPT, batch)
+
+
+def _delete(statements: Retention, table: str, before: datetime, batch: int) -> int:
+    delete: Callable[..., int] = getattr(statements, f"prune_{table}")
+    deleted = 0
+    while rows := delete(before=before, most=batch):
+        deleted += rows
     return deleted

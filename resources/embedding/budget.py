@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+ROUNDING = 1e-9
+"""US dollars by which sums of costs may differ."""
 WARN_AT = 0.8
 """Share of the budget at which a warning is given."""
 
@@ -22,7 +24,7 @@ class Budget:
     @property
     def exceeded(self) -> bool:
         """True if more is spent than the budget allows; spending exactly the budget is fine, so a budget of 0 permits free models."""
-        return self.limit is not None and self.spent > self.limit
+        return self.limit is not None and self.spent > self.limit + ROUNDING
 
 
 def month_key(now: datetime) -> str:

@@ -222,7 +222,7 @@ async def fetch(agents: AgentServices, access: Access, data: FetchInput) -> Fetc
 
 
 async def ask(agents: AgentServices, access: Access, data: AskInput) -> AgentAnswer:
-    enforce_rate_limit(agents.search, access)
+    await enforce_rate_limit(agents.search, access)
     wanted = AskRequest(query=data.query, filters=Filters(source_types=data.source_types))
 
     async def current() -> Access:

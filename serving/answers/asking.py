@@ -113,7 +113,7 @@ async def ask(
 
     With `stream: true` or `Accept: text/event-stream`, the answer is sent as server-sent events: `sources`, `token`…, `check`, `done`.
     """
-    enforce_rate_limit(answers.search, request.user)
+    await enforce_rate_limit(answers.search, request.user)
     if not wants_events(request, data):
         asked = answers.ask(data, request.user, current_access(answers.identity, request))
         return Response(await unless_left(request, asked), status_code=200)

@@ -1,6 +1,6 @@
 """A client of language models behind any service with OpenAI's chat completions, whole or streamed.
 
-At most `concurrency` calls run at a time, over all processes of the service, and people take turns. Three retries with exponential
+At most `concurrency` calls run at a time, over all machines, and on each of them people take turns. Three retries with exponential
 backoff are the SDK's, for rate limits, server errors and dropped connections, and only before the first piece of a stream. The deadline is
 for the whole answer, waiting for a turn included, so nothing is asked again while a slow server still writes. A service that fails is
 left alone for a while. An answer that the model did not finish is no answer. Vendor errors end here.
@@ -12,7 +12,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
@@ -20,12 +20,15 @@ from urllib.parse import urlsplit
 from resources import http_clients
 from resources.core.breaker import Breaker
 from resources.core.errors import ConcordanceError, ConfigurationError, RetryLaterError, ServiceUnavailableError
+from resources.rates import bucket
 from resources.servers.shared import Shared
 from resources.settings import Settings
 from serving.answers.replies import MalformedError, choice_of, reason_of, text_of
+from serving.answers.shared_turns import SharedTurns
 from serving.answers.styles import Style
 from serving.answers.turns import Turns
 from serving.search.quoting import ChatMessage
+from sql.family import RunsStatements
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -79,12 +82,18 @@ class ChatModel:
         concurrency: int,
         clock: Callable[[], float] = time.monotonic,
         shared: Shared | None = None,
+        database: RunsStatements | None = None,
     ) -> None:
-        """`seconds` and `max_tokens` limit an answer of any style."""
+        """`seconds` and `max_tokens` limit an answer of any style.
+
+        `database` counts the calls of all machines; without it only those of this one are counted.
+        """
         self._url, self._key, self._model, self._seconds = base_url, api_key, model, seconds
         self._max_tokens = max_tokens
         self._opened: AsyncOpenAI | None = None
         self._turns = Turns(concurrency, shared or Shared.alone())
+        name = bucket(base_url, "model", model)
+        self._shared_turns = SharedTurns(database, name, concurrency) if database else None
         self._breaker = Breaker(f"The language model at {base_url}", clock=clock)
         self._tokens_option = "max_tokens"
         self._takes_temperature = True
@@ -198,14 +207,23 @@ class ChatModel:
             async with asyncio.timeout_at(deadline):
                 await self._turns.take(person)
         except TimeoutError as error:
-            raise ServiceUnavailableError(
-                f"The language model at {self._url} was busy with other questions for {self._seconds:g} s. Raise"
-                " CONCORDANCE_LIMITS__LLM_CONCURRENCY if it can answer more at a time."
-            ) from error
+            raise self._busy() from error
         try:
-            yield
+            async with AsyncExitStack() as held:
+                if self._shared_turns is not None:
+                    try:
+                        await held.enter_async_context(self._shared_turns.turn(deadline))
+                    except TimeoutError as error:
+                        raise self._busy() from error
+                yield
         finally:
             self._turns.leave()
+
+    def _busy(self) -> ServiceUnavailableError:
+        return ServiceUnavailableError(
+            f"The language model at {self._url} was busy with other questions for {self._seconds:g} s. Raise"
+            " CONCORDANCE_LIMITS__LLM_CONCURRENCY if it can answer more at a time."
+        )
 
     @contextmanager
     def _attempt(self, deadline: float) -> Generator[_Attempt]:
@@ -258,7 +276,9 @@ class ChatModel:
         return ServiceUnavailableError(f"{where} does not answer: check CONCORDANCE_LLM_BASE_URL and the network.")
 
 
-def language_model(settings: Settings, shared: Shared | None = None) -> LanguageModel | None:
+def language_model(
+    settings: Settings, shared: Shared | None = None, database: RunsStatements | None = None
+) -> LanguageModel | None:
     """Return the model that the settings name; None: answers are extractive."""
     if settings.llm_model is None:
         return None
@@ -271,6 +291,7 @@ def language_model(settings: Settings, shared: Shared | None = None) -> Language
         settings.llm_max_tokens,
         settings.llm_concurrency or (1 if _is_loopback(settings.llm_base_url) else CONCURRENCY),
         shared=shared,
+        database=database,
     )
 
 

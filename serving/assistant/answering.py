@@ -130,7 +130,8 @@ class Answering:
     async def _admit(self, question: ClaimedQuestion) -> Access | AssistantReply:
         """Return what the person who asks may read, or why nothing is searched. The first attempt counts against the rate limit."""
         access = await self._access(question.account)
-        wait = self._http.limit.take(access.email if access else question.account) if question.attempts == 1 else 0
+        asker = access.email if access else question.account
+        wait = await self._http.limit.take(asker) if question.attempts == 1 else 0
         if wait > 0:
             self._http.metrics.rate_limited.inc()
             return AssistantReply(messages.limited(wait, question.ts) if access else None, "rate_limited")

@@ -12,6 +12,7 @@ from typing import Any
 from resources.core.errors import AbortSyncError, LostPartitionError, RateLimitedError, RetryLaterError
 from resources.core.json import list_of, object_of
 from resources.core.retrying import Tally
+from resources.rates.pace import shared_pace
 from resources.settings import Settings
 from resources.sources.slack.client import SlackClient, ThreadNotFoundError
 from resources.sources.slack.directory import is_of_workspace
@@ -46,7 +47,10 @@ def client(settings: Settings) -> SlackClient | None:
     token = settings.slack_bot_token.get_secret_value()
     if not token.startswith("xoxb-"):  # a person's token would answer in that person's name
         return None
-    return SlackClient(token, settings.slack_api_url, Tally(), waits=RETRY_WAITS, sleep=_wait, timeout=CALL_SECONDS)
+    pace = shared_pace(settings.postgres_dsn)
+    return SlackClient(
+        token, settings.slack_api_url, Tally(), waits=RETRY_WAITS, sleep=_wait, timeout=CALL_SECONDS, pace=pace
+    )
 
 
 class Conversations:

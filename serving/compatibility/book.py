@@ -180,7 +180,7 @@ async def ask_book(
     request: Request[Access, Any, Any], data: JSONBody[BookQuestion], answers: NamedDependency[Answers]
 ) -> BookAnswer:
     """Answer from up to three passages that the caller may read, named in prose. A model that stays down is an error."""
-    enforce_rate_limit(answers.search, request.user)
+    await enforce_rate_limit(answers.search, request.user)
     question = to_ask(data.query, data.collection_id)
     asked = answers.ask(question, request.user, current_access(answers.identity, request), fallback=False)
     return from_answer(await unless_left(request, asked))
@@ -208,7 +208,7 @@ async def ask_selection(
     request: Request[Access, Any, Any], data: JSONBody[LocalQuestion], answers: NamedDependency[Answers]
 ) -> BookAnswer:
     """Answer a question about selected text from its own file only."""
-    enforce_rate_limit(answers.search, request.user)
+    await enforce_rate_limit(answers.search, request.user)
     doc_id = await document_on_page(answers, request.user, data.source_file, data.collection_id)
     if doc_id is None:
         raise ProblemError("not-found", "source_file: there is no such file, or you may not see it.")

@@ -181,7 +181,7 @@ async def search_files(
     request: Request[Access, Any, Any], data: JSONBody[DriveSearchRequest], answers: NamedDependency[Answers]
 ) -> DriveSearchResponse:
     """Find relevant passages that the caller may read; irrelevant ones are omitted."""
-    enforce_rate_limit(answers.search, request.user)
+    await enforce_rate_limit(answers.search, request.user)
     query = search_query(
         data.query,
         request.user,
@@ -232,7 +232,7 @@ async def chat(
     request: Request[Access, Any, Any], data: JSONBody[ChatRequest], answers: NamedDependency[Answers]
 ) -> ChatResponse:
     """Answer from documents that the caller may read, in the context of up to five earlier messages."""
-    enforce_rate_limit(answers.search, request.user)
+    await enforce_rate_limit(answers.search, request.user)
     question = AskRequest(
         query=data.message,
         top_k=CHAT_PASSAGES,

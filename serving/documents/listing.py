@@ -171,7 +171,7 @@ async def listed(
     cursor: str | None = None,
 ) -> DocumentList:
     """Return a page of the documents that the caller may read, and record that in the audit log."""
-    enforce_rate_limit(documents.search, access)
+    await enforce_rate_limit(documents.search, access)
     at, last = cursors.decode(cursor, tuple[datetime | None, UUID]) if cursor is not None else (None, None)
     row = await WebReads(documents.http.database).documents(
         **filters_of(wanted),
@@ -223,7 +223,7 @@ async def list_collections(
     cursor: Cursor = None,
 ) -> CollectionList:
     """List the folders, channels and days of documents that the caller may read, with the number of these documents."""
-    enforce_rate_limit(documents.search, request.user)
+    await enforce_rate_limit(documents.search, request.user)
     source, last = cursors.decode(cursor, tuple[str, str]) if cursor is not None else (None, None)
     row = await WebReads(documents.http.database).collections(
         **documents.http.readable_by(request.user),

@@ -1,16 +1,27 @@
-"""Rate limits per caller, over all processes of the service."""
+"""Rate limits per caller: of the processes of one machine, and with Postgres of all machines."""
 
 from __future__ import annotations
 
+import asyncio
 import struct
 import time
 from collections.abc import Callable
 
+from resources.core.errors import TemporaryError
+from resources.rates import Rate, bucket
+from resources.rates.ahead import Order, TakenAhead
 from resources.servers.shared import DIGEST_BYTES, Shared
+from sql.family import RunsStatements
+from sql.rates import RateReads
 
 _SETS, _WAYS = 1024, 16
 _SLOT = struct.Struct("=16sdd")
 _VALUES = struct.Struct("=dd")
+
+DEADLINE_SECONDS = 0.5
+"""Longest wait for Postgres; after it the machine's own limit decides."""
+PAUSE_SECONDS = 1.0
+"""After a failure Postgres is not asked for this long, so that a server that hangs does not delay each request."""
 
 
 class Recent:
@@ -85,3 +96,86 @@ class RateLimit:
             found = self._buckets.get(key)
             if found is not None:
                 self._buckets.put(key, found[0] + 1, found[1])
+
+
+class CallerLimits:
+    """Makes the limits of callers that hold for all machines, or without a database for this one."""
+
+    def __init__(self, shared: Shared, database: RunsStatements | None = None, key: str = "") -> None:
+        """`key` makes the names of buckets; every machine has the same."""
+        self._shared = shared
+        self._buckets = None if database is None else _Buckets(database, key)
+
+    def limit(self, most: int, name: str, seconds: float = 60, *, local: bool = False) -> CallerLimit:
+        """Return a limit of this many requests of each caller, all at once or evenly within `seconds`. `local`: of this machine alone."""
+        own = RateLimit(most, self._shared, name, seconds=seconds)
+        return CallerLimit(own, name, Rate.within(most, seconds), None if local else self._buckets)
+
+
+class CallerLimit:
+    """A token bucket for each caller, shared by all processes that use one database.
+
+    The machine's own bucket refuses first, and decides alone while Postgres does not answer in time.
+    """
+
+    def __init__(self, own: RateLimit, name: str, rate: Rate, buckets: _Buckets | None) -> None:
+        self._own = own
+        self._name = name
+        self._rate = rate
+        self._buckets = buckets
+        self._shares = TakenAhead(rate.most)
+
+    async def take(self, caller: str) -> float:
+        """Take one token and return 0, or return the seconds until one is available."""
+        wait = self._own.take(caller)
+        if wait > 0 or self._buckets is None:
+            return wait
+        name = self._buckets.name(self._name, caller)
+        found = self._shares.take(name)
+        if found is None:
+            found = await self._buckets.take(name, self._rate, self._shares)
+        if found > 0:
+            self._own.give_back(caller)
+        return found
+
+    def give_back(self, caller: str) -> None:
+        """Return a token that was taken for nothing. The next uses of this process get it."""
+        self._own.give_back(caller)
+        if self._buckets is not None:
+            self._shares.put_back(self._buckets.name(self._name, caller))
+
+
+class _Buckets:
+    """The shared buckets, while Postgres answers."""
+
+    def __init__(self, database: RunsStatements, key: str) -> None:
+        self._reads = RateReads(database)
+        self._key = key
+        self._paused_until = float("-inf")
+
+    def name(self, limit: str, caller: str) -> bytes:
+        return bucket(self._key, "limit", limit, caller)
+
+    async def take(self, name: bytes, rate: Rate, shares: TakenAhead) -> float:
+        """Take tokens into `shares` and return the seconds to wait; 0 if Postgres does not say."""
+        if time.monotonic() < self._paused_until:
+            return 0.0
+        order = shares.order(name)
+        try:
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                return await self._ask(name, rate, shares, order)
+        except (TemporaryError, TimeoutError):
+            self._paused_until = time.monotonic() + PAUSE_SECONDS
+            return 0.0
+
+    async def _ask(self, name: bytes, rate: Rate, shares: TakenAhead, order: Order) -> float:
+        answered = False
+        try:
+            taken = await self._reads.take(
+                bucket=name, most=rate.most, a_second=rate.a_second, wanted=order.wanted, returned=order.returned
+            )
+            answered = taken is not None
+            return shares.took(name, taken.granted, taken.seconds) if taken is not None else 0.0
+        finally:
+            if not answered:
+                shares.failed(name)

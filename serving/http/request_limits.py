@@ -13,16 +13,16 @@ from litestar.routes import HTTPRoute
 from litestar.types import ASGIApp, HTTPReceiveMessage, Receive, Scope, Send
 
 from resources.core.errors import ConfigurationError
+from resources.rates import DAY_SECONDS
 from resources.servers.addresses import Origins
 from resources.servers.shared import Shared
 from resources.servers.tally import SharedTally
 from serving.http.errors import ProblemError, rate_limited
 from serving.http.metrics import Metrics
-from serving.http.rate_limit import RateLimit
+from serving.http.rate_limit import CallerLimits
 from serving.http.sign_ins import UNKNOWN_FACTOR
 
 KB, MB = 1024, 1024 * 1024
-DAY_SECONDS = 24 * 60 * 60
 
 
 class RouteClass(NamedTuple):
@@ -86,27 +86,35 @@ PREFLIGHT = "open"
 """Class of requests with the method OPTIONS, to any route."""
 UNLIMITED_FROM_UNKNOWN = {"health", "event"}
 """Classes without a rate for unknown addresses: the supervisor checks health locally, and signed events come through a proxy."""
+OF_ONE_MACHINE = {"health"}
+"""Classes whose rates hold for each machine alone: a check of health does not wait for Postgres."""
 
 
 class RequestLimits:
-    """The limits by class and caller. Clients of unknown address share one rate and have no limit per caller."""
+    """The limits by class and caller. Clients of unknown address share one rate and have no limit per caller.
 
-    def __init__(self, search_rate: int, origins: Origins, metrics: Metrics, shared: Shared) -> None:
+    Rates hold for all machines, numbers of concurrent requests for the processes of one.
+    """
+
+    def __init__(
+        self, search_rate: int, origins: Origins, metrics: Metrics, shared: Shared, limits: CallerLimits | None = None
+    ) -> None:
         self._search_rate = search_rate
         self._origins = origins
         self._metrics = metrics
+        limits = limits or CallerLimits(shared)
         self._rates = {
-            name: RateLimit(max(1, int(search_rate * kind.share)), shared, name)
+            name: limits.limit(max(1, int(search_rate * kind.share)), name, local=name in OF_ONE_MACHINE)
             for name, kind in CLASSES.items()
             if kind.share is not None
         }
         self._unknown_rates = {
-            name: RateLimit(max(1, int(search_rate * kind.share)) * UNKNOWN_FACTOR, shared, f"{name}, unknown")
+            name: limits.limit(max(1, int(search_rate * kind.share)) * UNKNOWN_FACTOR, f"{name}, unknown")
             for name, kind in CLASSES.items()
             if kind.share is not None and name not in UNLIMITED_FROM_UNKNOWN
         }
         self._daily = {
-            name: RateLimit(int(search_rate * kind.a_day), shared, f"{name}, a day", seconds=DAY_SECONDS)
+            name: limits.limit(int(search_rate * kind.a_day), f"{name}, a day", DAY_SECONDS)
             for name, kind in CLASSES.items()
             if kind.a_day is not None
         }
@@ -128,20 +136,20 @@ class RequestLimits:
         if entered.reached == 1:
             raise self._refusal(f"You have {kind.per_caller} requests of this kind ({name}) in progress, the limit.", 1)
         try:
-            self._check_rate(name, caller)
+            await self._check_rate(name, caller)
             await next_app(scope, receive, send)
         finally:
             self._active.leave(entered.slots)
 
-    def _check_rate(self, name: str, caller: str) -> None:
+    async def _check_rate(self, name: str, caller: str) -> None:
         rate = (self._rates if caller else self._unknown_rates).get(name)
-        if rate is not None and (wait := rate.take(caller)) > 0:
+        if rate is not None and (wait := await rate.take(caller)) > 0:
             most, where = self._per_minute[name], ""
             if not caller:
                 most, where = most * UNKNOWN_FACTOR, " from this machine, or through a proxy that names no client"
             raise self._refusal(f"At most {most} requests of this kind ({name}) a minute{where}.", wait)
         daily, share = self._daily.get(name), CLASSES[name].a_day
-        if daily is not None and share is not None and (wait := daily.take(caller)) > 0:
+        if daily is not None and share is not None and (wait := await daily.take(caller)) > 0:
             raise self._refusal(f"At most {int(self._search_rate * share)} requests of this kind ({name}) a day.", wait)
 
     def _caller(self, scope: Scope) -> str:

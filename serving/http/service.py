@@ -25,7 +25,7 @@ from serving.http.database import Database
 from serving.http.metrics import Metrics
 from serving.http.monitor import StatusMonitor
 from serving.http.origins import serving_rules
-from serving.http.rate_limit import RateLimit
+from serving.http.rate_limit import CallerLimits
 from serving.http.request_limits import RequestLimits
 from serving.http.sign_ins import SignIns
 
@@ -60,12 +60,13 @@ class HttpServices:
         self.qdrant = async_client(settings)
         self.blobs = Blobs(settings.lake_address, Breaker(STORE))
         self.metrics = Metrics(shared)
-        self.limit = RateLimit(settings.search_rate_limit, shared, "search")
+        limits = CallerLimits(shared, self.database, self.key)
+        self.limit = limits.limit(settings.search_rate_limit, "search")
         self.origins = Origins(settings.trusted_proxies)
         self.rules = serving_rules(settings)
         self.cross_origin = cross_origin(settings)
-        self.request_limits = RequestLimits(settings.search_rate_limit, self.origins, self.metrics, shared)
-        self.sign_ins = SignIns(settings.sign_in_failures, self.metrics, shared)
+        self.request_limits = RequestLimits(settings.search_rate_limit, self.origins, self.metrics, shared, limits)
+        self.sign_ins = SignIns(settings.sign_in_failures, self.metrics, shared, limits)
         self.background = Background(self.database, self.metrics, shared)
         self.audit = Audit(settings.home / "audit", self.database, self.metrics, shared)
         self.monitor = StatusMonitor(self.database, self.index_size, partial(disk.faults, settings))

@@ -4,13 +4,13 @@ A credential that was accepted before remains usable, so an attacker cannot lock
 """
 
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
 from resources.servers.shared import Shared
 from serving.http.errors import UnauthorizedError, rate_limited
 from serving.http.metrics import Metrics
-from serving.http.rate_limit import RateLimit, Recent
+from serving.http.rate_limit import CallerLimit, CallerLimits, RateLimit, Recent
 
 MISSING_FACTOR = 10
 """Limit of requests without a credential, which are cheaper to refuse, as a multiple of the limit of failed sign-ins."""
@@ -19,20 +19,21 @@ UNKNOWN_FACTOR = 20
 
 
 class SignIns:
-    """Counts failures by address and remembers digests of accepted credentials, for all processes of the service."""
+    """Counts failures by address for all machines, and remembers digests of accepted credentials for all processes of one."""
 
-    def __init__(self, per_minute: int, metrics: Metrics, shared: Shared) -> None:
+    def __init__(self, per_minute: int, metrics: Metrics, shared: Shared, limits: CallerLimits | None = None) -> None:
         self._per_minute = per_minute
-        self._failures = RateLimit(per_minute, shared, "sign-ins")
-        self._unknown_failures = RateLimit(per_minute * UNKNOWN_FACTOR, shared, "sign-ins, unknown")
-        self._missing = RateLimit(per_minute * MISSING_FACTOR, shared, "no token")
-        self._unknown_missing = RateLimit(per_minute * MISSING_FACTOR * UNKNOWN_FACTOR, shared, "no token, unknown")
+        limits = limits or CallerLimits(shared)
+        self._failures = limits.limit(per_minute, "sign-ins")
+        self._unknown_failures = limits.limit(per_minute * UNKNOWN_FACTOR, "sign-ins, unknown")
+        self._missing = limits.limit(per_minute * MISSING_FACTOR, "no token")
+        self._unknown_missing = limits.limit(per_minute * MISSING_FACTOR * UNKNOWN_FACTOR, "no token, unknown")
         self._accepted = Recent(shared, "accepted")
         self._noted = RateLimit(1, shared, "sign-ins, noted")
         self._metrics = metrics
 
-    @contextmanager
-    def attempt(self, origin: str, credential: str) -> Generator[None]:
+    @asynccontextmanager
+    async def attempt(self, origin: str, credential: str) -> AsyncGenerator[None]:
         """Context in which a credential is verified. Raises the problem `rate-limited` if the address has no attempt left.
 
         An attempt counts as failed until it succeeds, so concurrent attempts cannot pass the limit. An empty `origin`
@@ -46,14 +47,16 @@ class SignIns:
                 self._accepted.put(key, 0.0, time.monotonic())
         if not known:
             most = self._per_minute * (1 if origin else UNKNOWN_FACTOR)
-            self._take(failures, origin, f"{most} sign-ins a minute {_where(origin)} have failed. Check your token.")
+            await self._take(
+                failures, origin, f"{most} sign-ins a minute {_where(origin)} have failed. Check your token."
+            )
         try:
             yield
         except UnauthorizedError:
             if known:  # it has expired or was revoked
                 with self._accepted.lock:
                     self._accepted.remove(key)
-                failures.take(origin)
+                await failures.take(origin)
             raise
         except BaseException:
             if not known:
@@ -68,14 +71,14 @@ class SignIns:
         """Return True once a minute for each address, so that blocked sign-ins do not fill the audit log."""
         return self._noted.take(origin) == 0
 
-    def without_credential(self, origin: str) -> None:
+    async def without_credential(self, origin: str) -> None:
         """Count a request that lacks the required credential. Raises the problem `rate-limited` past the limit."""
         most = self._per_minute * MISSING_FACTOR * (1 if origin else UNKNOWN_FACTOR)
         limit = self._missing if origin else self._unknown_missing
-        self._take(limit, origin, f"{most} requests a minute {_where(origin)} had no token. Send one.")
+        await self._take(limit, origin, f"{most} requests a minute {_where(origin)} had no token. Send one.")
 
-    def _take(self, limit: RateLimit, origin: str, what: str) -> None:
-        wait = limit.take(origin)
+    async def _take(self, limit: CallerLimit, origin: str, what: str) -> None:
+        wait = await limit.take(origin)
         if wait > 0:
             self._metrics.rate_limited.inc()
             raise rate_limited(f"More than {what}", wait)

@@ -59,7 +59,7 @@ async def access_from(
     """
     origin = origin_of(identity, client)
     try:
-        with identity.http.sign_ins.attempt(origin, credential):
+        async with identity.http.sign_ins.attempt(origin, credential):
             found = await _credential_access(identity, credential, scim=scim, agents=agents)
     except api_keys.KeyRefusedError as error:
         if error.event is not None:
@@ -108,7 +108,7 @@ async def _credential_access(identity: IdentityServices, credential: str, *, sci
 
 async def session_access(identity: IdentityServices, cookie: str, client: Address | None) -> SignedIn:
     """Return the access of a session's cookie, as `access_from` does for tokens, and the session's id."""
-    with identity.http.sign_ins.attempt(origin_of(identity, client), cookie):
+    async with identity.http.sign_ins.attempt(origin_of(identity, client), cookie):
         found = await identity.sessions.access(cookie, identity.http.clock())
     return await _completed(identity, found)
 
@@ -218,7 +218,7 @@ class Authentication(AbstractAuthenticationMiddleware):
             signed_in = await session_access(identity, cookie, connection.client)
             return AuthenticationResult(signed_in.access, signed_in.session_id)
         if not credential:
-            identity.http.sign_ins.without_credential(origin_of(identity, connection.client))
+            await identity.http.sign_ins.without_credential(origin_of(identity, connection.client))
             raise UnauthorizedError("token-missing", "Send a token in the header: Authorization: Bearer TOKEN")
         access = await access_from(identity, credential, connection.client, scim=scim, agents=agents)
         return AuthenticationResult(user=access, auth=None)

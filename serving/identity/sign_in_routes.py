@@ -99,7 +99,7 @@ async def finish_sign_in(
     address, answer = origin_of(identity, request.client), dict(request.query_params.items())
     browser = request.cookies.get(browser_cookie_name(identity.http.settings), "")
     try:
-        with identity.http.sign_ins.attempt(address, answer.get("state", "")):
+        async with identity.http.sign_ins.attempt(address, answer.get("state", "")):
             finished = await identity.sign_in_flow.finish(chosen, answer, browser, identity.http.clock())
             await _require_active(identity, finished.identity.email)
             return await _begin(request, identity, finished.identity, provider, finished.tokens, finished.after)
@@ -163,7 +163,7 @@ async def link_sign_in(request: Request[Any, Any, Any], identity: NamedDependenc
     token = fields.get("token", [""])[0]
     address = origin_of(identity, request.client)
     try:
-        with identity.http.sign_ins.attempt(address, token):
+        async with identity.http.sign_ins.attempt(address, token):
             grant = await links.use(identity.http.database, identity.http.key, token, identity.http.clock())
             await _require_active(identity, grant.email)
         who = ProviderIdentity(grant.email, grant.email, [])

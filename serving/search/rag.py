@@ -217,7 +217,7 @@ async def rag_search(
     request: Request[Access, Any, Any], data: JSONBody[RagSearchRequest], search: NamedDependency[SearchServices]
 ) -> RagSearchResponse:
     """Find passages that the caller may read, by meaning (`vector`) or by meaning and keywords (`hybrid`)."""
-    enforce_rate_limit(search, request.user)
+    await enforce_rate_limit(search, request.user)
     _check(data)
     wanted = Filters(
         collection_ids=[data.collection_id] if data.collection_id is not None else [],

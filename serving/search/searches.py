@@ -158,9 +158,9 @@ class _Recorded(NamedTuple):
     outcome: SearchOutcome
 
 
-def enforce_rate_limit(search: SearchServices, access: Access) -> None:
+async def enforce_rate_limit(search: SearchServices, access: Access) -> None:
     """Count a search against the caller's rate limit. Raises the problem `rate-limited`."""
-    wait = search.http.limit.take(access.email)
+    wait = await search.http.limit.take(access.email)
     if wait > 0:
         search.http.metrics.rate_limited.inc()
         raise rate_limited(f"At most {search.http.settings.search_rate_limit} searches a minute.", wait)
@@ -227,7 +227,7 @@ async def search(
 
 async def found(search: SearchServices, data: SearchRequest, access: Access) -> SearchResponse:
     """Search for a caller of any interface that takes a `SearchRequest`, within the caller's rate limit."""
-    enforce_rate_limit(search, access)
+    await enforce_rate_limit(search, access)
     began = time.perf_counter()
     cursor = _cursor(data)
     facets([], data.facets)  # unknown ones are refused before anything is searched

@@ -68,7 +68,7 @@ async def why(
     An unknown document and one that the caller may not read give the same response after the same work, for administrators too.
     """
     access = request.user
-    enforce_rate_limit(search, access)
+    await enforce_rate_limit(search, access)
     named = reference(source)
     row = await WebReads(search.http.database).why(
         **parameters(named), **search.http.readable_by(access), operator=False

@@ -77,7 +77,7 @@ async def dagster_session(
 ) -> DagsterRights:
     """Return what the person of a Dagster session may do now. The session is its own credential, sent as a bearer token."""
     session = credential_of(request)
-    with source_services.http.sign_ins.attempt(origin_of(source_services.identity, request.client), session):
+    async with source_services.http.sign_ins.attempt(origin_of(source_services.identity, request.client), session):
         grant = grant_of_session(source_services.identity.dagster_secrets, session)
         if grant is None or grant.person is None:
             raise session_over()

@@ -124,11 +124,3 @@ UPDATE index_version SET version = version + 1;
 SELECT cast(coalesce(sum(cost_usd), 0) AS double precision) AS cost_usd
 FROM embedding_usage
 WHERE month = :month;
-
--- name: add_usage!
--- Grain: (month, model).
-INSERT INTO embedding_usage (month, model, texts, tokens, cost_usd)
-VALUES (:month, :model, :texts, :tokens, :cost_usd)
-ON CONFLICT (month, model) DO UPDATE SET
-    texts = embedding_usage.texts + excluded.texts, tokens = embedding_usage.tokens + excluded.tokens,
-    cost_usd = embedding_usage.cost_usd + excluded.cost_usd;

@@ -62,6 +62,11 @@ DELETE FROM audit_log WHERE event_id IN (SELECT event_id FROM audit_log WHERE at
 -- Grain: change of one principal on one document. Index: grant_audit_at.
 DELETE FROM grant_audit WHERE id IN (SELECT id FROM grant_audit WHERE at < :before ORDER BY at LIMIT :most);
 
+-- name: prune_rate_buckets!
+-- Delete buckets that are full: a row says no more than none. Grain: bucket. Parameters: before, most.
+DELETE FROM rate_buckets
+WHERE bucket IN (SELECT bucket FROM rate_buckets WHERE full_at < :before ORDER BY full_at LIMIT :most FOR UPDATE SKIP LOCKED);
+
 -- name: forget_checks!
 -- Delete the check results of Dagster runs, except the latest of each check. Grain: check result. Parameters: run_ids.
 DELETE FROM dagster.asset_check_executions

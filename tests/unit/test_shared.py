@@ -82,21 +82,24 @@ def test_keys_that_are_no_longer_counted_leave_room_for_others() -> None:
 
 def test_failed_sign_ins_and_accepted_credentials_are_known_to_all_processes(pair: tuple[Shared, Shared]) -> None:
     first, second = (SignIns(2, Metrics(), shared) for shared in pair)
-    with first.attempt("192.0.2.1", "right"):
-        pass
 
-    def fail(sign_ins: SignIns) -> None:
-        with sign_ins.attempt("192.0.2.1", "wrong"):
+    async def fail(sign_ins: SignIns) -> None:
+        async with sign_ins.attempt("192.0.2.1", "wrong"):
             raise UnauthorizedError("token-invalid", "Wrong.")
 
-    for sign_ins in (first, second):
-        with pytest.raises(UnauthorizedError):
-            fail(sign_ins)
-    for sign_ins in (first, second):
-        with pytest.raises(ProblemError):
-            fail(sign_ins)
-        with sign_ins.attempt("192.0.2.1", "right"):
+    async def run() -> None:
+        async with first.attempt("192.0.2.1", "right"):
             pass
+        for sign_ins in (first, second):
+            with pytest.raises(UnauthorizedError):
+                await fail(sign_ins)
+        for sign_ins in (first, second):
+            with pytest.raises(ProblemError):
+                await fail(sign_ins)
+            async with sign_ins.attempt("192.0.2.1", "right"):
+                pass
+
+    asyncio.run(run())
 
 
 async def _until(condition: Callable[[], bool]) -> None:

@@ -126,6 +126,14 @@ class Authority:
         with self._lock:
             return self._open()[1]
 
+    @property
+    def project(self) -> str:
+        """The Google Cloud project, or the client that stands for it: all that call in its name share its quota."""
+        if is_by_consent(self._settings):
+            return self._settings.google_client_id or ""
+        with self._lock:
+            return str(getattr(self._open()[0], "project_id", None) or "")
+
     def token(self) -> str:
         """Return a currently valid token. Raises `AuthorizationError`, `ConfigurationError` or `RetryLaterError`."""
         with self._lock:

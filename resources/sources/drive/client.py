@@ -29,10 +29,12 @@ from resources.core.errors import (
     SkipDocumentError,
 )
 from resources.core.retrying import Tally, call_with_retry
+from resources.rates.pace import shared_pace
 from resources.settings import Settings
 from resources.sources.drive import labels
 from resources.sources.drive.auth import SCOPES, Authority
 from resources.sources.drive.faults import ForbiddenError, NotFoundError, explain
+from resources.sources.drive.quota import CallQuota
 from resources.sources.drive.transport import Transport
 
 JSON = dict[str, Any]
@@ -65,6 +67,8 @@ class Api:
     collections: tuple[str, ...]
     path: str = ""
     """Where the methods are, below the API's root."""
+    per_minute: int = 0
+    """Calls a minute that Google allows a project, and a user of it. 0: not known."""
 
 
 @lru_cache(maxsize=8)
@@ -87,7 +91,13 @@ def collections_of(api: Api, root: str) -> Mapping[str, Any]:
 
 
 DRIVE = Api(
-    "drive", "v3", "Drive", SCOPES, ("changes", "channels", "comments", "drives", "files", "permissions"), "drive/v3/"
+    "drive",
+    "v3",
+    "Drive",
+    SCOPES,
+    ("changes", "channels", "comments", "drives", "files", "permissions"),
+    "drive/v3/",
+    12_000,  # Source: https://developers.google.com/workspace/drive/api/guides/limits
 )
 
 
@@ -133,7 +143,9 @@ class DriveClient:
         api: Api = DRIVE,
         root: str | None = None,
         timeout: int = TIMEOUT_SECONDS,
+        quota: CallQuota | None = None,
     ) -> None:
+        """`quota` replaces that of the API at Google's own address."""
         self._authority = authority
         self._api = api
         self._tally = tally
@@ -144,6 +156,9 @@ class DriveClient:
         address = urlsplit(settings.drive_api_url)
         google = (address.hostname or "").endswith(".googleapis.com")
         self._simulator = None if google else (address.scheme, address.netloc)
+        if quota is None and google and api.per_minute:
+            quota = CallQuota(shared_pace(settings.postgres_dsn), f"{api.name} {api.version}", api.per_minute, sleep)
+        self._quota = quota
         self._batch_url = f"{settings.drive_api_url}/batch/drive/v3"
         self._labels = labels.parameter(settings.drive_labels)
         self._collections = collections_of(api, root or settings.drive_api_url)
@@ -265,7 +280,7 @@ class DriveClient:
                 if isinstance(found.get(str(number), RetryLaterError("")), RetryLaterError):
                     self._tally.call(method)
                     batch.add(self._request(method, parameters), request_id=str(number))
-            self._authorized_call(method, lambda http: batch.execute(http=http))
+            self._authorized_call(method, lambda http: batch.execute(http=http), calls=len(many))
             passing = [error for error in found.values() if isinstance(error, RetryLaterError)]
             if passing:
                 raise max(passing, key=lambda error: error.retry_after or 0)
@@ -273,9 +288,11 @@ class DriveClient:
         call_with_retry(once, self._tally, waits=self._waits, sleep=self._sleep)
         return [found[str(number)] for number in range(len(many))]
 
-    def _authorized_call(self, method: str, ask: Callable[[_BearerHttp], Any]) -> Any:
+    def _authorized_call(self, method: str, ask: Callable[[_BearerHttp], Any], *, calls: int = 1) -> Any:
         """Return what `ask` returns, retrying with a new token if the first one is rejected; faults become our errors."""
         self._backoff.wait()
+        if self._quota is not None:
+            self._quota.wait(self._authority.project, self._authority.account, calls)
         try:
             for attempt in (1, 2):
                 token = self._authority.token()
@@ -304,7 +321,10 @@ class DriveClient:
             self._api.scopes,
         )
         if isinstance(fault, RateLimitedError):
-            return RateLimitedError(str(fault), self._backoff.start(fault.retry_after))
+            wait = self._backoff.start(fault.retry_after)
+            if self._quota is not None:
+                self._quota.block(self._authority.project, self._authority.account, wait)
+            return RateLimitedError(str(fault), wait)
         return fault
 
 

@@ -26,7 +26,14 @@ GOOGLE = "https://admin.googleapis.com"
 _SCOPE = "https://www.googleapis.com/auth/admin.directory"
 SCOPES = (f"{_SCOPE}.user.readonly", f"{_SCOPE}.group.readonly", f"{_SCOPE}.group.member.readonly")
 """Read-only. Source: https://developers.google.com/workspace/admin/directory/v1/guides/authorizing"""
-DIRECTORY = Api("admin", "directory_v1", "Google's directory", SCOPES, ("groups", "members", "users"))
+DIRECTORY = Api(
+    "admin",
+    "directory_v1",
+    "Google's directory",
+    SCOPES,
+    ("groups", "members", "users"),
+    per_minute=2400,  # Source: https://developers.google.com/workspace/admin/directory/v1/limits
+)
 _CUSTOMER = "my_customer"
 """The Workspace of the account that reads."""
 _USERS, _GROUPS = 500, 200

@@ -6,7 +6,7 @@ because slack_sdk's client takes its proxy from the environment without regard t
 
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,6 +22,7 @@ from resources.core.errors import (
 )
 from resources.core.json import object_of
 from resources.core.retrying import WAITS, Tally, call_with_retry
+from resources.rates.pace import SharedPace
 from resources.sources.slack.paces import PER_MINUTE, RateLimiter
 
 HISTORY_LIMIT = 900
@@ -83,15 +84,19 @@ class SlackClient:
         sleep: Callable[[float], None] = time.sleep,
         page: int = HISTORY_LIMIT,
         timeout: int = TIMEOUT_SECONDS,
+        pace: SharedPace | None = None,
+        per_minute: Mapping[str, int] | None = None,
     ) -> None:
+        """`pace` is that of all processes; `per_minute` replaces the rates at Slack's own address, of which others have none."""
         self._http = http_clients.outward(timeout=timeout)
         self._api_url = api_url
         self._headers = {"Authorization": f"Bearer {token}"}
         self.scopes: frozenset[str] | None = None
         """Scopes of the token, which Slack returns with each response. Source: https://docs.slack.dev/authentication/installing-with-oauth"""
         self._sleep = sleep
-        of_slack = is_slack(urlsplit(api_url).hostname or "")
-        self.limiter = RateLimiter(PER_MINUTE if of_slack else None, timer=timer, sleep=sleep)
+        if per_minute is None and is_slack(urlsplit(api_url).hostname or ""):
+            per_minute = PER_MINUTE
+        self.limiter = RateLimiter(per_minute, timer=timer, sleep=sleep, pace=pace, token=token)
         self.tally = tally
         self.page = page
         self._waits = waits

@@ -1,4 +1,4 @@
-"""One rate limit per method of Slack's Web API, shared by every thread and channel of this process.
+"""One rate limit per method of Slack's Web API, shared by every thread and channel, and with Postgres by every process.
 
 A call waits as long as a 429 demanded for its method, whichever thread received it; and, at Slack's own address, it keeps to
 the rate that the method's tier guarantees, so that a long listing rarely gets a 429 at all.
@@ -7,6 +7,9 @@ the rate that the method's tier guarantees, so that a long listing rarely gets a
 import threading
 import time
 from collections.abc import Callable, Mapping
+
+from resources.rates import Rate, bucket
+from resources.rates.pace import SharedPace
 
 PER_MINUTE: Mapping[str, int] = {
     "chat.postEphemeral": 100,
@@ -37,8 +40,13 @@ class RateLimiter:
         *,
         timer: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        pace: SharedPace | None = None,
+        token: str = "",
     ) -> None:
+        """`pace` is that of all processes that call with this token, which belongs to one app in one workspace."""
         self._per_minute = per_minute or {}
+        self._pace = pace
+        self._token = token
         self._timer = timer
         self._sleep = sleep
         self._lock = threading.Lock()
@@ -49,11 +57,28 @@ class RateLimiter:
         """Block until a call of the method may be made."""
         while (seconds := self._turn(method)) > 0:
             self._sleep(seconds)
+        while (seconds := self._shared_turn(method)) > 0:
+            self._sleep(seconds)
 
     def block(self, method: str, seconds: float) -> None:
+        """Let no call of the method be made for some seconds."""
         with self._lock:
             until = self._timer() + seconds
             self._blocked[method] = max(until, self._blocked.get(method, until))
+        if self._pace is not None and method in self._per_minute:
+            self._pace.block(self._bucket(method), self._rate(method), seconds)
+
+    def _shared_turn(self, method: str) -> float:
+        """Take a turn of all processes and return 0, or return the seconds until one is possible."""
+        if self._pace is None or method not in self._per_minute:
+            return 0.0
+        return self._pace.take(self._bucket(method), self._rate(method))
+
+    def _rate(self, method: str) -> Rate:
+        return Rate(BURST, self._per_minute[method] / 60)
+
+    def _bucket(self, method: str) -> bytes:
+        return bucket(self._token, "slack", method)
 
     def _turn(self, method: str) -> float:
         """Reserve a call and return 0, or return the seconds until one is possible."""

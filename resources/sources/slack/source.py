@@ -25,6 +25,7 @@ from resources.core.errors import (
 )
 from resources.core.ports import Memory, Source
 from resources.core.retrying import Tally
+from resources.rates.pace import shared_pace
 from resources.settings import Settings
 from resources.sources.slack import directory, permissions
 from resources.sources.slack.budget import RereadBudget
@@ -92,6 +93,7 @@ class Slack(Source):
             timer=timer,
             sleep=sleep,
             page=page,
+            pace=shared_pace(settings.postgres_dsn),
         )
         limit = settings.max_file_bytes
         self._downloads = Downloads(token, settings.slack_api_url, self._tally, self._client.limiter, limit)
