@@ -146,6 +146,9 @@ bench-vector: $(STAMP) ## Measure the embedded vector server over HTTP: queries 
 bench-listing: $(STAMP) ## Measure the listing of 50,000 unchanged files
 	@$(BIN)/python -m bench.listing
 
+bench-ticks: $(STAMP) ## Measure what ticks cost at 10,000 and 100,000 documents: ARGS="--documents 10000 1000000 --source push"
+	@$(BIN)/python -m bench.ticks $(ARGS)
+
 bench-erasure: $(STAMP) ## Measure the memory of an erasure from a lake table of 600 MB
 	@$(BIN)/python -m bench.erasure
 
