@@ -20,7 +20,7 @@ from assets.parsed import TABLE as PARSED
 from assets.stages.diff import GONE
 from assets.stages.headings import document_title, first_heading
 from assets.stages.identify import own_title, passage_version
-from assets.stages.payload import document_payload, rfc3339
+from assets.stages.payload import document_payload
 from assets.stages.profiles import Profile
 from resources.core.durations import duration
 from resources.core.errors import AbortSyncError
@@ -28,13 +28,16 @@ from resources.core.notes import notes
 from resources.stores import qdrant
 from resources.stores.clients import Stores
 from resources.stores.damage import rows_lost
+from resources.stores.withholding import settle_held
 from resources.syncing import StageResult, SyncJob
 from sql.rows import Pending
+from sql.withheld import PartitionCheck
 
 WINDOW_DOCUMENTS = 4000
 """Documents whose chunks and vectors are read from the lake at a time: about 10,000 chunks and 15 MB of vectors."""
 REMOVE_DOCUMENTS = 500
 REFRESHES = 4
+REFRESHED_PARTITIONS = 500
 
 
 def remove_gone(job: SyncJob, collection: IndexCollection, *, busy: Container[str] = ()) -> StageResult:
@@ -114,27 +117,20 @@ def write_payloads(stores: Stores, name: str, rows: Sequence[dict[str, Any]]) ->
         stores.collections.raise_version()
 
 
-def refresh_checks(stores: Stores, collection: IndexCollection) -> int:
-    """Write the time of each partition's last permission check to Qdrant, a few times per `ACL_MAX_AGE`.
+def refresh_checks(stores: Stores) -> int:
+    """Write the time of each partition's last permission check where searches without Postgres read it, a few times per `ACL_MAX_AGE`.
 
-    Searches without Postgres depend on it. Documents whose deletion awaits approval keep their earlier time, since their permissions
-    have not been read since.
+    Documents whose deletion awaits approval keep their earlier time, since their permissions have not been read since. Points carry no
+    time, so a check that finds nothing changed writes no point of a document.
     """
+    source = stores.source.value
     seconds = duration(stores.settings.acl_max_age).total_seconds() / REFRESHES
     rows = [row for row in stores.index.to_refresh(seconds=seconds) if stores.covers(row.partition)]
-    names = [collection.name, *secondary_collections(stores, collection.name)] if rows else []
-    for row in rows:
-        checked = rfc3339(row.acl_checked_at)
-        # A request for a whole partition would take too long: for 300,000 passages over a minute.
-        for documents in batches(stores.index.checked_documents(partition=row.partition), REMOVE_DOCUMENTS):
-            for name in names:
-                qdrant.set_payload_of(stores.qdrant, name, documents, {"acl_checked_at": checked})
-        stores.index.refreshed(partition=row.partition, checked=row.acl_checked_at)
     if rows:
-        held = stores.index.held_checks(partitions=[row.partition for row in rows])
-        stale = {row.doc_id: {"acl_checked_at": rfc3339(row.held_at)} for row in held}
-        for name in names if stale else ():
-            qdrant.set_payload(stores.qdrant, name, stale)
+        settle_held(stores.connection, stores.withheld, source)  # before the time of their partitions
+    for part in batches(rows, REFRESHED_PARTITIONS):
+        stores.withheld.checked(PartitionCheck(source, row.partition, row.acl_checked_at) for row in part)
+        stores.index.refreshed(rows=[(row.partition, row.acl_checked_at) for row in part])
     return len(rows)
 
 

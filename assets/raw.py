@@ -27,6 +27,7 @@ from resources.schema import declare
 from resources.sources import capabilities, label, spec_of
 from resources.stores.clients import Stores
 from resources.stores.uploads import follow_origins
+from resources.stores.withholding import withhold_partition
 from resources.syncing import StageResult, SyncJob, reason_of, roots_of
 from sql.people import PeopleStates
 
@@ -250,6 +251,7 @@ def _hide_partition(job: SyncJob, partition: str, result: StageResult) -> None:
         stores.partitions.end_listing(partition=partition)
         hidden = stores.documents.hide_partition(partition=partition)
         if hidden:
+            withhold_partition(stores.connection, stores.withheld, stores.source.value, partition)
             stores.collections.raise_version()
             result.touched.add(partition)
     count_deleted(job, result, hidden)

@@ -9,6 +9,7 @@ from assets.index.targets import Target, run_for_secondary
 from assets.indexed import index_missing, refresh_checks, remove_gone, update_payloads
 from assets.raw import raw_table
 from resources.core.tables import embedded_table
+from resources.stores.withholding import settle_documents
 from resources.syncing import StageResult, SyncJob
 from sql.rows import Pending
 from sql.sources import Events
@@ -66,7 +67,8 @@ def finish(job: SyncJob, active: Target) -> None:
     events = Events(stores.connection)
     events.show(source=stores.source.value)
     events.members_read(source=stores.source.value)
-    refresh_checks(stores, collection)
+    refresh_checks(stores)
+    settle_documents(stores.connection, stores.withheld, stores.source.value)
     for table in (
         raw_table(stores.source),
         "parsed",

@@ -98,7 +98,7 @@ async def _measure(token: str, questions: list[str], top_k: int) -> dict[str, An
             Registry(database),
             embedder,
             cache=CandidateCache(services.identity.directory, services.http.settings.search_cache_seconds),
-            rights=services.identity.rights,
+            withheld=services.identity.withheld,
         )
         seen: list[dict[str, float]] = []
         counts: list[int] = []

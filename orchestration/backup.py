@@ -38,7 +38,7 @@ from sql.commands import Commands
 MANIFEST = "backup.json"
 DUMP = "postgres.dump"
 LAKE = "lake"
-SPOOLS = ("audit", "rights")
+SPOOLS = ("audit",)
 """Folders of HOME with events that serving has not written to Postgres yet."""
 REBUILT = frozenset({"dagster", "eval", "logs", "models", "run"})
 """Folders of HOME without data of their own, which may exist before a restore."""

@@ -60,6 +60,7 @@ class Services:
         await self.http.database.open()
         await self.search.open()
         self.http.start()
+        self.identity.start()
         log.info("serving_started", embedder=self.search.embedder.model or None)
 
     async def close(self) -> None:

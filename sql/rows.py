@@ -226,13 +226,6 @@ class CheckedPartition(msgspec.Struct, frozen=True):
     acl_checked_at: datetime
 
 
-class HeldCheck(msgspec.Struct, frozen=True):
-    """A document whose deletion is held, and since when."""
-
-    doc_id: str
-    held_at: datetime
-
-
 class CollectionRow(msgspec.Struct, frozen=True):
     """A collection of the vector index, with its model."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from sql.family import Family, Json, SourceFamily
@@ -14,7 +13,6 @@ from sql.rows import (
     CollectionRow,
     CollectionState,
     FetchedContent,
-    HeldCheck,
     Hidden,
     IndexTotals,
     Job,
@@ -168,9 +166,7 @@ class IndexEntries(SourceFamily, path="registry/index.sql"):
     def sample(self, *, most: int) -> list[dict[str, Any]]: ...
     def content_ids(self) -> list[str]: ...
     def to_refresh(self, *, seconds: float) -> list[CheckedPartition]: ...
-    def checked_documents(self, *, partition: str) -> list[str]: ...
-    def held_checks(self, *, partitions: list[str]) -> list[HeldCheck]: ...
-    def refreshed(self, *, partition: str, checked: datetime) -> int: ...
+    def refreshed(self, *, rows: Json) -> int: ...
 
 
 class Collections(Family, path="registry/collections.sql"):

@@ -19,6 +19,7 @@ from resources.core.moments import bounded
 from resources.core.ports import Source
 from resources.sources import capabilities
 from resources.stores.clients import Stores
+from resources.stores.withholding import withhold_documents, withhold_narrowed
 from resources.syncing import StageResult, SyncJob
 from sql.rows import Hidden, Known, Permitted
 from sql.sources import Events
@@ -93,6 +94,7 @@ class PartitionSync:
         append(stores, stored, emptied + plan.drop + list(plan.delete.items()))
         with job.writing, stores.connection.transaction():
             if rows:
+                withhold_narrowed(stores.connection, stores.withheld, stores.source.value, rows)
                 stores.documents.save_documents(rows=rows)
             gone = tombstone(stores, list(plan.delete), batch.deleted_at)
             if ids := shown(batch):
@@ -103,7 +105,8 @@ class PartitionSync:
                 partitions.remember(partition=batch.partition, entries=batch.memory)
             if capabilities(stores.source).events:
                 # some messages may have been read before an event that has arrived since
-                Events(stores.connection).hide(partition=batch.partition)
+                again = Events(stores.connection).hide(partition=batch.partition)
+                withhold_documents(stores.connection, stores.withheld, again)
             partitions.save_cursor(
                 partition=batch.partition,
                 cursor=batch.cursor,
@@ -189,7 +192,9 @@ def tombstone(stores: Stores, deleted: list[str], times: Mapping[str, datetime])
         return []
     stores.partitions.release(source_ids=deleted)
     known = {key: times[key] for key in deleted if key in times}
-    return stores.documents.tombstone(source_ids=deleted, times=known)
+    gone = stores.documents.tombstone(source_ids=deleted, times=known)
+    withhold_documents(stores.connection, stores.withheld, [one.doc_id for one in gone if one.indexed])
+    return gone
 
 
 def count_deleted(job: SyncJob, result: StageResult, gone: list[Hidden]) -> None:

@@ -42,7 +42,6 @@ def document_payload(row: Mapping[str, Any]) -> dict[str, Any]:
         "permissions": list(row["permissions"]),
         "created_at": rfc3339(row["created_at"]),
         "modified_at": rfc3339(row["modified_at"]),
-        "acl_checked_at": rfc3339(row["acl_checked_at"]),
     }
 
 

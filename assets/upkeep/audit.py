@@ -23,6 +23,7 @@ from resources.settings import Settings
 from resources.sources import capabilities, label, open_source
 from resources.stores import qdrant
 from resources.stores.clients import Stores
+from resources.stores.withholding import withhold_documents
 from sql.upkeep import PermissionAudit
 from sql.upkeep_rows import StoredGrants
 
@@ -128,6 +129,7 @@ def _settle(stores: Stores, names: list[str], page: list[_Rights], report: Audit
     if too_much:
         with stores.connection.transaction():
             statements.narrow(rows=[rights.row() for rights in too_much])
+            withhold_documents(stores.connection, stores.withheld, [rights.doc_id for rights in too_much])
             stores.collections.raise_version()
     too_little = [rights for rights in page if rights.missing]
     if too_little:

@@ -1,5 +1,6 @@
 """The commands `token`, `sign-in`, `session` and `key`, which need the keys of the installation on this machine."""
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 from uuid import UUID
@@ -13,7 +14,7 @@ from orchestration.cli.output import note, say, say_json
 from orchestration.cli.people import warn_of_groups
 from resources.core import permissions
 from resources.core.durations import duration
-from resources.core.errors import InvalidRequestError, NotRunningError
+from resources.core.errors import InvalidRequestError, NotRunningError, ServiceUnavailableError
 from resources.settings import load
 from serving.identity.sign_in.events import session_ended
 from sql.commands import Commands
@@ -52,13 +53,15 @@ def token_revoke(
     revoked: Annotated[str, Parameter(help="The token, or the `jti` in it.")],
     /,
 ) -> None:
-    from serving.identity.revocation import deny, record
+    from serving.identity.revocation import identify, record, withhold
 
     settings = load()
-    found = deny(settings, revoked)
-    note(f"The token {found.token_id} is refused from now on.")
+    found = identify(settings, revoked)
+    with suppress(ServiceUnavailableError):  # the index is told later, and answers nothing alone until then
+        withhold(settings, found)
     with database(settings) as connection:
-        record(connection, found, by=operator())
+        record(settings, connection, found, by=operator())
+    note(f"The token {found.token_id} is refused from now on.")
 
 
 def sign_in(

@@ -178,9 +178,8 @@ def _keyword_text(shared: Mapping[str, Any], row: Mapping[str, Any]) -> str:
 
 def _chunks(collection: JudgedCollection, target: EvaluationTarget) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Yield each chunk as (payload shared by its document's points, chunk row)."""
-    now = datetime.now(UTC)
     for row in collection.documents:
-        shared = _shared(collection, row, now)
+        shared = _shared(collection, row)
         for piece in chunk(parse_row(row), target.tokenizer, target.profile):
             places = msgspec.json.encode(piece.places).decode() if piece.places else None
             yield shared, msgspec.structs.asdict(piece) | {"places": places}
@@ -198,7 +197,7 @@ def _source_id(collection: JudgedCollection, row: Row) -> str:
     return f"{collection.name}/{row.id}"
 
 
-def _shared(collection: JudgedCollection, row: Row, now: datetime) -> dict[str, Any]:
+def _shared(collection: JudgedCollection, row: Row) -> dict[str, Any]:
     source_id = _source_id(collection, row)
     nothing = dict.fromkeys(("url", "owner", "author", "created_at", "modified_at"))
     return document_payload(
@@ -214,7 +213,6 @@ def _shared(collection: JudgedCollection, row: Row, now: datetime) -> dict[str, 
             "mime_type": "text/plain",
             "tags": {},
             "permissions": PERMISSIONS,
-            "acl_checked_at": now,
         }
     )
 

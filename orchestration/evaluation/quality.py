@@ -39,7 +39,9 @@ from resources.settings import Settings
 from resources.stores import qdrant
 from resources.stores.lake import Lake
 from resources.stores.qdrant_search import VectorSearch
+from resources.stores.withheld import WithheldNow
 from serving.http.database import Database
+from serving.identity.withheld import partition_of
 from serving.search.embedding import QueryEmbedder
 from serving.search.retrieval.cache import Candidates
 from serving.search.retrieval.engines import Engines
@@ -159,8 +161,10 @@ class _EveryPassage(Registry):
     """Stands in for the registry: everyone may read every passage of the test collection."""
 
     def __init__(self, indexed: Indexed) -> None:
-        ever = datetime.min.replace(tzinfo=UTC)
-        self._checked = from_payloads(indexed.payloads, READER, ever, {}, collection_ids=())
+        ever = datetime.fromtimestamp(0, UTC)
+        partitions = {partition_of(one): ever.timestamp() for one in indexed.payloads.values()}
+        now = WithheldNow(readers={}, checked=partitions, held={})
+        self._checked = from_payloads(indexed.payloads, READER, ever, now, collection_ids=())
 
     async def readable(self, query: SearchQuery, candidates: Candidates, fresh_since: datetime) -> Checked:  # noqa: ARG002 (as in the registry)
         return self._checked

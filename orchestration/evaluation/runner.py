@@ -16,9 +16,11 @@ from resources.core.durations import duration
 from resources.core.errors import ServiceUnavailableError
 from resources.core.permissions import principals_of
 from resources.settings import Settings
+from resources.stores.qdrant import async_client
 from resources.stores.qdrant_search import VectorSearch
 from serving.http.database import Database
 from serving.identity.directory import Directory
+from serving.identity.withheld import WithheldReads
 from serving.search.embedding import QueryEmbedder
 from serving.search.retrieval.engines import Engines
 from serving.search.retrieval.query import Narrowing, search_query
@@ -62,16 +64,17 @@ class QuestionResult(msgspec.Struct, frozen=True):
 class QuestionRunner:
     """Runs questions against open stores; created by `question_runner`."""
 
-    def __init__(self, settings: Settings, database: Database, searches: VectorSearch) -> None:
+    def __init__(self, settings: Settings, database: Database, searches: VectorSearch, withheld: WithheldReads) -> None:
         self._settings = settings
         self._database = database
         self._searches = searches
+        self._withheld = withheld
 
     async def access(self, email: str, groups: Sequence[str]) -> Access:
         """Return the `Access` that the HTTP service would give this person with these groups in the token."""
         fresh_since = datetime.now(UTC) - duration(self._settings.acl_max_age)
         known = Access(email=email, principals=principals_of(email, groups))
-        return await Directory(self._settings, self._database).complete(known, fresh_since)
+        return await Directory(self._settings, self._database, self._withheld).complete(known, fresh_since)
 
     async def run(
         self, target: Target, questions: Sequence[EvaluationQuestion], reranker: Reranker | None = None
@@ -108,10 +111,11 @@ class QuestionRunner:
 async def question_runner(settings: Settings) -> AsyncGenerator[QuestionRunner]:
     """Open the stores for the block and yield a runner."""
     database = Database(settings.postgres_dsn)
-    searches = VectorSearch(settings)
+    searches, index = VectorSearch(settings), async_client(settings)
     await database.open()
     try:
-        yield QuestionRunner(settings, database, searches)
+        yield QuestionRunner(settings, database, searches, WithheldReads(index))
     finally:
         await database.close()
         await searches.close()
+        await index.close()

@@ -85,6 +85,19 @@ def sync_people(
     return reports
 
 
+def _withhold(settings: Settings, connection: Connection) -> None:
+    """Refuse those who have left also while Postgres is down."""
+    from resources.stores import qdrant  # 0.5 s of import
+    from resources.stores.withheld import Withheld
+    from resources.stores.withholding import withhold_people
+
+    index = qdrant.client(settings)
+    try:
+        withhold_people(connection, Withheld(index))
+    finally:
+        index.close()
+
+
 def _not_delegated(settings: Settings, error: ConcordanceError, *, read: bool) -> bool:
     """Return True if a service account was never allowed to read the directory, and no setting asks for it: not a fault."""
     return isinstance(error, AuthorizationError) and not read and settings.google_directory_api_url is None
@@ -127,6 +140,7 @@ def _google(
         left = sorted(email for email in inactive if known.get(email, True))
         for email in [*([] if report.held else gone), *left]:
             offboard(connection, email, GOOGLE, "suspended, archived or gone in Google's directory")
+        _withhold(settings, connection)
         people.date(read_at=at)
     report.members = len(memberships)
     report.inactive = len(inactive) + len(gone) - report.held

@@ -14,7 +14,7 @@ from resources.servers.privileges import SystemUser
 STEP = 10_000
 """Number of files between two progress messages."""
 OWN_NAMES = frozenset({
-    "audit", "dagster", "eval", "keys.json", "lake", "logs", "models", "postgres", "qdrant", "rights", "run",
+    "audit", "dagster", "eval", "keys.json", "lake", "logs", "models", "postgres", "qdrant", "revoked", "rights", "run",
     "sample-roots.json",
 })  # fmt: skip
 """Everything that Concordance creates in HOME."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from resources.stores.blobs import Blobs
     from resources.stores.lake import Lake
     from resources.stores.leases import Lease
+    from resources.stores.withheld import Withheld
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,13 @@ class Stores:
         from resources.stores.qdrant import client  # 0.5 s of import that only indexing needs
 
         return client(self.settings)
+
+    @cached_property
+    def withheld(self) -> Withheld:
+        """What searches without Postgres must know."""
+        from resources.stores.withheld import Withheld
+
+        return Withheld(self.qdrant)
 
     @cached_property
     def embedder(self) -> Embedder:

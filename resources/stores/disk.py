@@ -61,7 +61,6 @@ def stores(settings: Settings) -> Iterator[StoreFolder]:
     home = settings.home
     yield StoreFolder("HOME", home)
     yield StoreFolder("audit log", home / "audit")
-    yield StoreFolder("withdrawn rights", home / "rights")
     parts = urlsplit(settings.lake_address)
     if parts.scheme == "file":
         lake = Path(unquote(parts.path))

@@ -49,28 +49,28 @@ KEYWORD_FIELDS = (
     "tags.channel",
     "tags.participants",
 )
-DATETIME_FIELDS = ("created_at", "modified_at", "acl_checked_at")
+DATETIME_FIELDS = ("created_at", "modified_at")
 
 
-def _options(settings: Settings) -> dict[str, Any]:
+def _options(settings: Settings, seconds: int = TIMEOUT_SECONDS) -> dict[str, Any]:
     key = keys.qdrant_api_key(settings)
     # Passed as `api_key`, a key over plain HTTP makes the client warn; on loopback it never leaves this machine.
     local = urlsplit(settings.qdrant_address).hostname in LOOPBACK
     return {
         "url": settings.qdrant_address,
         **({"metadata": {"api-key": key}} if key and local else {"api_key": key}),
-        "timeout": TIMEOUT_SECONDS,
+        "timeout": seconds,
         "check_compatibility": False,
         **http_clients.options(settings.qdrant_address),
     }
 
 
-def client(settings: Settings) -> QdrantRemote:
-    """Return a blocking client; nothing is sent yet.
+def client(settings: Settings, seconds: int = TIMEOUT_SECONDS) -> QdrantRemote:
+    """Return a blocking client whose calls take at most `seconds`; nothing is sent yet.
 
     It lacks only what `QdrantClient` adds for embedding on the client: copying its schemas takes 30 ms, and every point is inspected.
     """
-    return QdrantRemote(**_options(settings))
+    return QdrantRemote(**_options(settings, seconds))
 
 
 def async_client(settings: Settings) -> AsyncQdrantRemote:
@@ -227,12 +227,6 @@ def set_payload(qdrant: QdrantRemote, name: str, payloads: dict[str, dict[str, A
     if operations:
         with qdrant_errors("update payloads"):
             qdrant.batch_update_points(name, operations, wait=True)
-
-
-def set_payload_of(qdrant: QdrantRemote, name: str, doc_ids: Sequence[str], fields: dict[str, Any]) -> None:
-    """Replace payload fields on every point of these documents."""
-    with qdrant_errors("update payloads"):
-        qdrant.set_payload(name, payload=fields, points=_of_documents(doc_ids), wait=True)
 
 
 def count_points(qdrant: QdrantRemote, name: str, doc_ids: Sequence[str] | None = None) -> int:

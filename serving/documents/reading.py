@@ -283,7 +283,7 @@ async def delete_own(documents: DocumentServices, access: Access, doc_id: str, *
                 source, detail = SourceName(taken.source), json.dumps({"owner": taken.owner})
                 event = AuditEvent(email=email, action="take_down", doc_ids=[doc_id], detail=detail)
             WebSession(connection).audit_insert(**event.row())
-            documents.identity.rights.note(doc_id, [])
+            documents.identity.withholding.documents(connection, [doc_id])
         return source
 
     source = await documents.http.database.in_thread(delete_upload)

@@ -104,7 +104,7 @@ async def keep(
             check_stored(http.blobs, upload.content_hash)
             if job_id is not None:
                 put_ingest_job(connection, recorded, owner=upload.owner, job_id=job_id)
-            documents.identity.rights.note(upload.doc_id, recorded.readers)
+            documents.identity.withholding.documents(connection, [upload.doc_id])
         return Kept(upload.doc_id, outcome, job_id)
 
     return await http.database.in_thread(store)

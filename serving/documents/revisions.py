@@ -147,7 +147,7 @@ async def change_document(
                 )
                 event = AuditEvent(email=access.email, action="change", doc_ids=[doc_id], detail=detail)
                 WebSession(connection).audit_insert(**event.row())
-                documents.identity.rights.note(doc_id, revised.readers)
+                documents.identity.withholding.documents(connection, [doc_id])
         return revised
 
     revised = await documents.http.database.in_thread(store)

@@ -19,7 +19,7 @@ from litestar.middleware import AbstractAuthenticationMiddleware, Authentication
 from resources.core.domain import Access
 from resources.core.durations import duration
 from serving.http.audit import AuditEvent
-from serving.http.errors import ProblemError, UnauthorizedError, token_revoked
+from serving.http.errors import ProblemError, UnauthorizedError
 from serving.identity import api_keys
 from serving.identity.service import ACCESS_PREFIX, MCP_PATH, IdentityServices
 from serving.identity.sign_in.bearer import provider_access, provider_of
@@ -101,8 +101,6 @@ async def _credential_access(identity: IdentityServices, credential: str, *, sci
     if (provider := provider_of(identity.providers.values(), credential)) is not None:
         return _Credential(await provider_access(provider, credential, identity.http.acl_max_age), own=False)
     found = verified(credential, identity.http.keys, duration(identity.http.settings.token_max_lifetime))
-    if found.token_id in identity.revoked_tokens:
-        raise token_revoked()
     return _Credential(found.access, found.token_id)
 
 

@@ -1,7 +1,8 @@
 """Memberships in Slack workspaces and groups that sources report for a caller.
 
 Syncs write the table `directory`. It is queried for every request and never cached, so a user who left a workspace loses access with
-the sync that sees it. While Postgres is down, and for a source whose directory was not read recently, no one is a member.
+the sync that sees it. While Postgres is down, and for a source whose directory was not read recently, no one is a member; the index
+then says whose token or account is refused.
 """
 
 from collections.abc import Collection
@@ -18,6 +19,7 @@ from resources.settings import Settings
 from serving.http.database import Database, RegistryDownError
 from serving.http.errors import account_inactive, token_revoked
 from serving.http.roles import with_roles
+from serving.identity.withheld import WithheldReads
 from sql.web import WebReads
 
 MEMBERSHIPS = ("slack:", "group:")
@@ -29,8 +31,9 @@ log = logger("serving")
 class Directory:
     """Reads memberships, and with them the version of the index, so that a search needs no statement of its own for it."""
 
-    def __init__(self, settings: Settings, database: Database) -> None:
+    def __init__(self, settings: Settings, database: Database, withheld: WithheldReads) -> None:
         self._settings = settings
+        self._withheld = withheld
         self._reads = WebReads(database)
         self._read_sources: Collection[str] = SOURCES_OF_GROUPS
         """Sources that were ever read; before the first statement all, so that no group counts that should not."""
@@ -49,12 +52,13 @@ class Directory:
 
         `token_id` identifies the token of ours that the caller sent, if any. `own`: the credential was made here, so that its
         groups count only while no source of groups is set up. Raises `UnauthorizedError` for a revoked token, and for a user whom
-        a directory reports as inactive.
+        a directory reports as inactive, and `ServiceUnavailableError` if neither Postgres nor the index says so.
         """
         email = permissions.email(access.email)
         try:
             row = await self._reads.directory(email=email, fresh_since=fresh_since, token_id=token_id)
         except RegistryDownError:
+            await self._withheld.admit(email, token_id)
             access = self._without_groups(access) if own else access
             return with_roles(msgspec.structs.replace(access, directory_unread=True), self._settings.roles)
         self._read_sources = row.read_sources

@@ -1,4 +1,4 @@
-"""Revoke a token of ours before it expires: first in HOME, which needs no database, then in Postgres."""
+"""Revoke a token of ours before it expires: first in the vector index, which needs no database, then in Postgres."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import jwt
 from resources.core.durations import duration
 from resources.core.errors import InvalidRequestError
 from serving.http.audit import AuditEvent
-from serving.identity.revoked import FOLDER, RevokedTokens
 from serving.identity.tokens import token_id
+from serving.identity.withholding import Withholding
 from sql.signing_in import SignInSession
 from sql.web import WebSession
 
@@ -32,19 +32,42 @@ class Revoked(NamedTuple):
 
 
 def deny(settings: Settings, token: str) -> Revoked:
-    """Refuse a token, or the token with this `jti`, from now on. Needs no database. Raises `InvalidRequestError`."""
+    """Refuse a token, or the token with this `jti`, without Postgres. Raises `InvalidRequestError` and `ServiceUnavailableError`.
+
+    The services add it to the deny-list in Postgres once it is back.
+    """
+    revoked = identify(settings, token)
+    withhold(settings, revoked)
+    return revoked
+
+
+def withhold(settings: Settings, revoked: Revoked) -> None:
+    """Refuse a token without Postgres. Raises `ServiceUnavailableError`."""
+    withholding = Withholding(settings)
+    try:
+        withholding.token_alone(revoked.token_id, revoked.expires.timestamp())
+    finally:
+        withholding.close()
+
+
+def identify(settings: Settings, token: str) -> Revoked:
+    """Return what is to be refused by a token or its `jti`. Raises `InvalidRequestError`."""
     found, email, expires = token.strip(), "", datetime.now(UTC) + duration(settings.token_max_lifetime)
     if "." in found:
         claims = _claims(found)
         found, email = token_id(found, claims), str(claims.get("sub", ""))
     if not found or len(found) > MAX_LENGTH:
         raise InvalidRequestError("Give the whole token, or the `jti` in it.")
-    RevokedTokens(settings.home / FOLDER).add(found, expires.timestamp())
     return Revoked(found, email, expires)
 
 
-def record(connection: Connection, revoked: Revoked, *, by: str) -> None:
-    """Add a token to the deny-list in Postgres and to the audit log. Idempotent for the list."""
+def record(settings: Settings, connection: Connection, revoked: Revoked, *, by: str) -> None:
+    """Add a token to the deny-list in the index and in Postgres, and to the audit log. Idempotent for the lists."""
+    withholding = Withholding(settings)
+    try:
+        withholding.token(connection, revoked.token_id, revoked.expires.timestamp())
+    finally:
+        withholding.close()
     SignInSession(connection).revoke_token(
         token_id=revoked.token_id, revoked_by=by, expires_at=revoked.expires, now=datetime.now(UTC)
     )

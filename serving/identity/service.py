@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from resources import dagster_access
 from resources.sample_people import sample_people
 from serving.identity.directory import Directory
-from serving.identity.revoked import FOLDER, RevokedTokens
-from serving.identity.rights import Rights
 from serving.identity.sign_in.flow import Flow
 from serving.identity.sign_in.provider import Provider
 from serving.identity.sign_in.sessions import LINK, SAMPLE, Sessions
+from serving.identity.withheld import WithheldReads
+from serving.identity.withholding import Withholding, WithholdingKeeper
 
 if TYPE_CHECKING:
     from resources.core.domain import Access
@@ -54,9 +54,10 @@ class IdentityServices:
         settings = http.settings
         self.http = http
         self.agents = agents
-        self.directory = Directory(settings, http.database)
-        self.revoked_tokens = RevokedTokens(settings.home / FOLDER)
-        self.rights = Rights(settings.home / "rights", http.acl_max_age)
+        self.withheld = WithheldReads(http.qdrant)
+        self.withholding = Withholding(settings)
+        self.withholding_keeper = WithholdingKeeper(self.withholding, http.database, self.withheld)
+        self.directory = Directory(settings, http.database, self.withheld)
         self.providers = {one.slug: Provider(one) for one in settings.providers}
         self.sample_people = sample_people(settings)
         self.dagster_secrets = dagster_access.secrets_of(settings)
@@ -65,6 +66,11 @@ class IdentityServices:
         )
         self.sign_in_flow = Flow(settings, http.key, http.database)
 
+    def start(self) -> None:
+        """Start the background tasks."""
+        self.withholding_keeper.start()
+
     async def close(self) -> None:
+        await self.withholding_keeper.stop()
         for provider in self.providers.values():
             await provider.close()

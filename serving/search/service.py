@@ -62,7 +62,7 @@ class SearchServices:
             Registry(http.database),
             self.embedder,
             cache=CandidateCache(identity.directory, seconds) if seconds else None,
-            rights=identity.rights,
+            withheld=identity.withheld,
             reranker=self.reranker,
             expander=expander,
             clock=http.clock,

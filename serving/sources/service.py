@@ -54,7 +54,7 @@ class SourceServices:
         self.launcher = launcher or _launch
         self._dagster = Breaker("Dagster")
         self.sync_requests = SyncRequests(http.settings, http.database, self.launcher)
-        self.slack_events = SlackEvents(http.database, identity.rights, self.sync_requests.request)
+        self.slack_events = SlackEvents(http.database, identity.withholding, self.sync_requests.request)
 
     async def launch(
         self,

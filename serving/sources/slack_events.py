@@ -8,7 +8,7 @@ from resources.sources.slack.envelope import Envelope
 from resources.sources.slack.events import record, record_rating
 from resources.sources.slack.questions import Interaction
 from serving.http.database import Database
-from serving.identity.rights import Rights
+from serving.identity.withholding import Withholding
 
 log = logger("serving")
 
@@ -20,10 +20,10 @@ class SlackEvents:
     """
 
     def __init__(
-        self, database: Database, rights: Rights, request_sync: Callable[[SourceName], None] | None = None
+        self, database: Database, withholding: Withholding, request_sync: Callable[[SourceName], None] | None = None
     ) -> None:
         self._database = database
-        self._rights = rights
+        self._withholding = withholding
         self._request_sync = request_sync
 
     async def process(self, envelope: Envelope) -> str:
@@ -31,7 +31,7 @@ class SlackEvents:
 
         Raises `RegistryDownError`, `OverloadedError` and `TemporaryError` when the event could not be stored.
         """
-        recorded = await self._database.in_thread(lambda connection: record(connection, envelope, self._rights))
+        recorded = await self._database.in_thread(lambda connection: record(connection, envelope, self._withholding))
         log.info("slack_event", event_id=envelope.event_id, outcome=recorded.outcome, hidden=len(recorded.hidden))
         if recorded.outcome == "recorded" and self._request_sync is not None:
             self._request_sync(SourceName.SLACK)

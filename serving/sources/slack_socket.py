@@ -19,7 +19,6 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.socket_mode.response import SocketModeResponse
 
-from resources.core.durations import duration
 from resources.core.errors import ConcordanceError, ConfigurationError, TemporaryError
 from resources.logging import configure, logger
 from resources.servers.lines import line
@@ -28,7 +27,7 @@ from resources.slack_socket import SocketState, address
 from resources.sources.slack.envelope import Envelope
 from resources.sources.slack.questions import Interaction
 from serving.http.database import Database
-from serving.identity.rights import Rights
+from serving.identity.withholding import Withholding
 from serving.sources.slack_connection import SlackConnection
 from serving.sources.slack_events import SlackEvents
 
@@ -160,8 +159,7 @@ def _reason(error: Exception) -> str:
 async def serve(settings: Settings) -> None:
     """Receive events until SIGTERM or SIGINT, and report the state to clients of the Unix socket."""
     database = Database(settings.postgres_dsn, size=1)
-    rights = Rights(settings.home / "rights", duration(settings.acl_max_age))
-    receiver = SlackSocketReceiver(settings, SlackEvents(database, rights))
+    receiver = SlackSocketReceiver(settings, SlackEvents(database, Withholding(settings)))
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

@@ -165,31 +165,15 @@ LIMIT :most;
 SELECT doc_id::text AS doc_id FROM documents WHERE source = :source AND state <> 'deleted' AND content_hash IS NOT NULL;
 
 -- name: to_refresh
--- Partitions whose payloads carry a permission check that is about to expire. Grain: partition.
+-- Partitions whose permission check, as searches without Postgres know it, is about to expire. Grain: partition.
 SELECT partition, acl_checked_at
 FROM partitions
 WHERE
     source = :source AND acl_checked_at IS NOT NULL
     AND (acl_indexed_at IS NULL OR acl_checked_at > acl_indexed_at + make_interval(secs => :seconds));
 
--- name: checked_documents
--- Indexed documents of a partition. Grain: document. Index: documents_partition.
-SELECT d.doc_id::text AS doc_id
-FROM documents AS d
-WHERE
-    d.source = :source AND d.partition = :partition AND d.state = 'live'
-    AND EXISTS (SELECT FROM index_entries AS e WHERE e.doc_id = d.doc_id AND e.content <> '')
-ORDER BY d.doc_id;
-
--- name: held_checks
--- Indexed documents with a held deletion, and since when their permissions are unchecked.
-SELECT d.doc_id::text AS doc_id, h.held_at
-FROM held_deletions AS h
-INNER JOIN documents AS d ON d.source = h.source AND d.source_id = h.source_id
-WHERE
-    h.source = :source AND h.partition = ANY(:partitions)
-    AND EXISTS (SELECT FROM index_entries AS e WHERE e.doc_id = d.doc_id);
-
 -- name: refreshed!
--- Grain: partition.
-UPDATE partitions SET acl_indexed_at = :checked WHERE source = :source AND partition = :partition;
+-- Record which permission checks searches without Postgres know. Parameters: source, rows jsonb ([[partition, time], …]). Grain: partition.
+UPDATE partitions AS p SET acl_indexed_at = (r.value ->> 1)::timestamptz
+FROM jsonb_array_elements(:rows::jsonb) AS r
+WHERE p.source = :source AND p.partition = r.value ->> 0;

@@ -29,7 +29,7 @@ UPDATE partitions SET source_count = NULL WHERE source = :source AND partition =
 
 -- name: reset_partition!
 -- Reset a partition that can no longer be read, so that it is listed from the beginning when it becomes readable again.
-UPDATE partitions SET cursor = NULL, source_count = NULL, lost_at = now()
+UPDATE partitions SET cursor = NULL, source_count = NULL, acl_indexed_at = NULL, lost_at = now()
 WHERE source = :source AND partition = :partition AND lost_at IS NULL;
 
 -- name: drop_partition!

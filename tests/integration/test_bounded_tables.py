@@ -70,6 +70,7 @@ BOUNDS = {
     "sources": "one row of an installed connector",
     "sync_errors": SYNC,
     "sync_jobs": "one at a time of a source",
+    "unwithheld": "one row of a document, person, token or partition, until the index answers again",
     "uploads": "`upload_quota_files` of a person; `a_day` of the classes `ingest` and `upload` for pushes",
     "widget_days": "one row of a widget",
     "widget_visitors": "`daily_questions` of a widget; dropped after a minute",

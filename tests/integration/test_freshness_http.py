@@ -122,7 +122,15 @@ def test_permissions_of_uploads_are_our_own_and_never_too_old(site: Site, runnin
 def test_without_postgres_uploads_too_are_held_back_by_their_age(site: Site) -> None:
     fill(site)
     site.add("Upload", ["The ferry I uploaded."], [BOB], source=SourceName.UPLOAD, source_id="new")
-    site.add("Aged", ["The ferry of my aunt."], [BOB], source=SourceName.UPLOAD, source_id="old", acl_checked_at=OLD)
+    site.add(
+        "Aged",
+        ["The ferry of my aunt."],
+        [BOB],
+        source=SourceName.UPLOAD,
+        source_id="old",
+        partition="old",
+        acl_checked_at=OLD,
+    )
     nowhere = type(site.settings.postgres_url)("postgresql://x@127.0.0.1:9/x")
     site.settings = site.settings.model_copy(update={"postgres_url": nowhere})
     with site.running() as running:

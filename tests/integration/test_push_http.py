@@ -13,6 +13,7 @@ import pytest
 
 from orchestration.cli import run
 from resources.core.domain import SourceName, document_id
+from resources.core.errors import ServiceUnavailableError
 from resources.settings import FileRoot, Settings, Widget
 from resources.sources.push import PushRecord, source_id_of
 from resources.sources.push import push as record
@@ -325,11 +326,14 @@ def test_a_push_that_cannot_be_recorded_leaves_no_record_and_works_again(
     site: Site, running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The bytes come first: without their record they are no document, and a record without its bytes is not made."""
-    rights = site.settings.home / "rights"
-    rights.touch()  # where the folder of permission changes should be
-    assert push(running).status_code == 503
+
+    def refused(*_: object) -> None:
+        raise ServiceUnavailableError("Qdrant does not answer.")
+
+    with monkeypatch.context() as away:
+        away.setattr("serving.identity.withholding.withhold_documents", refused)
+        assert push(running).status_code == 503
     assert (site.sql("SELECT 1 FROM uploads"), site.sql("SELECT 1 FROM ingest_jobs")) == ([], [])
-    rights.unlink()
     store = Blobs(site.settings.lake_address)
 
     def erased(connection: Any, document: NewUpload) -> PushRecord:

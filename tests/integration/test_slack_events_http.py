@@ -13,7 +13,9 @@ import pytest
 from resources.core.domain import SourceName
 from resources.sources.slack.source import Slack
 from resources.stores.memory import PostgresMemory
+from resources.stores.withheld import WithheldNow
 from serving.identity.tokens import access_of
+from serving.identity.withheld import partition_of
 from serving.search.retrieval.registry import from_payloads
 from tests.fixtures.slack_desk import ADA, PAGE, SlackDesk
 
@@ -99,8 +101,10 @@ def test_what_is_hidden_stays_hidden_without_postgres(desk: SlackDesk) -> None:
     access = access_of(ADA, [], admin=False)
     access = msgspec.structs.replace(access, principals=access.principals | {f"slack:{desk.slack.team}"})
     ages_ago = datetime(2020, 1, 1, tzinfo=UTC)
-    assert from_payloads({point["id"]: point}, access, ages_ago, {}, collection_ids=()).passages != {}
-    assert from_payloads({point["id"]: point}, access, ages_ago, narrowed, collection_ids=()).passages == {}
+    checked = {partition_of(point): datetime.now(UTC).timestamp()}
+    before, after = WithheldNow({}, checked, {}), WithheldNow(narrowed, checked, {})
+    assert from_payloads({point["id"]: point}, access, ages_ago, before, collection_ids=()).passages != {}
+    assert from_payloads({point["id"]: point}, access, ages_ago, after, collection_ids=()).passages == {}
 
 
 def test_a_sync_of_the_channel_is_asked_for_once(desk: SlackDesk) -> None:

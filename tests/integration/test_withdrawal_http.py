@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
+import time
 from typing import Any
 
 import pytest
 
 from resources.core.domain import SourceName
+from resources.core.errors import ServiceUnavailableError
+from resources.stores import qdrant
+from resources.stores.postgres import session
+from resources.stores.withheld import DOCUMENT, TOKEN
+from resources.stores.withholding import settle_documents
+from serving.identity import revocation
+from serving.identity.withheld import WithheldReads
 from tests.fixtures.serving import Running, Site
 from tests.machine.test_degradation_http import codes, own_postgres, until_ready
 
@@ -66,23 +75,55 @@ def test_a_narrowed_share_holds_without_postgres(own_postgres: tuple[Site, Any])
         assert (found(running, ANN), found(running, BOB)) == (["Upload"], [])
 
 
-def test_what_is_shared_again_is_found_again(own_postgres: tuple[Site, Any]) -> None:
+def test_what_is_shared_again_is_found_again_once_a_sync_has_shown_it(own_postgres: tuple[Site, Any]) -> None:
     site, process = own_postgres
     with site.running() as running:
         until_ready(running)
         doc_id = indexed(site, running)
         assert running.request("DELETE", f"/api/documents/{doc_id}", ANN).status_code == 200
         upload(running, BOB)
+        assert not site.sql("SELECT 1 FROM documents WHERE state = 'live' AND doc_id = %s", doc_id)
+        site.sql("UPDATE documents SET state = 'live', permissions = %s WHERE doc_id = %s", [ANN, BOB], doc_id)
+        with session(site.settings.postgres_dsn, autocommit=True) as connection:
+            assert settle_documents(connection, site.withheld) == 0
         process.stop()
         assert found(running, BOB) == ["Upload"]
 
 
-def test_a_deletion_that_cannot_be_noted_is_not_made(site: Site, running: Running) -> None:
-    doc_id = indexed(site, running)
-    rights = site.settings.home / "rights"
-    rights.rename(site.settings.home / "elsewhere")
-    rights.touch()  # where the folder should be
-    refused = running.request("DELETE", f"/api/documents/{doc_id}", ANN)
-    assert (refused.status_code, refused.json()["type"]) == (503, "/problems/service-unavailable")
-    assert running.titles("lighthouse keeper", BOB) == ["Upload"]
-    assert site.sql("SELECT count(*) FROM audit_log WHERE action = 'delete'") == [(0,)]
+def test_what_is_withdrawn_while_the_index_is_away_reaches_it_afterwards(site: Site) -> None:
+    with site.running() as running:
+        doc_id = indexed(site, running)
+    token, here = site.token(ANN), site.settings
+    site.settings = here.model_copy(update={"qdrant_url": "http://127.0.0.1:9"})
+    with site.running() as running:
+        assert running.request("DELETE", f"/api/documents/{doc_id}", ANN).status_code == 200
+        assert running.titles("lighthouse keeper", BOB) == []
+        with session(site.settings.postgres_dsn) as connection:
+            found = revocation.identify(site.settings, token)
+            revocation.record(site.settings, connection, found, by="operator")
+    assert sorted(site.sql("SELECT kind, key FROM unwithheld")) == [("document", doc_id), ("token", found.token_id)]
+    site.settings = here
+    with site.running():
+        deadline = time.monotonic() + 30
+        while site.sql("SELECT 1 FROM unwithheld"):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    assert [(one.key, one.payload["readers"]) for page in site.withheld.entries(DOCUMENT) for one in page] == [
+        (doc_id, [])
+    ]
+    assert [one.key for page in site.withheld.entries(TOKEN) for one in page] == [found.token_id]
+
+
+def test_while_the_index_has_yet_to_be_told_something_it_answers_nothing_alone(site: Site) -> None:
+    async def admitted() -> None:
+        client = qdrant.async_client(site.settings)
+        try:
+            reads = WithheldReads(client)
+            await reads.admit(ANN, None)
+            reads.behind = True
+            with pytest.raises(ServiceUnavailableError):
+                await reads.admit(ANN, None)
+        finally:
+            await client.close()
+
+    asyncio.run(admitted())

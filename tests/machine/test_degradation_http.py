@@ -74,7 +74,13 @@ def test_without_the_vector_index_postgres_answers(site: Site) -> None:
 
 def test_without_postgres_the_index_answers_for_fresh_permissions(site: Site) -> None:
     fill(site)
-    site.add("Stale", ["The ferry of yore."], ["public"], acl_checked_at=datetime.now(UTC) - timedelta(days=2))
+    site.add(
+        "Stale",
+        ["The ferry of yore."],
+        ["public"],
+        partition="old",
+        acl_checked_at=datetime.now(UTC) - timedelta(days=2),
+    )
     key = f"ck_{'0' * 16}_secret"
     site.settings = site.settings.model_copy(
         update={"postgres_url": type(site.settings.postgres_url)("postgresql://x@127.0.0.1:9/x")}

@@ -13,6 +13,7 @@ from resources.core.domain import Access, text_hash
 from resources.core.durations import duration
 from resources.core.errors import InvalidRequestError
 from resources.settings import Settings
+from resources.stores.withheld import WithheldNow
 from serving.search.retrieval.boost import recency
 from serving.search.retrieval.cache import Candidate
 from serving.search.retrieval.fuse import FUSIONS, Leg, dbsf, fuse, minmax, rrf, weighted
@@ -142,14 +143,22 @@ def test_scores_stay_within_one() -> None:
 
 def test_payload_hits_are_held_back_by_age_and_by_rights() -> None:
     base = {"chunk_index": 0, "chunk_text": "t", "title": "T", "permissions": ["ann@acme.com"]}
+    new, old = (NOW - timedelta(hours=1)).timestamp(), (NOW - timedelta(days=2)).timestamp()
     payloads = {
-        "fresh": base | {"doc_id": "1", "acl_checked_at": (NOW - timedelta(hours=1)).isoformat()},
-        "stale": base | {"doc_id": "2", "acl_checked_at": (NOW - timedelta(days=2)).isoformat()},
-        "never": base | {"doc_id": "3"},
-        "upload": base
-        | {"doc_id": "5", "source_type": "upload", "acl_checked_at": (NOW - timedelta(days=2)).isoformat()},
-        "other": base | {"doc_id": "4", "permissions": ["bob@acme.com"], "acl_checked_at": NOW.isoformat()},
+        "fresh": base | {"doc_id": "1", "source_type": "files", "partition": "new"},
+        "stale": base | {"doc_id": "2", "source_type": "files", "partition": "old"},
+        "never": base | {"doc_id": "3", "source_type": "files", "partition": "unknown"},
+        "upload": base | {"doc_id": "5", "source_type": "upload", "partition": "old"},
+        "other": base | {"doc_id": "4", "source_type": "files", "partition": "new", "permissions": ["bob@acme.com"]},
+        "held": base | {"doc_id": "6", "source_type": "files", "partition": "new"},
+        "narrowed": base | {"doc_id": "7", "source_type": "files", "partition": "new"},
+        "hidden": base | {"doc_id": "8", "source_type": "files", "partition": "hidden"},
     }
+    withheld = WithheldNow(
+        readers={"7": frozenset({"bob@acme.com"}), "1": frozenset({"ann@acme.com"})},
+        checked={"files:new": new, "files:old": old, "upload:old": old, "files:hidden": None},
+        held={"6": old},
+    )
     access = Access(email="ann@acme.com", principals=frozenset({"ann@acme.com"}))
-    hits, held_back = from_payloads(payloads, access, NOW - duration("24h"), {}, collection_ids=())
-    assert (set(hits), len(held_back)) == ({"fresh"}, 3)
+    hits, held_back = from_payloads(payloads, access, NOW - duration("24h"), withheld, collection_ids=())
+    assert (set(hits), held_back) == ({"fresh"}, {"2", "3", "5", "6"})

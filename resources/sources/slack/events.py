@@ -5,7 +5,7 @@ for the next sync, which reads it again. The same for the Events API and for Soc
 Source: https://docs.slack.dev/reference/events
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -85,16 +85,12 @@ def touch_of(envelope: Envelope) -> Touch | None:
 class Withholds(Protocol):
     """Keeps what searches without Postgres must know, durably, before the transaction commits."""
 
-    def withhold(self, doc_ids: Iterable[str]) -> None:
-        """Record documents that no one may read from now on."""
-        ...
-
-    def narrow(self, readers: Mapping[str, Iterable[str]]) -> None:
-        """Record the principals that alone may read a document from now on, by document."""
+    def documents(self, connection: Connection, doc_ids: Sequence[str]) -> None:
+        """Limit documents to their present readers."""
         ...
 
 
-def record(connection: Connection, envelope: Envelope, rights: Withholds) -> Recorded:
+def record(connection: Connection, envelope: Envelope, withholding: Withholds) -> Recorded:
     """Write an event down and hide what it concerns, in one transaction. An event that is known already does nothing.
 
     Anyone who left a channel loses access to it in the same transaction. A question is stored for the assistant.
@@ -129,7 +125,7 @@ def record(connection: Connection, envelope: Envelope, rights: Withholds) -> Rec
             return Recorded("unknown_channel")
         key = f"{SLACK}:{envelope.event_id}"
         hidden: list[str] = []
-        narrowed: dict[str, list[str]] = {}
+        narrowed: list[str] = []
         for channel in channels or [None]:
             received = registry.receive(
                 event_id=f"{key}:{channel or ''}",
@@ -146,11 +142,9 @@ def record(connection: Connection, envelope: Envelope, rights: Withholds) -> Rec
                 hidden += registry.hide(partition=channel)
             if channel is not None and touch.left:
                 rows = registry.depart(partition=channel, account=touch.left, event_id=envelope.event_id)
-                narrowed |= {row.doc_id: row.permissions for row in rows}
-        if hidden:
-            rights.withhold(hidden)
-        if narrowed:
-            rights.narrow(narrowed)
+                narrowed += [row.doc_id for row in rows]
+        if hidden or narrowed:
+            withholding.documents(connection, [*hidden, *narrowed])
     return Recorded("recorded", hidden)
 
 

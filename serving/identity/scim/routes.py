@@ -146,7 +146,9 @@ async def _run(request: ScimRequest, identity: IdentityServices, kind: str, work
     def store(connection: Connection) -> Response[Any]:
         _hear(connection)
         with connection.transaction():
-            return work(KINDS[kind](connection, caller))
+            response = work(KINDS[kind](connection, caller))
+            identity.withholding.people(connection)
+            return response
 
     try:
         return await identity.http.database.in_thread(store)

@@ -2,20 +2,22 @@
 
 The registry in Postgres decides, for cached and fresh candidates alike. While Postgres is down, the payloads of the index stand in. Either
 way, documents whose permissions were not checked recently are held back and counted. Permissions of uploads are kept in Postgres itself, so
-they are never too old there; their copies in payloads age like any other.
+they are never too old there; without Postgres they age like any other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
 
 from resources.core.domain import Access
 from resources.sources import capabilities
+from resources.stores.withheld import WithheldNow
 from serving.http.database import Database
+from serving.identity.withheld import partition_of
 from serving.search.retrieval.cache import Candidates
 from serving.search.retrieval.passage import Neighbour, Passage
 from serving.search.retrieval.query import SearchQuery
@@ -39,7 +41,6 @@ _COPIED = (
     "author",
     "created_at",
     "modified_at",
-    "acl_checked_at",
     "sketch",
 )
 
@@ -149,24 +150,26 @@ def from_payloads(
     payloads: Mapping[str, Mapping[str, Any]],
     access: Access,
     fresh_since: datetime,
-    narrowed: Mapping[str, frozenset[str]],
+    withheld: WithheldNow,
     *,
     collection_ids: Sequence[str],
 ) -> Checked:
     """Return passages made from payloads of points, for those that are permitted and were checked since.
 
-    `narrowed` holds the readers of documents, by doc_id, that may have fewer than the index knows. Payloads do not say who may know the
+    `withheld` says what has been taken away since, and when the permissions of partitions were checked. Payloads do not say who may know
     names of folders, so paths are left out, and no document is found by a folder.
     """
     readable: dict[str, Passage] = {}
     held: set[str] = set()
     for chunk_id, payload in payloads.items():
         permitted = access.principals & set(payload.get("permissions") or ())
-        if permitted.isdisjoint(narrowed.get(payload["doc_id"], permitted)):
+        partition = partition_of(payload)
+        if withheld.hides(partition) or permitted.isdisjoint(withheld.readers.get(payload["doc_id"], permitted)):
             continue
         if collection_ids and capabilities(payload.get("source_type") or "").private_folders:
             continue
-        passage = _from_payload(chunk_id, payload)
+        checked = withheld.checked_at(payload["doc_id"], partition)
+        passage = _from_payload(chunk_id, payload, None if checked is None else datetime.fromtimestamp(checked, UTC))
         if passage.acl_checked_at is None or passage.acl_checked_at < fresh_since:
             held.add(passage.doc_id)
         else:
@@ -174,7 +177,7 @@ def from_payloads(
     return Checked(readable, frozenset(held - {passage.doc_id for passage in readable.values()}))
 
 
-def _from_payload(chunk_id: str, payload: Mapping[str, Any]) -> Passage:
+def _from_payload(chunk_id: str, payload: Mapping[str, Any], checked_at: datetime | None) -> Passage:
     collections: Iterable[str] = payload.get("collection_ids") or ()
     source, path = payload.get("source_type") or "", payload.get("path") or ""
     offers = capabilities(source)
@@ -197,6 +200,7 @@ def _from_payload(chunk_id: str, payload: Mapping[str, Any]) -> Passage:
             "url": None if named_by_path else payload.get("url"),
             "mime_type": payload.get("mime_type") or "",
             "tags": payload.get("tags") or {},
+            "acl_checked_at": checked_at,
         }
         | {name: payload.get(name) for name in _COPIED},
         Passage,

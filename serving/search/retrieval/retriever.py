@@ -14,7 +14,7 @@ from resources.core.errors import StorageFullError, TemporaryError
 from resources.logging import logger
 from resources.settings import Settings
 from serving.http.database import RegistryDownError
-from serving.identity.rights import Rights
+from serving.identity.withheld import WithheldReads
 from serving.search.embedding import QueryEmbedder
 from serving.search.retrieval.agree import agreed
 from serving.search.retrieval.cache import Candidate, CandidateCache, Candidates
@@ -95,7 +95,7 @@ class Retriever:
         embedder: QueryEmbedder,
         *,
         cache: CandidateCache | None = None,
-        rights: Rights | None = None,
+        withheld: WithheldReads | None = None,
         reranker: Reranker | None = None,
         expander: Expander | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -104,13 +104,13 @@ class Retriever:
     ) -> None:
         """`incomplete` returns True while the index lacks passages that the registry lists.
 
-        Without `rights`, there are no searches while Postgres is down.
+        Without `withheld`, there are no searches while Postgres is down.
         """
         self._engines = engines
         self._registry = registry
         self._embedder = embedder
         self._cache = cache
-        self._rights = rights
+        self._withheld = withheld
         self._reranker = reranker
         self._expander = expander
         self._clock = clock
@@ -131,10 +131,10 @@ class Retriever:
             ranking = await self._checked_by_registry(query, now)
         except (RegistryDownError, StorageFullError) as error:
             # No connection for a while, or no disk space for what a statement sorts. A busy Postgres raises `OverloadedError`: 503.
-            if self._rights is None:
+            if self._withheld is None:
                 raise
             log.warning("search_without_registry", error=str(error))
-            ranking = await self._checked_by_payloads(query, self._rights, now)
+            ranking = await self._checked_by_payloads(query, self._withheld, now)
         query, ranking, lost = await self._respelled(query, ranking, now)
         query = query._replace(threshold=threshold)
         reranked = await self._reranked(query, ranking, now) if reranking else None
@@ -235,13 +235,13 @@ class Retriever:
             self._cache.store(known, ranking.found.candidates)
         return ranking
 
-    async def _checked_by_payloads(self, query: SearchQuery, rights: Rights, now: datetime) -> _Ranking:
+    async def _checked_by_payloads(self, query: SearchQuery, withheld: WithheldReads, now: datetime) -> _Ranking:
         async def check(found: Retrieved) -> Checked:
             return from_payloads(
                 found.payloads,
                 query.access,
                 now - self._max_age,
-                rights.current(),
+                await withheld.of(found.payloads.values()),
                 collection_ids=query.narrowing.collection_ids,
             )
 

@@ -1,0 +1,203 @@
+"""Keep the collection of withheld entries in step with Postgres.
+
+A change that takes something away writes its entry before it commits, while it holds the rows that it changes. A process that is killed
+in between leaves an entry that withholds more than Postgres demands. `settle_documents` and `settle` remove such entries, and those
+of documents whose points carry the change. While the index does not answer, the change is made all the same and noted in the table
+`unwithheld`; until `settle` has told the index, the services answer nothing without Postgres.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from resources.core.errors import ServiceUnavailableError
+from resources.logging import logger
+from resources.stores.withheld import DOCUMENT, HELD, PARTITION, PERSON, TOKEN, Withheld, partition_key
+from sql.signing_in import SignInSession
+from sql.withheld import Noted, Standing, Withholding
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from resources.stores.postgres import Connection
+
+PAGE = 500
+UNDER_WAY_SECONDS = 900.0
+"""An entry of something that Postgres does not know is kept this long: the change that wrote it may not have been committed yet."""
+ROUNDS = 20
+
+T = TypeVar("T")
+
+log = logger("withheld")
+
+
+def withhold_documents(connection: Connection, withheld: Withheld, doc_ids: Sequence[str]) -> None:
+    """Limit documents to whom they are open to now. Call it last in the transaction that narrows, hides or deletes them."""
+    statements = Withholding(connection)
+    for part in _pages(sorted(doc_ids)):
+        statements.lock(doc_ids=part)
+        behind = [one for one in statements.standing(doc_ids=part) if one.behind]
+        _tell(connection, DOCUMENT, [one.doc_id for one in behind], partial(withheld.documents, behind))
+
+
+def withhold_narrowed(
+    connection: Connection, withheld: Withheld, source: str, rows: Sequence[Mapping[str, Any]]
+) -> None:
+    """Limit the documents that lose readers with these registry rows. Call it before the rows are saved, in the same transaction."""
+    for part in _pages([{name: row[name] for name in ("doc_id", "permissions", "state")} for row in rows]):
+        narrowed = Withholding(connection).narrowing(source=source, rows=part)
+        _tell(connection, DOCUMENT, [one.doc_id for one in narrowed], partial(withheld.documents, narrowed))
+
+
+def withhold_people(connection: Connection, withheld: Withheld) -> None:
+    """Refuse the people whom this transaction has made inactive. Call it last in the transaction."""
+    ended = Withholding(connection).ended()
+    _tell(connection, PERSON, ended, lambda: withheld.people(ended))
+
+
+def withhold_partition(connection: Connection, withheld: Withheld, source: str, partition: str) -> None:
+    """Withhold a partition that can no longer be read. Call it in the transaction that hides it."""
+    key = partition_key(source, partition)
+    _tell(connection, PARTITION, [key], lambda: withheld.hide_partition(source, partition))
+
+
+def withhold_token(connection: Connection, withheld: Withheld, token_id: str, expires: float) -> None:
+    """Refuse a token until it expires (Unix time). Call it in the transaction that puts it on the deny-list."""
+    _tell(connection, TOKEN, [token_id], lambda: withheld.tokens({token_id: expires}))
+
+
+def _tell(connection: Connection, kind: str, keys: list[str], write: Callable[[], None]) -> None:
+    """Write entries, or note them for later while the index does not answer."""
+    if not keys:
+        return
+    try:
+        write()
+    except ServiceUnavailableError as error:
+        log.error("withheld_not_written", kind=kind, entries=len(keys), error=str(error))
+        Withholding(connection).note(kind=kind, keys=keys)
+
+
+def settle_documents(connection: Connection, withheld: Withheld, source: str | None = None) -> int:
+    """Remove entries of documents whose points carry the change, widen those of documents that have more readers again.
+
+    Returns the number of entries that are left. Documents that a transaction is changing are left alone.
+    """
+    statements, left = Withholding(connection), 0
+    for page in withheld.entries(DOCUMENT, source):
+        ids = [entry.key for entry in page]
+        with connection.transaction():
+            standing = statements.standing(doc_ids=statements.lock_free(doc_ids=ids))
+            done = [one.doc_id for one in standing if not one.behind]
+            withheld.remove(DOCUMENT, [*done, *statements.unknown(doc_ids=ids)])
+            stored = {entry.key: entry.payload.get("readers") for entry in page}
+            withheld.documents(
+                one for one in standing if one.behind and sorted(one.readers) != sorted(stored[one.doc_id] or ())
+            )
+        left += len(ids) - len(done)
+    return left
+
+
+def settle_held(connection: Connection, withheld: Withheld, source: str | None = None) -> None:
+    """Make the entries of documents whose deletion waits for approval those of Postgres."""
+    held = Withholding(connection).held(source=source)
+    withheld.held(held)
+    known = {one.doc_id for one in held}
+    for page in withheld.entries(HELD, source):
+        withheld.remove(HELD, [entry.key for entry in page if entry.key not in known and _is_old(entry.payload)])
+
+
+def settle(connection: Connection, withheld: Withheld) -> None:
+    """Make the collection say what Postgres says, and complete it if it is new. Idempotent. `connection` commits by itself.
+
+    A revoked token that only the collection knows, because Postgres was down, is added to the deny-list.
+    """
+    statements, new = Withholding(connection), not withheld.is_complete()
+    noted = statements.noted()
+    _settle_tokens(connection, withheld)
+    _settle_people(connection, withheld)
+    settle_documents(connection, withheld)
+    if new:
+        withheld.create()
+        _fill(connection, withheld)
+        settle_held(connection, withheld)
+        withheld.checked(statements.checks())
+    _tell_noted(connection, withheld, noted)
+    if new:
+        withheld.complete()
+
+
+def _tell_noted(connection: Connection, withheld: Withheld, noted: Sequence[Noted]) -> None:
+    """Tell the index of documents and partitions that were noted; it has been told of tokens and people."""
+    statements = Withholding(connection)
+    for part in _pages([one for one in noted if one.kind == DOCUMENT]):
+        ids = [one.key for one in part]
+        with connection.transaction():
+            statements.lock(doc_ids=ids)
+            withheld.documents(one for one in statements.standing(doc_ids=ids) if one.behind)
+    lost = {partition_key(one.source, one.partition): one for one in statements.lost()}
+    for one in noted:
+        if one.kind == PARTITION and (found := lost.get(one.key)) is not None:
+            withheld.hide_partition(found.source, found.partition)
+    if noted:
+        statements.told(rows=[(one.kind, one.key, one.noted_at) for one in noted])
+
+
+def _fill(connection: Connection, withheld: Withheld) -> None:
+    statements = Withholding(connection)
+    waiting = statements.behind()
+    for _ in range(ROUNDS):
+        locked: list[str] = []
+        for part in _pages(waiting):
+            with connection.transaction():
+                free = statements.lock_free(doc_ids=part)
+                withheld.documents(one for one in statements.standing(doc_ids=free) if one.behind)
+                locked += sorted({*part} - {*free} - {*statements.unknown(doc_ids=part)})
+        waiting = locked
+        if not waiting:
+            return
+        time.sleep(0.5)  # a transaction that changes them takes less
+    for part in _pages(waiting):
+        withheld.documents(Standing(one, "", [], behind=True) for one in part)
+
+
+def _settle_tokens(connection: Connection, withheld: Withheld) -> None:
+    now = datetime.now(UTC)
+    listed = {one.token_id: one.expires_at.timestamp() for one in Withholding(connection).revoked(now=now)}
+    stored: dict[str, float] = {}
+    for page in withheld.entries(TOKEN):
+        expires = {entry.key: float(entry.payload["until"]) for entry in page}
+        withheld.remove(TOKEN, [key for key, until in expires.items() if until < now.timestamp()])
+        stored |= {key: until for key, until in expires.items() if until >= now.timestamp()}
+    for token_id in sorted(stored.keys() - listed.keys()):
+        expires_at = datetime.fromtimestamp(stored[token_id], UTC)
+        SignInSession(connection).revoke_token(
+            token_id=token_id, revoked_by="concordance", expires_at=expires_at, now=now
+        )
+    withheld.tokens({key: until for key, until in listed.items() if stored.get(key, 0.0) < until})
+
+
+def _settle_people(connection: Connection, withheld: Withheld) -> None:
+    statements = Withholding(connection)
+    stored = {entry.key: entry.payload for page in withheld.entries(PERSON) for entry in page}
+    inactive = set(statements.inactive())
+    withheld.people(sorted(inactive - stored.keys()))
+    for part in _pages(sorted(stored.keys() - inactive)):
+        with connection.transaction():
+            reported = statements.reported(emails=part)
+            known = {one.email for one in reported}
+            ended = {one.email for one in reported if not one.active}
+            over = [one for one in part if one not in ended and (one in known or _is_old(stored[one]))]
+            withheld.remove(PERSON, over)
+
+
+def _is_old(payload: Mapping[str, Any]) -> bool:
+    return float(payload["at"]) < time.time() - UNDER_WAY_SECONDS
+
+
+def _pages(rows: Sequence[T]) -> Iterator[list[T]]:
+    for start in range(0, len(rows), PAGE):
+        yield list(rows[start : start + PAGE])
