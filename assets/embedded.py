@@ -35,12 +35,8 @@ WRITE_CHUNKS = 2000
 log = structlog.get_logger("embedding")
 
 
-def embed_missing(
-    job: SyncJob, target: Target, pending: Sequence[Pending], known: set[str] | None = None
-) -> StageResult:
+def embed_missing(job: SyncJob, target: Target, pending: Sequence[Pending]) -> StageResult:
     """Embed chunks that have no vector yet, within the month's budget.
-
-    `known`, the result of `embedded_hashes`, receives the hashes of the embedded texts.
 
     Raises `BudgetExceededError` if the budget is used up and the setting is to stop; vectors written so far are kept.
     """
@@ -48,12 +44,10 @@ def embed_missing(
     if not pending:
         return result
     table = embedded_table(target.collection.model, target.collection.dimensions)
-    if known is None:
-        known = embedded_hashes(job, target)
     for part in batches(pending, WINDOW_DOCUMENTS):
         texts = texts_of(job.stores, part, target.profiles)
         partitions = {document.content_key: document.partition for document in part}
-        has_vector = pl.Series([text_hash in known for text_hash in texts["text_hash"]], dtype=pl.Boolean)
+        has_vector = texts["text_hash"].is_in(job.stores.lake.present(table, texts["text_hash"]).implode())
         todo = texts.filter(~has_vector)
         for key, number in _by_content(texts.filter(has_vector)):
             result.count(partitions[key], chunks=number, reused=number)
@@ -63,7 +57,6 @@ def embed_missing(
             result.count(partitions[key], chunks=number)
         for piece in todo.iter_slices(WRITE_CHUNKS):
             tokens, cost = _embed(job, target, table, piece)
-            known.update(piece["text_hash"])  # not before: another thread would index the text without its vector
             for key, number in _by_content(piece):
                 result.count(partitions[key], embedded=number)
             result.counts["tokens"] += tokens
@@ -74,12 +67,6 @@ def embed_missing(
 def _by_content(texts: pl.DataFrame) -> list[tuple[str, int]]:
     """Return the number of texts of each content."""
     return texts.group_by("content_key").len().rows()
-
-
-def embedded_hashes(job: SyncJob, target: Target) -> set[str]:
-    """Return the hashes of all texts that have a vector of the target's model."""
-    table = embedded_table(target.collection.model, target.collection.dimensions)
-    return set(job.stores.lake.scan(table).select("text_hash").collect()["text_hash"])
 
 
 def _embed(job: SyncJob, target: Target, table: str, texts: pl.DataFrame) -> tuple[int, float]:

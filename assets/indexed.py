@@ -40,14 +40,20 @@ REFRESHES = 4
 REFRESHED_PARTITIONS = 500
 
 
-def remove_gone(job: SyncJob, collection: IndexCollection, *, busy: Container[str] = ()) -> StageResult:
+def remove_gone(
+    job: SyncJob, collection: IndexCollection, *, busy: Container[str] = (), doc_ids: Sequence[str] | None = None
+) -> StageResult:
     """Remove documents that are not live from every collection and Postgres, verify that, and save a receipt of each deletion.
 
-    Documents that another thread is writing (`busy`) are left out.
+    Documents that another thread is writing (`busy`) are left out. With `doc_ids`, only these are looked at.
     """
     stores = job.stores
     result = StageResult({"removed": 0})
-    rows = [row for row in stores.index.to_remove() if row.doc_id not in busy and stores.covers(row.partition)]
+    rows = [
+        row
+        for row in stores.index.to_remove(doc_ids=_listed(doc_ids))
+        if row.doc_id not in busy and stores.covers(row.partition)
+    ]
     names = sorted({collection.name, *qdrant.collections(stores.qdrant)}) if rows else []
     for part in batches(rows, REMOVE_DOCUMENTS):
         ids = [row.doc_id for row in part]
@@ -81,12 +87,17 @@ def remove_gone(job: SyncJob, collection: IndexCollection, *, busy: Container[st
     return result
 
 
-def update_payloads(job: SyncJob, active: Target) -> StageResult:
-    """Update the payloads of documents with changed metadata or permissions; nothing is embedded, vectors are kept."""
+def update_payloads(job: SyncJob, active: Target, doc_ids: Sequence[str] | None = None) -> StageResult:
+    """Update the payloads of documents with changed metadata or permissions; nothing is embedded, vectors are kept.
+
+    With `doc_ids`, only these are looked at.
+    """
     stores = job.stores
     name = active.collection.name
     result = StageResult({"payloads_updated": 0})
-    rows = _covered(stores, stores.index.payloads_to_update(collection=name, signatures=active.signatures()))
+    listed = _listed(doc_ids)
+    found = stores.index.payloads_to_update(collection=name, signatures=active.signatures(), doc_ids=listed)
+    rows = _covered(stores, found)
     for row in rows:
         result.count(row["partition"], payloads_updated=1)
     result.touched.update(result.partitions)
@@ -96,7 +107,7 @@ def update_payloads(job: SyncJob, active: Target) -> StageResult:
         job.count(synced=len(part))
         job.progress("indexed")
     for other in secondary_collections(stores, name):
-        rest = _covered(stores, stores.index.payloads_to_update(collection=other, signatures=None))
+        rest = _covered(stores, stores.index.payloads_to_update(collection=other, signatures=None, doc_ids=listed))
         for part in batches(rest, REMOVE_DOCUMENTS):
             write_payloads(stores, other, part)
     return result
@@ -105,6 +116,10 @@ def update_payloads(job: SyncJob, active: Target) -> StageResult:
 def _covered(stores: Stores, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows of documents that this process may write to."""
     return [row for row in rows if stores.covers(row["partition"])]
+
+
+def _listed(doc_ids: Sequence[str] | None) -> list[str] | None:
+    return None if doc_ids is None else list(doc_ids)
 
 
 def write_payloads(stores: Stores, name: str, rows: Sequence[dict[str, Any]]) -> None:

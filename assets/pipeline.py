@@ -11,6 +11,7 @@ from typing import Any
 from assets import steps
 from assets.index.collection import ensure_collection
 from assets.index.targets import Target, active_target, pending
+from assets.index.work import marked
 from assets.parsed import parse_missing
 from assets.raw import COUNTED, collect
 from assets.waves import Waves
@@ -23,7 +24,10 @@ from sql.rows import Pending
 
 def _pending(job: SyncJob, active: Target, *, everything: bool) -> list[Pending]:
     """Return the documents that a stage has to look at for the active collection."""
-    return pending(job, active, everything=everything or job.full or job.documents is not None, rejected=True)
+    complete = everything or job.full or job.documents is not None
+    known = job.stores.collections.collection(name=active.collection.name)
+    ids = None if complete or known is None else marked(job, active)
+    return pending(job, active, doc_ids=ids, everything=complete, rejected=True)
 
 
 def raw(job: SyncJob, *, source: Source | None = None, everything: bool = False) -> StageResult:

@@ -230,8 +230,7 @@ def _write(job: SyncJob, made: Target, documents: Sequence[Pending]) -> int:
 
 def _without_vector(stores: Stores, made: Target, texts: pl.DataFrame) -> pl.DataFrame:
     table = embedded_table(made.collection.model, made.collection.dimensions)
-    held = stores.lake.scan(table).select("text_hash").collect()
-    return texts.join(held, on="text_hash", how="anti")
+    return texts.filter(~pl.col("text_hash").is_in(stores.lake.present(table, texts["text_hash"]).implode()))
 
 
 def _rate(made: Target, texts: list[str]) -> float:

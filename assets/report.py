@@ -89,7 +89,7 @@ class Report:
         self._result = result
         self.states = {state.partition: state for state in job.stores.partitions.states()}
         """The partitions that are not gone."""
-        self._rows = rows_of(job.stores, stage, list(self.states.values()))
+        self._rows = rows_of(stage, list(self.states.values()))
 
     def asset(self) -> dict[str, Any]:
         """Return the metadata of the asset as a whole."""

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
-
-import polars as pl
 
 from resources.stores.clients import Stores
 
 ROWS = 5
-RECENT = timedelta(minutes=1)
-"""Before the newest row. Sorting by time would read all texts and vectors."""
 SHOWN = frozenset(
     {
         *("seq", "op", "doc_id", "partition", "mime_type", "profile", "parser_version", "status", "seconds"),
@@ -34,14 +30,11 @@ SHOWN = frozenset(
 
 
 def sample_of(stores: Stores, stage: str, name: str) -> list[dict[str, Any]]:
-    """Return recent rows of a stage, masked. `name` is its table in the lake; the index has none there."""
+    """Return rows of a stage that were written last, masked. `name` is its table in the lake; the index has none there."""
     if stage == "indexed":
         rows: Sequence[Mapping[str, Any]] = stores.index.sample(most=ROWS)
     else:
-        table = stores.lake.scan(name)
-        newest = table.select(pl.col("at").max()).collect().item()
-        recent = table.filter(pl.col("at") >= newest - RECENT) if newest is not None else table
-        rows = recent.head(ROWS).collect().to_dicts()
+        rows = stores.lake.newest(name, ROWS).to_dicts()
     return [{column: masked(column, value) for column, value in row.items()} for row in rows]
 
 

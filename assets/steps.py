@@ -6,6 +6,7 @@ from assets.chunked import batches, chunk_missing
 from assets.embedded import embed_missing
 from assets.index.keywords import refresh_keyword_vectors
 from assets.index.targets import Target, run_for_secondary
+from assets.index.work import marked, merge_counts, unmark
 from assets.indexed import index_missing, refresh_checks, remove_gone, update_payloads
 from assets.raw import raw_table
 from resources.core.tables import embedded_table
@@ -31,10 +32,9 @@ def embed(
     active: Target,
     documents: Sequence[Pending],
     ids: Sequence[str] | None = None,
-    known: set[str] | None = None,
 ) -> StageResult:
-    """Embed chunks that have no vector yet; see `embed_missing` for `known`."""
-    result = embed_missing(job, active, documents, known)
+    """Embed chunks that have no vector yet."""
+    result = embed_missing(job, active, documents)
     run_for_secondary(job, active, "embedded", lambda other, rows: embed_missing(job, other, rows), ids)
     return result
 
@@ -55,20 +55,27 @@ def _write(job: SyncJob, target: Target, documents: Sequence[Pending]) -> StageR
 
 def settle(job: SyncJob, active: Target, busy: Container[str] = ()) -> StageResult:
     """Remove deleted documents and update changed payloads and names, except of documents that another thread is writing."""
-    result = remove_gone(job, active.collection, busy=busy)
-    result.add(update_payloads(job, active))
-    result.counts["keywords_refreshed"] = refresh_keyword_vectors(job, active)
+    ids = marked(job, active)
+    if not ids:
+        return StageResult({"removed": 0, "payloads_updated": 0, "keywords_refreshed": 0})
+    result = remove_gone(job, active.collection, busy=busy, doc_ids=ids)
+    result.add(update_payloads(job, active, ids))
+    result.counts["keywords_refreshed"] = refresh_keyword_vectors(job, active, ids)
     return result
 
 
 def finish(job: SyncJob, active: Target) -> None:
-    """Show documents again whose events are processed, refresh permission checks, and compact what was written of the lake."""
+    """Show documents again whose events are processed, refresh permission checks, keep the marks of documents that still differ, and
+    compact what was written of the lake.
+    """
     stores, collection = job.stores, active.collection
     events = Events(stores.connection)
     events.show(source=stores.source.value)
     events.members_read(source=stores.source.value)
     refresh_checks(stores)
     settle_documents(stores.connection, stores.withheld, stores.source.value)
+    unmark(job, active, stores.index_work.marked())
+    merge_counts(stores)
     for table in (
         raw_table(stores.source),
         "parsed",

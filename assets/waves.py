@@ -18,9 +18,9 @@ from functools import partial
 
 from assets import steps
 from assets.backlog import Backlog
-from assets.embedded import embedded_hashes
 from assets.index.collection import ensure_collection, is_measured
 from assets.index.targets import Target, active_target, pending
+from assets.index.work import marked, unmark
 from assets.parsed import parse_missing, parser_pool
 from assets.parsing.pool import ParserPool
 from resources import priority
@@ -61,8 +61,6 @@ class Waves:
         self._collect = collect
         self._backlog = Backlog()
         self._active: Target | None = None
-        self._known: set[str] | None = None
-        """Hashes of the texts that have a vector; None: nothing has been embedded yet."""
         self._prepared: set[str] = set()
         """Ids of documents that were parsed and chunked for the sample."""
         self._threads: list[threading.Thread] = []
@@ -116,7 +114,6 @@ class Waves:
         self._count()
         self._start()
         if express:
-            self._read_known()
             with self._releasing(express), parser_pool(job.stores.settings, len(express)) as parsers:
                 self._pass(job, express, {**self._preparing(parsers), "embedded": self._embed, "indexed": self._index})
         return found
@@ -177,20 +174,14 @@ class Waves:
             self._prepared.update(one.doc_id + one.content_key for one in sample)
         return ensure_collection(job.stores, active, sample)
 
-    def _read_known(self) -> None:
-        """Read which texts have a vector, once, before the first are embedded: most syncs embed none."""
-        if self._known is None:
-            with self._job.busy("embedded"):
-                self._known = embedded_hashes(self._job, self._target)
-
     def _pending(self, active: Target) -> list[Pending]:
-        return pending(self._job, active, everything=self._job.full, rejected=True)
+        ids = None if self._job.full else marked(self._job, active)
+        return [] if ids == [] else pending(self._job, active, doc_ids=ids, everything=self._job.full, rejected=True)
 
     def _start(self) -> None:
         """Start the threads if documents wait for them."""
         if self._threads or not self._backlog.waiting:
             return
-        self._read_known()
         if self._job.considerate:
             priority.lower()
         parsed: queue.Queue[list[Pending] | None] = queue.Queue(1)
@@ -307,14 +298,16 @@ class Waves:
         return work
 
     def _embed(self, job: SyncJob, documents: Sequence[Pending]) -> StageResult:
-        return steps.embed(job, self._target, documents, _ids(documents), self._known)
+        return steps.embed(job, self._target, documents, _ids(documents))
 
     def _index(self, job: SyncJob, documents: Sequence[Pending]) -> StageResult:
         """Index documents as the registry has them now; what changed since they were taken remains pending."""
         keys = {one.doc_id: one.content_key for one in documents}
         rows = pending(job, self._target, doc_ids=list(keys), everything=job.full)
         todo = [row for row in rows if row.state == State.LIVE and row.content_key == keys[row.doc_id]]
-        return steps.index(job, self._target, todo, list(keys))
+        result = steps.index(job, self._target, todo, list(keys))
+        unmark(job, self._target, list(keys))
+        return result
 
 
 def _ids(documents: Sequence[Pending]) -> list[str]:

@@ -27,7 +27,7 @@ from typing import Any
 import psutil
 
 from assets import pipeline
-from assets.index.agreement import differing_partitions, ledger, totals
+from assets.index.agreement import changed, ledger
 from assets.report import Report
 from assets.upkeep.reconcile import reconcile
 from bench.ingest import without_embedding
@@ -54,9 +54,8 @@ def tick(settings: Settings, source: SourceName) -> dict[str, Any]:
         for stage in STAGES:
             Report(job, stage, job.results[stage]).asset()
         ledger(job.stores)
-        totals(job.stores)
-        if job.touched:
-            differing_partitions(job.stores)
+        if not changed(job.stores, job.started_ns).agrees:
+            raise SystemExit("The stores do not agree.")
         Checks(job.stores.connection, source.value).completeness()
     return done
 

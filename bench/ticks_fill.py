@@ -200,13 +200,14 @@ def _passages(
 ) -> None:
     given = {"chunk_id", "doc_id", "chunk_text", "text_hash"}
     others = ", ".join(name for name in template if name not in given | GENERATED)
-    job.stores.connection.execute(
+    text = (
         f"INSERT INTO chunks (chunk_id, doc_id, chunk_text, text_hash, {others})"  # noqa: S608 - names of columns
         f" SELECT r.chunk_id, r.doc_id, r.chunk_text, r.text_hash, {others}"
         " FROM unnest(%s::uuid [], %s::uuid [], %s::text [], %s::text []) AS r (chunk_id, doc_id, chunk_text, text_hash)"
-        f" CROSS JOIN (SELECT {others} FROM active_chunks WHERE chunk_id = %s) AS c",
-        [list(points), [row["doc_id"] for row in rows], list(texts), list(hashes), template["chunk_id"]],
+        f" CROSS JOIN (SELECT {others} FROM active_chunks WHERE chunk_id = %s) AS c"
     )
+    values = [list(points), [row["doc_id"] for row in rows], list(texts), list(hashes), template["chunk_id"]]
+    job.stores.connection.execute(text.encode(), values)
 
 
 def _copies(frame: pl.DataFrame, count: int) -> pl.DataFrame:

@@ -126,6 +126,8 @@ class SyncJob:
     """Errors of overlapping stages, raised by the stage that they belong to."""
     slow: set[str] = field(default_factory=set[str])
     """People one of whose files exceeded the time for parsing in this sync; their other files wait for the next one."""
+    started_ns: int = field(default_factory=time.time_ns)
+    """No change row that it writes to the lake has a lower number."""
     considerate: bool = False
     """Lower this process's priority before long work, for the rest of its life."""
     error: str | None = None

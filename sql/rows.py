@@ -173,13 +173,6 @@ class PartitionCounts(msgspec.Struct, frozen=True):
     passages: int
 
 
-class LiveContent(msgspec.Struct, frozen=True):
-    """A content of live documents of a partition."""
-
-    partition: str
-    content_key: str
-
-
 class SourceState(msgspec.Struct, frozen=True):
     """Sync state of a source: whether it is paused, and the credentials of the last attempt."""
 
@@ -210,6 +203,13 @@ class OutdatedPassage(msgspec.Struct, frozen=True):
     chunk_index: int
     chunk_text: str
     language: str | None
+
+
+class IndexPass(msgspec.Struct, frozen=True):
+    """The comparison of all documents with a collection: with what, and up to which source id; None: it is complete."""
+
+    wanted: str
+    after: str | None
 
 
 class IndexTotals(msgspec.Struct, frozen=True):

@@ -20,6 +20,7 @@ from sql.upkeep_rows import (
     PartitionFingerprint,
     RegisteredDocument,
     SizedContent,
+    StoredContent,
     StoredGrants,
     TableIndex,
     TablePrivilege,
@@ -49,6 +50,7 @@ class Checks(SourceFamily, path="upkeep/checks.sql"):
     """Reads of the asset checks of a source."""
 
     def completeness(self) -> list[Completeness]: ...
+    def contents_of(self, *, doc_ids: list[str]) -> list[StoredContent]: ...
     def fingerprints(self) -> list[PartitionFingerprint]: ...
 
 

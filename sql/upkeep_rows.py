@@ -8,6 +8,14 @@ from typing import Any
 import msgspec
 
 
+class StoredContent(msgspec.Struct, frozen=True):
+    """The content of a document that the lake should hold."""
+
+    doc_id: str
+    partition: str
+    content_hash: str
+
+
 class StoredGrants(msgspec.Struct, frozen=True):
     """The permissions of a live document, and what decides them."""
 

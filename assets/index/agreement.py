@@ -1,9 +1,10 @@
-"""Compare the counts of a source in the lake, Postgres and Qdrant, for the checks after each sync and for tests."""
+"""Compare a source in the lake, Postgres and Qdrant: what changed after each sync, and everything for tests and benchmarks."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import polars as pl
 
 from assets.index.targets import active_target
@@ -11,6 +12,24 @@ from assets.raw import raw_table
 from resources.stores import qdrant
 from resources.stores.clients import Stores
 from sql.upkeep import Checks
+
+
+class Changed(msgspec.Struct, frozen=True, kw_only=True):
+    """What the stores hold of the documents that have changed, and their passages of all documents."""
+
+    changed_documents: int
+    only_in_lake: int
+    """Documents that the registry does not have with the same content."""
+    only_in_postgres: int
+    postgres_live_documents: int
+    postgres_chunks_counted: int
+    qdrant_points: int
+    partitions: list[str]
+    """Partitions with documents whose contents differ."""
+
+    @property
+    def agrees(self) -> bool:
+        return not self.partitions and self.postgres_chunks_counted == self.qdrant_points
 
 
 def ledger(stores: Stores) -> dict[str, Any]:
@@ -35,6 +54,41 @@ def totals(stores: Stores) -> dict[str, int]:
         "postgres_chunks_counted": counted.chunks,
         "qdrant_points": qdrant.count_source(stores.qdrant, name, stores.source.value),
     }
+
+
+def changed(stores: Stores, since: int) -> Changed:
+    """Compare the documents that have changed in the lake with the registry, and the counts of passages that all stores keep.
+
+    `since` is the least number of the change rows. The weekly reconciliation compares everything.
+    """
+    rows = stores.lake.scan(raw_table(stores.source)).filter(pl.col("seq") >= since)
+    latest = (
+        rows.select("doc_id", "op", "partition", "content_hash", "seq", "at")
+        .sort("seq", "at")
+        .unique("doc_id", keep="last")
+        .collect()
+    )
+    lake = {
+        (doc_id, content_hash): partition
+        for doc_id, op, partition, content_hash, *_ in latest.iter_rows()
+        if op == "upsert"
+    }
+    statements = Checks(stores.connection, stores.source.value)
+    held = {
+        (row.doc_id, row.content_hash): row.partition
+        for row in statements.contents_of(doc_ids=latest["doc_id"].to_list())
+    }
+    counted = stores.index.totals()
+    name = active_target(stores).collection.name
+    return Changed(
+        changed_documents=latest.height,
+        only_in_lake=len(lake.keys() - held.keys()),
+        only_in_postgres=len(held.keys() - lake.keys()),
+        postgres_live_documents=counted.documents,
+        postgres_chunks_counted=counted.chunks,
+        qdrant_points=qdrant.count_source(stores.qdrant, name, stores.source.value),
+        partitions=sorted({(lake | held)[key] for key in lake.keys() ^ held.keys()}),
+    )
 
 
 def differing_partitions(stores: Stores) -> list[str]:

@@ -21,22 +21,29 @@ from resources.syncing import SyncJob
 from sql.rows import OutdatedPassage
 
 
-def refresh_keyword_vectors(job: SyncJob, active: Target) -> int:
-    """Make renamed documents searchable by their new names in both stores; return their number in the active collection."""
+def refresh_keyword_vectors(job: SyncJob, active: Target, doc_ids: Sequence[str]) -> int:
+    """Make those of these documents that were renamed searchable by their new names in both stores.
+
+    Returns their number in the active collection.
+    """
     collection = active.collection
-    refreshed = _refresh_collection(job, collection.name, collection.bm25_avg_len, active.signatures())
+    refreshed = _refresh_collection(job, collection.name, collection.bm25_avg_len, active.signatures(), doc_ids)
     for other in secondary_collections(job.stores, collection.name):
         if (found := job.stores.collections.collection(name=other)) is not None:
-            _refresh_collection(job, other, found.bm25_avg_len, None)
+            _refresh_collection(job, other, found.bm25_avg_len, None, doc_ids)
     return refreshed
 
 
-def _refresh_collection(job: SyncJob, name: str, average: float, signatures: Mapping[str, str] | None) -> int:
+def _refresh_collection(
+    job: SyncJob, name: str, average: float, signatures: Mapping[str, str] | None, doc_ids: Sequence[str]
+) -> int:
     stores = job.stores
     version = derived_version(average)
     rows = [
         row
-        for row in stores.index.keywords_to_refresh(collection=name, signatures=signatures, version=version)
+        for row in stores.index.keywords_to_refresh(
+            collection=name, signatures=signatures, version=version, doc_ids=list(doc_ids)
+        )
         if stores.covers(row["partition"])
     ]
     for group in _groups(rows):

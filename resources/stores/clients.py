@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from resources.core.domain import SourceName
 from resources.settings import Settings
 from resources.stores.postgres import Connection
-from sql.sync import Collections, Documents, IndexEntries, Jobs, Partitions
+from sql.sync import Collections, Documents, IndexEntries, IndexWork, Jobs, Partitions
 
 if TYPE_CHECKING:
     from qdrant_client.qdrant_remote import QdrantRemote
@@ -57,6 +57,10 @@ class Stores:
     @cached_property
     def index(self) -> IndexEntries:
         return IndexEntries(self.connection, self.source.value)
+
+    @cached_property
+    def index_work(self) -> IndexWork:
+        return IndexWork(self.connection, self.source.value)
 
     @cached_property
     def collections(self) -> Collections:

@@ -67,6 +67,12 @@ def files_of(delta: DeltaTable) -> pl.DataFrame:
     return pl.DataFrame(delta.get_add_actions(flatten=True)).select("path", "size_bytes")
 
 
+def last_file(delta: DeltaTable) -> str | None:
+    """Return the path of the file that was added last."""
+    files = pl.DataFrame(delta.get_add_actions(flatten=True)).sort("modification_time")
+    return str(files["path"][-1]) if files.height else None
+
+
 def small_files(delta: DeltaTable) -> int:
     return int((files_of(delta)["size_bytes"] < FILE_BYTES // 2).sum())
 

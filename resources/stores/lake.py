@@ -27,6 +27,7 @@ from resources.stores.delta import (
     check,
     files_of,
     is_gone,
+    last_file,
     packed,
     retried,
     small_files,
@@ -128,6 +129,25 @@ class Lake:
         if keys is not None:
             rows = rows.filter(pl.col(spec.key[0]).is_in(pl.Series(list(keys), dtype=pl.String).implode()))
         return rows.sort(spec.order).unique(subset=spec.key, keep="last")
+
+    def present(self, name: str, keys: pl.Series) -> pl.Series:
+        """Return those of these values of the table's first key column that it has, without reading other columns."""
+        column = table(name).key[0]
+        among = pl.col(column).is_in(keys.unique().implode())
+        rows = self.scan(name).select(column).filter(among).unique()
+        return rows.collect(engine="streaming")[column]
+
+    def newest(self, name: str, most: int) -> pl.DataFrame:
+        """Return up to `most` rows of the file that was added last; in an object store, of any file."""
+        spec = table(name)
+        if self._folder is None:
+            return self.scan(name).head(most).collect()
+        with self._current(spec) as delta:
+            added = None if delta is None else last_file(delta)
+        if added is None:
+            return pl.DataFrame(schema=spec.schema)
+        file = unquote(added).rpartition("/")[2]
+        return unpacked(pl.scan_parquet(self._folder / spec.name / file, glob=False), spec).head(most).collect()
 
     def vectors(self, name: str, hashes: Sequence[str]) -> tuple[NDArray[np.bool_], Vectors]:
         """Return which hashes have a vector (n,) and a matrix (n, dimensions), rows of missing ones zero, both in

@@ -1,23 +1,37 @@
 -- Each source's documents by state, how many of them an earlier version of the parser read, and its last good sync.
--- Parameters: parser (version). Grain: source that was ever synced. Index: documents_partition, primary key of index_entries.
+-- Parameters: parser (version). Grain: source that was ever synced. Index: document_counts_partition, index_work_source; until its first
+-- sync with a new parser, a source's documents are read (documents_partition, primary key of index_entries).
 SELECT
-    source,
+    known.source,
     (
         SELECT max(completed_at) FROM sync_jobs AS done
         WHERE done.source = known.source AND done.status = 'success'
     ) AS last_sync_at,
-    (SELECT count(*) FROM documents AS d WHERE d.source = known.source AND d.state = 'live') AS live,
-    (SELECT count(*) FROM documents AS d WHERE d.source = known.source AND d.state = 'skipped') AS skipped,
-    (SELECT count(*) FROM documents AS d WHERE d.source = known.source AND d.state = 'failed') AS failed,
-    (
-        SELECT count(*) FROM documents AS d INNER JOIN active_entries AS e ON d.doc_id = e.doc_id
-        WHERE
-            d.source = known.source AND d.state = 'live'
-            AND starts_with(e.content, d.content_key || '|') AND NOT starts_with(e.content, d.content_key || '|' || %(parser)s || '|')
-    ) AS outdated
+    cast(coalesce(sum(c.documents) FILTER (WHERE c.state = 'live'), 0) AS bigint) AS live,
+    cast(coalesce(sum(c.documents) FILTER (WHERE c.state = 'skipped'), 0) AS bigint) AS skipped,
+    cast(coalesce(sum(c.documents) FILTER (WHERE c.state = 'failed'), 0) AS bigint) AS failed,
+    CASE
+        WHEN EXISTS (
+            SELECT FROM index_passes AS p INNER JOIN index_collections AS a ON a.name = p.collection AND a.active
+            WHERE p.source = known.source AND p.parser = %(parser)s AND p.after IS NULL
+        ) THEN (
+            SELECT count(*) FROM documents AS d INNER JOIN active_entries AS e ON d.doc_id = e.doc_id
+            WHERE
+                d.doc_id = ANY(ARRAY(SELECT w.doc_id FROM index_work AS w WHERE w.source = known.source)) AND d.state = 'live'
+                AND starts_with(e.content, d.content_key || '|') AND NOT starts_with(e.content, d.content_key || '|' || %(parser)s || '|')
+        )
+        ELSE (
+            SELECT count(*) FROM documents AS d INNER JOIN active_entries AS e ON d.doc_id = e.doc_id
+            WHERE
+                d.source = known.source AND d.state = 'live'
+                AND starts_with(e.content, d.content_key || '|') AND NOT starts_with(e.content, d.content_key || '|' || %(parser)s || '|')
+        )
+    END AS outdated
 FROM (
     SELECT source FROM sync_jobs
     UNION
     SELECT source FROM partitions
 ) AS known (source)
-ORDER BY source;
+LEFT JOIN document_counts AS c ON c.source = known.source
+GROUP BY known.source
+ORDER BY known.source;

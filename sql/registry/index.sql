@@ -2,18 +2,21 @@
 
 -- name: to_remove
 -- Documents that must leave the index: not live, but with an entry in a collection. chunk_count: passages in the active one.
+-- Parameters: doc_ids or null (all).
 -- Grain: document.
 SELECT
     d.doc_id::text AS doc_id, d.source_id, d.partition, d.state, d.deleted_at, d.gone_at_source, d.gone_is_exact,
     coalesce(a.chunk_count, 0) AS chunk_count
 FROM documents AS d
 LEFT JOIN active_entries AS a ON a.doc_id = d.doc_id
-WHERE d.source = :source AND d.state <> 'live' AND EXISTS (SELECT FROM index_entries AS e WHERE e.doc_id = d.doc_id)
+WHERE
+    d.source = :source AND d.state <> 'live' AND EXISTS (SELECT FROM index_entries AS e WHERE e.doc_id = d.doc_id)
+    AND (:doc_ids::uuid [] IS NULL OR d.doc_id = ANY(:doc_ids::uuid []))
 ORDER BY d.doc_id;
 
 -- name: payloads_to_update
 -- Live documents whose payload is out of date. Parameters: source, collection, signatures jsonb (profile -> signature) or null: if given,
--- only those whose content is indexed as wanted. Grain: document.
+-- only those whose content is indexed as wanted; doc_ids or null (all). Grain: document.
 SELECT d.*, p.acl_checked_at
 FROM index_entries AS e
 INNER JOIN documents AS d ON d.doc_id = e.doc_id
@@ -21,19 +24,20 @@ LEFT JOIN partitions AS p ON p.source = d.source AND p.partition = d.partition
 WHERE
     e.collection = :collection AND d.source = :source AND d.state = 'live' AND e.payload IS DISTINCT FROM d.payload_hash
     AND (:signatures::jsonb IS NULL OR e.content = d.content_key || '|' || (:signatures::jsonb ->> d.profile))
+    AND (:doc_ids::uuid [] IS NULL OR e.doc_id = ANY(:doc_ids::uuid []))
 ORDER BY d.doc_id;
 
 -- name: keywords_to_refresh
 -- Live documents whose content is indexed, but with other names or with keyword vectors or sketches of another version. Parameters: source,
--- collection, signatures jsonb or null (content of any version), version. Grain: document.
+-- collection, signatures jsonb or null (content of any version), version, doc_ids or null (all). Grain: document.
 SELECT d.doc_id::text AS doc_id, d.partition, d.title, d.source_title, d.path, e.chunk_count
 FROM index_entries AS e
 INNER JOIN documents AS d ON d.doc_id = e.doc_id
 WHERE
     e.collection = :collection AND d.source = :source AND d.state = 'live' AND e.content <> ''
     AND (:signatures::jsonb IS NULL OR e.content = d.content_key || '|' || (:signatures::jsonb ->> d.profile))
-    AND e.keywords IS DISTINCT FROM
-    :version || E'\n' || d.title || E'\n' || d.source_title || E'\n' || substring(d.path FROM '[^/]*$')
+    AND e.keywords IS DISTINCT FROM :version || keyword_names(d.title, d.source_title, d.path)
+    AND (:doc_ids::uuid [] IS NULL OR e.doc_id = ANY(:doc_ids::uuid []))
 ORDER BY d.doc_id;
 
 -- name: keyword_passages_to_refresh
@@ -122,11 +126,25 @@ ON CONFLICT (doc_id, tombstone_at) DO UPDATE SET
     points_deleted = excluded.points_deleted, points_gone_at = excluded.points_gone_at, caches_gone_at = excluded.caches_gone_at;
 
 -- name: totals
--- Live documents of a source, and their passages according to the entries of the active collection. Grain: one row.
-SELECT count(*) AS documents, cast(coalesce(sum(e.chunk_count), 0) AS bigint) AS chunks
-FROM documents AS d
-LEFT JOIN active_entries AS e ON e.doc_id = d.doc_id
-WHERE d.source = :source AND d.state = 'live';
+-- Live documents of a source, and their passages according to the entries of the active collection, both as triggers count them.
+-- Grain: one row. Index: document_counts_partition, passage_counts_partition, index_work_source.
+SELECT
+    cast(coalesce((
+        SELECT sum(c.documents) FROM document_counts AS c WHERE c.source = :source AND c.state = 'live'
+    ), 0) AS bigint) AS documents,
+    cast(
+        coalesce((
+            SELECT sum(c.passages) FROM passage_counts AS c
+            WHERE c.source = :source AND c.collection = (SELECT a.name FROM index_collections AS a WHERE a.active)
+        ), 0)
+        - coalesce((
+            SELECT sum(e.chunk_count)
+            FROM documents AS d
+            INNER JOIN active_entries AS e ON e.doc_id = d.doc_id
+            WHERE
+                d.doc_id = ANY(ARRAY(SELECT w.doc_id FROM index_work AS w WHERE w.source = :source)) AND d.state <> 'live'
+        ), 0) AS bigint
+    ) AS chunks;
 
 -- name: chunk_total
 -- Passages of a source's live documents in the active collection. Grain: one row.
@@ -136,18 +154,30 @@ INNER JOIN documents AS d ON d.doc_id = c.doc_id
 WHERE d.source = :source AND d.state = 'live';
 
 -- name: ledger
--- The ledger of a source in one row. unfinished: live but not indexed; lingering: deleted but still indexed.
+-- The ledger of a source in one row. unfinished: live but not indexed; lingering: deleted but still indexed. Both are marked, so only
+-- marked documents are read; the others are counted by triggers. Index: document_counts_partition, index_work_source.
+WITH counted AS (
+    SELECT c.state, sum(c.documents) AS documents FROM document_counts AS c WHERE c.source = :source GROUP BY c.state
+),
+
+differing AS (
+    SELECT
+        count(*) FILTER (WHERE d.state = 'live' AND coalesce(e.content, '') = '') AS unfinished,
+        count(*) FILTER (WHERE d.state <> 'live' AND e.doc_id IS NOT NULL) AS lingering
+    FROM documents AS d
+    LEFT JOIN active_entries AS e ON e.doc_id = d.doc_id
+    WHERE d.doc_id = ANY(ARRAY(SELECT w.doc_id FROM index_work AS w WHERE w.source = :source))
+)
+
 SELECT
-    count(*) FILTER (WHERE d.state = 'live') AS live,
-    count(*) FILTER (WHERE d.state = 'skipped') AS skipped,
-    count(*) FILTER (WHERE d.state = 'failed') AS failed,
-    count(*) FILTER (WHERE d.state = 'deleted') AS deleted,
-    count(*) FILTER (WHERE d.state = 'lost_access') AS lost_access,
-    count(*) FILTER (WHERE d.state = 'live' AND coalesce(e.content, '') = '') AS unfinished,
-    count(*) FILTER (WHERE d.state <> 'live' AND e.doc_id IS NOT NULL) AS lingering
-FROM documents AS d
-LEFT JOIN active_entries AS e ON e.doc_id = d.doc_id
-WHERE d.source = :source;
+    cast(coalesce(sum(c.documents) FILTER (WHERE c.state = 'live'), 0) AS bigint) AS live,
+    cast(coalesce(sum(c.documents) FILTER (WHERE c.state = 'skipped'), 0) AS bigint) AS skipped,
+    cast(coalesce(sum(c.documents) FILTER (WHERE c.state = 'failed'), 0) AS bigint) AS failed,
+    cast(coalesce(sum(c.documents) FILTER (WHERE c.state = 'deleted'), 0) AS bigint) AS deleted,
+    cast(coalesce(sum(c.documents) FILTER (WHERE c.state = 'lost_access'), 0) AS bigint) AS lost_access,
+    (SELECT g.unfinished FROM differing AS g) AS unfinished,
+    (SELECT g.lingering FROM differing AS g) AS lingering
+FROM counted AS c;
 
 -- name: sample
 -- Documents that were indexed last. Grain: document. Parameters: source, most.

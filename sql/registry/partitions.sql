@@ -48,32 +48,49 @@ ORDER BY partition;
 SELECT partition FROM partitions WHERE source = :source AND lost_at IS NULL ORDER BY partition;
 
 -- name: states
--- Partitions that were synced and are not gone, with their documents by state and their passages in the active collection.
--- Grain: partition. Index: documents_partition.
+-- Partitions that were synced and are not gone, with their documents by state and their passages in the active collection, as triggers
+-- count them; documents that are not as counted are marked. Grain: partition.
+-- Index: document_counts_partition, passage_counts_partition, index_work_source.
 WITH counted AS (
     SELECT
-        d.partition, count(*) FILTER (WHERE d.state = 'live') AS live, count(*) FILTER (WHERE d.state = 'skipped') AS skipped,
-        count(*) FILTER (WHERE d.state = 'failed') AS failed, count(e.doc_id) FILTER (WHERE e.content <> '') AS indexed,
-        coalesce(sum(e.chunk_count), 0)::integer AS passages
+        c.partition, sum(c.documents) FILTER (WHERE c.state = 'live') AS live,
+        sum(c.documents) FILTER (WHERE c.state = 'skipped') AS skipped,
+        sum(c.documents) FILTER (WHERE c.state = 'failed') AS failed
+    FROM document_counts AS c
+    WHERE c.source = :source
+    GROUP BY c.partition
+),
+
+passages AS (
+    SELECT c.partition, sum(c.passages) AS passages
+    FROM passage_counts AS c
+    WHERE c.source = :source AND c.collection = (SELECT a.name FROM index_collections AS a WHERE a.active)
+    GROUP BY c.partition
+),
+
+differing AS (
+    SELECT
+        d.partition,
+        count(*) FILTER (WHERE d.state = 'live' AND coalesce(e.content, '') = '') AS unfinished,
+        count(*) FILTER (WHERE d.state IN ('skipped', 'failed') AND e.content <> '') AS lingering,
+        sum(e.chunk_count) FILTER (WHERE d.state NOT IN ('live', 'skipped', 'failed')) AS gone_passages
     FROM documents AS d
     LEFT JOIN active_entries AS e ON e.doc_id = d.doc_id
-    WHERE d.source = :source AND d.state IN ('live', 'skipped', 'failed')
+    WHERE d.doc_id = ANY(ARRAY(SELECT w.doc_id FROM index_work AS w WHERE w.source = :source))
     GROUP BY d.partition
 )
 
 SELECT
-    p.partition, p.title, coalesce(c.live, 0) AS live, coalesce(c.skipped, 0) AS skipped, coalesce(c.failed, 0) AS failed,
-    coalesce(c.indexed, 0) AS indexed, coalesce(c.passages, 0) AS passages
+    p.partition, p.title, cast(coalesce(c.live, 0) AS bigint) AS live, cast(coalesce(c.skipped, 0) AS bigint) AS skipped,
+    cast(coalesce(c.failed, 0) AS bigint) AS failed,
+    cast(coalesce(c.live, 0) - coalesce(g.unfinished, 0) + coalesce(g.lingering, 0) AS bigint) AS indexed,
+    cast(coalesce(n.passages, 0) - coalesce(g.gone_passages, 0) AS bigint) AS passages
 FROM partitions AS p
 LEFT JOIN counted AS c ON c.partition = p.partition
+LEFT JOIN passages AS n ON n.partition = p.partition
+LEFT JOIN differing AS g ON g.partition = p.partition
 WHERE p.source = :source AND p.lost_at IS NULL
 ORDER BY p.partition;
-
--- name: live_contents
--- Contents of live documents. Grain: (partition, content).
-SELECT DISTINCT partition, coalesce(content_key, '') AS content_key
-FROM documents
-WHERE source = :source AND state = 'live' AND content_key IS NOT NULL;
 
 -- name: remembered
 -- Grain: key. Index: primary key.

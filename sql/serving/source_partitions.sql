@@ -1,16 +1,17 @@
 -- Purpose: the completeness ledger: the number of documents in each root, channel or day, by its source's count and by ours.
--- Parameters: none. Grain: partition. Index: documents_partition, unique (source, source_id) of documents.
+-- Parameters: none. Grain: partition. Index: unique (source, source_id) of documents.
 WITH counted AS (
     SELECT
         source,
         partition,
-        count(*) FILTER (WHERE state = 'live') AS live,
-        count(*) FILTER (WHERE state = 'skipped') AS skipped,
-        count(*) FILTER (WHERE state = 'failed') AS failed,
-        count(*) FILTER (WHERE state = 'lost_access') AS lost_access
-    FROM documents
+        cast(sum(documents) FILTER (WHERE state = 'live') AS bigint) AS live,
+        cast(sum(documents) FILTER (WHERE state = 'skipped') AS bigint) AS skipped,
+        cast(sum(documents) FILTER (WHERE state = 'failed') AS bigint) AS failed,
+        cast(sum(documents) FILTER (WHERE state = 'lost_access') AS bigint) AS lost_access
+    FROM document_counts
     WHERE state <> 'deleted'
     GROUP BY source, partition
+    HAVING sum(documents) <> 0
 ),
 
 held AS (

@@ -1,13 +1,14 @@
 -- Purpose: figures for /metrics that the pipeline stores in the registry. Grain: (what, source, label).
--- Index: documents_counted; the rest is small and read whole: `sync_figures` has one row per figure, whatever the number of syncs.
+-- Index: none, all of it is small and read whole: counts have a row per partition and state, `sync_figures` has one row per figure, whatever the number of syncs.
 SELECT
     'documents' AS what,
     source,
     state AS label,
-    count(*)::double precision AS value
-FROM documents
+    sum(documents)::double precision AS value
+FROM document_counts
 WHERE state <> 'deleted'
 GROUP BY source, state
+HAVING sum(documents) <> 0
 UNION ALL
 SELECT
     what,

@@ -2,12 +2,13 @@
 
 -- name: completeness
 -- The source's own count of each partition and the ledger's; differing ones first. Parameters: source.
--- Index: documents_partition.
+-- Index: document_counts_partition.
 WITH ledger AS (
     SELECT
-        partition, count(*) FILTER (WHERE state = 'live') AS live, count(*) FILTER (WHERE state = 'skipped') AS skipped,
-        count(*) FILTER (WHERE state = 'failed') AS failed
-    FROM documents
+        partition, cast(sum(documents) FILTER (WHERE state = 'live') AS bigint) AS live,
+        cast(sum(documents) FILTER (WHERE state = 'skipped') AS bigint) AS skipped,
+        cast(sum(documents) FILTER (WHERE state = 'failed') AS bigint) AS failed
+    FROM document_counts
     WHERE source = :source
     GROUP BY partition
 ),
@@ -35,6 +36,12 @@ SELECT
     coalesce(source_count = live + skipped + failed - held, TRUE) AS complete
 FROM compared
 ORDER BY complete, partition;
+
+-- name: contents_of
+-- Contents that the lake should hold of some documents of a source. Parameters: source, doc_ids. Grain: document. Index: primary key.
+SELECT doc_id::text AS doc_id, partition, content_hash
+FROM documents
+WHERE doc_id = ANY(:doc_ids::uuid []) AND source = :source AND state <> 'deleted' AND content_hash IS NOT NULL;
 
 -- name: fingerprints
 -- Fingerprint of each partition's contents in the registry, as `sql/lake/ledger.sql` computes it for the lake. Parameters: source.

@@ -77,6 +77,11 @@ def test_a_rename_renews_words_and_vectors(installation: Installation) -> None:
     assert installation.sync().counts.synced == installation.last["indexed"]["keywords_refreshed"] == 0
 
 
+def forget_passes(installation: Installation) -> None:
+    """Forget that this version has compared all documents with the index, as another version would have left it."""
+    installation.rows("DELETE FROM index_passes RETURNING 1")
+
+
 @pytest.mark.parametrize("text", [LONG, GERMAN], ids=["English", "German"])
 @pytest.mark.parametrize("earlier", [None, "w0\notter_dens.txt\notter_dens.txt\notter_dens.txt"])
 def test_what_an_earlier_version_indexed_is_renewed_by_the_next_sync(
@@ -93,6 +98,7 @@ def test_what_an_earlier_version_indexed_is_renewed_by_the_next_sync(
     assert all(row["sketch"] for row in sketches)
     installation.rows("UPDATE chunks SET name_words = '', sketch = NULL RETURNING 1")
     installation.rows("UPDATE index_entries SET keywords = %s RETURNING 1", earlier)
+    forget_passes(installation)
     run = installation.sync()
     assert (run.counts.embedded, installation.last["indexed"]["keywords_refreshed"]) == (0, 1)
     check(installation, "otter dens")
@@ -116,6 +122,7 @@ def test_searches_go_on_while_the_keywords_of_the_version_before_are_renewed(
     client.close()
     assert bm25.VERSION != "w5"
     installation.rows("UPDATE index_entries SET keywords = replace(keywords, %s, 'w5') RETURNING 1", bm25.VERSION)
+    forget_passes(installation)
     follow(installation)
     with web(installation, bundled_model) as running:
 
@@ -173,6 +180,7 @@ def test_a_filled_collection_that_was_never_measured_is_renewed_by_the_next_sync
     installation.rows(
         r"UPDATE index_entries SET keywords = regexp_replace(keywords, '[0-9.]+\n', E'1.00\n') RETURNING 1"
     )
+    forget_passes(installation)
     run = installation.sync()
     assert (run.counts.embedded, installation.last["indexed"]["keywords_refreshed"]) == (0, 1)
     assert installation.rows("SELECT bm25_avg_len FROM index_collections") == measured

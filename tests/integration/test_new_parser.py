@@ -13,7 +13,7 @@ from orchestration.cli import run
 from resources.settings import Settings
 from tests.fixtures.desk import ADA, Desk
 
-MODULES = ("stages.parse", "parsed", "chunked", "holdings", "index.targets", "index.collection")
+MODULES = ("stages.parse", "parsed", "chunked", "index.work", "index.targets", "index.collection")
 ANIMALS = ("otter", "heron", "badger", "lynx")
 
 

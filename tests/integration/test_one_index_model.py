@@ -179,9 +179,9 @@ def test_entries_and_passages_are_kept_and_nothing_is_pending(empty: str, tmp_pa
             assert bool(pending) == (name == other)
             version = next(keywords for (one, _), (_, _, keywords, _) in entries.items() if one == name and keywords)
             version = version.partition("\n")[0]
-            assert index.keywords_to_refresh(collection=name, signatures=None, version=version) == []
-            assert index.payloads_to_update(collection=name, signatures=None) == []
-        assert index.to_remove() == []
+            assert index.keywords_to_refresh(collection=name, signatures=None, version=version, doc_ids=None) == []
+            assert index.payloads_to_update(collection=name, signatures=None, doc_ids=None) == []
+        assert index.to_remove(doc_ids=None) == []
 
 
 @pytest.mark.parametrize("state", ["kept", "building"])

@@ -72,6 +72,7 @@ FILTERED = {
     "DueDocument.deleted_at",
     "ExpectedContent.content_hash",
     "SizedContent.content_hash",
+    "StoredContent.content_hash",
     *(f"LiveEntry.{name}" for name in ("collection", "chunk_count", "content")),
 }
 """Columns that may be null in the table, but not in these results."""
