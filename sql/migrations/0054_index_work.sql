@@ -47,22 +47,26 @@ CREATE FUNCTION keyword_names(title text, source_title text, path text) RETURNS 
 LANGUAGE sql IMMUTABLE
 AS $$ SELECT E'\n' || $1 || E'\n' || $2 || E'\n' || substring($3 FROM '[^/]*$') $$;
 
--- Whether a document differs from its entry in a collection (null: it has none). signatures: of the collection's profiles, null for one
--- that is not searched, whose content is not compared. version: of its keyword vectors.
-CREATE FUNCTION index_differs(d documents, e index_entries, signatures jsonb, version text) RETURNS boolean
+-- Whether a document differs from its entry in a collection (indexed: it has one). signatures: of the collection's profiles, null for one
+-- that is not searched, whose content is not compared. version: of its keyword vectors. names: see `keyword_names`. It takes columns and
+-- not rows, because a function of a table's rows would keep the table from being replaced by a copy.
+CREATE FUNCTION index_differs(
+    state text, content_key text, profile text, payload_hash text, names text,
+    indexed boolean, content text, payload text, keywords text, signatures jsonb, version text
+) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 AS $$
 SELECT
     CASE
-        WHEN d.state <> 'live' THEN e.doc_id IS NOT NULL
+        WHEN state <> 'live' THEN indexed
         WHEN signatures IS NOT NULL AND (
-            coalesce(e.content, '') = '' OR e.content IS DISTINCT FROM d.content_key || '|' || (signatures ->> d.profile)
+            coalesce(content, '') = '' OR content IS DISTINCT FROM content_key || '|' || (signatures ->> profile)
         ) THEN TRUE
         ELSE
-            e.doc_id IS NOT NULL
+            indexed
             AND (
-                e.payload IS DISTINCT FROM d.payload_hash
-                OR (e.content <> '' AND e.keywords IS DISTINCT FROM version || keyword_names(d.title, d.source_title, d.path))
+                payload IS DISTINCT FROM payload_hash
+                OR (content <> '' AND keywords IS DISTINCT FROM version || names)
             )
     END
 $$;

@@ -42,7 +42,11 @@ differing AS (
         LIMIT 1
     ) AS e ON TRUE
     WHERE
-        index_differs(p.d, e.entry, :signatures::jsonb, :version)
+        index_differs(
+            (p.d).state, (p.d).content_key, (p.d).profile, (p.d).payload_hash,
+            keyword_names((p.d).title, (p.d).source_title, (p.d).path),
+            (e.entry).doc_id IS NOT NULL, (e.entry).content, (e.entry).payload, (e.entry).keywords, :signatures::jsonb, :version
+        )
         OR ((p.d).state IN ('skipped', 'failed') AND (p.d).stage = 'parsed' AND (p.d).content_key IS NOT NULL)
     ORDER BY (p.d).doc_id
     ON CONFLICT (doc_id) DO UPDATE SET marked = excluded.marked
@@ -71,7 +75,10 @@ USING (
             SELECT
             FROM jsonb_to_recordset(:collections::jsonb) AS c (name text, signatures jsonb, version text)
             LEFT JOIN index_entries AS e ON e.doc_id = d.doc_id AND e.collection = c.name
-            WHERE index_differs(d, e, c.signatures, c.version)
+            WHERE index_differs(
+                d.state, d.content_key, d.profile, d.payload_hash, keyword_names(d.title, d.source_title, d.path),
+                e.doc_id IS NOT NULL, e.content, e.payload, e.keywords, c.signatures, c.version
+            )
         )
         AND NOT (d.state <> 'live' AND EXISTS (SELECT FROM index_entries AS o WHERE o.doc_id = d.doc_id))
         AND NOT (
