@@ -77,7 +77,7 @@ def remove_gone(
         ]
         with stores.connection.transaction():
             stores.index.removed(doc_ids=ids)
-            stores.collections.raise_version()
+            stores.documents.raise_version()
             if receipts:
                 stores.index.save_receipts(rows=receipts)
         for row in part:
@@ -129,7 +129,7 @@ def write_payloads(stores: Stores, name: str, rows: Sequence[dict[str, Any]]) ->
     done = [{"doc_id": str(row["doc_id"]), "payload": row["payload_hash"]} for row in rows]
     with stores.connection.transaction():
         stores.index.payloads_updated(collection=name, rows=done)
-        stores.collections.raise_version()
+        stores.documents.raise_version()
 
 
 def refresh_checks(stores: Stores) -> int:

@@ -237,7 +237,7 @@ def _remove(job: SyncJob, gone: dict[str, str], times: Mapping[str, datetime], r
     append(stores, [], list(gone.items()))
     with job.writing, stores.connection.transaction():
         deleted = tombstone(stores, list(gone), times)
-        stores.collections.raise_version()
+        stores.documents.raise_version()
     result.touched.update(gone.values())
     count_deleted(job, result, deleted)
 
@@ -252,6 +252,6 @@ def _hide_partition(job: SyncJob, partition: str, result: StageResult) -> None:
         hidden = stores.documents.hide_partition(partition=partition)
         if hidden:
             withhold_partition(stores.connection, stores.withheld, stores.source.value, partition)
-            stores.collections.raise_version()
+            stores.documents.raise_version()
             result.touched.add(partition)
     count_deleted(job, result, hidden)

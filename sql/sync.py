@@ -104,6 +104,7 @@ class Documents(SourceFamily, path="registry/documents.sql"):
         rejected: bool,
         active: Json,
     ) -> list[Pending]: ...
+    def raise_version(self) -> int: ...
 
 
 class Partitions(SourceFamily, path="registry/partitions.sql"):

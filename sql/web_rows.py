@@ -134,9 +134,10 @@ class ReadableName(msgspec.Struct, frozen=True):
 
 class Memberships(msgspec.Struct, frozen=True):
     """The principals that sources report for a person, whether one reports them as inactive, whether their token is
-    revoked, and the version of the index."""
+    revoked, and the versions of the index and of each source in it."""
 
     index_version: int
+    source_versions: dict[str, int]
     principals: list[str]
     read_sources: list[str]
     blocked: bool

@@ -55,7 +55,7 @@ def _refresh_collection(
         with job.writing, stores.connection.transaction():
             stores.index.name_passages(collection=name, **refreshed)
             stores.index.keywords_refreshed(collection=name, rows=done)
-            stores.collections.raise_version()
+            stores.documents.raise_version()
         job.progress("indexed")
     return len(rows)
 

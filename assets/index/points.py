@@ -141,7 +141,7 @@ class PointWriter:
         with self._job.writing, stores.connection.transaction():
             stores.index.indexed(collection=self._collection.name, rows=done)
             if self._collection.active:  # otherwise no search result has changed
-                stores.collections.raise_version()
+                stores.documents.raise_version()
         self._job.count(synced=len(done) if self._collection.active else 0)
 
     def _send(

@@ -118,7 +118,7 @@ class PartitionSync:
             for partition, by in plan.moves.items():
                 partitions.add_to_count(partition=partition, by=by)
             if rows or gone:
-                stores.collections.raise_version()
+                stores.documents.raise_version()
                 result.touched.update({batch.partition, *(row.partition for row in gone)})
         result.count(
             batch.partition,

@@ -130,7 +130,7 @@ def _settle(stores: Stores, names: list[str], page: list[_Rights], report: Audit
         with stores.connection.transaction():
             statements.narrow(rows=[rights.row() for rights in too_much])
             withhold_documents(stores.connection, stores.withheld, [rights.doc_id for rights in too_much])
-            stores.collections.raise_version()
+            stores.documents.raise_version()
     too_little = [rights for rights in page if rights.missing]
     if too_little:
         _give(stores, too_little)
@@ -162,7 +162,7 @@ def _give(stores: Stores, too_little: list[_Rights]) -> None:
         return
     with stores.connection.transaction():
         statements.grant(rows=[rights.row() for rights in too_little])
-        stores.collections.raise_version()
+        stores.documents.raise_version()
 
 
 def _update_payloads(stores: Stores, names: Iterable[str], doc_ids: list[str]) -> None:

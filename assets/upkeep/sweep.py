@@ -64,7 +64,7 @@ def _clear(stores: Stores, names: list[str], page: list[GoneDocument], report: S
     with stores.connection.transaction():
         if points or lingering:
             stores.index.removed(doc_ids=lingering)
-            stores.collections.raise_version()
+            stores.documents.raise_version()
         statements = Sweep(stores.connection, stores.source.value)
         proved = statements.verify_receipts(rows=[_receipt(row) for row in page if row.deleted_at is not None])
     report.documents += len(page)

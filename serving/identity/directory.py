@@ -19,6 +19,7 @@ from resources.settings import Settings
 from serving.http.database import Database, RegistryDownError
 from serving.http.errors import account_inactive, token_revoked
 from serving.http.roles import with_roles
+from serving.identity.index_versions import IndexVersions
 from serving.identity.withheld import WithheldReads
 from sql.web import WebReads
 
@@ -29,7 +30,7 @@ log = logger("serving")
 
 
 class Directory:
-    """Reads memberships, and with them the version of the index, so that a search needs no statement of its own for it."""
+    """Reads memberships, and with them the versions of the index, so that a search needs no statement of its own for it."""
 
     def __init__(self, settings: Settings, database: Database, withheld: WithheldReads) -> None:
         self._settings = settings
@@ -37,8 +38,8 @@ class Directory:
         self._reads = WebReads(database)
         self._read_sources: Collection[str] = SOURCES_OF_GROUPS
         """Sources that were ever read; before the first statement all, so that no group counts that should not."""
-        self.index_version: int | None = None
-        """The newest version read so far, which is at least the one at the sign-in of each request; None before the first."""
+        self.versions = IndexVersions()
+        """At least those at the sign-in of each request."""
 
     @property
     def groups_are_managed(self) -> bool:
@@ -66,7 +67,7 @@ class Directory:
             raise token_revoked()
         if row.blocked:
             raise account_inactive()
-        self.index_version = max(row.index_version, self.index_version or 0)
+        self.versions.read(row.index_version, row.source_versions)
         if own:
             access = self._without_groups(access)
         memberships = {member for one in row.principals if (member := _membership(one)) is not None}
@@ -87,7 +88,7 @@ class Directory:
             row = await self._reads.directory(email="", fresh_since=fresh_since, token_id=None)
         except RegistryDownError:
             return
-        self.index_version = max(row.index_version, self.index_version or 0)
+        self.versions.read(row.index_version, row.source_versions)
 
     async def require_active(self, email: str, fresh_since: datetime) -> None:
         """Raise `UnauthorizedError` for a user whom a directory reports as inactive. Raises `RegistryDownError`."""

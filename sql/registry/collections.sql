@@ -116,7 +116,7 @@ ORDER BY md5(d.doc_id::text)
 LIMIT :most;
 
 -- name: raise_version!
--- Invalidate all candidates cached so far. Grain: one row.
+-- Invalidate all candidates cached so far, of every source. Grain: one row.
 UPDATE index_version SET version = version + 1;
 
 -- name: usage

@@ -144,3 +144,9 @@ WHERE
         )
     )
 ORDER BY d.partition, d.source_id;
+
+-- name: raise_version!
+-- Invalidate the candidates cached so far that may be of the source. Grain: source. Index: primary key.
+INSERT INTO source_versions AS v (source, version)
+VALUES (:source, 1)
+ON CONFLICT (source) DO UPDATE SET version = v.version + 1;

@@ -1,9 +1,10 @@
--- Purpose: a user's principals from sources, in addition to the token, and the version of the index. Sources and groups that were not
+-- Purpose: a user's principals from sources, in addition to the token, and the versions of the index. Sources and groups that were not
 -- read recently are ignored; `blocked` is true once any of them has reported the user as inactive, however long ago, and `revoked` if the
 -- token is on the deny-list. `read_sources`: those that were ever read. Parameters: email, fresh_since, token_id (null: not a token of
 -- ours). Grain: one row always. Indexes: directory_email, people_email, primary keys of source_states and revoked_tokens.
 SELECT
     v.version AS index_version,
+    (SELECT coalesce(jsonb_object_agg(c.source, c.version), '{}') FROM source_versions AS c) AS source_versions,
     ARRAY(
         SELECT d.principal
         FROM directory AS d

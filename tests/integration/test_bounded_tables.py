@@ -71,6 +71,7 @@ BOUNDS = {
     "source_events": EVENT,
     "source_memory": SYNC,
     "source_states": SYNC,
+    "source_versions": SYNC,
     "sources": "one row of an installed connector",
     "sync_errors": SYNC,
     "sync_jobs": "one at a time of a source",

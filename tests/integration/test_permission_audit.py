@@ -69,12 +69,15 @@ def test_rights_too_many_and_too_few_in_the_registry(installation: Installation,
     do(installation, "UPDATE documents SET permissions = %s WHERE source_id = 'a'", [ADA, BOB, EVE])
     do(installation, "UPDATE documents SET permissions = %s WHERE source_id = 'b'", [ADA])
     do(installation, "DELETE FROM grant_audit")
-    (version,) = installation.rows("SELECT version FROM index_version")
+    (version,) = installation.rows("SELECT version FROM source_versions WHERE source = 'slack'")
     report = audit(installation.settings, SLACK, port=shelf)
     assert numbers(report) == (1, 0, 1, 0, 2)
     assert report.examples == [f"a: {EVE}"]
     assert held(installation) == indexed(installation) == {key: [ADA, BOB] for key in ("a", "b", "c")}
-    assert installation.rows("SELECT version FROM index_version")[0]["version"] > version["version"]
+    assert (
+        installation.rows("SELECT version FROM source_versions WHERE source = 'slack'")[0]["version"]
+        > version["version"]
+    )
     trail = "SELECT source_id, principal, change FROM grant_audit JOIN documents USING (doc_id) ORDER BY id"
     assert [tuple(row.values()) for row in installation.rows(trail)] == [("a", EVE, "revoked"), ("b", BOB, "added")]
     installation.sync(SLACK, port=shelf)

@@ -31,7 +31,7 @@ from serving.search.filters import DateRange, Filters, narrowing
 from serving.search.retrieval import cache
 from serving.search.retrieval.depth import first_depth
 from serving.search.retrieval.plan import queries
-from serving.search.retrieval.query import LeftOut, SearchQuery, normalise, search_query
+from serving.search.retrieval.query import LeftOut, Narrowing, SearchQuery, normalise, search_query
 from sql.web_rows import Figure
 
 KEY, OTHER = "k" * 64, "o" * 64
@@ -158,18 +158,18 @@ def test_the_cache_key_holds_the_principals_and_the_whole_plan() -> None:
         {"narrowing": narrowing(Filters(include_archived=True))},
         {"narrowing": narrowing(Filters(date_range=DateRange(start="2025-01-01")))},
     ]
-    found = {cache.key(made(access, **one), "m", 1) for one in wanted for access in (ANN, BOB)}
+    found = {cache.key(made(access, **one), "m", (1,)) for one in wanted for access in (ANN, BOB)}
     assert len(found) == 2 * len(wanted)
-    assert cache.key(made(ANN)._replace(keyword_engine="postgres"), "m", 1) not in found
-    assert len({cache.key(made(ANN), *one) for one in (("m", 1), ("n", 1), ("m", 2))}) == 3
+    assert cache.key(made(ANN)._replace(keyword_engine="postgres"), "m", (1,)) not in found
+    assert len({cache.key(made(ANN), *one) for one in (("m", (1,)), ("n", (1,)), ("m", (2,)))}) == 3
     shown = made(ANN, limit=7, threshold=0.5, rerank=True, group=False, neighbours=1)
-    assert cache.key(made(ANN), "m", 1) == cache.key(shown, "m", 1)
+    assert cache.key(made(ANN), "m", (1,)) == cache.key(shown, "m", (1,))
 
 
 def test_the_cache_is_bounded_in_bytes_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "CACHE_BYTES", 600)
     directory = Directory(Settings(), Database("host=127.0.0.1 port=9"))
-    directory.index_version = 1
+    directory.versions.read(1, {"files": 1})
     now = 0.0
     kept = cache.CandidateCache(directory, 60, lambda: now)
     looked_up = [kept.lookup(search_query(text, ANN, Settings(_env_file=None), limit=5), "m") for text in "abc"]  # type: ignore[call-arg]
@@ -184,10 +184,36 @@ def test_the_cache_is_bounded_in_bytes_and_time(monkeypatch: pytest.MonkeyPatch)
     assert present() == [False, True, True]
     kept.store(looked_up[0], msgspec.structs.replace(found, ranked=found.ranked * 3))
     assert present() == [False, True, True], "larger than the cache"
-    directory.index_version = 2
-    assert present() == [False] * 3
-    directory.index_version = 1
+    directory.versions.read(1, {"files": 0})
+    assert present() == [False, True, True], "an older answer says nothing"
     now = 61.0
+    assert present() == [False] * 3
+
+
+def test_a_change_of_one_source_leaves_what_is_cached_of_others() -> None:
+    directory = Directory(Settings(), Database("host=127.0.0.1 port=9"))
+    directory.versions.read(1, {"files": 1})
+    kept = cache.CandidateCache(directory, 60)
+    narrowings = (Narrowing(), Narrowing(source_types=("files",)), Narrowing(source_types=("files", "slack")))
+    query = search_query("tea", ANN, Settings(_env_file=None), limit=5)  # type: ignore[call-arg]
+    queries = [query._replace(narrowing=one) for one in narrowings]
+    found = cache.Candidates([cache.Candidate("x", 0.5)], False, 50)
+
+    def present() -> list[bool]:
+        lookups = [kept.lookup(query, "m") for query in queries]
+        for lookup in lookups:
+            kept.store(lookup, found)
+        return [lookup.candidates is not None for lookup in lookups]
+
+    assert present() == [False] * 3
+    assert present() == [True] * 3
+    directory.versions.read(1, {"files": 1, "drive": 1})  # a source that is new
+    assert present() == [False, True, True]
+    directory.versions.read(1, {"files": 1, "slack": 1})
+    assert present() == [False, True, False]
+    directory.versions.read(1, {"files": 2})
+    assert present() == [False] * 3
+    directory.versions.read(2, {})  # the collection was replaced
     assert present() == [False] * 3
 
 

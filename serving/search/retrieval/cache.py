@@ -1,7 +1,7 @@
 """Cache of candidates: which chunks a search found in which order, never texts or permissions; every use passes the permission check.
 
-The key holds the caller's principals, so no result crosses from one person to another, and the version of the index, which is read from
-Postgres at each sign-in: what was found before a sync changed the index is not found in the cache after it.
+The key holds the caller's principals, so no result crosses from one person to another, and the versions of the sources that the search
+asks for, which are read from Postgres at each sign-in: what was found before a sync changed one of them is not found in the cache after it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Candidates(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Lookup(NamedTuple):
-    """A search's key in the cache, the version of the index included, and cached candidates if there are any."""
+    """A search's key in the cache, the versions of its sources included, and cached candidates if there are any."""
 
     key: str
     candidates: Candidates | None
@@ -62,7 +62,7 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Candidates)
 
 
-def key(query: SearchQuery, model: str, index_version: int | None) -> str:
+def key(query: SearchQuery, model: str, versions: tuple[int, ...] | None) -> str:
     """Return the sha256 of everything that decides the candidates, the caller's principals included."""
     # what only decides which of the candidates are returned is the same for all searches
     plain = query._replace(
@@ -79,7 +79,7 @@ def key(query: SearchQuery, model: str, index_version: int | None) -> str:
     )
     shared = plain._asdict()
     shared["access"] = sorted(query.access.principals)
-    return hashlib.sha256(_encoder.encode([shared, model, index_version])).hexdigest()
+    return hashlib.sha256(_encoder.encode([shared, model, versions])).hexdigest()
 
 
 def _size(encoded: bytes) -> int:
@@ -94,8 +94,8 @@ class CandidateCache:
         self._kept: TTLCache[str, bytes, float] = TTLCache(CACHE_BYTES, seconds, clock, _size)
 
     def lookup(self, query: SearchQuery, model: str) -> Lookup:
-        """Return what is cached for a search in the version of the index that was read at sign-in."""
-        found = key(query, model, self._directory.index_version)
+        """Return what is cached for a search in the versions of its sources that were read at sign-in."""
+        found = key(query, model, self._directory.versions.of(query.narrowing.source_types))
         kept = self._kept.get(found)
         return Lookup(found, _decoder.decode(kept) if kept is not None else None)
 

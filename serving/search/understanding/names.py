@@ -41,7 +41,7 @@ log = logger("serving")
 class _Kept(NamedTuple):
     names: Names
     size: int
-    index_version: int | None
+    versions: tuple[int, ...] | None
     read_at: float
 
 
@@ -71,7 +71,7 @@ class ReadableNames:
         """
         for with_folders in {True, folders}:
             kept = self._kept.get((access.principals, with_folders))
-            if kept is not None and self._fresh(kept) and kept.index_version == self._directory.index_version:
+            if kept is not None and self._fresh(kept) and kept.versions == self._directory.versions.of():
                 return kept.names
         if folders and (found := await self._listed(access, fresh_since)) is not None:
             return found
@@ -121,12 +121,12 @@ class ReadableNames:
             del self._listings[access.principals]
 
     async def _read(self, access: Access, fresh_since: datetime, *, folders: bool) -> Names:
-        version, principals = self._directory.index_version, sorted(access.principals)
+        versions, principals = self._directory.versions.of(), sorted(access.principals)
         rows = await self._reads.readable_names(principals=principals, fresh_since=fresh_since)
         if folders:
             rows += await self._reads.readable_folders(principals=principals, fresh_since=fresh_since)
         names = await asyncio.to_thread(_names, rows)
-        kept = _Kept(names, 1 + len(rows), version, self._clock())
+        kept = _Kept(names, 1 + len(rows), versions, self._clock())
         if kept.size <= MOST_KEPT:
             self._kept[access.principals, folders] = kept
         return names
