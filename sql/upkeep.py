@@ -127,6 +127,13 @@ class Retention(Family, path="upkeep/retention.sql"):
     def forget_checks(self, *, run_ids: list[str]) -> int: ...
 
 
+class LostRegistry(SourceFamily, path="upkeep/registry.sql"):
+    """What is written of a source after the loss of Postgres."""
+
+    def mark_deleted(self, *, rows: Json) -> int: ...
+    def restore_uploads(self) -> int: ...
+
+
 class Sweep(SourceFamily, path="upkeep/sweep.sql"):
     """Reads and deletions of the daily sweep of a source."""
 

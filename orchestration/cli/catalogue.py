@@ -49,6 +49,9 @@ COMMANDS = {
         "backup": "Back up the embedded Postgres, the lake and the keys. Syncs wait meanwhile; searches continue.",
         "restore": "Restore HOME from a backup. HOME must contain no data, except for keys.json if the backup has none.",
     },
+    "rebuilding": {
+        "rebuild registry": "After the loss of Postgres: write to an empty one what the lake holds of documents, uploads and pushes.",
+    },
     "erasing": {
         "erase": "Erase documents whose grace period (CONCORDANCE_RETENTION__ERASE_AFTER) is over, and answers that quote them. No undo.",
         "receipts": "List deletions: when the source reported them, and the result of the check of each store.",
@@ -101,7 +104,7 @@ ARRANGED = {
     SOURCES: ("sync", "source", "connect", "simulate", "prune"),
     QUALITY: ("eval", "questions", "model", "reindex", "cleanup"),
     ACCESS: ("sign-in", "token", "session", "key", "whoami", "audit"),
-    UPKEEP: ("reconcile", "erase", "receipts", "backup", "restore"),
+    UPKEEP: ("reconcile", "erase", "receipts", "backup", "restore", "rebuild"),
 }
 """Every command and group of commands of the overview."""
 EXAMPLES = {

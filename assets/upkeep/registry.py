@@ -1,0 +1,119 @@
+"""Rebuild the registry of a source from the lake, after the loss of Postgres.
+
+The lake holds each document as it was listed last, its permissions included. What it cannot prove to be still so is hidden: a document
+of a source with permissions of its own is shown to no one until a sync has listed its partition. Nothing is fetched, parsed or embedded
+again, because the next sync finds all of it in the lake.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from assets.intake.rows import raw_table
+from assets.stages.identify import payload_hash
+from resources.core.domain import Folder, Item, SourceName, State
+from resources.settings import Settings
+from resources.sources import capabilities
+from resources.stores.clients import Stores
+from resources.syncing import open_sync
+from sql.upkeep import LostRegistry
+
+BATCH_ROWS = 1000
+
+
+class Rebuilt(msgspec.Struct):
+    """What was written of one source."""
+
+    source: SourceName
+    documents: int = 0
+    deleted: int = 0
+    """Documents that are to be erased once their grace period is over."""
+    uploads: int = 0
+    hidden: bool = True
+    """True if the documents are shown to no one until the next sync."""
+
+
+class _Meta(msgspec.Struct, frozen=True):
+    """The column `meta` of a row of the lake."""
+
+    path: str
+    url: str | None = None
+    author: str | None = None
+    size: int | None = None
+    collection_ids: tuple[str, ...] = ()
+    folders: tuple[Folder, ...] = ()
+    tags: dict[str, Any] = {}
+    content_key: str | None = None
+    locator: str = ""
+
+
+_meta = msgspec.json.Decoder(_Meta)
+
+
+def rebuild_registry(settings: Settings, source: SourceName) -> Rebuilt:
+    """Write the documents of a source that the lake holds and the registry does not know. Idempotent. Raises `BusyError` during a sync."""
+    user_supplied = capabilities(source).user_supplied
+    rebuilt = Rebuilt(source, hidden=not capabilities(source).own_permissions)
+    with open_sync(settings, source, requested_by="rebuild registry") as job:
+        stores = job.stores
+        statements = LostRegistry(stores.connection, source.value)
+        if raw_table(source) not in stores.lake.names():
+            return rebuilt
+        rows = stores.lake.latest(raw_table(source)).sort("doc_id").collect()
+        with stores.connection.transaction():
+            for page in rows.iter_slices(BATCH_ROWS):
+                known = stores.documents.known(source_ids=page["source_id"].to_list())
+                part = page.filter(~pl.col("source_id").is_in([document.source_id for document in known]))
+                live = part.filter(pl.col("op") == "upsert")
+                gone = part.filter(pl.col("op") == "delete")
+                rebuilt.documents += _write_live(stores, live)
+                rebuilt.deleted += _write_gone(stores, statements, gone)
+            if user_supplied:
+                rebuilt.uploads = statements.restore_uploads()
+    return rebuilt
+
+
+def _write_live(stores: Stores, rows: pl.DataFrame) -> int:
+    found = [_live(row) for row in rows.iter_rows(named=True)]
+    if found:
+        stores.documents.save_documents(rows=found)
+    return len(found)
+
+
+def _live(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the registry's row of a document. The permissions of the lake are those in force, narrowed already."""
+    meta = _meta.decode(row["meta"])
+    given = {name: row[name] for name in Item.__struct_fields__ if name in row and name != "permissions"}
+    more = {name: getattr(meta, name) for name in _Meta.__struct_fields__ if name != "content_key"}
+    item = Item(**given, **more, permissions=tuple(row["permissions"]))
+    return {
+        **{name: getattr(item, name) for name in Item.__struct_fields__},
+        "doc_id": row["doc_id"],
+        "payload_hash": payload_hash(item, item.permissions),
+        "content_hash": row["content_hash"],
+        "content_key": meta.content_key,
+        "state": State.LIVE,
+        "reason": None,
+        "stage": None,
+        "attempts": 0,
+    }
+
+
+def _write_gone(stores: Stores, statements: LostRegistry, rows: pl.DataFrame) -> int:
+    """Write documents that were deleted and are not erased yet: only what identifies them."""
+    found: list[dict[str, Any]] = [
+        {
+            "doc_id": row["doc_id"], "source_id": row["source_id"], "partition": row["partition"], "title": "", "path": "", "mime_type": "",
+            "collection_ids": [], "folders": [], "permissions": [], "tags": {}, "profile": "", "locator": "", "version": "",
+            "payload_hash": "", "state": State.DELETED, "attempts": 0,
+        }
+        for row in rows.iter_rows(named=True)
+    ]  # fmt: skip
+    if found:
+        stores.documents.save_documents(rows=found)
+        deleted = [{"doc_id": row["doc_id"], "at": row["at"]} for row in rows.iter_rows(named=True)]
+        statements.mark_deleted(rows=deleted)
+    return len(found)

@@ -1,0 +1,41 @@
+"""The command `rebuild registry`."""
+
+from __future__ import annotations
+
+from orchestration.cli.arguments import Json
+from orchestration.cli.installed import database
+from orchestration.cli.output import note, say, say_json
+from resources.schema import prepare
+from resources.settings import load
+from resources.sources import names
+
+LOST = (
+    "sessions, API keys, revoked tokens, agents and accounts that were connected by consent",
+    "people, groups and suspensions from SCIM, directories and providers, until they are read again",
+    "answers, conversations, feedback, saved searches and the question set",
+    "the audit log, receipts of deletions, and the history of syncs and grants",
+    "held deletions, take-downs, spendings on embedding, and from which documents uploads were copied",
+    "shares and removals of uploads that no sync had read: the lake has them as they were before",
+)
+"""What the lake does not hold."""
+
+
+def rebuild_registry(*, json: Json = False) -> None:
+    from assets.upkeep.registry import rebuild_registry as rebuild
+
+    settings = load()
+    prepare(settings.postgres_dsn)
+    with database(settings) as connection:
+        connection.execute("SELECT FROM documents LIMIT 1")
+    found = [rebuild(settings, name) for name in names()]
+    if json:
+        say_json({"sources": found, "lost": LOST})
+        return
+    for one in found:
+        uploads = f", {one.uploads} with their records" if one.uploads else ""
+        hidden = " They are shown to no one until the next sync." if one.hidden and one.documents else ""
+        say(f"{one.source.value}: {one.documents} documents{uploads}, {one.deleted} deleted.{hidden}")
+    note("Lost:")
+    for line in LOST:
+        note(f"  {line}")
+    note("The next sync of each source indexes them from the lake: concordance sync SOURCE --wait")

@@ -1,0 +1,101 @@
+"""After the loss of Postgres the registry is rebuilt from the lake, and shows no one more than before."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from orchestration import cli
+from resources.core.domain import SourceName
+from tests.fixtures.installation import Installation
+from tests.fixtures.postgres import PostgresProcess, fresh_database
+from tests.fixtures.serving import Running, Site
+from tests.fixtures.shelf import Shelf
+from tests.fixtures.upkeep import as_environment
+
+ANN, BOB, EVE = "ann@acme.com", "bob@acme.com", "eve@acme.com"
+SLACK, UPLOAD = SourceName.SLACK, SourceName.UPLOAD
+HERON = "Which animal stands in shallow water?"
+DOCUMENTS = (
+    "SELECT doc_id::text AS doc_id, source, source_id, partition, source_title, path, permissions, tags, collection_ids, folders, version,"
+    " content_hash, content_key, payload_hash, state FROM documents WHERE state = 'live' ORDER BY doc_id"
+)
+
+
+def test_documents_and_uploads_come_back_and_nobody_reads_more(
+    installation: Installation, bundled_model: Any, postgres_server: PostgresProcess, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shelf = Shelf()
+    for name in ("a", "b", "c"):
+        shelf.put(name, permissions=(ANN,))
+    shelf.put("d", permissions=(EVE,))
+    installation.sync(SLACK, port=shelf)
+    del shelf.items["pond"]["c"]
+    installation.sync(SLACK, port=shelf, full=True)
+    uploaded(installation, bundled_model)
+    installation.sync(UPLOAD)
+    before, points = installation.rows(DOCUMENTS), installation.points()
+    texts = len(shelf.fetched)
+    assert {row["source"] for row in before} == {"slack", "upload"}
+
+    installation.disconnect()
+    with fresh_database(postgres_server) as dsn:
+        installation.settings = installation.settings.model_copy(update={"postgres_url": SecretStr(dsn)})
+        with pytest.MonkeyPatch.context() as patch:
+            as_environment(installation, patch)
+            capsys.readouterr()
+            assert cli.run(["rebuild", "registry", "--json"]) == 0
+            found = printed(capsys)
+            assert cli.run(["rebuild", "registry", "--json"]) == 0
+            assert {one["documents"] + one["deleted"] for one in printed(capsys)["sources"]} == {0}
+        counts = {one["source"]: one for one in found["sources"]}
+        assert (counts["slack"]["documents"], counts["slack"]["deleted"], counts["slack"]["hidden"]) == (3, 1, True)
+        assert (counts["upload"]["documents"], counts["upload"]["uploads"]) == (2, 2)
+        assert any("API keys" in line for line in found["lost"])
+        assert installation.rows(DOCUMENTS) == before
+        (gone,) = installation.rows("SELECT source_id, deleted_at FROM documents WHERE state = 'deleted'")
+        assert gone["source_id"] == "c"
+        assert gone["deleted_at"] is not None
+
+        with Site(installation.settings, bundled_model).running() as running:
+            for who in (ANN, BOB, EVE):  # the index is as it was, and permissions are not known to be fresh
+                assert running.titles(HERON, who) == []
+
+        installation.sync(UPLOAD)
+        assert installation.last["embedded"]["embedded"] == 0
+        installation.sync(SLACK, port=shelf)
+        assert installation.last["embedded"]["embedded"] == 0
+        assert len(shelf.fetched) == texts, "nothing is fetched again"
+        assert sorted(point["id"] for point in installation.points()) == sorted(point["id"] for point in points)
+        assert installation.agrees()
+        with Site(installation.settings, bundled_model).running() as running:
+            assert set(running.titles(HERON, ANN)) == {"a", "b", "Plan", "Shared"}
+            assert running.titles(HERON, BOB) == ["Shared"]
+            assert running.titles(HERON, EVE) == ["d"]
+        owned = installation.rows("SELECT title, owner, permissions FROM uploads ORDER BY title")
+        assert [tuple(row.values()) for row in owned] == [("Plan", ANN, [ANN]), ("Shared", ANN, [ANN, BOB])]
+        installation.disconnect()
+
+
+def printed(capsys: pytest.CaptureFixture[str]) -> Any:
+    """Return the object that a command printed, after lines of the log."""
+    out = "\n" + capsys.readouterr().out
+    found, _ = json.JSONDecoder().raw_decode(out[out.index("\n{") + 1 :])
+    return found
+
+
+def uploaded(installation: Installation, model: Any) -> None:
+    """Let Ann upload two files, one of them shared with Bob."""
+    with Site(installation.settings, model).running() as running:
+        upload(running, "Plan", None)
+        upload(running, "Shared", BOB)
+
+
+def upload(running: Running, title: str, share: str | None) -> None:
+    text = f"# {title}\n\nThe heron of the plan {title} stands in shallow water."
+    fields = {"title": title} | ({"share": share} if share else {})
+    sent = running.request("POST", "/api/upload", ANN, files={"file": (f"{title}.md", text.encode())}, data=fields)
+    assert sent.status_code == 202, sent.text
