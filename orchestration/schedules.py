@@ -70,7 +70,13 @@ def _request(
         )
     try:
         job = create_job(
-            settings.postgres_dsn, source, partitions=partitions, full=False, requested_by=requested_by, merge=True
+            settings.postgres_dsn,
+            source,
+            partitions=partitions,
+            full=False,
+            requested_by=requested_by,
+            merge=True,
+            elsewhere=settings.dagster_database_url is not None,
         )
     except BusyError as error:
         if error.merged:

@@ -24,6 +24,8 @@ from sql.sync import Jobs
 
 ORPHAN_SECONDS = 10
 """A job that no process has claimed for this long is lost if none is launching it and Dagster has no run of it that will start."""
+ELSEWHERE_SECONDS = 3600
+"""The same if Dagster's runs are in another database: it gives up a run that does not start within half an hour, and closes its job."""
 CALL_SECONDS = 12.0
 """Longest wait for Postgres when creating or ending a job, because a caller is waiting."""
 
@@ -39,7 +41,7 @@ def _launch(job_id: str) -> str:
     return f"launch {job_id}"
 
 
-def _is_lost(connection: Connection, source: SourceName, running: RunningJob) -> bool:
+def _is_lost(connection: Connection, source: SourceName, running: RunningJob, *, elsewhere: bool) -> bool:
     """Return True if the process of a job died, or if no process will claim it. One that waits for its turn is not lost, however long.
 
     Its turn comes when its run leaves Dagster's queue and when no other process has a lease of its partitions.
@@ -55,8 +57,11 @@ def _is_lost(connection: Connection, source: SourceName, running: RunningJob) ->
         return False
     try:
         return Jobs(connection).launched_run(job_id=running.job_id) is None
-    except psycopg.errors.UndefinedTable:  # Dagster has never run on this database
-        return True
+    except (
+        psycopg.errors.UndefinedTable,
+        psycopg.errors.InsufficientPrivilege,
+    ):  # Dagster has never run on this database
+        return not elsewhere or running.age > ELSEWHERE_SECONDS
 
 
 def create_job(
@@ -67,11 +72,13 @@ def create_job(
     full: bool,
     requested_by: str,
     merge: bool = False,
+    elsewhere: bool = False,
 ) -> Started:
     """Insert a running job. Raises `BusyError` with the running job's id unless the process that ran it has died.
 
     A job that no process will begin is returned instead, with this request added: it was delayed, and has not failed. With
-    `merge`, the request is added to the running sync if that accepts it, and later requests may be added to this one.
+    `merge`, the request is added to the running sync if that accepts it, and later requests may be added to this one. `elsewhere`:
+    Dagster's tables may be in another database.
     """
     wanted = list(partitions) if partitions else None
     with session(dsn, autocommit=True, seconds=CALL_SECONDS) as connection:
@@ -83,7 +90,7 @@ def create_job(
             if row is not None:
                 return row
             others = jobs.in_the_way(source=source.value, partitions=wanted, accepts=merge)
-            lost = [one for one in others if _is_lost(connection, source, one)]
+            lost = [one for one in others if _is_lost(connection, source, one, elsewhere=elsewhere)]
             for one in lost:
                 if one.claimed_at is not None:
                     jobs.finish_job(job_id=one.job_id, error_message=DIED, stages=None, unknown=UNKNOWN)

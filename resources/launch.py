@@ -68,7 +68,13 @@ def start_sync(
         raise InvalidRequestError(spec_of(source).help)
     try:
         job = create_job(
-            settings.postgres_dsn, source, partitions=partitions, full=full, requested_by=requested_by, merge=True
+            settings.postgres_dsn,
+            source,
+            partitions=partitions,
+            full=full,
+            requested_by=requested_by,
+            merge=True,
+            elsewhere=settings.dagster_database_url is not None,
         )
     except ServiceUnavailableError as error:
         raise disk.cause(settings) or error from error

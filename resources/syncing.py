@@ -363,7 +363,14 @@ def _claim(
     while True:
         if job_id is None:
             try:
-                job_id = create_job(dsn, source, partitions=partitions, full=full, requested_by=requested_by).job_id
+                job_id = create_job(
+                    dsn,
+                    source,
+                    partitions=partitions,
+                    full=full,
+                    requested_by=requested_by,
+                    elsewhere=settings.dagster_database_url is not None,
+                ).job_id
             except BusyError:
                 if time.monotonic() > deadline:
                     raise

@@ -16,6 +16,7 @@ from tests.fixtures.memory import use_memory
 gc.disable()  # until `pytest_collection` ends
 
 pytest_plugins = [
+    "tests.fixtures.pgbouncer",
     "tests.fixtures.postgres",
     "tests.fixtures.vector",
     "tests.fixtures.installation",

@@ -9,15 +9,15 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast, get_args
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import BaseModel, SecretStr
 
 from resources import sample_people
 from resources.core.errors import ConfigurationError
 from resources.settings import Settings, read, setting_name, variables
+from resources.settings.database import in_dagster_schema
 from resources.sources import specs
-from resources.stores.migrate import DAGSTER_SCHEMA
 from resources.withheld import variable
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -198,13 +198,15 @@ def _dagster(settings: Settings) -> dict[str, str]:
         "DAGSTER_DISABLE_TELEMETRY": "1",
         # Dagster stores an ID instead of the texts of unexpected errors, which may quote documents; the log has them under that ID.
         "DAGSTER_REDACT_USER_CODE_ERRORS": "1",
-        "CONCORDANCE_DAGSTER_POSTGRES_URL": dagster_storage_url(settings.postgres_dsn),
+        "CONCORDANCE_DAGSTER_POSTGRES_URL": _for_dagster(settings.dagster_dsn),
     }
 
 
 def dagster_storage_url(dsn: str) -> str:
-    """Return the psycopg 2 URL of Dagster's tables, which have their own schema in our database."""
-    parts = urlsplit(dsn)
-    query = dict(parse_qsl(parts.query))
-    query["options"] = f"{query.get('options', '')} -csearch_path={DAGSTER_SCHEMA}".strip()
-    return urlunsplit(("postgresql+psycopg2", parts.netloc, parts.path, urlencode(query, quote_via=quote), ""))
+    """Return the psycopg 2 URL of Dagster's tables in our database, where they have a schema of their own."""
+    return _for_dagster(in_dagster_schema(dsn))
+
+
+def _for_dagster(dsn: str) -> str:
+    """Return a URL with the driver that Dagster needs."""
+    return urlunsplit(urlsplit(dsn)._replace(scheme="postgresql+psycopg2"))

@@ -25,6 +25,7 @@ from resources.servers.processes import port_is_free
 from resources.servers.sockets import socket_path
 from resources.settings import Settings
 from resources.settings.urls import without_password
+from resources.stores.dagster_tables import check_place
 
 DEFINITIONS = "orchestration.definitions"
 LOCATION = "concordance"
@@ -43,7 +44,7 @@ def services(settings: Settings, definitions: str = DEFINITIONS, more: Sequence[
     if settings.embedded_postgres:
         stages.append([_postgres(settings)])
     else:
-        prepare(settings.postgres_dsn)
+        _prepare(settings)
     parallel = [_code_server(settings, definitions)]
     if settings.embedded_qdrant:
         parallel.insert(0, _qdrant(settings))
@@ -88,13 +89,19 @@ def listens(path: Path) -> bool:
         return client.connect_ex(str(path)) == 0
 
 
+def _prepare(settings: Settings) -> None:
+    """Migrate the database and check where Dagster will create its tables. Raises `ConfigurationError`."""
+    prepare(settings.postgres_dsn)
+    check_place(settings.dagster_dsn)
+
+
 def _postgres(settings: Settings) -> Service:
     from resources.servers.postgres import STOP_SECONDS, EmbeddedPostgres, environment
 
     server = EmbeddedPostgres(settings)
 
     def after() -> None:
-        prepare(settings.postgres_dsn)
+        _prepare(settings)
 
     return Service(
         name="postgres",
@@ -191,10 +198,10 @@ def _daemon(settings: Settings) -> Service:
         import psycopg
 
         try:
-            with psycopg.connect(settings.postgres_dsn, connect_timeout=2) as conn:
-                conn.execute("SET statement_timeout = '2s'")
+            with psycopg.connect(settings.dagster_dsn, connect_timeout=2) as conn:
+                conn.execute("SET LOCAL statement_timeout = '2s'")
                 row = conn.execute(
-                    "SELECT extract(epoch FROM max(timestamp) AT TIME ZONE 'UTC') FROM dagster.daemon_heartbeats"
+                    "SELECT extract(epoch FROM max(timestamp) AT TIME ZONE 'UTC') FROM daemon_heartbeats"
                 ).fetchone()
         except (psycopg.OperationalError, psycopg.errors.UndefinedTable):
             return None

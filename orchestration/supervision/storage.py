@@ -17,6 +17,8 @@ from sqlalchemy import create_engine, event, text
 from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.pool import NullPool, QueuePool
 
+from resources.stores.dagster_tables import check_place
+
 if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import DBAPIConnection
 
@@ -31,6 +33,7 @@ class Storage(DagsterPostgresStorage):
     def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: PostgresStorageConfig) -> Storage:
         """Return the storage that `dagster.yaml` describes, and create its tables."""
         url = pg_url_from_config(config_value)
+        check_place(url.replace("+psycopg2", "", 1))
         with _alone(url):
             return cls(
                 url,

@@ -68,6 +68,7 @@ def connect_fenced(dsn: str, lease: Lease) -> FencedConnection:
         connection = FencedConnection.connect(
             dsn,
             autocommit=True,
+            prepare_threshold=None,
             row_factory=dict_row,
             cursor_factory=FencedCursor,
             connect_timeout=CONNECT_SECONDS,

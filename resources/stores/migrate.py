@@ -15,14 +15,12 @@ import psycopg
 from psycopg.sql import SQL, Identifier
 
 from resources.core.errors import ConfigurationError, ServiceUnavailableError
+from resources.settings.database import DAGSTER_SCHEMA
 from sql import MIGRATIONS
 
 LOCK = 0x434F4E43_4F524421
 """Key of the advisory lock (`CONCORD!`); any number that nothing else in the database uses."""
 LOCK_SECONDS = 120
-
-DAGSTER_SCHEMA = "dagster"
-"""Schema of Dagster's tables; Dagster creates the tables but not the schema."""
 
 _LEDGER = """
 CREATE TABLE IF NOT EXISTS schema_migrations (
@@ -62,7 +60,7 @@ def migrate(
     """
     known = migrations(folder)
     try:
-        with psycopg.connect(dsn, connect_timeout=10) as conn:
+        with psycopg.connect(dsn, connect_timeout=10, prepare_threshold=None) as conn:
             conn.execute("SELECT set_config('lock_timeout', %s, true)", (f"{LOCK_SECONDS}s",))
             conn.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
             conn.execute(_LEDGER)

@@ -21,11 +21,15 @@ CONNECT_SECONDS = 10
 
 
 def connect(dsn: str, *, autocommit: bool = False) -> Connection:
-    """Open a connection whose rows are dicts. Raises `ServiceUnavailableError` if Postgres does not answer."""
+    """Open a connection whose rows are dicts. Raises `ServiceUnavailableError` if Postgres does not answer.
+
+    Statements are not prepared: a pool of server connections (PgBouncer) would mix up those of its clients.
+    """
     try:
         return psycopg.Connection[dict[str, Any]].connect(
             dsn,
             autocommit=autocommit,
+            prepare_threshold=None,
             row_factory=dict_row,
             connect_timeout=CONNECT_SECONDS,
             application_name="concordance",

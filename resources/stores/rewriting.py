@@ -49,16 +49,23 @@ def rewrite(settings: Settings, connection: Connection, client: QdrantRemote) ->
     }
 
 
+def _try_lock(connection: Connection, name: str) -> None:
+    """Lock a table for a moment. Raises `LockNotAvailable` if it is in use: a VACUUM, which can have no limit of its own, would wait."""
+    with connection.transaction():
+        connection.execute("SELECT set_config('lock_timeout', %s, TRUE)", (f"{LOCK_SECONDS}s",))
+        connection.execute(f"LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE".encode())
+
+
 def _tables(connection: Connection) -> Note:
     """Rewrite tables with their indexes, whatever their size. Postgres does so in bounded memory; a table at a time is there twice."""
     left: list[str] = []
     present = {row.name for row in Erasure(connection).table_bytes(names=list(TABLES)) if row.bytes}
-    connection.execute("SELECT set_config('lock_timeout', %s, FALSE)", (f"{LOCK_SECONDS}s",))
     for name in [name for name in TABLES if name in present]:
         try:
             if name in SEARCHED:
                 rebuild(connection, name)
             else:
+                _try_lock(connection, name)
                 connection.execute(f"VACUUM (FULL, ANALYZE) {name}".encode())
         except psycopg.errors.LockNotAvailable:
             left.append(f"{name} (in use)")
@@ -68,7 +75,6 @@ def _tables(connection: Connection) -> Note:
             left.append(f"{name} (belongs to another role)")
         except psycopg.errors.DiskFull:
             left.append(f"{name} (no room on the disk for a second copy)")
-    connection.execute("SELECT set_config('lock_timeout', '0', FALSE)")
     if left:
         return Note(
             done=False,

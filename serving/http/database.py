@@ -26,9 +26,10 @@ from sql.family import Declared
 
 WAIT_SECONDS = 2.0
 """Longest wait for a pooled connection."""
-STATEMENT_TIMEOUT_MS = 10_000
-CALL_SECONDS = STATEMENT_TIMEOUT_MS / 1000 + 2
-"""After this the client disconnects: the server's own statement timeout only works while the server runs."""
+STATEMENT_SECONDS = 10.0
+"""Longest time for a statement, which is then cancelled from here: PgBouncer accepts no `statement_timeout` of a client."""
+CALL_SECONDS = STATEMENT_SECONDS + 2
+"""After this the client disconnects: a server that hangs cancels nothing."""
 PING_SECONDS = 2
 RETRY_AFTER_SECONDS = 2.0
 NETWORK = {
@@ -75,9 +76,11 @@ def postgres_watch(dsn: str) -> Watch:
 class Database:
     """A small connection pool (autocommit). Several pools may share the watch of one server."""
 
-    def __init__(self, dsn: str, *, size: int = 8, watch: Watch | None = None) -> None:
+    def __init__(self, dsn: str, *, size: int = 8, watch: Watch | None = None, prepare_threshold: int = 5) -> None:
+        """`prepare_threshold`: executions of a statement after which it is prepared; 0: it never is."""
         self._dsn = dsn
         self._size = size
+        self._prepare_threshold = prepare_threshold or None
         self.watch = watch or postgres_watch(dsn)
         self._pool = self._new_pool()
         self.watch.on_return(self._reconnect)
@@ -92,7 +95,7 @@ class Database:
             kwargs={
                 "autocommit": True,
                 "application_name": "concordance-serving",
-                "options": f"-c statement_timeout={STATEMENT_TIMEOUT_MS}",
+                "prepare_threshold": self._prepare_threshold,
                 **NETWORK,
             },
         )
@@ -165,9 +168,15 @@ class Database:
             try:
                 async with self._pool.connection() as connection:
                     with self.watch.call(partial(hang_up, connection), CALL_SECONDS) as call:
-                        return await work(connection)
+                        async with asyncio.timeout(STATEMENT_SECONDS):
+                            return await work(connection)
             except PoolClosed:
                 continue  # it was replaced by a new pool
+            except TimeoutError as error:
+                log.warning(
+                    "postgres_failed", statement=name, answers=True, cut=False, error="The statement took too long."
+                )
+                raise _overloaded() from error
             except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as error:
                 mapped = await self._mapped(name, error, call)
                 # A restarted server leaves dead connections in the pool: discard them and retry once.

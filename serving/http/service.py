@@ -56,7 +56,7 @@ class HttpServices:
         self.key = self.keys[0]
         self.metrics_token = metrics_token(settings)
         self.acl_max_age: timedelta = duration(settings.acl_max_age)
-        self.database = Database(settings.postgres_dsn)
+        self.database = Database(settings.postgres_dsn, prepare_threshold=settings.postgres_prepare_threshold)
         self.qdrant = async_client(settings)
         self.blobs = Blobs(settings.lake_address, Breaker(STORE))
         self.metrics = Metrics(shared)

@@ -48,7 +48,12 @@ class SearchServices:
         self.http = http
         self.identity = identity
         self._given = embedder
-        self._registry = Database(settings.postgres_dsn, size=1, watch=http.database.watch)
+        self._registry = Database(
+            settings.postgres_dsn,
+            size=1,
+            watch=http.database.watch,
+            prepare_threshold=settings.postgres_prepare_threshold,
+        )
         self.embedder = QueryEmbedder(embedder or self._load_embedder, self._active_collection, self._load_embedder_of)
         self.searches = VectorSearch(settings)
         self.reranker = Reranker(self._load_reranker, settings.rerank_depth, settings.rerank_threshold)

@@ -158,7 +158,7 @@ def _reason(error: Exception) -> str:
 
 async def serve(settings: Settings) -> None:
     """Receive events until SIGTERM or SIGINT, and report the state to clients of the Unix socket."""
-    database = Database(settings.postgres_dsn, size=1)
+    database = Database(settings.postgres_dsn, size=1, prepare_threshold=settings.postgres_prepare_threshold)
     receiver = SlackSocketReceiver(settings, SlackEvents(database, Withholding(settings)))
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
