@@ -82,7 +82,6 @@ COLUMNS: dict[str, dict[str, str]] = {
         "permissions": "Principals that may read the document; every search is limited by them.",
         "created_at": "When the document was created at the source.",
         "modified_at": "When the document was last changed at the source.",
-        "acl_checked_at": "When its permissions were last read.",
         "chunk_text": "The passage.",
     },
 }

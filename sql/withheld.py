@@ -55,7 +55,7 @@ class RevokedToken(msgspec.Struct, frozen=True):
     expires_at: datetime
 
 
-class Noted(msgspec.Struct, frozen=True):
+class NotedChange(msgspec.Struct, frozen=True):
     """An entry that the index has yet to be told."""
 
     kind: str
@@ -63,7 +63,7 @@ class Noted(msgspec.Struct, frozen=True):
     noted_at: datetime
 
 
-class Withholding(Family, path="registry/withheld.sql"):
+class WithheldStatements(Family, path="registry/withheld.sql"):
     """What searches without Postgres must know."""
 
     def lock(self, *, doc_ids: list[str]) -> list[str]: ...
@@ -80,5 +80,5 @@ class Withholding(Family, path="registry/withheld.sql"):
     def reported(self, *, emails: list[str]) -> list[Reported]: ...
     def revoked(self, *, now: datetime) -> list[RevokedToken]: ...
     def note(self, *, kind: str, keys: list[str]) -> int: ...
-    def noted(self) -> list[Noted]: ...
+    def noted(self) -> list[NotedChange]: ...
     def told(self, *, rows: Json) -> int: ...

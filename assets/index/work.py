@@ -23,7 +23,7 @@ PAGE_DOCUMENTS = 2000
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+class IndexComparison(msgspec.Struct, frozen=True, kw_only=True):
     """What the entries of a collection are compared with."""
 
     name: str
@@ -62,21 +62,21 @@ def merge_counts(stores: Stores) -> None:
     stores.index_work.merge_passages()
 
 
-def _comparisons(stores: Stores, active: Target) -> list[Comparison]:
+def _comparisons(stores: Stores, active: Target) -> list[IndexComparison]:
     collection = active.collection
     found = [
-        Comparison(
+        IndexComparison(
             name=collection.name, signatures=active.signatures(), version=derived_version(collection.bm25_avg_len)
         )
     ]
     for name in secondary_collections(stores, collection.name):
         row = stores.collections.collection(name=name)
         if row is not None:
-            found.append(Comparison(name=name, signatures=None, version=derived_version(row.bm25_avg_len)))
+            found.append(IndexComparison(name=name, signatures=None, version=derived_version(row.bm25_avg_len)))
     return found
 
 
-def _complete(job: SyncJob, one: Comparison) -> None:
+def _complete(job: SyncJob, one: IndexComparison) -> None:
     """Compare all documents if what is wanted has changed since they were compared; continues a pass that was interrupted."""
     stores = job.stores
     wanted = _wanted(stores, one)
@@ -90,7 +90,7 @@ def _complete(job: SyncJob, one: Comparison) -> None:
         job.progress("indexed")
 
 
-def _wanted(stores: Stores, one: Comparison) -> str:
+def _wanted(stores: Stores, one: IndexComparison) -> str:
     """Return a hash of what entries depend on. A file that exceeded the time for parsing is tried again with a larger limit."""
     limit: Any = stores.settings.parse_seconds if one.signatures is not None else None
     return hashlib.sha256(_encode([one, limit])).hexdigest()

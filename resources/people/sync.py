@@ -88,12 +88,12 @@ def sync_people(
 def _withhold(settings: Settings, connection: Connection) -> None:
     """Refuse those who have left also while Postgres is down."""
     from resources.stores import qdrant  # 0.5 s of import
-    from resources.stores.withheld import Withheld
+    from resources.stores.withheld import WithheldCollection
     from resources.stores.withholding import withhold_people
 
     index = qdrant.client(settings)
     try:
-        withhold_people(connection, Withheld(index))
+        withhold_people(connection, WithheldCollection(index))
     finally:
         index.close()
 

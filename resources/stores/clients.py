@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from resources.stores.blobs import Blobs
     from resources.stores.lake import Lake
     from resources.stores.leases import Lease
-    from resources.stores.withheld import Withheld
+    from resources.stores.withheld import WithheldCollection
 
 
 @dataclass(frozen=True)
@@ -89,11 +89,11 @@ class Stores:
         return client(self.settings)
 
     @cached_property
-    def withheld(self) -> Withheld:
+    def withheld(self) -> WithheldCollection:
         """What searches without Postgres must know."""
-        from resources.stores.withheld import Withheld
+        from resources.stores.withheld import WithheldCollection
 
-        return Withheld(self.qdrant)
+        return WithheldCollection(self.qdrant)
 
     @cached_property
     def embedder(self) -> Embedder:

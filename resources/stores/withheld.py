@@ -36,7 +36,7 @@ _FIELDS = ("kind", "key", "source", "at", "readers", "until", "checked_at")
 COMPLETE, TOKEN, PERSON, DOCUMENT, PARTITION, HELD = "complete", "token", "person", "document", "partition", "held"
 
 
-class Entry(NamedTuple):
+class WithheldEntry(NamedTuple):
     """An entry as it is stored."""
 
     key: str
@@ -52,7 +52,7 @@ def partition_key(source: str, partition: str) -> str:
     return f"{source}:{partition}"
 
 
-class Withheld:
+class WithheldCollection:
     """Writes the entries. Raises `ServiceUnavailableError` when the vector index does not answer. Blocking."""
 
     def __init__(self, qdrant: QdrantRemote) -> None:
@@ -106,7 +106,7 @@ class Withheld:
         """Withhold all documents of a partition until its permissions are checked again."""
         self._put([_point(PARTITION, partition_key(source, partition), source=source, checked_at=None)])
 
-    def entries(self, kind: str, source: str | None = None) -> Iterator[list[Entry]]:
+    def entries(self, kind: str, source: str | None = None) -> Iterator[list[WithheldEntry]]:
         """Yield the entries of a kind, one page at a time; none if there is no collection."""
         conditions: list[models.Condition] = [
             models.FieldCondition(key="kind", match=models.MatchValue(value=kind)),
@@ -114,7 +114,7 @@ class Withheld:
         ]
         try:
             for records in pages(self._qdrant, COLLECTION, models.Filter(must=conditions), _FIELDS):
-                yield [Entry(str(payload["key"]), payload) for one in records if (payload := one.payload)]
+                yield [WithheldEntry(str(payload["key"]), payload) for one in records if (payload := one.payload)]
         except AbortSyncError:
             return
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from resources.core.errors import ServiceUnavailableError
 from resources.logging import logger
-from resources.stores.withheld import DOCUMENT, HELD, PARTITION, PERSON, TOKEN, Withheld, partition_key
+from resources.stores.withheld import DOCUMENT, HELD, PARTITION, PERSON, TOKEN, WithheldCollection, partition_key
 from sql.signing_in import SignInSession
-from sql.withheld import Noted, Standing, Withholding
+from sql.withheld import NotedChange, Standing, WithheldStatements
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,9 +35,9 @@ T = TypeVar("T")
 log = logger("withheld")
 
 
-def withhold_documents(connection: Connection, withheld: Withheld, doc_ids: Sequence[str]) -> None:
+def withhold_documents(connection: Connection, withheld: WithheldCollection, doc_ids: Sequence[str]) -> None:
     """Limit documents to whom they are open to now. Call it last in the transaction that narrows, hides or deletes them."""
-    statements = Withholding(connection)
+    statements = WithheldStatements(connection)
     for part in _pages(sorted(doc_ids)):
         statements.lock(doc_ids=part)
         behind = [one for one in statements.standing(doc_ids=part) if one.behind]
@@ -45,27 +45,27 @@ def withhold_documents(connection: Connection, withheld: Withheld, doc_ids: Sequ
 
 
 def withhold_narrowed(
-    connection: Connection, withheld: Withheld, source: str, rows: Sequence[Mapping[str, Any]]
+    connection: Connection, withheld: WithheldCollection, source: str, rows: Sequence[Mapping[str, Any]]
 ) -> None:
     """Limit the documents that lose readers with these registry rows. Call it before the rows are saved, in the same transaction."""
     for part in _pages([{name: row[name] for name in ("doc_id", "permissions", "state")} for row in rows]):
-        narrowed = Withholding(connection).narrowing(source=source, rows=part)
+        narrowed = WithheldStatements(connection).narrowing(source=source, rows=part)
         _tell(connection, DOCUMENT, [one.doc_id for one in narrowed], partial(withheld.documents, narrowed))
 
 
-def withhold_people(connection: Connection, withheld: Withheld) -> None:
+def withhold_people(connection: Connection, withheld: WithheldCollection) -> None:
     """Refuse the people whom this transaction has made inactive. Call it last in the transaction."""
-    ended = Withholding(connection).ended()
+    ended = WithheldStatements(connection).ended()
     _tell(connection, PERSON, ended, lambda: withheld.people(ended))
 
 
-def withhold_partition(connection: Connection, withheld: Withheld, source: str, partition: str) -> None:
+def withhold_partition(connection: Connection, withheld: WithheldCollection, source: str, partition: str) -> None:
     """Withhold a partition that can no longer be read. Call it in the transaction that hides it."""
     key = partition_key(source, partition)
     _tell(connection, PARTITION, [key], lambda: withheld.hide_partition(source, partition))
 
 
-def withhold_token(connection: Connection, withheld: Withheld, token_id: str, expires: float) -> None:
+def withhold_token(connection: Connection, withheld: WithheldCollection, token_id: str, expires: float) -> None:
     """Refuse a token until it expires (Unix time). Call it in the transaction that puts it on the deny-list."""
     _tell(connection, TOKEN, [token_id], lambda: withheld.tokens({token_id: expires}))
 
@@ -78,15 +78,15 @@ def _tell(connection: Connection, kind: str, keys: list[str], write: Callable[[]
         write()
     except ServiceUnavailableError as error:
         log.error("withheld_not_written", kind=kind, entries=len(keys), error=str(error))
-        Withholding(connection).note(kind=kind, keys=keys)
+        WithheldStatements(connection).note(kind=kind, keys=keys)
 
 
-def settle_documents(connection: Connection, withheld: Withheld, source: str | None = None) -> int:
+def settle_documents(connection: Connection, withheld: WithheldCollection, source: str | None = None) -> int:
     """Remove entries of documents whose points carry the change, widen those of documents that have more readers again.
 
     Returns the number of entries that are left. Documents that a transaction is changing are left alone.
     """
-    statements, left = Withholding(connection), 0
+    statements, left = WithheldStatements(connection), 0
     for page in withheld.entries(DOCUMENT, source):
         ids = [entry.key for entry in page]
         with connection.transaction():
@@ -101,21 +101,21 @@ def settle_documents(connection: Connection, withheld: Withheld, source: str | N
     return left
 
 
-def settle_held(connection: Connection, withheld: Withheld, source: str | None = None) -> None:
+def settle_held(connection: Connection, withheld: WithheldCollection, source: str | None = None) -> None:
     """Make the entries of documents whose deletion waits for approval those of Postgres."""
-    held = Withholding(connection).held(source=source)
+    held = WithheldStatements(connection).held(source=source)
     withheld.held(held)
     known = {one.doc_id for one in held}
     for page in withheld.entries(HELD, source):
         withheld.remove(HELD, [entry.key for entry in page if entry.key not in known and _is_old(entry.payload)])
 
 
-def settle(connection: Connection, withheld: Withheld) -> None:
+def settle(connection: Connection, withheld: WithheldCollection) -> None:
     """Make the collection say what Postgres says, and complete it if it is new. Idempotent. `connection` commits by itself.
 
     A revoked token that only the collection knows, because Postgres was down, is added to the deny-list.
     """
-    statements, new = Withholding(connection), not withheld.is_complete()
+    statements, new = WithheldStatements(connection), not withheld.is_complete()
     noted = statements.noted()
     _settle_tokens(connection, withheld)
     _settle_people(connection, withheld)
@@ -130,9 +130,9 @@ def settle(connection: Connection, withheld: Withheld) -> None:
         withheld.complete()
 
 
-def _tell_noted(connection: Connection, withheld: Withheld, noted: Sequence[Noted]) -> None:
+def _tell_noted(connection: Connection, withheld: WithheldCollection, noted: Sequence[NotedChange]) -> None:
     """Tell the index of documents and partitions that were noted; it has been told of tokens and people."""
-    statements = Withholding(connection)
+    statements = WithheldStatements(connection)
     for part in _pages([one for one in noted if one.kind == DOCUMENT]):
         ids = [one.key for one in part]
         with connection.transaction():
@@ -146,8 +146,8 @@ def _tell_noted(connection: Connection, withheld: Withheld, noted: Sequence[Note
         statements.told(rows=[(one.kind, one.key, one.noted_at) for one in noted])
 
 
-def _fill(connection: Connection, withheld: Withheld) -> None:
-    statements = Withholding(connection)
+def _fill(connection: Connection, withheld: WithheldCollection) -> None:
+    statements = WithheldStatements(connection)
     waiting = statements.behind()
     for _ in range(ROUNDS):
         locked: list[str] = []
@@ -164,9 +164,9 @@ def _fill(connection: Connection, withheld: Withheld) -> None:
         withheld.documents(Standing(one, "", [], behind=True) for one in part)
 
 
-def _settle_tokens(connection: Connection, withheld: Withheld) -> None:
+def _settle_tokens(connection: Connection, withheld: WithheldCollection) -> None:
     now = datetime.now(UTC)
-    listed = {one.token_id: one.expires_at.timestamp() for one in Withholding(connection).revoked(now=now)}
+    listed = {one.token_id: one.expires_at.timestamp() for one in WithheldStatements(connection).revoked(now=now)}
     stored: dict[str, float] = {}
     for page in withheld.entries(TOKEN):
         expires = {entry.key: float(entry.payload["until"]) for entry in page}
@@ -180,8 +180,8 @@ def _settle_tokens(connection: Connection, withheld: Withheld) -> None:
     withheld.tokens({key: until for key, until in listed.items() if stored.get(key, 0.0) < until})
 
 
-def _settle_people(connection: Connection, withheld: Withheld) -> None:
-    statements = Withholding(connection)
+def _settle_people(connection: Connection, withheld: WithheldCollection) -> None:
+    statements = WithheldStatements(connection)
     stored = {entry.key: entry.payload for page in withheld.entries(PERSON) for entry in page}
     inactive = set(statements.inactive())
     withheld.people(sorted(inactive - stored.keys()))

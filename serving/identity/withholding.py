@@ -16,7 +16,7 @@ from resources.core.errors import ConcordanceError, TemporaryError
 from resources.logging import logger
 from resources.stores import qdrant
 from resources.stores.postgres import session
-from resources.stores.withheld import Withheld
+from resources.stores.withheld import WithheldCollection
 from resources.stores.withholding import settle, withhold_documents, withhold_people, withhold_token
 from serving.http.background import cancel
 from sql.web import WebReads
@@ -41,7 +41,7 @@ class Withholding:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._client = qdrant.client(settings, seconds=WRITE_SECONDS)
-        self._withheld = Withheld(self._client)
+        self._withheld = WithheldCollection(self._client)
 
     def documents(self, connection: Connection, doc_ids: Sequence[str]) -> None:
         """Limit documents to their present readers. Call it last in the transaction."""
@@ -109,7 +109,7 @@ class WithholdingKeeper:
             self._settled = time.monotonic()
 
 
-def carry_over(home: Path, withheld: Withheld) -> None:
+def carry_over(home: Path, withheld: WithheldCollection) -> None:
     """Move what earlier versions kept in HOME to the collection. Idempotent.
 
     Postgres knows everything else that they kept there: permissions narrowed by owners and events.

@@ -18,6 +18,7 @@ from resources.core.errors import InvalidRequestError
 from resources.logging import mask, mask_event
 from resources.servers.shared import Shared
 from resources.settings import Settings
+from resources.stores.qdrant import async_client
 from resources.stores.qdrant_search import batch_body
 from serving.documents.files import UploadMetadata, clean_name, parse_metadata
 from serving.documents.multipart import Multipart
@@ -27,6 +28,7 @@ from serving.http.monitor import StatusMonitor
 from serving.http.rate_limit import RateLimit
 from serving.identity import tokens
 from serving.identity.directory import Directory
+from serving.identity.withheld import WithheldReads
 from serving.search.filters import DateRange, Filters, narrowing
 from serving.search.retrieval import cache
 from serving.search.retrieval.depth import first_depth
@@ -166,9 +168,14 @@ def test_the_cache_key_holds_the_principals_and_the_whole_plan() -> None:
     assert cache.key(made(ANN), "m", (1,)) == cache.key(shown, "m", (1,))
 
 
+def made_directory() -> Directory:
+    """Return a directory whose servers are not asked."""
+    return Directory(Settings(), Database("host=127.0.0.1 port=9"), WithheldReads(async_client(Settings())))
+
+
 def test_the_cache_is_bounded_in_bytes_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "CACHE_BYTES", 600)
-    directory = Directory(Settings(), Database("host=127.0.0.1 port=9"))
+    directory = made_directory()
     directory.versions.read(1, {"files": 1})
     now = 0.0
     kept = cache.CandidateCache(directory, 60, lambda: now)
@@ -191,7 +198,7 @@ def test_the_cache_is_bounded_in_bytes_and_time(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_change_of_one_source_leaves_what_is_cached_of_others() -> None:
-    directory = Directory(Settings(), Database("host=127.0.0.1 port=9"))
+    directory = made_directory()
     directory.versions.read(1, {"files": 1})
     kept = cache.CandidateCache(directory, 60)
     narrowings = (Narrowing(), Narrowing(source_types=("files",)), Narrowing(source_types=("files", "slack")))
