@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -39,10 +40,11 @@ class FencedCursor(psycopg.Cursor[dict[str, Any]]):
         binary: bool | None = None,
     ) -> Self:
         connection = self.connection
-        alone = connection.info.transaction_status == TransactionStatus.IDLE
-        if alone and isinstance(connection, FencedConnection) and connection.lease is not None and _writes(query):
-            with connection.transaction():
-                return super().execute(query, params, prepare=prepare, binary=binary)
+        if isinstance(connection, FencedConnection) and connection.lease is not None and _writes(query):
+            with connection.single:
+                if connection.info.transaction_status == TransactionStatus.IDLE:
+                    with connection.transaction():
+                        return super().execute(query, params, prepare=prepare, binary=binary)
         return super().execute(query, params, prepare=prepare, binary=binary)
 
 
@@ -50,6 +52,11 @@ class FencedConnection(psycopg.Connection[dict[str, Any]]):
     """A connection in autocommit mode. Its writing transactions raise `LostLeaseError` once its lease has been claimed by another."""
 
     lease: Lease | None = None
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.single = threading.RLock()
+        """Held for a single statement that writes: threads that fetch contents share the connection."""
 
     @contextmanager
     def transaction(

@@ -47,6 +47,7 @@ ANSWER = {"answer_id": NOBODY, "query_id": NOBODY, "email": BOB}
 PLACE = {"doc_id": NOBODY, "chunk_index": 0, "start_char": 0, "end_char": 100, **FRESH}
 READS: dict[str, dict[str, Any]] = {
     "active_collection": {},
+    "unwithheld": {},
     "answer_by_id": ANSWER,
     "answers_of": {"email": BOB, "before_at": None, "before_id": None, "most": 5},
     "answer_cache_lookup": {"cache_key": "none"},

@@ -479,3 +479,20 @@ def test_every_connection_that_syncs_write_with_is_fenced(installation: Installa
     connection = connect_fenced(installation.settings.postgres_dsn, lease)
     connection.close()
     lease.release()
+
+
+def test_threads_share_a_connection_for_single_writes(installation: Installation) -> None:
+    lease = claim(installation.settings.postgres_dsn, "files", ["docs"])
+    assert lease is not None
+    try:
+        with fenced_session(installation.settings.postgres_dsn, lease) as connection:
+            connection.execute("CREATE TABLE written (number integer)")
+
+            def write(number: int) -> None:
+                connection.execute("INSERT INTO written VALUES (%s)", (number,))
+
+            with ThreadPoolExecutor(8) as threads:
+                list(threads.map(write, range(200)))
+            assert connection.execute("SELECT count(*) AS n FROM written").fetchone() == {"n": 200}
+    finally:
+        lease.release()
