@@ -23,20 +23,21 @@ _SUFFIX = "_rebuilt"
 _KINDS = {"p": sql.SQL("PRIMARY KEY"), "u": sql.SQL("UNIQUE")}
 
 
-def rebuild(connection: Connection, name: str) -> None:
+def rebuild(connection: Connection, name: str, *, lock_seconds: float) -> None:
     """Replace a table by a copy with the same columns, indexes, constraints, triggers, views and grants.
 
-    The connection is in autocommit mode.
+    The connection is in autocommit mode. `lock_seconds`: longest wait for writers of the table.
     Raises `psycopg.errors.LockNotAvailable` if writers or readers lock the table for too long, and `DependentObjectsStillExist` if
     other objects depend on one of its views.
     """
     catalogue = TableCatalogue(connection)
     keys = catalogue.foreign_keys_of(name=name)
     with connection.transaction():
+        _limit_waits(connection, f"{lock_seconds}s")
         connection.execute(_composed("LOCK TABLE {} IN SHARE MODE", name))
         indexes = catalogue.indexes_of(name=name)
         _copy(connection, name, catalogue.columns_of(name=name), indexes)
-        connection.execute("SELECT set_config('lock_timeout', %s, TRUE)", (EXCHANGE_WAIT,))
+        _limit_waits(connection, EXCHANGE_WAIT)
         for attempt in range(1, EXCHANGE_ATTEMPTS + 1):
             try:
                 with connection.transaction():
@@ -47,7 +48,14 @@ def rebuild(connection: Connection, name: str) -> None:
                     raise
                 time.sleep(EXCHANGE_REST_SECONDS)
     for key in keys:  # new rows are checked already; this validates the old ones without blocking readers
-        connection.execute(_composed("ALTER TABLE {} VALIDATE CONSTRAINT {}", key.owner, key.name))
+        with connection.transaction():
+            _limit_waits(connection, f"{lock_seconds}s")
+            connection.execute(_composed("ALTER TABLE {} VALIDATE CONSTRAINT {}", key.owner, key.name))
+
+
+def _limit_waits(connection: Connection, longest: str) -> None:
+    """Limit the wait for each lock until the transaction ends: behind a connection pool, nothing may be set for a session."""
+    connection.execute("SELECT set_config('lock_timeout', %s, TRUE)", (longest,))
 
 
 def _copy(connection: Connection, name: str, quoted: list[str], indexes: list[TableIndex]) -> None:

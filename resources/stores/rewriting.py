@@ -27,6 +27,8 @@ TABLES = (
 """Tables that contain text of documents or of questions."""
 SEARCHED = ("documents", "index_entries", "chunks")
 """Large tables that every search reads: they are copied while searches go on. The others are rewritten in place."""
+CATALOGUE = ("pg_catalog.pg_statistic",)
+"""Tables that our role may rewrite but not lock; nothing else keeps them locked."""
 LOCK_SECONDS = 20
 COMPACT_SECONDS = 3600
 WAL_SEGMENT_BYTES = 16 * 1024 * 1024
@@ -63,9 +65,10 @@ def _tables(connection: Connection) -> Note:
     for name in [name for name in TABLES if name in present]:
         try:
             if name in SEARCHED:
-                rebuild(connection, name)
+                rebuild(connection, name, lock_seconds=LOCK_SECONDS)
             else:
-                _try_lock(connection, name)
+                if name not in CATALOGUE:
+                    _try_lock(connection, name)
                 connection.execute(f"VACUUM (FULL, ANALYZE) {name}".encode())
         except psycopg.errors.LockNotAvailable:
             left.append(f"{name} (in use)")
