@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import polars as pl
-import psycopg
 import pytest
 from qdrant_client import models
 from structlog.testing import capture_logs
@@ -280,23 +279,6 @@ def test_a_sync_waits_while_the_stores_are_looked_at(filled: Installation) -> No
             create_job(filled.settings.postgres_dsn, FILES, partitions=None, full=False, requested_by="test")
     later = create_job(filled.settings.postgres_dsn, FILES, partitions=None, full=False, requested_by="test")
     assert later.job_id == job.job_id, "a job that no process has begun is taken over"
-
-
-def test_a_sync_can_start_before_postgres_notices_that_a_holder_has_gone(
-    filled: Installation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    left_open: list[psycopg.Connection[Any]] = []
-    with monkeypatch.context() as patched:
-        patched.setattr(psycopg.Connection, "close", lambda connection: left_open.append(connection))
-        with hold(filled.settings, FILES):
-            pass
-    job = create_job(filled.settings.postgres_dsn, FILES, partitions=None, full=False, requested_by="test")
-    do(filled, "UPDATE sync_jobs SET started_at = now() - interval '1 hour' WHERE job_id = %s", job.job_id)
-    later = create_job(filled.settings.postgres_dsn, FILES, partitions=None, full=False, requested_by="test")
-    assert later.job_id == job.job_id
-    assert left_open, "the holder's connection"
-    for connection in left_open:
-        connection.close()
 
 
 def test_the_record_forwards_every_part_of_a_source() -> None:
