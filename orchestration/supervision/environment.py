@@ -98,7 +98,7 @@ NEEDS: Mapping[str, Needs] = MappingProxyType(
         "dagster-webserver": Needs(frozenset({"dagster_secret"}), dagster=True),
         "dagster-daemon": Needs(dagster=True),
         "serving": SERVING,
-        "slack-events": Needs(frozenset({"postgres_url", "slack_app_token"}), proxies=True),
+        "slack-events": Needs(frozenset({"postgres_url", "qdrant_api_key", "slack_app_token"}), proxies=True),
     }
 )
 """By service. The vector server and the simulators read no settings; see `bare_environment`."""

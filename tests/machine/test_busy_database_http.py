@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +67,8 @@ def stopped(pids: list[int]) -> Generator[None]:
         yield
     finally:
         for process in found:
-            process.send_signal(signal.SIGCONT)
+            with suppress(psutil.NoSuchProcess):  # one that had ended already, and is gone once the first has gone on
+                process.send_signal(signal.SIGCONT)
 
 
 def family(pid: int) -> list[int]:

@@ -23,13 +23,20 @@ from tests.fixtures.postgres import PostgresProcess
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="reads /proc")
 
 STORES = {"postgres_url", "qdrant_api_key", "encryption_keys", "openai_api_key", "llm_api_key", "google_client_secret"}
-PIPELINE = STORES | {"drive_token", "slack_bot_token", "alert_webhook_url", "AWS_SECRET_ACCESS_KEY", "HTTPS_PROXY"}
+PIPELINE = STORES | {
+    "dagster_database_url",
+    "drive_token",
+    "slack_bot_token",
+    "alert_webhook_url",
+    "AWS_SECRET_ACCESS_KEY",
+    "HTTPS_PROXY",
+}
 HOLDERS = {
     "qdrant": {"qdrant_api_key"},
     "dagster-code": PIPELINE,
     "run-workers": PIPELINE,
-    "dagster-webserver": {"dagster_secret", "postgres_url"},
-    "dagster-daemon": {"postgres_url"},
+    "dagster-webserver": {"dagster_secret", "dagster_database_url"},
+    "dagster-daemon": {"dagster_database_url"},
     "serving": STORES
     | {
         "slack_bot_token",
@@ -41,7 +48,7 @@ HOLDERS = {
         "AWS_SECRET_ACCESS_KEY",
         "HTTPS_PROXY",
     },
-    "slack-events": {"postgres_url", "slack_app_token", "HTTPS_PROXY"},
+    "slack-events": {"postgres_url", "qdrant_api_key", "slack_app_token", "HTTPS_PROXY"},
 }
 HOLDERS["serving-2"] = HOLDERS["serving"]
 """The table of docs/security.md."""
@@ -66,9 +73,9 @@ def canaries(postgres: PostgresProcess) -> dict[str, str]:
     }
     made["oidc_providers"] = json.dumps([provider])
     made["alert_webhook_url"] = "http://127.0.0.1:9/canary-alert"
-    made["postgres_url"] = (
-        f"postgresql://concordance:{quote(password)}@127.0.0.1:{postgres.settings.postgres_port}/concordance"
-    )
+    account, place = f"postgresql://concordance:{quote(password)}", f"{postgres.settings.postgres_port}/concordance"
+    made["postgres_url"] = f"{account}@127.0.0.1:{place}"
+    made["dagster_database_url"] = f"{account}@localhost:{place}?options=-csearch_path%3Ddagster"
     return made
 
 
