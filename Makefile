@@ -143,6 +143,9 @@ bench-page: $(STAMP) ## Measure the search page in headless Chromium: paint, tim
 bench-vector: $(STAMP) ## Measure the embedded vector server over HTTP: queries and writes
 	@$(BIN)/python -m bench.vector
 
+bench-dimensions: $(STAMP) ## Measure the vector server's memory and speed by the size of the vectors: ARGS="--points 50000"
+	@$(BIN)/python -m bench.dimensions $(ARGS)
+
 bench-listing: $(STAMP) ## Measure the listing of 50,000 unchanged files
 	@$(BIN)/python -m bench.listing
 

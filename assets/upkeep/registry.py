@@ -1,12 +1,13 @@
 """Rebuild the registry of a source from the lake, after the loss of Postgres.
 
 The lake holds each document as it was listed last, its permissions included. What it cannot prove to be still so is hidden: a document
-of a source with permissions of its own is shown to no one until a sync has listed its partition. Nothing is fetched, parsed or embedded
-again, because the next sync finds all of it in the lake.
+of a source with permissions of its own is shown to no one until a sync has listed its partition. Uploads lose the readers that the vector
+index knows to have been removed since. Nothing is fetched, parsed or embedded again, because the next sync finds all of it in the lake.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from resources.core.domain import Folder, Item, SourceName, State
 from resources.settings import Settings
 from resources.sources import capabilities
 from resources.stores.clients import Stores
+from resources.stores.withheld import DOCUMENT
 from resources.syncing import open_sync
 from sql.upkeep import LostRegistry
 
@@ -63,32 +65,47 @@ def rebuild_registry(settings: Settings, source: SourceName) -> Rebuilt:
         if raw_table(source) not in stores.lake.names():
             return rebuilt
         rows = stores.lake.latest(raw_table(source)).sort("doc_id").collect()
+        for partition in (
+            rows["partition"].unique().sort()
+        ):  # until the next sync, points say nothing that must be believed
+            stores.withheld.hide_partition(source.value, partition)
+        narrowed = _narrowed(stores, source) if user_supplied else {}
         with stores.connection.transaction():
             for page in rows.iter_slices(BATCH_ROWS):
                 known = stores.documents.known(source_ids=page["source_id"].to_list())
                 part = page.filter(~pl.col("source_id").is_in([document.source_id for document in known]))
                 live = part.filter(pl.col("op") == "upsert")
                 gone = part.filter(pl.col("op") == "delete")
-                rebuilt.documents += _write_live(stores, live)
+                rebuilt.documents += _write_live(stores, live, narrowed)
                 rebuilt.deleted += _write_gone(stores, statements, gone)
             if user_supplied:
                 rebuilt.uploads = statements.restore_uploads()
     return rebuilt
 
 
-def _write_live(stores: Stores, rows: pl.DataFrame) -> int:
-    found = [_live(row) for row in rows.iter_rows(named=True)]
+def _narrowed(stores: Stores, source: SourceName) -> dict[str, frozenset[str]]:
+    """Return the remaining readers of documents that were narrowed or removed, and that no sync had carried into the lake."""
+    return {
+        entry.key: frozenset(entry.payload["readers"])
+        for page in stores.withheld.entries(DOCUMENT, source.value)
+        for entry in page
+    }
+
+
+def _write_live(stores: Stores, rows: pl.DataFrame, narrowed: Mapping[str, frozenset[str]]) -> int:
+    found = [_live(row, narrowed.get(row["doc_id"])) for row in rows.iter_rows(named=True)]
     if found:
         stores.documents.save_documents(rows=found)
     return len(found)
 
 
-def _live(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the registry's row of a document. The permissions of the lake are those in force, narrowed already."""
+def _live(row: dict[str, Any], remaining: frozenset[str] | None) -> dict[str, Any]:
+    """Return the registry's row of a document: the permissions that the lake has, of `remaining` readers only, unless that is None."""
     meta = _meta.decode(row["meta"])
     given = {name: row[name] for name in Item.__struct_fields__ if name in row and name != "permissions"}
     more = {name: getattr(meta, name) for name in _Meta.__struct_fields__ if name != "content_key"}
-    item = Item(**given, **more, permissions=tuple(row["permissions"]))
+    permissions = tuple(one for one in row["permissions"] if remaining is None or one in remaining)
+    item = Item(**given, **more, permissions=permissions)
     return {
         **{name: getattr(item, name) for name in Item.__struct_fields__},
         "doc_id": row["doc_id"],

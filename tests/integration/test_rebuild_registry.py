@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -10,6 +11,10 @@ from pydantic import SecretStr
 
 from orchestration import cli
 from resources.core.domain import SourceName
+from resources.stores import qdrant
+from resources.stores.postgres import session
+from resources.stores.withheld import WithheldCollection
+from resources.stores.withholding import settle
 from tests.fixtures.installation import Installation
 from tests.fixtures.postgres import PostgresProcess, fresh_database
 from tests.fixtures.serving import Running, Site
@@ -78,6 +83,44 @@ def test_documents_and_uploads_come_back_and_nobody_reads_more(
         owned = installation.rows("SELECT title, owner, permissions FROM uploads ORDER BY title")
         assert [tuple(row.values()) for row in owned] == [("Plan", ANN, [ANN]), ("Shared", ANN, [ANN, BOB])]
         installation.disconnect()
+
+
+def test_a_share_that_ended_before_the_loss_stays_ended(
+    installation: Installation, bundled_model: Any, postgres_server: PostgresProcess
+) -> None:
+    uploaded(installation, bundled_model)
+    installation.sync(UPLOAD)
+    with Site(installation.settings, bundled_model).running() as running:
+        assert running.titles(HERON, BOB) == ["Shared"]
+        (shared,) = installation.rows("SELECT doc_id::text AS doc_id FROM uploads WHERE title = 'Shared'")
+        revised = running.request("PATCH", f"/api/documents/{shared['doc_id']}", ANN, json={"share": []})
+        assert revised.status_code == 200, revised.text
+
+    installation.disconnect()
+    with fresh_database(postgres_server) as dsn:
+        installation.settings = installation.settings.model_copy(update={"postgres_url": SecretStr(dsn)})
+        with Site(installation.settings, bundled_model).running() as running:
+            until_settled(installation)
+            assert running.titles(HERON, BOB) == []
+        with pytest.MonkeyPatch.context() as patch:
+            as_environment(installation, patch)
+            assert cli.run(["rebuild", "registry"]) == 0
+        (document,) = installation.rows("SELECT permissions FROM documents WHERE doc_id = %s", shared["doc_id"])
+        assert document["permissions"] == [ANN]
+        installation.sync(UPLOAD)
+        with Site(installation.settings, bundled_model).running() as running:
+            assert running.titles(HERON, BOB) == []
+            assert set(running.titles(HERON, ANN)) == {"Plan", "Shared"}
+        installation.disconnect()
+
+
+def until_settled(installation: Installation) -> None:
+    """Compare what is withheld with the new database, as the services do when they start."""
+    with (
+        session(installation.settings.postgres_dsn, autocommit=True) as connection,
+        closing(qdrant.client(installation.settings)) as client,
+    ):
+        settle(connection, WithheldCollection(client))
 
 
 def printed(capsys: pytest.CaptureFixture[str]) -> Any:

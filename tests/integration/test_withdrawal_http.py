@@ -14,10 +14,11 @@ from resources.core.domain import SourceName
 from resources.core.errors import ServiceUnavailableError
 from resources.stores import qdrant
 from resources.stores.postgres import session
-from resources.stores.withheld import DOCUMENT, TOKEN
-from resources.stores.withholding import settle_documents
+from resources.stores.withheld import DOCUMENT, PARTITION, PERSON, TOKEN, WithheldCollection
+from resources.stores.withholding import settle, settle_documents, withhold_partition
 from serving.identity import revocation
 from serving.identity.withheld import WithheldReads
+from sql.withheld import WithheldStatements
 from tests.fixtures.serving import Running, Site
 from tests.machine.test_degradation_http import codes, own_postgres, until_ready
 
@@ -112,6 +113,23 @@ def test_what_is_withdrawn_while_the_index_is_away_reaches_it_afterwards(site: S
         (doc_id, [])
     ]
     assert [one.key for page in site.withheld.entries(TOKEN) for one in page] == [found.token_id]
+
+
+def test_a_partition_and_a_person_withdrawn_while_the_index_is_away_reach_it_afterwards(site: Site) -> None:
+    site.add("Ferry", ["The ferry leaves at nine."], ["public"])
+    away = WithheldCollection(qdrant.client(site.settings.model_copy(update={"qdrant_url": "http://127.0.0.1:9"})))
+    with session(site.settings.postgres_dsn, autocommit=True) as connection:
+        connection.execute("INSERT INTO people (source, email, active) VALUES ('directory', %s, FALSE)", [BOB])
+        with connection.transaction():
+            connection.execute("UPDATE partitions SET lost_at = now() WHERE source = 'files' AND partition = 'root'")
+            withhold_partition(connection, away, "files", "root")
+            WithheldStatements(connection).note(kind=PERSON, keys=[BOB])
+        assert sorted(site.sql("SELECT kind, key FROM unwithheld")) == [("partition", "files:root"), ("person", BOB)]
+        settle(connection, site.withheld)
+    assert site.sql("SELECT 1 FROM unwithheld") == []
+    entries = {kind: [one for page in site.withheld.entries(kind) for one in page] for kind in (PARTITION, PERSON)}
+    assert [(one.key, one.payload["checked_at"]) for one in entries[PARTITION]] == [("files:root", None)]
+    assert [one.key for one in entries[PERSON]] == [BOB]
 
 
 def test_while_the_index_has_yet_to_be_told_something_it_answers_nothing_alone(site: Site) -> None:

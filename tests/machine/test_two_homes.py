@@ -16,6 +16,7 @@ from resources.core.domain import SourceName
 from resources.stores.postgres import connect, hang_up, session
 from resources.stores.uploads import remove
 from resources.stores.withheld import COLLECTION, DOCUMENT
+from resources.stores.withholding import withhold_partition
 from serving.identity import api_keys, revocation
 from serving.identity.withholding import Withholding
 from tests.fixtures.agents import called as called_tool
@@ -163,6 +164,16 @@ def test_a_document_withdrawn_at_one_is_not_shown_by_the_other(pair: Pair, chang
             return await called_tool(client, "search", query="lighthouse keeper counts ships")
 
     assert "Upload" not in json.dumps(asyncio.run(search()))
+
+
+def test_a_partition_that_can_no_longer_be_read_is_not_shown_by_the_other(pair: Pair) -> None:
+    site = pair.site
+    site.add("Buoy", ["The lighthouse keeper paints the buoy."], [ANN], partition="locked")
+    with session(site.settings.postgres_dsn) as connection, connection.transaction():
+        withhold_partition(connection, site.withheld, "files", "locked")
+    pair.process.stop()
+    assert pair.found(ANN) == set()
+    assert titles(pair.b.search("ferry", BOB)) == {"Ferry"}
 
 
 def test_a_process_killed_before_its_commit_withholds_more_until_it_is_settled(pair: Pair) -> None:
