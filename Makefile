@@ -146,6 +146,9 @@ bench-vector: $(STAMP) ## Measure the embedded vector server over HTTP: queries 
 bench-dimensions: $(STAMP) ## Measure the vector server's memory and speed by the size of the vectors: ARGS="--points 50000"
 	@$(BIN)/python -m bench.dimensions $(ARGS)
 
+bench-traces: $(STAMP) ## Measure what spans cost, off and exported to a collector
+	@$(BIN)/python -m bench.traces
+
 bench-listing: $(STAMP) ## Measure the listing of 50,000 unchanged files
 	@$(BIN)/python -m bench.listing
 

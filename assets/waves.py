@@ -23,7 +23,7 @@ from assets.index.targets import Target, active_target, pending
 from assets.index.work import marked, unmark
 from assets.parsed import parse_missing, parser_pool
 from assets.parsing.pool import ParserPool
-from resources import priority
+from resources import priority, tracing
 from resources.core.domain import STAGES, State
 from resources.core.errors import ConcordanceError
 from resources.syncing import StageResult, SyncJob, reason_of, roots_of
@@ -45,6 +45,15 @@ COUNTS = {
     "indexed": ("documents", "points"),
 }
 """What each stage reports, zeros included."""
+
+SPANS = {
+    "raw": "list_files",
+    "parsed": "extract_content",
+    "chunked": "chunk",
+    "embedded": "generate_embeddings",
+    "indexed": "upsert_vectors",
+}
+"""Names of the stages' spans."""
 
 Step = Callable[[SyncJob, Sequence[Pending]], StageResult]
 Collect = Callable[[SyncJob, Callable[[StageResult], None]], StageResult]
@@ -73,7 +82,7 @@ class Waves:
         for stage in STAGES:
             job.add(stage, StageResult(dict.fromkeys(COUNTS[stage], 0)))
         try:
-            with job.busy("raw"):
+            with job.busy("raw"), tracing.span(SPANS["raw"]):
                 job.add("raw", self._collect(job, self._stored))
             with self._failing("indexed"):
                 self._bring_up_to_date()
@@ -136,7 +145,7 @@ class Waves:
         job.full = job.full or found.full_sync
         view = replace(job, partitions=found.partitions, full=found.full_sync)
         try:
-            with job.busy("raw"):
+            with job.busy("raw"), tracing.span(SPANS["raw"]):
                 job.add("raw", self._collect(view, lambda _: None))
         except ConcordanceError as error:
             view.error = reason_of(error)
@@ -191,7 +200,7 @@ class Waves:
             partial(self._thread, {"embedded": self._embed}, parsed.get, embedded.put),
             partial(self._thread, {"indexed": self._index}, embedded.get, None),
         ):
-            self._threads.append(threading.Thread(target=work, name="waves", daemon=True))
+            self._threads.append(threading.Thread(target=tracing.in_context(work), name="waves", daemon=True))
             self._threads[-1].start()
 
     def _prepare(self, parsed: queue.Queue[list[Pending] | None]) -> None:
@@ -240,7 +249,7 @@ class Waves:
         for stage, step in work.items():
             if stage in self._job.failures:
                 return
-            with self._failing(stage), job.busy(stage):
+            with self._failing(stage), job.busy(stage), tracing.span(SPANS[stage], documents=len(documents)):
                 job.add(stage, step(job, documents))
 
     @contextmanager

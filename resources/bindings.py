@@ -13,9 +13,10 @@ import dagster as dg
 import structlog
 from pydantic import Field, PrivateAttr
 
+from resources import tracing
 from resources.core.domain import STAGES, SourceName
 from resources.core.errors import BusyError, NotRunningError, ServiceUnavailableError
-from resources.launch import JOB_TAG, PARTITION_TAG, WHOLE, start_sync
+from resources.launch import JOB_TAG, PARTITION_TAG, TRACE_TAG, WHOLE, start_sync
 from resources.logging import configure
 from resources.settings import load
 from resources.sources import label, spec_of
@@ -78,6 +79,7 @@ class Syncs(dg.ConfigurableResource["Syncs"]):
                 full=self.full,
                 run_id=context.run.run_id,
                 requested_by="schedule" if keys is None else "backfill",
+                carrier={tracing.TRACEPARENT: context.run.tags.get(TRACE_TAG, "")},
             )
             job = self._stack.enter_context(sync)
             self._open[source] = job

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import structlog
 
-from resources import dagster_access, http_clients
+from resources import dagster_access, http_clients, tracing
 from resources.core.domain import SourceName
 from resources.core.errors import InvalidRequestError, NoAnswerError, NotRunningError, ServiceUnavailableError
 from resources.core.json import object_of
@@ -25,6 +25,8 @@ LOCATION = "concordance"
 REPOSITORY = "__repository__"
 JOB_TAG = "concordance/job_id"
 SOURCE_TAG = "concordance/source"
+TRACE_TAG = "concordance/traceparent"
+"""Continues the trace of the request in the run."""
 WHOLE = "whole source"
 """Partition tag of a run over a whole source; no source has a partition of this name. Dagster refuses runs of partitioned assets without
 the tag, because it could not say which upstream partitions they read."""
@@ -151,4 +153,6 @@ def launch(settings: Settings, job: str, tags: Mapping[str, str]) -> str:
 
 
 def run_tags(source: SourceName, job_id: str) -> dict[str, str]:
-    return {JOB_TAG: job_id, SOURCE_TAG: source.value, PARTITION_TAG: WHOLE}
+    tags = {JOB_TAG: job_id, SOURCE_TAG: source.value, PARTITION_TAG: WHOLE}
+    parent = tracing.carrier().get(tracing.TRACEPARENT)
+    return tags if parent is None else tags | {TRACE_TAG: parent}

@@ -12,13 +12,15 @@ from typing import Any, Literal, cast
 
 import structlog
 
+from resources import tracing
+
 Level = Literal["debug", "info", "warning", "error"]
 
 _EMAIL = re.compile(r"[\w.%+-]+@[\w-]+(?:\.[\w-]+)+")
 _PHONE = re.compile(r"(?<![\w.:-])(?:\+|\()?\d[\d ()./-]{7,18}\d(?![\w:-])")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _NEVER_MASKED = frozenset(
-    {"ts", "level", "service", "action", "job_id", "doc_id", "query_id", "error_id", "chunk_id", "run_id"}
+    {"ts", "level", "service", "action", "job_id", "doc_id", "query_id", "error_id", "chunk_id", "run_id", "trace_id"}
 )
 _NOISY = ("httpx", "httpcore", "qdrant_client", "psycopg.pool", "asyncio", "alembic", "sqlalchemy")
 
@@ -56,7 +58,9 @@ def mask_event(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> Mut
 
 
 def configure(level: Level = "info", service: str = "concordance", worker: int | None = None) -> None:
-    """Send all logs of this process to standard error as JSON lines. A second call replaces the configuration.
+    """Send all logs of this process to standard error as JSON lines, and its traces where the environment says.
+
+    A second call replaces the configuration of the logs.
 
     `worker` is the number of this process if the service has several.
     """
@@ -67,11 +71,18 @@ def configure(level: Level = "info", service: str = "concordance", worker: int |
             event.setdefault("worker", worker)
         return event
 
+    def name_trace(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        if (trace_id := tracing.trace_id()) is not None:
+            event.setdefault("trace_id", trace_id)
+        return event
+
+    tracing.configure(service)
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
         name_service,
+        name_trace,
         structlog.processors.format_exc_info,
         structlog.processors.EventRenamer("action"),
         mask_event,

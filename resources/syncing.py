@@ -17,6 +17,7 @@ import psycopg
 import structlog
 from psycopg.types.json import Jsonb
 
+from resources import tracing
 from resources.alerts import alert_if_unhealthy
 from resources.core.domain import STAGES, SourceName, document_id
 from resources.core.errors import AbortSyncError, BusyError, ConcordanceError, ServiceUnavailableError
@@ -313,8 +314,9 @@ def open_sync(
     full: bool = False,
     run_id: str | None = None,
     requested_by: str = "schedule",
+    carrier: Mapping[str, str] | None = None,
 ) -> Generator[SyncJob]:
-    """Claim the partitions, run the block, close the job.
+    """Claim the partitions, run the block, close the job. `carrier` continues the trace of the request for the sync.
 
     Without `job_id` a job is created; with it, partitions and `full` come from its row. Waits for other processes that are working
     on its partitions (at most an hour). Raises `BusyError` or `ServiceUnavailableError`.
@@ -329,9 +331,10 @@ def open_sync(
             job = SyncJob(stores, job_id, row.partitions, full=row.full_sync)
             log.info("sync_started", job_id=job_id, source=source.value, run_id=run_id, requested_by=requested_by)
             try:
-                with job.explaining():
+                with job.explaining(), tracing.root("sync", carrier or {}, source=source.value, job_id=job_id):
                     yield job
             finally:
+                tracing.flush()  # the process may be killed or reused
                 connection.lease = (
                     None  # the job's own row is written even if another process has taken over the partitions
                 )

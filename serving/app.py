@@ -24,6 +24,7 @@ from serving.http.bodies import StrictRequest
 from serving.http.middleware import LimitRequests, guarded
 from serving.http.opaque_ids import routed
 from serving.http.request_limits import check_limits
+from serving.http.traced import traced
 from serving.identity import routes as identity
 from serving.identity.authentication import Authentication
 from serving.identity.visitor import ERRORS, identify_visitor
@@ -92,7 +93,7 @@ class App(Litestar):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Route and handle a request."""
-        await super().__call__(routed(scope), receive, send)
+        await traced(super().__call__, routed(scope), receive, send)
 
 
 def create_app(

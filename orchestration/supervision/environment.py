@@ -49,8 +49,8 @@ PROXY_NAMES = frozenset({
     "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
 })  # fmt: skip
 OUTSIDE_NAMES = PROXY_NAMES | {"IDENTITY_ENDPOINT", "IDENTITY_HEADER", "MSI_ENDPOINT"}
-OUTSIDE_PREFIXES = ("AWS_", "AZURE_", "GOOGLE_")
-"""Proxies, and the credentials of object stores."""
+OUTSIDE_PREFIXES = ("AWS_", "AZURE_", "GOOGLE_", "OTEL_")
+"""Proxies, the credentials of object stores, and where traces are sent."""
 
 ARENAS = "2"
 """Heaps of the C library in each process. By default there are eight per core, and each keeps what was once freed in it: a service took

@@ -15,6 +15,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
+from resources import tracing
 from resources.core.domain import Access
 from resources.core.errors import ConcordanceError, ServiceUnavailableError, TemporaryError
 from resources.core.permissions import is_unshared
@@ -151,10 +152,12 @@ class Answers:
         check = AccessCheck(self._database, asked, current, lambda: self._clock() - self._max_age)
         try:
             yield AnswerEvent("sources", first | {"warnings": list(draft.warnings)})
-            async with aclosing(self._write(request, asked, access, draft, live=live, fallback=fallback)) as events:
-                async for event in events:
-                    await check.if_due()
-                    yield event
+            with tracing.apart("answer", sources=len(asked.sources)) as answering:
+                async with aclosing(self._write(request, asked, access, draft, live=live, fallback=fallback)) as events:
+                    async for event in events:
+                        await check.if_due()
+                        yield event
+                answering.set(mode=draft.mode, cached=draft.cached)
             await check.now()
             if draft.mode == "none":
                 readable = await count_readable(self._database, access, now - self._max_age)

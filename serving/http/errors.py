@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
+from resources import tracing
 from resources.core import errors
 from resources.logging import logger
 from resources.stores import disk
@@ -108,6 +109,8 @@ def problem(request: Request[Any, Any, Any], slug: str, detail: str, **extra: An
         "instance": request.scope["raw_path"].decode("latin-1"),
         "documentation": documentation_of(_handler(request)),
     }
+    if (trace_id := tracing.trace_id()) is not None:
+        body["trace_id"] = trace_id
     return Response(content=body | extra, status_code=status, media_type=MEDIA_TYPE, headers=headers)
 
 

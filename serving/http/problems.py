@@ -135,5 +135,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """For `sync-busy`, true if the request was added to that sync, which ends once it is done."""
     error_id: str | UnsetType = UNSET
     """The ID under which the error was logged, for `internal`."""
+    trace_id: str | UnsetType = UNSET
+    """The ID of the request's trace, if the installation exports traces."""
     error: str | UnsetType = UNSET
     """On `/api/rag.search` only: Outline's name of the error."""

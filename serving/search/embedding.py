@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from resources import tracing
 from resources.core.breaker import UnresponsiveError
 from resources.core.errors import ConcordanceError, ServiceUnavailableError, TemporaryError
 from resources.embedding import check_dimensions
@@ -149,7 +150,8 @@ class QueryEmbedder:
         """Return the query's vector. Raises `ServiceUnavailableError`."""
         active = self._loaded()
         try:
-            vector = await asyncio.to_thread(active.vector, text)
+            with tracing.span("generate_embedding", texts=1):
+                vector = await asyncio.to_thread(active.vector, text)
             if active.scale is None:  # the service was down when the model was loaded
                 self._active = active._replace(scale=await asyncio.to_thread(cosine_scale, active.embedder))
         except ConcordanceError as error:

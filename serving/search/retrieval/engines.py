@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import msgspec
 
+from resources import tracing
 from resources.core.bm25 import encode_query
 from resources.core.errors import AbortSyncError, NoCollectionError, ServiceUnavailableError, TemporaryError
 from resources.logging import logger
@@ -152,7 +154,9 @@ class Engines:
         sparse = encode_query(keywords(query), self._embedder.languages) if query.mode != "vector" else None
         keyword = sparse if sparse is not None and sparse.indices else None
         vector = dense.vector if dense is not None else None
-        answers = await self._ask(collection, queries(query, vector, keyword, with_payload=with_payload))
+        batch = queries(query, vector, keyword, with_payload=with_payload)
+        with tracing.span("bm25_search", words=len(keyword.indices)) if keyword is not None else nullcontext():
+            answers = await self._ask(collection, batch)  # one request answers both legs
         payloads = _payloads(answers[:2]) if with_payload else {}
         legs = iter(answers)
         scale = dense.scale if dense is not None else 1.0
@@ -202,7 +206,8 @@ class Engines:
         if not batch:
             return []
         try:
-            return await self._searches.query(collection, batch, QDRANT_SECONDS)
+            with tracing.span("qdrant_search", queries=len(batch)):
+                return await self._searches.query(collection, batch, QDRANT_SECONDS)
         except (ServiceUnavailableError, AbortSyncError) as error:
             raise _IndexDownError(str(error)) from error
 
@@ -217,7 +222,8 @@ def _payloads(answers: Sequence[QueryHits]) -> dict[str, Mapping[str, Any]]:
 
 def _candidates(query: SearchQuery, dense: Leg, keyword: Leg) -> Candidates:
     """Return the best of both legs, as many as each has at most."""
-    ranked = _ranked(query, dense, keyword)
+    with tracing.span("result_fusion", dense=len(dense.hits), keyword=len(keyword.hits)):
+        ranked = _ranked(query, dense, keyword)
     saturated = max(len(dense.hits), len(keyword.hits)) >= query.depth or len(ranked) > query.depth
     agreement = query.agreement if query.mode == "hybrid" else 0.0
     return Candidates(ranked[: query.depth], saturated, query.depth, agreement=agreement)

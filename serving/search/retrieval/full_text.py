@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from resources import tracing
 from resources.core.naming import split_compounds
 from serving.http.database import Database
 from serving.search.retrieval.query import Narrowing, SearchQuery, keywords
@@ -30,7 +31,8 @@ async def full_text(
     """
     if chunk_ids is not None and not chunk_ids:
         return {}
-    found = await WebReads(database).full_text(**parameters(query, collection, chunk_ids))
+    with tracing.span("bm25_search", scored=chunk_ids is not None):
+        found = await WebReads(database).full_text(**parameters(query, collection, chunk_ids))
     return {one.chunk_id: one.score for one in found}
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from resources import tracing
 from resources.core.durations import duration
 from resources.core.errors import StorageFullError, TemporaryError
 from resources.logging import logger
@@ -271,7 +272,9 @@ class Retriever:
             if found is None:
                 embedded = embedded or await self._embedded(query)
                 found = await self._engines.find(wanted, embedded, with_payload=with_payload)
-            checked = await check(found)
+            with tracing.span("permission_check", candidates=len(found.candidates.ranked)) as checking:
+                checked = await check(found)
+                checking.set(readable=len(checked.passages))
             held_back |= checked.held_back
             ranking = self._rank(query, found, checked._replace(held_back=held_back), now)
             readable, passages = checked.passages, ranking.passages

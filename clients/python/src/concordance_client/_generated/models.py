@@ -1040,6 +1040,8 @@ class Problem(Model):
     """For `sync-busy`, true if the request was added to that sync, which ends once it is done."""
     error_id: str | None = None
     """The ID under which the error was logged, for `internal`."""
+    trace_id: str | None = None
+    """The ID of the request's trace, if the installation exports traces."""
     error: str | None = None
     """On `/api/rag.search` only: Outline's name of the error."""
 
