@@ -22,9 +22,9 @@ from serving.documents import routes as documents
 from serving.http import routes as http
 from serving.http.bodies import StrictRequest
 from serving.http.middleware import LimitRequests, guarded
+from serving.http.observed import observed
 from serving.http.opaque_ids import routed
 from serving.http.request_limits import check_limits
-from serving.http.traced import traced
 from serving.identity import routes as identity
 from serving.identity.authentication import Authentication
 from serving.identity.visitor import ERRORS, identify_visitor
@@ -93,7 +93,11 @@ class App(Litestar):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Route and handle a request."""
-        await traced(super().__call__, routed(scope), receive, send)
+        if scope["type"] != "http":
+            await super().__call__(scope, receive, send)
+            return
+        requests = self.state.services.http.metrics.requests
+        await observed(super().__call__, requests, routed(scope), receive, send)
 
 
 def create_app(

@@ -1,7 +1,8 @@
 """Prometheus metrics: the app's own counters, and figures of the registry and the index."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import (
@@ -17,6 +18,16 @@ from serving.http.metrics_sum import Collected, MetricFamily, Sample, Sums, figu
 from sql.web_rows import Figure
 
 LATENCY_BUCKETS_MS = (2, 5, 10, 15, 20, 25, 35, 50, 75, 100, 150, 200, 300, 500, 1000, 2500, 10_000)
+NO_GAUGES: Mapping[str, float] = MappingProxyType({})
+GAUGES = MappingProxyType(
+    {
+        "serving_dependency_up": "1 while Postgres and the vector index answer, else 0.",
+        "home_disk_bytes": "Size of the disk that HOME is on.",
+        "home_disk_free_bytes": "Free space of the disk that HOME is on.",
+        "embedding_budget_usd": "Monthly budget of embedding in US dollars.",
+    }
+)
+"""Figures of an installation, and their texts."""
 RESULTS, HIT_RATE, SEARCHES = "rag_search_results_count", "rag_cache_hit_rate", "rag_searches"
 
 
@@ -53,6 +64,15 @@ class Metrics:
         self.pushed = Counter(
             "pushed_documents_total", "Pushed documents by outcome.", ["outcome"], registry=self.registry
         )
+        self.requests = Counter(
+            "http_requests_total", "Requests by route and status.", ["route", "status"], registry=self.registry
+        )
+        self.embedding = Histogram(
+            "rag_query_embedding_ms",
+            "Time of embedding a query in ms.",
+            buckets=LATENCY_BUCKETS_MS,
+            registry=self.registry,
+        )
         self._searched = self._from_cache = 0
 
     def searched(self, *, mode: str, cached: bool, seconds: float, results: int, warnings: Iterable[str]) -> None:
@@ -78,14 +98,19 @@ class Metrics:
         self.publish()
         return _with_hit_rate(summed(self._sums.parts(), RESULTS))
 
-    def render(self, totals: Iterable[Figure], points: int | None, size: int | None) -> bytes:
-        """Return the exposition: the app's counters of all processes, then figures of the registry (`totals.sql`) and of the index."""
+    def render(
+        self, totals: Iterable[Figure], points: int | None, size: int | None, gauges: Mapping[str, float] = NO_GAUGES
+    ) -> bytes:
+        """Return the exposition: the app's counters of all processes, then figures of the registry (`totals.sql`) and of the index.
+
+        `gauges` are further figures by name.
+        """
         own = self.registry
         if self._sums is not None:
             own = CollectorRegistry()
             own.register(Collected(self.families()))  # pyright: ignore[reportArgumentType]
         scraped = CollectorRegistry()
-        scraped.register(_Scraped(list(totals), points, size))  # pyright: ignore[reportArgumentType] (a collector by shape)
+        scraped.register(_Scraped(list(totals), points, size, gauges))  # pyright: ignore[reportArgumentType] (a collector by shape)
         return generate_latest(own) + generate_latest(scraped)
 
 
@@ -102,8 +127,8 @@ def _with_hit_rate(families: list[MetricFamily]) -> list[MetricFamily]:
 
 
 class _Scraped:
-    def __init__(self, totals: list[Figure], points: int | None, size: int | None) -> None:
-        self._totals, self._points, self._size = totals, points, size
+    def __init__(self, totals: list[Figure], points: int | None, size: int | None, gauges: Mapping[str, float]) -> None:
+        self._totals, self._points, self._size, self._gauges = totals, points, size, gauges
 
     def _rows(self, what: str) -> list[Figure]:
         return [row for row in self._totals if row.what == what]
@@ -142,15 +167,31 @@ class _Scraped:
         yield errors
         yield ingested
         yield self._counter("sync_jobs", "Syncs by status.", "sync_jobs", ["source", "status"])
+        yield self._counter("source_calls", "Calls to sources by outcome.", "source_calls", ["source", "outcome"])
+        latest = GaugeMetricFamily(
+            "sync_last_success_timestamp_seconds", "End of the latest good sync, as Unix time.", labels=["source"]
+        )
+        for row in self._rows("latest_sync"):
+            latest.add_metric([row.source], row.value)
+        yield latest
+        tables = GaugeMetricFamily("postgres_table_bytes", "Size of a table with its indexes.", labels=["table"])
+        for row in self._rows("table_bytes"):
+            tables.add_metric([row.label], row.value)
+        yield tables
         yield self._counter("ingest_chunks", "Chunks embedded.", "chunks_embedded", ["source"])
         yield self._counter("embedding_tokens", "Tokens embedded.", "embedding_tokens", ["model"])
         yield self._counter("embedding_cost_usd", "Cost of embedding in US dollars.", "embedding_cost", ["model"])
+        for row in self._rows("embedding_month_cost"):
+            text = "Cost of embedding this month in US dollars."
+            yield GaugeMetricFamily("embedding_month_cost_usd", text, value=row.value)
         yield self._stages()
         yield self._durations()
         if self._points is not None:
             yield GaugeMetricFamily("qdrant_vector_count", "Points in the index.", value=self._points)
         if self._size is not None:
             yield GaugeMetricFamily("qdrant_collection_size", "Bytes of dense vectors in the index.", value=self._size)
+        for name, value in self._gauges.items():
+            yield GaugeMetricFamily(name, GAUGES[name], value=value)
 
     def _stages(self) -> Metric:
         text = "Time in which a stage of a sync was busy; stages overlap."

@@ -1,7 +1,7 @@
 """Monitor the registry, the index and the disks for `/metrics` and `/readyz`, so that no request costs a query."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import psycopg
 
@@ -30,11 +30,13 @@ class StatusMonitor:
         database: Database,
         index: Callable[[], Awaitable[tuple[int | None, int | None]]],
         disk: Callable[[], Sequence[DiskFault]],
+        gauges: Callable[[], Mapping[str, float]] = dict,
     ) -> None:
-        """`disk` returns the disks and folders that cannot be written to. Blocking."""
+        """`disk` returns the disks and folders that cannot be written to, `gauges` further figures by name. Both block."""
         self._database = database
         self._read_index = index
         self._read_disk = disk
+        self._read_gauges = gauges
         self._was_short = False
         self._task: asyncio.Task[None] | None = None
         self.totals: Sequence[Figure] = ()
@@ -43,6 +45,7 @@ class StatusMonitor:
         self.incomplete = False
         """The index lacks passages that the registry lists, so results may lack documents."""
         self.disk_faults: Sequence[DiskFault] = ()
+        self.gauges: Mapping[str, float] = {}
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name="status-monitor")
@@ -71,6 +74,8 @@ class StatusMonitor:
             if short and self._was_short and not self.incomplete:
                 log.warning("index_incomplete", points=self.points, expected=expected)
             self.incomplete, self._was_short = short and self._was_short, short
+            up = {"serving_dependency_up": float(bool(self.totals) and self.points is not None)}
+            self.gauges = {**up, **await asyncio.to_thread(self._read_gauges)}
             faults = await asyncio.to_thread(self._read_disk)
             if faults and not self.disk_faults:
                 log.error("disk_not_writable", reason=" ".join(map(str, faults)))

@@ -20,6 +20,7 @@ from resources.stores.blobs import STORE, Blobs
 from resources.stores.qdrant import ALIAS, DENSE, async_client, qdrant_errors
 from serving.http.audit import Audit
 from serving.http.background import Background
+from serving.http.capacity import capacity
 from serving.http.cross_origin import cross_origin
 from serving.http.database import Database
 from serving.http.metrics import Metrics
@@ -69,7 +70,9 @@ class HttpServices:
         self.sign_ins = SignIns(settings.sign_in_failures, self.metrics, shared, limits)
         self.background = Background(self.database, self.metrics, shared)
         self.audit = Audit(settings.home / "audit", self.database, self.metrics, shared)
-        self.monitor = StatusMonitor(self.database, self.index_size, partial(disk.faults, settings))
+        self.monitor = StatusMonitor(
+            self.database, self.index_size, partial(disk.faults, settings), partial(capacity, settings)
+        )
 
     def fresh_since(self) -> datetime:
         """Return the time before which a check of permissions or of a directory is too old to count."""

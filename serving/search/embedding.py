@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -102,6 +103,8 @@ class QueryEmbedder:
         self.fault: str | None = "not loaded yet"
         self.retry_after: float | None = None
         """Seconds to wait while the embedding service rejects requests because of its rate limit."""
+        self.took: Callable[[float], None] = lambda _: None
+        """Called with the seconds of each query."""
 
     @classmethod
     def pinned(cls, embedder: EmbedsQueries, collection: str, languages: Iterable[str] = ()) -> QueryEmbedder:
@@ -151,7 +154,9 @@ class QueryEmbedder:
         active = self._loaded()
         try:
             with tracing.span("generate_embedding", texts=1):
+                began = time.perf_counter()
                 vector = await asyncio.to_thread(active.vector, text)
+                self.took(time.perf_counter() - began)
             if active.scale is None:  # the service was down when the model was loaded
                 self._active = active._replace(scale=await asyncio.to_thread(cosine_scale, active.embedder))
         except ConcordanceError as error:

@@ -47,3 +47,34 @@ SELECT
     sum(cost_usd)::double precision AS value
 FROM embedding_usage
 GROUP BY model
+UNION ALL
+SELECT
+    'latest_sync' AS what,
+    s.source,
+    '' AS label,
+    extract(EPOCH FROM j.completed_at)::double precision AS value
+FROM source_states AS s
+CROSS JOIN LATERAL (
+    SELECT completed_at FROM sync_jobs
+    WHERE source = s.source AND status = 'success'
+    ORDER BY started_at DESC
+    LIMIT 1
+) AS j
+UNION ALL
+SELECT
+    'table_bytes' AS what,
+    '' AS source,
+    c.relname::text AS label,
+    pg_total_relation_size(c.oid)::double precision AS value
+FROM pg_class AS c
+WHERE
+    c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace
+    AND c.relname IN ('chunks', 'documents', 'index_entries', 'audit_log', 'answers', 'uploads')
+UNION ALL
+SELECT
+    'embedding_month_cost' AS what,
+    '' AS source,
+    '' AS label,
+    coalesce(sum(cost_usd), 0)::double precision AS value
+FROM embedding_usage
+WHERE month = to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM')

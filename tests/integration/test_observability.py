@@ -1,0 +1,176 @@
+"""Prometheus's rules and Grafana's dashboard ask for metrics that a running installation has."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.fixtures.serving import Site
+
+FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "observability"
+RULES = FOLDER / "rules.yaml"
+ANN = "ann@acme.com"
+_NAME = re.compile(r"\b[a-z]+_[a-z_]+\b(?!\()")
+"""A metric in an expression. Functions are followed by a parenthesis; labels and those of one word have no underscore."""
+_FUNCTIONS = {"histogram_quantile", "predict_linear", "__rate_interval"}
+_ONLY_IF = {"rag_search_degraded_total", "serving_dropped_writes_total", "held_deletions", "source_paused"}
+"""There only while there is something to say."""
+
+
+def _rising(a_minute: float) -> str:
+    return f"0+{a_minute}x700"
+
+
+def _steady(value: float) -> str:
+    return f"{value}+0x700"
+
+
+THRESHOLDS: dict[str, dict[str, tuple[str, str]]] = {
+    "SearchSlow": {
+        'rag_search_latency_ms_bucket{le="200"}': (_rising(90), _rising(90)),
+        'rag_search_latency_ms_bucket{le="300"}': (_rising(96), _rising(94)),
+        'rag_search_latency_ms_bucket{le="500"}': (_rising(100), _rising(100)),
+        'rag_search_latency_ms_bucket{le="+Inf"}': (_rising(100), _rising(100)),
+    },
+    "SearchDegraded": {'rag_search_degraded_total{code="x"}': (_rising(5), _rising(7))},
+    "ServerErrors": {
+        'http_requests_total{status="200"}': (_rising(96), _rising(94)),
+        'http_requests_total{status="500"}': (_rising(4), _rising(6)),
+    },
+    "DependencyDown": {"serving_dependency_up": (_steady(1), _steady(0))},
+    "SyncsFail": {
+        'sync_jobs_total{source="x",status="success"}': (_rising(96), _rising(94)),
+        'sync_jobs_total{source="x",status="failed"}': (_rising(4), _rising(6)),
+    },
+    "DocumentsFail": {
+        'sync_documents_total{source="x",outcome="synced"}': (_rising(96), _rising(94)),
+        'sync_documents_total{source="x",outcome="failed"}': (_rising(4), _rising(6)),
+    },
+    "ManyDocumentsFail": {
+        'sync_documents_total{source="x",outcome="synced"}': (_rising(91), _rising(89)),
+        'sync_documents_total{source="x",outcome="failed"}': (_rising(9), _rising(11)),
+    },
+    "SyncOverdue": {
+        'sync_last_success_timestamp_seconds{source="x"}': (_steady(36_000 - 3_500), _steady(36_000 - 4_000))
+    },
+    "SourceCallsRepeated": {
+        'source_calls_total{source="x",outcome="answered"}': (_rising(100), _rising(100)),
+        'source_calls_total{source="x",outcome="repeated"}': (_rising(9), _rising(11)),
+    },
+    "SourcePaused": {'source_paused{source="x"}': (_steady(0), _steady(1))},
+    "DeletionsHeld": {'held_deletions{source="x"}': (_steady(0), _steady(1))},
+    "DiskFilling": {
+        "home_disk_free_bytes": (_steady(21), _steady(19)),
+        "home_disk_bytes": (_steady(100), _steady(100)),
+    },
+    "DiskFull": {"home_disk_free_bytes": ("10000-4x700", "10000-6x700")},
+    "EmbeddingBudget": {
+        "embedding_month_cost_usd": (_steady(79), _steady(81)),
+        "embedding_budget_usd": (_steady(100), _steady(100)),
+    },
+    "AuditWaits": {"serving_audit_waiting": (_steady(1_000), _steady(1_001))},
+    "WritesDropped": {'serving_dropped_writes_total{statement="x"}': (_steady(3), _rising(1))},
+}
+"""For each alert: the series, just below the threshold and just above it, one value a minute for ten hours."""
+
+
+def rules() -> list[dict[str, Any]]:
+    (group,) = yaml.safe_load(RULES.read_text())["groups"]
+    return group["rules"]
+
+
+def expressions() -> list[str]:
+    panels = json.loads((FOLDER / "dashboard.json").read_text())["panels"]
+    return [one["expr"] for one in rules()] + [target["expr"] for panel in panels for target in panel["targets"]]
+
+
+def asked_for() -> set[str]:
+    return {name for one in expressions() for name in _NAME.findall(one)} - _FUNCTIONS
+
+
+@pytest.mark.usefixtures("quick_figures")
+def test_every_metric_that_is_asked_for_is_there(site: Site) -> None:
+    site.settings = site.settings.model_copy(update={"embedding_budget": 5.0})
+    site.add("Open", ["The ferry leaves at nine."], ["public"])
+    site.sql(
+        "INSERT INTO sync_jobs (source, status, started_at, completed_at, calls, retries, stages)"
+        " VALUES ('files', 'success', now(), now(), '{\"list\": 3}', 1, '{\"raw\": {\"seconds\": 1}}')"
+    )
+    site.sql("INSERT INTO source_states (source) VALUES ('files') ON CONFLICT DO NOTHING")
+    with site.running() as running:
+        assert running.titles("ferry", ANN) == ["Open"]
+        assert running.request("POST", "/api/ask", ANN, json={"query": "When does the ferry leave?"}).status_code == 200
+        running.wait_for_metrics('postgres_documents_count{source="files",state="live"} 1.0')
+        exposition = running.metrics()
+    there = set(re.findall(r"^(\w+)(?:{| )", exposition, re.MULTILINE))
+    assert asked_for() - there <= _ONLY_IF
+    assert 'source_calls_total{outcome="answered",source="files"} 3.0' in exposition
+    assert 'http_requests_total{route="/api/rag/search",status="200"} 1.0' in exposition
+
+
+def test_calls_of_a_running_sync_are_counted_once(site: Site) -> None:
+    site.sql("INSERT INTO sync_jobs (source, status) VALUES ('slack', 'running')")
+    for calls in (2, 5):
+        site.sql(
+            "UPDATE sync_jobs SET calls = jsonb_build_object('history', %s::integer), retries = 1 WHERE source = 'slack'",
+            calls,
+        )
+    site.sql("UPDATE sync_jobs SET status = 'success', completed_at = now() WHERE source = 'slack'")
+    assert site.sql(
+        "SELECT label, value FROM sync_figures WHERE what = 'source_calls' AND value > 0 ORDER BY label"
+    ) == [
+        ("answered", 5.0),
+        ("repeated", 1.0),
+    ]
+
+
+@pytest.fixture
+def promtool() -> str:
+    found = shutil.which("promtool")
+    if found is None:
+        pytest.skip("promtool is not installed; Debian's package prometheus has it")
+    return found
+
+
+def test_prometheus_accepts_the_rules(promtool: str) -> None:
+    done = subprocess.run([promtool, "check", "rules", str(RULES)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"SUCCESS: {len(rules())} rules found" in done.stdout
+
+
+@pytest.mark.parametrize("above", [False, True])
+@pytest.mark.parametrize("alert", THRESHOLDS)
+def test_an_alert_fires_just_above_its_threshold(promtool: str, tmp_path: Path, alert: str, above: bool) -> None:
+    series = {name: pair[above] for name, pair in THRESHOLDS[alert].items()}
+    case = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "promql_expr_test": [
+            {
+                "expr": f'count(ALERTS{{alertname="{alert}",alertstate="firing"}}) or vector(0)',
+                "eval_time": "600m",
+                "exp_samples": [{"labels": "{}", "value": int(above)}],
+            }
+        ],
+    }
+    written = {"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": [case]}
+    (tmp_path / "cases.yaml").write_text(yaml.safe_dump(written))
+    done = subprocess.run([promtool, "test", "rules", str(tmp_path / "cases.yaml")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_alert_has_a_threshold_here() -> None:
+    assert [one["alert"] for one in rules()] == list(THRESHOLDS)
+
+
+def test_every_alert_says_what_happened_and_how_urgent_it_is() -> None:
+    for one in rules():
+        assert one["labels"]["severity"] in {"warning", "critical"}, one["alert"]
+        assert one["annotations"]["summary"].endswith("."), one["alert"]
