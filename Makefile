@@ -155,6 +155,9 @@ bench-listing: $(STAMP) ## Measure the listing of 50,000 unchanged files
 bench-ticks: $(STAMP) ## Measure what ticks cost at 10,000 and 100,000 documents: ARGS="--documents 10000 1000000 --source push"
 	@$(BIN)/python -m bench.ticks $(ARGS)
 
+bench-first-sync: $(STAMP) ## Measure first syncs of 50,000 and 200,000 files without embedding: ARGS="--documents 10000 50000"
+	@$(BIN)/python -m bench.first_sync $(ARGS)
+
 bench-erasure: $(STAMP) ## Measure the memory of an erasure from a lake table of 600 MB
 	@$(BIN)/python -m bench.erasure
 

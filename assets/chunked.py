@@ -56,7 +56,7 @@ def chunk_missing(
             tokens = sum(piece.tokens for piece in chunks)
             result.count(wanted[key, version], chunked=1, chunks=len(chunks), tokens=tokens)
         if rows:
-            stores.lake.append(TABLE, pl.DataFrame(rows, schema=table(TABLE).schema))
+            stores.keyed.append(TABLE, pl.DataFrame(rows, schema=table(TABLE).schema))
         job.progress("chunked")
     return result
 
@@ -68,24 +68,13 @@ def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 
 
 def _present(stores: Stores, keys: set[str]) -> set[tuple[str, str]]:
-    frame = (
-        stores.lake.scan(TABLE)
-        .filter(pl.col("content_key").is_in(list(keys)))
-        .select("content_key", "version")
-        .unique()
-        .collect()
-    )
-    return set(frame.iter_rows())
+    return set(stores.keyed.rows(TABLE, keys).select("content_key", "version").unique().collect().iter_rows())
 
 
 def parsed_documents(stores: Stores, keys: set[str]) -> dict[str, ParsedDocument]:
     frame = (
-        stores.lake.scan(PARSED)
-        .filter(
-            pl.col("content_key").is_in(list(keys))
-            & (pl.col("parser_version") == PARSER_VERSION)
-            & (pl.col("status") == "ok")
-        )
+        stores.keyed.rows(PARSED, keys)
+        .filter((pl.col("parser_version") == PARSER_VERSION) & (pl.col("status") == "ok"))
         .select("content_key", "document")
         .collect()
     )

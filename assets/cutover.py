@@ -81,4 +81,4 @@ def drop(work: Reindex, *, unfinished: bool, vectors: bool) -> list[Dropped]:
 
 def _drop_vectors(stores: Stores, models: list[tuple[str, int]]) -> None:
     for model, dimensions in models:
-        stores.lake.clear(embedded_table(model, dimensions))
+        stores.keyed.clear(embedded_table(model, dimensions))

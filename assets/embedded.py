@@ -47,7 +47,7 @@ def embed_missing(job: SyncJob, target: Target, pending: Sequence[Pending]) -> S
     for part in batches(pending, WINDOW_DOCUMENTS):
         texts = texts_of(job.stores, part, target.profiles)
         partitions = {document.content_key: document.partition for document in part}
-        has_vector = texts["text_hash"].is_in(job.stores.lake.present(table, texts["text_hash"]).implode())
+        has_vector = texts["text_hash"].is_in(job.stores.keyed.present(table, texts["text_hash"]).implode())
         todo = texts.filter(~has_vector)
         for key, number in _by_content(texts.filter(has_vector)):
             result.count(partitions[key], chunks=number, reused=number)
@@ -87,7 +87,7 @@ def _embed(job: SyncJob, target: Target, table: str, texts: pl.DataFrame) -> tup
             job.progress("embedded")
         now = datetime.now(UTC)
         matrix, hashes = np.concatenate(vectors), texts["text_hash"].to_list()
-        stores.lake.append_vectors(table, model.model, hashes, matrix, texts["tokens"].to_list(), now)
+        stores.keyed.append_vectors(table, model.model, hashes, matrix, texts["tokens"].to_list(), now)
     finally:
         # what was embedded is paid for, stored or not
         cost = tokens / 1e6 * price
@@ -99,11 +99,11 @@ def _embed(job: SyncJob, target: Target, table: str, texts: pl.DataFrame) -> tup
 
 def texts_of(stores: Stores, pending: Sequence[Pending], profiles: Mapping[str, Profile]) -> pl.DataFrame:
     """Return the distinct texts: text_hash, text, tokens, content_key (of one content that has it) and the number of passages."""
-    keys = list({document.content_key for document in pending})
+    keys = {document.content_key for document in pending}
     versions = [chunk_version(profile) for profile in profiles.values()]
     return (
-        stores.lake.scan(CHUNKED)
-        .filter(pl.col("content_key").is_in(keys) & pl.col("version").is_in(versions) & (pl.col("chunk_index") >= 0))
+        stores.keyed.rows(CHUNKED, keys)
+        .filter(pl.col("version").is_in(versions) & (pl.col("chunk_index") >= 0))
         .select("text_hash", "text", "tokens", "content_key", pl.len().over("text_hash").alias("passages"))
         .unique("text_hash", keep="any")
         .sort("text_hash")

@@ -236,11 +236,8 @@ def _chunks(
     """Return the chunks by (content key, chunk version), in order; a text without chunks has an empty list."""
     versions = {chunk_version(profile) for profile in profiles.values()}
     frame = (
-        stores.lake.scan(CHUNKED)
-        .filter(
-            pl.col("content_key").is_in([document.content_key for document in documents])
-            & pl.col("version").is_in(list(versions))
-        )
+        stores.keyed.rows(CHUNKED, {document.content_key for document in documents})
+        .filter(pl.col("version").is_in(list(versions)))
         .sort("at")
         .unique(["content_key", "version", "chunk_index"], keep="last")
         .sort("content_key", "version", "chunk_index")

@@ -93,8 +93,8 @@ def _verdicts(stores: Stores, keys: dict[str, Pending]) -> dict[str, dict[str, A
     if not keys:
         return {}
     frame = (
-        stores.lake.scan(TABLE)
-        .filter(pl.col("content_key").is_in(list(keys)) & (pl.col("parser_version") == PARSER_VERSION))
+        stores.keyed.rows(TABLE, keys)
+        .filter(pl.col("parser_version") == PARSER_VERSION)
         .select("content_key", "status", "reason", "seconds", "at")
         .sort("at")
         .group_by("content_key")
@@ -204,7 +204,7 @@ def _noted(outcome: ParseOutcome) -> set[str]:
 
 def _append(stores: Stores, rows: list[dict[str, Any]]) -> None:
     if rows:
-        stores.lake.append(TABLE, pl.DataFrame(rows, schema=table(TABLE).schema))
+        stores.keyed.append(TABLE, pl.DataFrame(rows, schema=table(TABLE).schema))
 
 
 def _write_outcomes(

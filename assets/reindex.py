@@ -230,7 +230,7 @@ def _write(job: SyncJob, made: Target, documents: Sequence[Pending]) -> int:
 
 def _without_vector(stores: Stores, made: Target, texts: pl.DataFrame) -> pl.DataFrame:
     table = embedded_table(made.collection.model, made.collection.dimensions)
-    return texts.filter(~pl.col("text_hash").is_in(stores.lake.present(table, texts["text_hash"]).implode()))
+    return texts.filter(~pl.col("text_hash").is_in(stores.keyed.present(table, texts["text_hash"]).implode()))
 
 
 def _rate(made: Target, texts: list[str]) -> float:

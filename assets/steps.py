@@ -1,6 +1,7 @@
 """The stages after `raw` as functions of a list of documents, for the active collection and one under construction."""
 
 from collections.abc import Container, Sequence
+from functools import partial
 
 from assets.chunked import batches, chunk_missing
 from assets.embedded import embed_missing
@@ -76,11 +77,9 @@ def finish(job: SyncJob, active: Target) -> None:
     settle_documents(stores.connection, stores.withheld, stores.source.value)
     unmark(job, active, stores.index_work.marked())
     merge_counts(stores)
-    for table in (
-        raw_table(stores.source),
-        "parsed",
-        "chunked",
-        embedded_table(collection.model, collection.dimensions),
-    ):
+    keyed = ("parsed", "chunked", embedded_table(collection.model, collection.dimensions))
+    for table in keyed:
+        stores.keyed.complete(table, partial(job.progress, "indexed"))
+    for table in (raw_table(stores.source), *keyed):
         if table in stores.lake.appended:
             stores.lake.compact(table)

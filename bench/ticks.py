@@ -19,18 +19,15 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-
-import psutil
 
 from assets import pipeline
 from assets.index.agreement import changed, ledger
 from assets.report import Report
 from assets.upkeep.reconcile import reconcile
 from bench.ingest import without_embedding
+from bench.processes import cpu_seconds, family, pss_mb
 from bench.search_setup import parts, say
 from bench.ticks_fill import ROOT, change, fill
 from orchestration.cli.status import status
@@ -163,51 +160,28 @@ def _size(count: int, name: str, chosen: Sequence[str]) -> dict[str, dict[str, f
 
 
 def _run(work: str, name: str, pids: Mapping[str, int], environment: Mapping[str, str]) -> dict[str, float]:
-    before = {server: _cpu(pid) for server, pid in pids.items()}
+    before = {server: cpu_seconds(pid) for server, pid in pids.items()}
     command = [sys.executable, "-m", "bench.ticks", "--run", work, "--source", name]
     process = subprocess.Popen(command, env=dict(environment), stdout=subprocess.PIPE, text=True)
     peak = 0.0
     own = 0.0
     while process.poll() is None:
-        pipeline_mb = sum(map(_pss, _family(process.pid)))
+        pipeline_mb = sum(map(pss_mb, family(process.pid)))
         own = max(own, pipeline_mb)
-        peak = max(peak, pipeline_mb + sum(_pss(one) for pid in pids.values() for one in _family(pid)))
+        peak = max(peak, pipeline_mb + sum(pss_mb(one) for pid in pids.values() for one in family(pid)))
         time.sleep(SAMPLE_SECONDS)
     said = process.stdout.read() if process.stdout is not None else ""
     if process.returncode:
         raise SystemExit(f"{work} failed: {said}")
-    used = {"pipeline": float(said.split()[-1])} | {server: _cpu(pid) - before[server] for server, pid in pids.items()}
+    used = {"pipeline": float(said.split()[-1])} | {
+        server: cpu_seconds(pid) - before[server] for server, pid in pids.items()
+    }
     return {
         "cpu_s": round(sum(used.values()), 3),
         **{f"{server}_s": round(seconds, 3) for server, seconds in used.items()},
         "memory_mb": round(peak),
         "pipeline_mb": round(own),
     }
-
-
-def _family(pid: int) -> Iterator[psutil.Process]:
-    with suppress(psutil.NoSuchProcess):
-        process = psutil.Process(pid)
-        yield process
-        yield from process.children(recursive=True)
-
-
-def _pss(process: psutil.Process) -> float:
-    with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
-        for line in Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) / 1024
-    return 0.0
-
-
-def _cpu(pid: int) -> float:
-    """Return the CPU seconds of a process and its children, including those that have ended."""
-    total = 0.0
-    for process in _family(pid):
-        with suppress(psutil.NoSuchProcess):
-            used = process.cpu_times()
-            total += used.user + used.system + used.children_user + used.children_system
-    return total
 
 
 def _print(name: str, sizes: Mapping[str, Mapping[str, Mapping[str, float]]]) -> None:

@@ -142,14 +142,14 @@ def _register(job: SyncJob) -> None:
             append(stores, rows, [])
             keys = [row["content_key"] for row in rows]
             hashes = [scoped_hash(key, _hash(text)) for key, text in zip(keys, texts, strict=True)]
-            stores.lake.append("parsed", _copies(parsed, len(rows)).with_columns(content_key=pl.Series(keys)))
+            stores.keyed.append("parsed", _copies(parsed, len(rows)).with_columns(content_key=pl.Series(keys)))
             pieces = _copies(chunked, len(rows)).with_columns(
                 content_key=pl.Series(keys), text=pl.Series(texts), text_hash=pl.Series(hashes)
             )
-            stores.lake.append("chunked", pieces.select(table("chunked").schema.names()))
+            stores.keyed.append("chunked", pieces.select(table("chunked").schema.names()))
             matrix = random.standard_normal((len(rows), collection.dimensions), dtype=np.float32)
             matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
-            stores.lake.append_vectors(vectors, collection.model, hashes, matrix, [30] * len(rows), now)
+            stores.keyed.append_vectors(vectors, collection.model, hashes, matrix, [30] * len(rows), now)
             points = [chunk_id(row["doc_id"], passage_version(profile.version), 0) for row in rows]
             with stores.connection.transaction():
                 stores.documents.save_documents(rows=rows)

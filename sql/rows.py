@@ -212,6 +212,14 @@ class IndexPass(msgspec.Struct, frozen=True):
     after: str | None
 
 
+class LakeTable(msgspec.Struct, frozen=True):
+    """A table of the lake, and up to which time its keys are listed; with `complete`, all are."""
+
+    number: int
+    complete: bool
+    after: datetime | None
+
+
 class IndexTotals(msgspec.Struct, frozen=True):
     """Documents and passages of a source."""
 

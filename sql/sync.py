@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from sql.family import Family, Json, SourceFamily
@@ -19,6 +20,7 @@ from sql.rows import (
     Job,
     JobError,
     Known,
+    LakeTable,
     LeftBehind,
     MemoryEntry,
     OutdatedPassage,
@@ -196,6 +198,18 @@ class IndexWork(SourceFamily, path="registry/index_work.sql"):
     ) -> int: ...
     def merge_documents(self) -> int: ...
     def merge_passages(self) -> int: ...
+
+
+class LakeKeys(Family, path="registry/lake_keys.sql"):
+    """Keys of the lake's tables, with the times of their rows."""
+
+    def table_of(self, *, name: str) -> LakeTable | None: ...
+    def add_table(self, *, name: str, complete: bool) -> int: ...
+    def listed(self, *, number: int, after: datetime | None) -> int: ...
+    def add(self, *, number: int, keys: list[str], times: list[datetime]) -> int: ...
+    def times(self, *, number: int, keys: list[str]) -> list[datetime]: ...
+    def forget(self, *, number: int, keys: list[str]) -> int: ...
+    def forget_all(self, *, number: int) -> int: ...
 
 
 class Collections(Family, path="registry/collections.sql"):

@@ -123,10 +123,8 @@ def average_length(stores: Stores, made: Target, pending: Sequence[Pending]) -> 
     names = {document.content_key: document.title for document in pending[:SAMPLE_DOCUMENTS]}
     versions = [chunk_version(profile) for profile in made.profiles.values()]
     rows = (
-        stores.lake.scan(CHUNKED)
-        .filter(
-            pl.col("content_key").is_in(list(names)) & pl.col("version").is_in(versions) & (pl.col("chunk_index") >= 0)
-        )
+        stores.keyed.rows(CHUNKED, names)
+        .filter(pl.col("version").is_in(versions) & (pl.col("chunk_index") >= 0))
         .select("content_key", "chunk_index", "text", "language")
         .collect()
     )

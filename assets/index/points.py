@@ -186,7 +186,7 @@ class Vectors:
     def __init__(self, stores: Stores, collection: IndexCollection, hashes: set[str]) -> None:
         ordered = sorted(hashes)
         table = embedded_table(collection.model, collection.dimensions)
-        found, matrix = stores.lake.vectors(table, ordered)
+        found, matrix = stores.keyed.vectors(table, ordered)
         if not found.all():
             raise rows_lost(stores.lake, table, stores.source.value, [f"{int((~found).sum())} chunks"])
         self._rows = {text_hash: row for row, text_hash in enumerate(ordered)}

@@ -110,6 +110,7 @@ def _erase_rows(
     keyed = {PARSED: ("content_key", found.keys), CHUNKED: ("content_key", found.keys), **texts}
     ids = [row.doc_id for row in found.documents]
     for name, (column, values) in keyed.items():
+        stores.keyed.forget(name, values)
         report.lake_rows += drop_rows(stores.lake, name, column, values)
     for name, numbers in found.changes.items():
         report.lake_rows += drop_rows(stores.lake, name, "seq", numbers)

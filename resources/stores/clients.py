@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from resources.embedding import Embedder
     from resources.stores.blobs import Blobs
+    from resources.stores.keyed import KeyedTables
     from resources.stores.lake import Lake
     from resources.stores.leases import Lease
     from resources.stores.withheld import WithheldCollection
@@ -75,6 +76,13 @@ class Stores:
         from resources.stores.lake import Lake  # polars and Arrow: slow to import
 
         return self._lake or Lake(self.settings.lake_address)
+
+    @cached_property
+    def keyed(self) -> KeyedTables:
+        """The lake's tables by key."""
+        from resources.stores.keyed import KeyedTables
+
+        return KeyedTables(self.connection, self.lake)
 
     @cached_property
     def blobs(self) -> Blobs:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from urllib.parse import unquote
 
 import numpy as np
 import polars as pl
@@ -21,6 +24,8 @@ FILE_BYTES = 100 * 1024 * 1024
 ROW_GROUP = 8192
 """Rows of a row group: at 384 numbers a row some 12 MB, which bounds what a filtered read holds at a time."""
 _ATTEMPTS = 8
+_ROUNDED = timedelta(milliseconds=1)
+"""The log states times to the millisecond."""
 
 
 def stats_columns(spec: Table) -> str:
@@ -65,6 +70,50 @@ def unpacked(rows: pl.LazyFrame, spec: Table) -> pl.LazyFrame:
 def files_of(delta: DeltaTable) -> pl.DataFrame:
     """Return path (below the table's folder) and size_bytes of each file of this version."""
     return pl.DataFrame(delta.get_add_actions(flatten=True)).select("path", "size_bytes")
+
+
+class WrittenFile(NamedTuple):
+    """A file of a table with rows that may have been written at some wanted times, and the first and last of these."""
+
+    path: str
+    first: datetime
+    last: datetime
+
+
+def written_at(delta: DeltaTable, times: Sequence[datetime]) -> list[WrittenFile]:
+    """Return the files that may hold rows written at these times (ascending), by the statistics of the log."""
+    if not times:
+        return []
+    found: list[WrittenFile] = []
+    for path, least, greatest in _spans(delta).iter_rows():
+        begin = 0 if least is None else bisect_left(times, least - _ROUNDED)
+        end = len(times) if greatest is None else bisect_right(times, greatest + _ROUNDED)
+        if begin < end:
+            found.append(WrittenFile(unquote(path).rpartition("/")[2], times[begin], times[end - 1]))
+    return found
+
+
+def written_between(delta: DeltaTable, start: datetime, end: datetime) -> list[str]:
+    """Return the files that may hold rows written from `start` to before `end`."""
+    return [
+        unquote(path).rpartition("/")[2]
+        for path, least, greatest in _spans(delta).iter_rows()
+        if (least is None or least - _ROUNDED < end) and (greatest is None or greatest + _ROUNDED >= start)
+    ]
+
+
+def beginnings(delta: DeltaTable) -> list[datetime]:
+    """Return the distinct times of the oldest row of each file, ascending."""
+    return [least - _ROUNDED for least in _spans(delta)["least"].drop_nulls().unique().sort()]
+
+
+def _spans(delta: DeltaTable) -> pl.DataFrame:
+    """Return path, and the times of the oldest and the newest row (null: unknown) of each file."""
+    files = pl.DataFrame(delta.get_add_actions(flatten=True))
+    time = pl.Datetime("us", "UTC")
+    known = {"min.at", "max.at"} <= set(files.columns)
+    least, greatest = (pl.col("min.at"), pl.col("max.at")) if known else (pl.lit(None), pl.lit(None))
+    return files.select("path", least.cast(time).alias("least"), greatest.cast(time).alias("greatest"))
 
 
 def last_file(delta: DeltaTable) -> str | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urlsplit
@@ -24,6 +25,7 @@ from resources.core.tables import Table, is_table, table
 from resources.stores.blobs import stored_folders
 from resources.stores.delta import (
     FILE_BYTES,
+    beginnings,
     check,
     files_of,
     is_gone,
@@ -35,6 +37,8 @@ from resources.stores.delta import (
     unavailable,
     unpacked,
     writer_properties,
+    written_at,
+    written_between,
 )
 from sql import statement
 
@@ -88,9 +92,9 @@ class Lake:
         self.appended.add(name)
 
     def append_vectors(
-        self, name: str, model: str, hashes: Sequence[str], vectors: Vectors, tokens: Sequence[int], at: Any
+        self, name: str, model: str, hashes: Sequence[str], vectors: Vectors, tokens: Sequence[int], at: datetime
     ) -> None:
-        """Add one row a vector, straight from the matrix. `at` is an aware datetime."""
+        """Add one row a vector, straight from the matrix. `at` is aware."""
         count = len(hashes)
         frame = pl.DataFrame(
             {
@@ -105,20 +109,50 @@ class Lake:
         )
         self.append(name, frame)
 
-    def scan(self, name: str) -> pl.LazyFrame:
-        """Return all rows of all versions, lazily; a table that was never written is empty, with its columns."""
+    def scan(self, name: str, times: Sequence[datetime] | None = None) -> pl.LazyFrame:
+        """Return all rows of all versions, lazily; a table that was never written is empty, with its columns.
+
+        With `times` (ascending), return those written at any of them, and possibly others: only the files and row groups that may hold
+        such rows are read.
+        """
         spec = table(name)
         if self._folder is None:  # scan_delta keeps the table
             stored = self.open(spec.name)
-            if stored is None or not files_of(stored).height:
+            if stored is None or not files_of(stored).height or times == []:
                 return pl.LazyFrame(schema=spec.schema)
-            return unpacked(pl.scan_delta(stored), spec)
+            rows = unpacked(pl.scan_delta(stored), spec)
+            return rows if times is None else rows.filter(pl.col("at").is_between(times[0], times[-1]))
         with self._current(spec) as delta:
-            files = [] if delta is None else [uri.rpartition("/")[2] for uri in delta.file_uris()]
-        if not files:
-            return pl.LazyFrame(schema=spec.schema)
-        # scan_delta (polars 2.1) does not find local files below a folder whose name holds a space
+            if delta is None:
+                return pl.LazyFrame(schema=spec.schema)
+            if times is not None:
+                parts = [
+                    self._read(spec, [part.path]).filter(pl.col("at").is_between(part.first, part.last))
+                    for part in written_at(delta, times)
+                ]
+                return pl.concat(parts) if parts else pl.LazyFrame(schema=spec.schema)
+            files = [uri.rpartition("/")[2] for uri in delta.file_uris()]
+        return self._read(spec, files) if files else pl.LazyFrame(schema=spec.schema)
+
+    def _read(self, spec: Table, files: Sequence[str]) -> pl.LazyFrame:
+        """Return the rows of local files. scan_delta (polars 2.1) does not find them below a folder whose name holds a space."""
+        assert self._folder is not None  # noqa: S101 - for the type checker
         return unpacked(pl.scan_parquet([self._folder / spec.name / file for file in files], glob=False), spec)
+
+    def period(self, name: str, start: datetime, end: datetime) -> pl.LazyFrame:
+        """Return the rows written from `start` to before `end`, lazily."""
+        spec = table(name)
+        within = (pl.col("at") >= start) & (pl.col("at") < end)
+        if self._folder is None:
+            return self.scan(name).filter(within)
+        with self._current(spec) as delta:
+            files = [] if delta is None else written_between(delta, start, end)
+        return self._read(spec, files).filter(within) if files else pl.LazyFrame(schema=spec.schema)
+
+    def beginnings(self, name: str) -> list[datetime]:
+        """Return the distinct times of the oldest rows of the table's files, ascending; a file without statistics has none."""
+        delta = self.open(name)
+        return [] if delta is None else beginnings(delta)
 
     def latest(self, name: str, keys: Iterable[str] | None = None) -> pl.LazyFrame:
         """Return the newest row of each key, in no order; `keys` limits the table's first key column to these
@@ -130,11 +164,11 @@ class Lake:
             rows = rows.filter(pl.col(spec.key[0]).is_in(pl.Series(list(keys), dtype=pl.String).implode()))
         return rows.sort(spec.order).unique(subset=spec.key, keep="last")
 
-    def present(self, name: str, keys: pl.Series) -> pl.Series:
-        """Return those of these values of the table's first key column that it has, without reading other columns."""
+    def present(self, name: str, keys: pl.Series, times: Sequence[datetime] | None = None) -> pl.Series:
+        """Return those of these values of the table's first key column that it has, without reading other columns. `times`: see `scan`."""
         column = table(name).key[0]
         among = pl.col(column).is_in(keys.unique().implode())
-        rows = self.scan(name).select(column).filter(among).unique()
+        rows = self.scan(name, times).filter(among).select(column).unique()
         return rows.collect(engine="streaming")[column]
 
     def newest(self, name: str, most: int) -> pl.DataFrame:
@@ -149,9 +183,11 @@ class Lake:
         file = unquote(added).rpartition("/")[2]
         return unpacked(pl.scan_parquet(self._folder / spec.name / file, glob=False), spec).head(most).collect()
 
-    def vectors(self, name: str, hashes: Sequence[str]) -> tuple[NDArray[np.bool_], Vectors]:
+    def vectors(
+        self, name: str, hashes: Sequence[str], times: Sequence[datetime] | None = None
+    ) -> tuple[NDArray[np.bool_], Vectors]:
         """Return which hashes have a vector (n,) and a matrix (n, dimensions), rows of missing ones zero, both in
-        order.
+        order. `times`: see `scan`.
         """
         spec = table(name)
         if spec.dimensions is None:
@@ -161,9 +197,8 @@ class Lake:
         wanted = pl.DataFrame({"text_hash": pl.Series(list(hashes), dtype=pl.String)}).with_row_index("row")
         among = pl.col("text_hash").is_in(wanted["text_hash"].unique().implode())
         # one model embeds one text one way: which of several rows is taken makes no difference
-        rows = (
-            self.scan(name).filter(among).select("text_hash", "vector").unique("text_hash").collect(engine="streaming")
-        )
+        found_rows = self.scan(name, times).filter(among).select("text_hash", "vector").unique("text_hash")
+        rows = found_rows.collect(engine="streaming")
         held = wanted.join(rows, on="text_hash", how="inner")
         index = held["row"].to_numpy()
         found[index] = True

@@ -48,6 +48,7 @@ TYPES: dict[str, Any] = {
     "_uuid": list[str],
     "_int4": list[int],
     "_int8": list[int],
+    "_timestamptz": list[datetime],
 }
 WRITTEN = {"jsonb": JsonText, "_uuid": ArrayText, "_text": list[str | None]}
 """Other types of parameters that Postgres takes."""
