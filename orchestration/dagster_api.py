@@ -18,7 +18,7 @@ from dagster._core.storage.tags import GRPC_INFO_TAG
 from dagster._core.workspace.context import WorkspaceProcessContext, WorkspaceRequestContext
 from dagster._core.workspace.load_target import WorkspaceFileTarget
 from dagster._grpc.client import DagsterGrpcClient
-from dagster._grpc.types import CanCancelExecutionRequest, CanCancelExecutionResult
+from dagster._grpc.types import CanCancelExecutionRequest, CanCancelExecutionResult, ExecuteRunArgs
 from dagster._serdes import ConfigurableClassData, deserialize_value
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "asset_groups",
     "code_server_runs",
     "define_asset_job",
+    "execute_run_arguments",
     "run_executor",
     "run_failure_sensor",
     "schedule",
@@ -66,6 +67,13 @@ def run_executor() -> Callable[..., int]:
     from dagster._cli.api import _execute_run_command_body  # pyright: ignore[reportPrivateUsage]
 
     return _execute_run_command_body
+
+
+def execute_run_arguments(instance: dg.DagsterInstance, run: dg.DagsterRun) -> list[str]:
+    """Return the arguments with which `dagster api` executes a run, and fails if the run does."""
+    origin: Any = run.job_code_origin
+    described = ExecuteRunArgs(origin, run.run_id, instance.get_ref(), set_exit_code_on_failure=True)
+    return list(described.get_command_args())[-2:]
 
 
 def code_server_runs(client: DagsterGrpcClient, run_id: str) -> bool:

@@ -35,15 +35,16 @@ def _given() -> set[str]:
 
 def _known() -> frozenset[str]:
     """Return the variables of all settings, former ones included: `load` says what became of those."""
-    from resources.settings import Settings, variables
+    from resources.settings import Settings, secret_files, variables
     from resources.sources import specs
 
     names = (*Settings.model_fields, *variables.GROUPS, *variables.NESTED.values(), *variables.FIXED)
-    known = {f"{PREFIX}{name}".upper() for name in names}
+    known = {f"{PREFIX}{name}".upper() for name in names} | {*secret_files.variables_of(Settings).values()}
     for spec in specs():
         if spec.settings is not Settings:
             prefix = spec.settings.model_config.get("env_prefix", "")
             known |= {f"{prefix}{name}".upper() for name in spec.settings.model_fields}
+            known |= {*secret_files.variables_of(spec.settings).values()}
     return frozenset(known)
 
 

@@ -24,6 +24,8 @@ LINK_SECONDS = 12 * 3600
 PERSON_LINK_SECONDS = 60
 """The browser of a signed-in user follows the link at once."""
 SESSION_SECONDS = 12 * 3600
+READ_ONLY = b"concordance/dagster-read-only"
+"""What the read-only secret is derived from, besides the setting DAGSTER_SECRET."""
 _LINK, _SESSION = "dagster-link", "dagster-session"
 
 
@@ -56,13 +58,16 @@ class Grant(NamedTuple):
 
 
 def secrets_of(settings: Settings) -> DagsterSecrets:
-    """Return the secrets of the webserver: the setting DAGSTER_SECRET for administrators, otherwise those stored in HOME."""
+    """Return the secrets of the webserver: the setting DAGSTER_SECRET, otherwise those stored in HOME.
+
+    The read-only one follows from the setting, so that processes on several machines agree on it.
+    """
+    if settings.dagster_secret is not None:
+        admin = settings.dagster_secret.get_secret_value()
+        return DagsterSecrets(admin, hmac.new(admin.encode(), READ_ONLY, "sha256").hexdigest())
     keys.ensure(settings)
     kept = keys.load(settings)
-    given = settings.dagster_secret
-    return DagsterSecrets(
-        given.get_secret_value() if given is not None else kept.dagster_secret, kept.dagster_read_secret
-    )
+    return DagsterSecrets(kept.dagster_secret, kept.dagster_read_secret)
 
 
 def headers(settings: Settings) -> dict[str, str]:

@@ -22,6 +22,7 @@ from sql.rows import Started
 from sql.sync import Jobs
 
 LOCATION = "concordance"
+"""Name of the Dagster code location, under which the state of schedules and sensors is stored."""
 REPOSITORY = "__repository__"
 JOB_TAG = "concordance/job_id"
 SOURCE_TAG = "concordance/source"

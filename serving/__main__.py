@@ -1,6 +1,7 @@
 """`python -m serving`: run the HTTP service in this process until SIGTERM or SIGINT.
 
 With `--worker`, which the supervisor uses, it is one of `CONCORDANCE_SERVING_WORKERS` processes on the supervisor's listening socket.
+With `--drain SECONDS`, it serves for so long after SIGTERM while `/readyz` answers 503, so that a load balancer sends no more requests.
 """
 
 import contextlib
@@ -28,6 +29,8 @@ def main() -> int:
     inherited = Inherited.parse(sys.argv[2]) if sys.argv[1:2] == ["--worker"] else None
     # A parent that runs in the background of a script passes on an ignored SIGINT.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # uvicorn sends itself the signal again at the end
+    drain = float(sys.argv[2]) if sys.argv[1:2] == ["--drain"] else 0.0
     # The matrices are small: threads cost far more than they save.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # A search creates thousands of objects and hardly any cycles: a collection per 700 objects took 7 % of its time.
@@ -39,21 +42,22 @@ def main() -> int:
             "serving",
             inherited.worker if inherited is not None and inherited.workers > 1 else None,
         )
-        server, sockets = _alone(settings) if inherited is None else _worker(settings, inherited)
+        server, sockets = _alone(settings, drain) if inherited is None else _worker(settings, inherited)
     except ConcordanceError as error:
         sys.stderr.write(f"{error}\n")
         return 1
+    except KeyboardInterrupt:
+        return 0
     with contextlib.suppress(KeyboardInterrupt):
         server.run(sockets=sockets)
     return 0 if server.started else STARTUP_FAILURE
 
 
-def _alone(settings: Settings) -> Made:
+def _alone(settings: Settings, drain: float = 0.0) -> Made:
     from serving.app import create_app
-    from serving.workers.uvicorn_config import config
+    from serving.workers.draining import DrainingServer
 
-    shared = Shared.alone()
-    return uvicorn.Server(config(create_app(settings, shared=shared), settings, shared)), None
+    return DrainingServer(create_app(settings, shared=(shared := Shared.alone())), settings, shared, drain), None
 
 
 def _worker(settings: Settings, inherited: Inherited) -> Made:

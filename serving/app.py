@@ -65,6 +65,9 @@ async def _secure(message: Message, scope: Scope) -> None:
     path = scope["path"]
     policy = DOCS_POLICY if path.startswith("/docs") else CONTENT_POLICY
     added = [*_HEADERS, (b"content-security-policy", policy.encode()), (b"cache-control", b"no-store")]
+    services: Services = scope["litestar_app"].state.services
+    if services.http.draining:
+        added.append((b"connection", b"close"))
     message["headers"] = [*headers, *((name, value) for name, value in added if name not in present)]
 
 

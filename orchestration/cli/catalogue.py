@@ -11,6 +11,14 @@ COMMANDS = {
         "doctor": "Check everything that Concordance depends on, and suggest a remedy for each fault.",
         "demo": "Index a sample company and ask questions as two of its people, with the running services or its own.",
     },
+    "processes": {
+        "serve": "Run the service that people and programs ask, alone and in one process.",
+        "webserver": "Run Dagster's webserver alone.",
+        "daemon": "Run Dagster's daemon alone: schedules, sensors, run queue and run monitoring.",
+        "code": "Run the code server alone, which webserver and daemon reach over TCP.",
+        "run": "Execute one run of Dagster in this process, as a run launcher starts it.",
+        "migrate": "Bring the database to the schema of this version. Run it once before the other processes of a new version.",
+    },
     "status": {
         "status": "Show the services, their URLs, running syncs with their progress, and the documents of each source.",
     },
@@ -94,9 +102,9 @@ COMMANDS = {
 APPS = ("token",)
 """Commands that also have commands below them, which their module defines."""
 
-RUN, SEARCH, SOURCES, QUALITY, ACCESS, UPKEEP = (
+RUN, SEARCH, SOURCES, QUALITY, ACCESS, UPKEEP, PROCESSES = (
     Group(name, sort_key=number)
-    for number, name in enumerate(("Run", "Search", "Sources", "Quality", "Access", "Upkeep"))
+    for number, name in enumerate(("Run", "Search", "Sources", "Quality", "Access", "Upkeep", "Processes"))
 )
 ARRANGED = {
     RUN: ("up", "restart", "down", "status", "doctor", "demo"),
@@ -105,6 +113,7 @@ ARRANGED = {
     QUALITY: ("eval", "questions", "model", "reindex", "cleanup"),
     ACCESS: ("sign-in", "token", "session", "key", "whoami", "audit"),
     UPKEEP: ("reconcile", "erase", "receipts", "backup", "restore", "rebuild"),
+    PROCESSES: ("serve", "webserver", "daemon", "code", "run", "migrate"),
 }
 """Every command and group of commands of the overview."""
 EXAMPLES = {
@@ -141,6 +150,9 @@ EXAMPLES = {
     ),
     "reconcile": ("concordance reconcile", "concordance reconcile files --apply"),
     "backup": ("concordance backup /srv/backup/monday",),
+    "serve": ("concordance serve --host 0.0.0.0 --port 8080 --drain 5",),
+    "code": ("concordance code --host 0.0.0.0 --port 4000",),
+    "migrate": ("concordance migrate", "concordance migrate --wait 300"),
 }
 """By command; the first are those of the overview."""
 EXIT = "Exit status: 0 done, 1 failed or found faults, 2 wrong usage, 3 not running. Settings: docs/configuration.md."

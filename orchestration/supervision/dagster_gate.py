@@ -7,7 +7,7 @@ of their own (`orchestration/supervision/viewer_schema.py`). GET requests never 
 """
 
 import json
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from html import escape
 from http import HTTPStatus
 from typing import Any
@@ -34,8 +34,8 @@ from resources.dagster_access import (
 )
 
 COOKIE = "concordance_dagster"
-ALIVE = "/livez"
-"""Path of the liveness probe, which needs no secret."""
+ALIVE, READY = "/livez", "/readyz"
+"""Paths of the probes, which need no secret."""
 MAX_BODY_BYTES = 1024 * 1024
 _READS = ("GET", "HEAD", "OPTIONS")
 _READ_ONLY = "This sign-in is read-only. Only operators and administrators can make changes."
@@ -49,9 +49,19 @@ class Gate:
     """Passes requests on to the application of the caller's role; callers without one get 401."""
 
     def __init__(
-        self, apps: Mapping[Role, App], own: DagsterSecrets, roles: RoleCache, sign_in: str, https_host: str | None
+        self,
+        apps: Mapping[Role, App],
+        own: DagsterSecrets,
+        roles: RoleCache,
+        sign_in: str,
+        https_host: str | None,
+        ready: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`sign_in` is where people who are signed in get a link. Under the name `https_host`, the cookie is for https only."""
+        """`sign_in` is where people who are signed in get a link. Under the name `https_host`, the cookie is for https only.
+
+        `ready` returns whether runs can be started, for the readiness probe.
+        """
+        self._ready = ready
         self._apps = apps
         self._secrets = own
         self._links = OneTimeLinks(own)
@@ -121,9 +131,12 @@ class Gate:
         return checked
 
     async def _own_answer(self, request: Request) -> Response | None:
-        """Return the response to the liveness probe or a link; None for other requests."""
+        """Return the response to a probe or a link; None for other requests."""
         if request.scope["path"] == ALIVE:
             return _response("alive", kind="text/plain")
+        if request.scope["path"] == READY:
+            ready = await run_in_threadpool(self._ready)
+            return _response("ready" if ready else "code location not loaded", 200 if ready else 503, kind="text/plain")
         if request.method == "GET" and "token" in request.query_params:
             grant = self._links.use(request.query_params["token"])
             if grant is None and await self._role(request) is None:

@@ -8,21 +8,21 @@ import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, cast, get_args
+from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import BaseModel, SecretStr
 
 from resources import sample_people
 from resources.core.errors import ConfigurationError
-from resources.settings import Settings, read, setting_name, variables
+from resources.settings import Settings, read, secret_files, setting_name, variables
 from resources.settings.database import in_dagster_schema
 from resources.sources import specs
 from resources.withheld import variable
 
 ROOT = Path(__file__).resolve().parents[2]
 
-SECRETS = frozenset(name for name, field in Settings.model_fields.items() if SecretStr in get_args(field.annotation))
+SECRETS = secret_files.secret_fields(Settings)
 """The settings that hold secrets."""
 
 RUN_NAMES = frozenset({
@@ -107,7 +107,18 @@ NEEDS: Mapping[str, Needs] = MappingProxyType(
 def child_environment(settings: Settings) -> dict[str, str]:
     """Return our environment plus every setting that is set, from any source, so that a child reads the same settings."""
     connectors, _ = _connectors(secrets=True)
-    return dict(os.environ) | connectors | _given(settings, settings.model_fields_set) | _python() | _dagster(settings)
+    return (
+        _outside_settings() | connectors | _given(settings, settings.model_fields_set) | _python() | _dagster(settings)
+    )
+
+
+def process_environment(settings: Settings, name: str) -> dict[str, str]:
+    """Return the environment of a process that no supervisor starts: our own, with only those of our secrets that it uses.
+
+    Variables that are not ours are passed on, since the platform that starts the process sets them for it.
+    """
+    ours = service_environment(settings, name)
+    return {one: value for one, value in os.environ.items() if not one.startswith("CONCORDANCE_")} | ours
 
 
 def service_environment(settings: Settings, name: str) -> dict[str, str]:
@@ -159,6 +170,14 @@ def _connectors(*, secrets: bool, clients: bool = False) -> tuple[dict[str, str]
             elif value is not None:
                 environment[f"{prefix}{name}".upper()] = _text(value)
     return environment, frozenset(held)
+
+
+def _outside_settings() -> dict[str, str]:
+    """Return our environment without the names of files with secrets, whose content is passed on instead."""
+    files = {*secret_files.variables_of(Settings).values()}
+    for spec in specs():
+        files |= {*secret_files.variables_of(spec.settings).values()}
+    return {name: value for name, value in os.environ.items() if name.upper() not in files}
 
 
 def _passed(names: Collection[str], prefixes: tuple[str, ...]) -> dict[str, str]:

@@ -4,7 +4,6 @@ Postgres and the vector server are not started if POSTGRES_URL or QDRANT_URL nam
 """
 
 import http.client
-import json
 import shutil
 import signal
 import socket
@@ -13,13 +12,15 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from orchestration.supervision.environment import ROOT, bare_environment, service_environment
+from orchestration.supervision import commands, dagster_folder
+from orchestration.supervision.commands import DEFINITIONS
+from orchestration.supervision.environment import bare_environment, service_environment
 from orchestration.supervision.liveness import answers, grpc_replies, http_replies, postgres_replies
 from orchestration.supervision.service import Service, port_taken
 from orchestration.supervision.serving import Serving
 from orchestration.supervision.workers import address, replies
 from resources import dagster_access, keys, slack_socket
-from resources.core.errors import ConfigurationError, ServiceUnavailableError
+from resources.core.errors import ConfigurationError
 from resources.schema import prepare
 from resources.servers.processes import port_is_free
 from resources.servers.sockets import socket_path
@@ -27,9 +28,6 @@ from resources.settings import Settings
 from resources.settings.urls import without_password
 from resources.stores.dagster_tables import check_place
 
-DEFINITIONS = "orchestration.definitions"
-LOCATION = "concordance"
-"""Name of the Dagster code location, under which the state of schedules and sensors is stored."""
 DAEMON_SILENCE_SECONDS = 120.0
 """Dagster's daemon writes a heartbeat every 30 seconds."""
 SLACK_EVENTS = "slack-events"
@@ -140,37 +138,30 @@ def _code_server(settings: Settings, definitions: str) -> Service:
     place = socket_path(settings, "code.sock")
 
     def prepare() -> None:
-        folder.mkdir(exist_ok=True)
         for captured in (folder / "storage").glob("**/compute_logs"):  # of earlier versions; they name documents
             shutil.rmtree(captured)
-        shutil.copyfile(instance_file(), folder / "dagster.yaml")
-        (folder / "workspace.yaml").write_text(
-            f"load_from:\n  - grpc_server:\n      socket: {json.dumps(str(place))}\n      location_name: {LOCATION}\n"
-        )
+        dagster_folder.write(folder, dagster_folder.socket_server(place))
 
     return Service(
         name="dagster-code",
-        command=lambda: [
-            sys.executable, "-m", "dagster", "api", "grpc", "-m", definitions, "--socket", str(place),
-            "--location-name", LOCATION, "--use-python-environment-entry-point",
-        ],
+        command=lambda: commands.code("--socket", str(place), definitions=definitions),
         ready=lambda: listens(place),
         probe=lambda: grpc_replies(f"unix:{place}"),
         environment=service_environment(settings, "dagster-code"),
         prepare=prepare,
-    )  # fmt: skip
+    )
 
 
 def _webserver(settings: Settings) -> Service:
     return Service(
         name="dagster-webserver",
-        command=lambda: [sys.executable, "-m", "orchestration.supervision.webserver"],
+        command=commands.webserver,
         ready=lambda: _location_is_loaded(settings),
         probe=lambda: http_replies(f"{settings.dagster_address}/server_info"),
         url=settings.dagster_address,
         environment=service_environment(settings, "dagster-webserver"),
         port=("CONCORDANCE_DAGSTER_PORT", "127.0.0.1", settings.dagster_port),
-    )  # fmt: skip
+    )
 
 
 def _location_is_loaded(settings: Settings) -> bool:
@@ -193,44 +184,45 @@ def _location_is_loaded(settings: Settings) -> bool:
 def _daemon(settings: Settings) -> Service:
     started = [0.0]
 
-    def last_heartbeat() -> float | None:
-        """Return the time of the latest heartbeat of the daemon's threads; None while Postgres is unavailable."""
-        import psycopg
-
-        try:
-            with psycopg.connect(settings.dagster_dsn, connect_timeout=2) as conn:
-                conn.execute("SET LOCAL statement_timeout = '2s'")
-                row = conn.execute(
-                    "SELECT extract(epoch FROM max(timestamp) AT TIME ZONE 'UTC') FROM daemon_heartbeats"
-                ).fetchone()
-        except (psycopg.OperationalError, psycopg.errors.UndefinedTable):
-            return None
-        return None if row is None or row[0] is None else float(row[0])
-
     def ready() -> bool:
-        last = last_heartbeat()
+        last = last_heartbeat(settings)
         return last is not None and last > started[-1]
-
-    def probe() -> bool | None:
-        last = last_heartbeat()
-        return None if last is None else time.time() - last < DAEMON_SILENCE_SECONDS
 
     return Service(
         name="dagster-daemon",
-        command=lambda: [
-            sys.executable, "-m", "dagster._daemon", "run", "-w", str(settings.home / "dagster" / "workspace.yaml"),
-        ],
+        command=lambda: commands.daemon(settings.home / "dagster" / dagster_folder.WORKSPACE),
         ready=ready,
-        probe=probe,
+        probe=lambda: daemon_lives(settings),
         environment=service_environment(settings, "dagster-daemon"),
         prepare=lambda: started.append(time.time()),
-    )  # fmt: skip
+    )
+
+
+def last_heartbeat(settings: Settings) -> float | None:
+    """Return the time of the latest heartbeat of the daemon's threads; None while Postgres is unavailable."""
+    import psycopg
+
+    try:
+        with psycopg.connect(settings.dagster_dsn, connect_timeout=2) as conn:
+            conn.execute("SET LOCAL statement_timeout = '2s'")
+            row = conn.execute(
+                "SELECT extract(epoch FROM max(timestamp) AT TIME ZONE 'UTC') FROM daemon_heartbeats"
+            ).fetchone()
+    except (psycopg.OperationalError, psycopg.errors.UndefinedTable):
+        return None
+    return None if row is None or row[0] is None else float(row[0])
+
+
+def daemon_lives(settings: Settings) -> bool | None:
+    """Return False if Dagster's daemon has been silent for too long; None if that is unknown."""
+    last = last_heartbeat(settings)
+    return None if last is None else time.time() - last < DAEMON_SILENCE_SECONDS
 
 
 def _workers(settings: Settings) -> Service:
     return Service(
         name="run-workers",
-        command=lambda: [sys.executable, "-m", "orchestration.supervision.workers"],
+        command=commands.workers,
         ready=lambda: replies(settings) is True,
         probe=lambda: replies(settings),
         environment=service_environment(settings, "run-workers"),
@@ -247,11 +239,3 @@ def _slack_events(settings: Settings) -> Service:
         probe=lambda: slack_socket.ask(settings) is not None,
         environment=service_environment(settings, SLACK_EVENTS),
     )
-
-
-def instance_file() -> Path:
-    """Return Dagster's instance file: at the root of a checkout, or next to this module in an installed wheel."""
-    for folder in (ROOT, Path(__file__).parents[1]):
-        if (folder / "dagster.yaml").is_file():
-            return folder / "dagster.yaml"
-    raise ServiceUnavailableError("The file dagster.yaml is missing from this installation. Install Concordance again.")

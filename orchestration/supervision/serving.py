@@ -5,10 +5,10 @@ several is, the others take them. The processes are alike, and each is a service
 """
 
 import socket
-import sys
 import threading
 from functools import partial
 
+from orchestration.supervision import commands
 from orchestration.supervision.environment import service_environment
 from orchestration.supervision.liveness import NoReplyError, answers, http_replies
 from orchestration.supervision.service import Service, port_taken
@@ -22,7 +22,9 @@ BACKLOG = 2048
 
 
 def serving_address(settings: Settings) -> str:
-    """Return the local URL of the HTTP interface, which unlike the public URL never leads through a proxy."""
+    """Return the URL at which our processes reach the HTTP interface, which unlike the public URL never leads through a proxy."""
+    if settings.http_internal_url is not None:
+        return settings.http_internal_url.rstrip("/")
     host = "127.0.0.1" if settings.http_host in ("0.0.0.0", "::") else settings.http_host  # noqa: S104 # compared, not bound
     return f"http://[{host}]:{settings.http_port}" if ":" in host else f"http://{host}:{settings.http_port}"
 
@@ -91,7 +93,7 @@ class Serving:
 
     def _command(self, worker: int) -> list[str]:
         inherited = Inherited(worker, self._workers, *self._descriptors())
-        return [sys.executable, "-m", "serving", "--worker", inherited.argument()]
+        return commands.serving("--worker", inherited.argument())
 
     def _ready(self, worker: int) -> bool:
         processes = self._shared.processes

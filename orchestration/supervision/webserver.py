@@ -1,12 +1,16 @@
-"""Dagster's webserver behind our own sign-in, on loopback: `python -m orchestration.supervision.webserver`.
+"""Dagster's webserver behind our own sign-in: `python -m orchestration.supervision.webserver [--host ADDRESS]`.
 
 Dagster's webserver has no sign-in of its own. Here its requests first pass `resources/core/guard.py` (host names, origins, JSON) and
 `orchestration/supervision/dagster_gate.py` (secret, roles). Viewers have an application of their own, with fewer routes and fields.
 """
 
+import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -21,6 +25,7 @@ from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
 
 from orchestration.dagster_api import WorkspaceFileTarget, WorkspaceProcessContext, WorkspaceRequestContext
+from orchestration.supervision.dagster_folder import WORKSPACE
 from orchestration.supervision.dagster_gate import MAX_BODY_BYTES, Gate, refusal
 from orchestration.supervision.dagster_roles import RoleCache, role_reader
 from orchestration.supervision.serving import serving_address
@@ -85,17 +90,24 @@ async def _not_for_viewers(_request: Request) -> Response:
     return refusal(403, NOT_SHOWN)
 
 
-def application(settings: Settings, apps: Mapping[dagster_access.Role, App]) -> App:
-    """Return Dagster's applications, by role, wrapped in the checks."""
+def application(
+    settings: Settings,
+    apps: Mapping[dagster_access.Role, App],
+    host: str = HOST,
+    ready: Callable[[], bool] = lambda: True,
+) -> App:
+    """Return Dagster's applications, by role, wrapped in the checks. `host` is the address that it listens on."""
     public = urlsplit(settings.dagster_public_url or "")
     names = [name.lower() for name in (*settings.allowed_hosts, public.hostname or "") if name]
-    rules = rules_for(HOST, hosts=names, origins=[f"https://{name}" for name in names])
+    own = urlsplit(settings.dagster_url or "").hostname or ""
+    rules = rules_for(host, hosts=[*names, own], origins=[f"https://{name}" for name in names])
     gate = Gate(
         apps,
         dagster_access.secrets_of(settings),
         RoleCache(role_reader(serving_address(settings))),
         sign_in=f"{settings.base_url}/dagster",
         https_host=public.hostname if public.scheme == "https" else None,
+        ready=ready,
     )
     return Guard(gate, rules)
 
@@ -104,6 +116,8 @@ def main() -> int:
     """Serve until SIGTERM or SIGINT, and return the exit status."""
     # A background job of a script inherits an ignored SIGINT.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # uvicorn sends itself the signal again at the end
+    host = sys.argv[2] if sys.argv[1:2] == ["--host"] else HOST
     try:
         settings = load()
         configure(settings.log_level, "dagster-webserver")
@@ -111,7 +125,13 @@ def main() -> int:
     except ConcordanceError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    workspace = WorkspaceFileTarget([str(settings.home / "dagster" / "workspace.yaml")])
+    with suppress(KeyboardInterrupt):
+        _serve(settings, host)
+    return 0
+
+
+def _serve(settings: Settings, host: str) -> None:
+    workspace = WorkspaceFileTarget([str(Path(os.environ["DAGSTER_HOME"]) / WORKSPACE)])
     with DagsterInstance.get() as instance:
         instance.optimize_for_webserver(STATEMENT_MILLISECONDS, POOL_RECYCLE_SECONDS, POOL_OVERFLOW)
         with WorkspaceProcessContext(instance, workspace, version=__version__) as process:
@@ -121,8 +141,8 @@ def main() -> int:
                 for role, kind in kinds.items()
             }
             uvicorn.run(
-                application(settings, apps),
-                host=HOST,
+                application(settings, apps, host, partial(_is_loaded, process)),
+                host=host,
                 port=settings.dagster_port,
                 log_level="warning",
                 ws_max_size=MAX_BODY_BYTES,
@@ -130,7 +150,12 @@ def main() -> int:
                 server_header=False,
                 timeout_graceful_shutdown=STOP_SECONDS,
             )
-    return 0
+
+
+def _is_loaded(process: WorkspaceProcessContext) -> bool:
+    """Return True if the code location is loaded, without which no run can be started."""
+    entries = process.get_current_workspace().code_location_entries.values()
+    return bool(entries) and all(one.code_location is not None for one in entries)
 
 
 if __name__ == "__main__":

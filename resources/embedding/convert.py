@@ -4,6 +4,9 @@ The folder's name contains a hash of the source files, so that a changed model i
 is not. Several processes may convert at once: each writes a folder of its own and the first rename wins.
 """
 
+import atexit
+import errno
+import functools
 import json
 import re
 import shutil
@@ -53,8 +56,18 @@ def converted(folder: ModelFolder, cache: Path, quantization: str) -> Path:
     target = cache / f"{slug}-{folder.fingerprint()}-{quantization}-{FORMAT}"
     if target.is_dir():
         return target
-    cache.mkdir(parents=True, exist_ok=True)
-    _clear_abandoned(cache)
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        _clear_abandoned(cache)
+        with tempfile.TemporaryFile(dir=cache):
+            pass
+    except OSError as error:
+        if error.errno not in {errno.EROFS, errno.EACCES}:
+            raise
+        cache = _temporary()
+        target = cache / target.name
+        if target.is_dir():
+            return target
     with tempfile.TemporaryDirectory(prefix=".convert-", dir=cache, ignore_cleanup_errors=True) as scratch:
         made = Path(scratch) / "model"
         made.mkdir()
@@ -68,6 +81,14 @@ def converted(folder: ModelFolder, cache: Path, quantization: str) -> Path:
             if not target.is_dir():  # unless another process finished first: its folder is equivalent
                 raise
     return target
+
+
+@functools.cache
+def _temporary() -> Path:
+    """Return a folder of this process, for an installation whose HOME is read-only."""
+    kept = tempfile.TemporaryDirectory(prefix="concordance-models-", ignore_cleanup_errors=True)
+    atexit.register(kept.cleanup)
+    return Path(kept.name)
 
 
 def convert(folder: ModelFolder, target: Path, quantization: str) -> None:

@@ -23,6 +23,7 @@ from resources.settings.limits import MAX_UPLOAD_BYTES, FixedFigures, LimitSetti
 from resources.settings.messages import message
 from resources.settings.ports import chosen
 from resources.settings.search import BUNDLED_MODEL, AnswerSettings, EmbeddingSettings, SearchSettings
+from resources.settings.secret_files import read_files
 from resources.settings.service import HttpSettings
 from resources.settings.sign_in import OidcProvider, SignInSettings
 from resources.settings.sources import DriveSettings, FileRoot, SourceSettings
@@ -158,6 +159,7 @@ def read(kind: type[_S], **overrides: Any) -> _S:
         own = {name: missing.get(setting_name(prefix, name)) for name in kind.model_fields}
         overrides = {"_env_file": None, **{name: value for name, value in own.items() if value}, **overrides}
     try:
+        overrides = {**read_files(kind, dotenv=missing is None), **overrides}
         return kind(**overrides)
     except ValidationError as error:
         lines = [_line(kind, prefix, fault) for fault in error.errors(include_url=False)]

@@ -90,6 +90,8 @@ class HttpSettings(BaseModel):
     """Access to the HTTP interface: addresses, proxies and origins."""
 
     http_host: str = "127.0.0.1"
+    http_internal_url: SiteUrl | None = None
+    """Address at which other processes of ours reach the HTTP interface. Unset: the port above on this machine."""
     allowed_hosts: Words = ()
     """Further host names. Those of `public_url` and `http_host`, and loopback names, are always allowed."""
     trusted_proxies: Words = ("127.0.0.1", "::1")
@@ -98,6 +100,10 @@ class HttpSettings(BaseModel):
     """Origins whose pages may call the HTTP interface from a browser."""
     dagster_public_url: WebOrigin | None = None
     """Address at which people's browsers reach Dagster's webserver, through a reverse proxy."""
+    dagster_code_address: Annotated[str, Field(pattern=r"^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}$")] = (
+        "127.0.0.1:4000"
+    )
+    """Host and port of the code server that `concordance code` runs; `up` uses a Unix socket instead."""
 
     @field_validator("trusted_proxies")
     @classmethod

@@ -59,8 +59,11 @@ class DiskFault(NamedTuple):
 def stores(settings: Settings) -> Iterator[StoreFolder]:
     """Yield every folder of this machine that holds a store, HOME first. Each may be on a different file system."""
     home = settings.home
-    yield StoreFolder("HOME", home)
-    yield StoreFolder("audit log", home / "audit")
+    supervised = (home / "run").is_dir() or settings.embedded_postgres or settings.embedded_qdrant
+    if supervised:  # other processes write to the folder below only, and just those of the HTTP service
+        yield StoreFolder("HOME", home)
+    if supervised or (home / "audit").is_dir():
+        yield StoreFolder("audit log", home / "audit")
     parts = urlsplit(settings.lake_address)
     if parts.scheme == "file":
         lake = Path(unquote(parts.path))
@@ -73,8 +76,9 @@ def stores(settings: Settings) -> Iterator[StoreFolder]:
         yield StoreFolder("Postgres log", home / "postgres" / "data" / "pg_wal", ours=False)
     if settings.embedded_qdrant:
         yield StoreFolder("vector index", home / "qdrant", ours=False)
-    yield StoreFolder("Dagster", home / "dagster", ours=False)
-    yield StoreFolder("logs", home / "logs", ours=False)
+    if supervised:
+        yield StoreFolder("Dagster", home / "dagster", ours=False)
+        yield StoreFolder("logs", home / "logs", ours=False)
 
 
 def faults(settings: Settings) -> list[DiskFault]:

@@ -66,8 +66,8 @@ def migrate(
             conn.execute(_LEDGER)
             conn.execute(SQL("CREATE SCHEMA IF NOT EXISTS {}").format(Identifier(DAGSTER_SCHEMA)))
             rows = conn.execute("SELECT name, checksum FROM schema_migrations").fetchall()
-            pending = _pending(known, {str(name): str(checksum) for name, checksum in rows})
-            for migration in pending:
+            missing = _pending(known, {str(name): str(checksum) for name, checksum in rows})
+            for migration in missing:
                 try:
                     conn.execute(migration.text.encode())
                 except psycopg.ProgrammingError as error:
@@ -90,7 +90,20 @@ def migrate(
         ) from error
     except psycopg.OperationalError as error:
         raise ServiceUnavailableError(f"Postgres does not answer: {str(error).strip()}") from error
-    return [migration.name for migration in pending]
+    return [migration.name for migration in missing]
+
+
+def pending(dsn: str, folder: Path = MIGRATIONS) -> list[str]:
+    """Return the names of the migrations that are missing. Writes nothing. Raises as `migrate` does."""
+    try:
+        with psycopg.connect(dsn, connect_timeout=10, prepare_threshold=None) as conn:
+            rows = conn.execute("SELECT name, checksum FROM schema_migrations").fetchall()
+    except psycopg.errors.UndefinedTable:
+        rows = []
+    except psycopg.OperationalError as error:
+        raise ServiceUnavailableError(f"Postgres does not answer: {str(error).strip()}") from error
+    applied = {str(name): str(checksum) for name, checksum in rows}
+    return [migration.name for migration in _pending(migrations(folder), applied)]
 
 
 def _pending(known: list[Migration], applied: dict[str, str]) -> list[Migration]:

@@ -24,8 +24,9 @@ def serving_rules(settings: Settings) -> Rules:
     """Return the rules: host names of the settings, and writes only from pages of these hosts."""
     public = urlsplit(settings.base_url)
     names = [name.lower() for name in settings.allowed_hosts]
+    internal = urlsplit(settings.http_internal_url or "").hostname or ""
     return rules_for(
         settings.http_host,
-        hosts=[(public.hostname or "").lower(), *names],
+        hosts=[(public.hostname or "").lower(), internal, *names],
         origins=[f"{public.scheme}://{public.netloc}".lower(), *(f"https://{name}" for name in names)],
     )

@@ -53,6 +53,8 @@ class HttpServices:
         self.settings = settings
         self.clock = clock
         self.shared = shared
+        self.draining = False
+        """True if the process is about to end: it answers, and is not ready for more."""
         self.keys = secret_keys(settings)
         self.key = self.keys[0]
         self.metrics_token = metrics_token(settings)

@@ -97,7 +97,7 @@ async def _postgres(search: SearchServices) -> ServiceState:
     ),
 )
 async def readyz(request: Request[Any, Any, Any], search: NamedDependency[SearchServices]) -> Response[Readiness]:
-    """Return whether searches can be answered; 503 when neither Qdrant nor Postgres can.
+    """Return whether searches can be answered; 503 when neither Qdrant nor Postgres can, or the process is ending.
 
     For operators and with the metrics token, also return the state of each dependency, and `degraded` where one is down.
     """
@@ -113,7 +113,7 @@ async def readyz(request: Request[Any, Any, Any], search: NamedDependency[Search
     if search.reranker.fault is not None:
         states["reranker"] = ServiceState("down", search.reranker.fault)
     down = [name for name, state in states.items() if state.state != "ok"]
-    usable = qdrant.state != "down" or postgres.state == "ok"
+    usable = (qdrant.state != "down" or postgres.state == "ok") and not search.http.draining
     code = 200 if usable else 503
     if not await _may_see_details(request, search):
         return Response(Readiness("ready" if usable else "unavailable"), status_code=code)

@@ -13,7 +13,7 @@ from orchestration.dagster_api import VERSION
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("sql", "resources", "assets", "orchestration", "serving", "simulators")
 PLACE = "orchestration/dagster_api.py"
-COMMANDS = {"orchestration/supervision/services.py": ["dagster._daemon"]}
+COMMANDS = {"orchestration/supervision/commands.py": ["dagster._daemon"]}
 """Modules that are run by their name. The supervisor never imports Dagster."""
 
 

@@ -16,6 +16,7 @@ from litestar.routes import HTTPRoute
 from assets.stages.profiles import PROFILES
 from orchestration.cli import app as command_line
 from resources.settings import FileRoot, Settings, Widget
+from resources.settings.secret_files import variables_of
 from resources.settings.variables import FIXED, GROUPS, NESTED, variable_of
 from resources.sources.sidecars import Sidecar
 from serving.app import create_app
@@ -78,6 +79,7 @@ SETTINGS = [
     ),
 ]
 VARIABLES = {variable.strip("`") for variable, _ in SETTINGS}
+FILES = {*variables_of(Settings).values()}
 
 
 def test_every_setting_is_documented_with_its_default() -> None:
@@ -97,7 +99,7 @@ def test_no_setting_is_documented_that_is_not_there() -> None:
 
 def test_pages_name_only_settings_that_exist() -> None:
     kinto = set(re.findall(r"CONCORDANCE_KINTO_\w+", read("examples/connector-kinto/README.md")))
-    known = {page.name: VARIABLES | kinto | {"CONCORDANCE_NAME", "CONCORDANCE_KINTO"} for page in PAGES}
+    known = {page.name: VARIABLES | FILES | kinto | {"CONCORDANCE_NAME", "CONCORDANCE_KINTO"} for page in PAGES}
     known["CHANGELOG.md"] |= {f"CONCORDANCE_{name.upper()}" for name in NESTED.keys() | FIXED}
     named = {page.name: set(re.findall(r"CONCORDANCE_[A-Z_]+[A-Z]", page.read_text("utf-8"))) for page in PAGES}
     assert {page: names - known[page] for page, names in named.items() if names - known[page]} == {}
