@@ -168,7 +168,7 @@ class Reindex:
         made = msgspec.structs.replace(made, collection=msgspec.structs.replace(made.collection, bm25_avg_len=average))
         with qdrant.qdrant_errors("look for the collection"):
             exists = stores.qdrant.collection_exists(name)
-        qdrant.create_collection(stores.qdrant, name, made.collection.dimensions)
+        qdrant.create_collection(stores.qdrant, name, made.collection.dimensions, qdrant.layout_of(stores.settings))
         with self.connection.transaction():
             record(stores, made)
             if not exists:

@@ -29,6 +29,7 @@ from qdrant_client.qdrant_remote import QdrantRemote
 from resources.core.bm25 import SparseVector
 from resources.settings import Settings
 from resources.stores import qdrant
+from resources.stores.qdrant import CollectionLayout
 from tests.fixtures.vector import VectorProcess
 
 BATCH = 1_000
@@ -81,9 +82,7 @@ def _measured(points: int, dimensions: int, *, on_disk: bool) -> dict[str, Any]:
         try:
             with closing(qdrant.client(settings, 3_600)) as client:
                 name = qdrant.collection_name("bench", dimensions)
-                if on_disk:
-                    _create_on_disk(client, name, dimensions)
-                qdrant.create_collection(client, name, dimensions)
+                qdrant.create_collection(client, name, dimensions, CollectionLayout(on_disk=on_disk or None))
                 space, rng = Space(dimensions), random.Random(dimensions)
                 began = time.perf_counter()
                 stored = np.concatenate([
@@ -113,16 +112,6 @@ def _measured(points: int, dimensions: int, *, on_disk: bool) -> dict[str, Any]:
         "points_per_s": round(points / filling),
         "compaction_s": round(compaction, 1),
     }
-
-
-def _create_on_disk(client: QdrantRemote, name: str, dimensions: int) -> None:
-    vectors = models.VectorParams(size=dimensions, distance=models.Distance.COSINE, on_disk=True)
-    client.create_collection(
-        name,
-        vectors_config={qdrant.DENSE: vectors},
-        sparse_vectors_config={qdrant.KEYWORD: models.SparseVectorParams(modifier=models.Modifier.IDF)},
-        quantization_config=qdrant.QUANTIZATION,
-    )
 
 
 def _filled(client: QdrantRemote, name: str, space: Space, rng: random.Random, first: int, count: int) -> Floats:

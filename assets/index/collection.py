@@ -44,7 +44,7 @@ def ensure_collection(stores: Stores, active: Target, pending: Sequence[Pending]
         exists = stores.qdrant.collection_exists(name)
     if not exists:
         stores.collections.forget_points(collection=name)
-    qdrant.create_collection(stores.qdrant, name, collection.dimensions)
+    qdrant.create_collection(stores.qdrant, name, collection.dimensions, qdrant.layout_of(stores.settings))
     if not exists:
         log.info("collection_created", collection=name, bm25_avg_len=round(average, 2))
     elif known is None and (points := qdrant.count_points(stores.qdrant, name)):

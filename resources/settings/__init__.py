@@ -22,7 +22,7 @@ from resources.settings.database import DatabaseSettings
 from resources.settings.limits import MAX_UPLOAD_BYTES, FixedFigures, LimitSettings, RetentionSettings
 from resources.settings.messages import message
 from resources.settings.ports import chosen
-from resources.settings.search import BUNDLED_MODEL, AnswerSettings, EmbeddingSettings, SearchSettings
+from resources.settings.search import BUNDLED_MODEL, AnswerSettings, EmbeddingSettings, IndexSettings, SearchSettings
 from resources.settings.secret_files import read_files
 from resources.settings.service import HttpSettings
 from resources.settings.sign_in import OidcProvider, SignInSettings
@@ -61,6 +61,7 @@ class Settings(  # pyright: ignore[reportIncompatibleVariableOverride] (the grou
     SignInSettings,
     EmbeddingSettings,
     SearchSettings,
+    IndexSettings,
     AnswerSettings,
     SourceSettings,
     DriveSettings,
@@ -104,6 +105,14 @@ class Settings(  # pyright: ignore[reportIncompatibleVariableOverride] (the grou
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"CONCORDANCE_FILE_ROOTS names {name!r} twice: give every root a name of its own")
+        cluster = ("index_shards", "index_replicas", "index_write_consistency")
+        if self.qdrant_url is None and (
+            self.index_quantization == "binary" or any(getattr(self, name) for name in cluster)
+        ):
+            raise ValueError(
+                "CONCORDANCE_INDEX__SHARDS, CONCORDANCE_INDEX__REPLICAS, CONCORDANCE_INDEX__WRITE_CONSISTENCY and "
+                "CONCORDANCE_INDEX__QUANTIZATION=binary need a Qdrant server: set CONCORDANCE_QDRANT_URL"
+            )
         if self.llm_model is not None and self.llm_api_key is None and "api.openai.com" in self.llm_base_url:
             raise ValueError(
                 "CONCORDANCE_LLM_MODEL needs CONCORDANCE_LLM_API_KEY, or CONCORDANCE_LLM_BASE_URL of a service that asks "

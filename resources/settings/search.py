@@ -41,6 +41,22 @@ class SearchSettings(BaseModel):
     """Where `concordance model add` gets models by name; it speaks the interface of the Hugging Face Hub."""
 
 
+class IndexSettings(BaseModel):
+    """How collections of the vector index are created. Unset: as the server does by itself."""
+
+    index_shards: Annotated[int | None, Field(ge=1)] = None
+    index_replicas: Annotated[int | None, Field(ge=1)] = None
+    index_write_consistency: Annotated[int | None, Field(ge=1)] = None
+    """Replicas that must have a write before it counts."""
+    index_on_disk: bool | None = None
+    """True keeps full vectors out of memory; the quantized ones stay in it."""
+    index_quantization: Literal["int8", "binary", "none"] = "int8"
+    index_hnsw_m: Annotated[int | None, Field(ge=0)] = None
+    """Links of a point in the graph; 0 builds none."""
+    index_hnsw_ef_construct: Annotated[int | None, Field(ge=4)] = None
+    """Candidates that are looked at for each point while the graph is built."""
+
+
 class AnswerSettings(BaseModel):
     """The language model."""
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from resources.settings.limits import FixedFigures, LimitSettings, RetentionSettings
-from resources.settings.search import SearchSettings
+from resources.settings.search import IndexSettings, SearchSettings
 from resources.settings.service import HttpSettings
 from resources.settings.sources import DriveSettings
 from resources.settings.values import json_value
@@ -35,6 +35,7 @@ GROUPS = {
         "retention": RetentionSettings,
         "http": HttpSettings,
         "search": SearchSettings,
+        "index": IndexSettings,
         "drive": DriveSettings,
     }.items()
 }

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 import httpx
@@ -111,10 +112,16 @@ KEYWORD_INDEX = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, 
 """Memory-mapped: checking a second condition besides the permissions is three times as fast as with the engine's in-memory copy."""
 PERMISSIONS_INDEX = KEYWORD_INDEX.model_copy(update={"is_tenant": True})
 """Indexed as a tenant field, so that passages with the same readers are stored together and read sequentially."""
-QUANTIZATION = models.ScalarQuantization(
-    scalar=models.ScalarQuantizationConfig(type=models.ScalarType.INT8, quantile=0.99, always_ram=True)
+QUANTIZATIONS: Mapping[str, models.QuantizationConfig | None] = MappingProxyType(
+    {
+        "int8": models.ScalarQuantization(
+            scalar=models.ScalarQuantizationConfig(type=models.ScalarType.INT8, quantile=0.99, always_ram=True)
+        ),
+        "binary": models.BinaryQuantization(binary=models.BinaryQuantizationConfig(always_ram=True)),
+        "none": None,
+    }
 )
-"""Vectors are searched as bytes, which reads a quarter of the data; see `RESCORED`."""
+"""How vectors are searched, by the setting's values. As bytes, a quarter of the data is read; see `RESCORED`."""
 RESCORED = models.SearchParams(
     hnsw_ef=256, quantization=models.QuantizationSearchParams(rescore=True, oversampling=2.0)
 )
@@ -122,19 +129,49 @@ RESCORED = models.SearchParams(
 the embedded server builds from 200,000 points on, 256 candidates are kept: fewer miss too much of what a filter lets through."""
 
 
-def create_collection(qdrant: QdrantRemote, name: str, dimensions: int) -> None:
-    """Create the collection, its payload indexes and quantization where missing. Idempotent."""
+class CollectionLayout(NamedTuple):
+    """How a collection is created: see `resources.settings.search.IndexSettings`."""
+
+    shards: int | None = None
+    replicas: int | None = None
+    write_consistency: int | None = None
+    on_disk: bool | None = None
+    quantization: str = "int8"
+    hnsw_m: int | None = None
+    hnsw_ef_construct: int | None = None
+
+
+BY_DEFAULT = CollectionLayout()
+
+
+def layout_of(settings: Settings) -> CollectionLayout:
+    """Return the layout that the settings ask for."""
+    return CollectionLayout(**{name: getattr(settings, f"index_{name}") for name in CollectionLayout._fields})
+
+
+def create_collection(qdrant: QdrantRemote, name: str, dimensions: int, layout: CollectionLayout = BY_DEFAULT) -> None:
+    """Create the collection, its payload indexes and quantization where missing. Idempotent.
+
+    An existing collection keeps its layout, except that it gets the quantization if it has none.
+    """
+    quantization = QUANTIZATIONS[layout.quantization]
+    graph = (layout.hnsw_m, layout.hnsw_ef_construct)
+    vectors = models.VectorParams(size=dimensions, distance=models.Distance.COSINE, on_disk=layout.on_disk)
     with qdrant_errors(f"create the collection {name}"):
         if not qdrant.collection_exists(name):
             qdrant.create_collection(
                 name,
-                vectors_config={DENSE: models.VectorParams(size=dimensions, distance=models.Distance.COSINE)},
+                vectors_config={DENSE: vectors},
                 sparse_vectors_config={KEYWORD: models.SparseVectorParams(modifier=models.Modifier.IDF)},
-                quantization_config=QUANTIZATION,
+                quantization_config=quantization,
+                shard_number=layout.shards,
+                replication_factor=layout.replicas,
+                write_consistency_factor=layout.write_consistency,
+                hnsw_config=None if graph == (None, None) else models.HnswConfigDiff(m=graph[0], ef_construct=graph[1]),
             )
         made = qdrant.get_collection(name)
-        if made.config.quantization_config is None:
-            qdrant.update_collection(name, quantization_config=QUANTIZATION)
+        if made.config.quantization_config is None and quantization is not None:
+            qdrant.update_collection(name, quantization_config=quantization)
         present = set(made.payload_schema)
         for field in KEYWORD_FIELDS:
             if field not in present:
