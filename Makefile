@@ -15,7 +15,7 @@ QUICK := $(BIN)/python -m pytest -m "not slow" -q -n $(WORKERS) --dist loadgroup
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down test test-machine test-all test-real check format lock client soak clean screenshots
+.PHONY: help setup demo up down test test-machine test-all test-real check format lock manifests client soak clean screenshots
 
 help: ## Show the available targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -81,6 +81,9 @@ format: $(STAMP) ## Format the code
 
 lock: $(STAMP) ## Resolve all dependencies into requirements.lock
 	@sh lock.sh $(BIN)
+
+manifests: $(STAMP) ## Render and validate what deploy/ holds: Kubernetes, Compose, the run launcher's configuration, systemd
+	@$(BIN)/python -m deploy.manifests
 
 client: $(STAMP) ## Generate the Python client's models and methods from the OpenAPI document
 	@$(BIN)/python -m clients.python.generator

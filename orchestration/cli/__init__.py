@@ -50,12 +50,13 @@ question_set = App(
     help="Manage the questions that measure search quality each month and before a change of model.",
     result_action="return_value",
 )
+units = App(name="service", help="Run Concordance as a service of this machine.", result_action="return_value")
 rebuild = App(name="rebuild", help="Rebuild what was lost from what is left.", result_action="return_value")
 audit = App(name="audit", help="Check permissions, and list grants and revocations.", result_action="return_value")
 
 GROUPS = {"": app} | {
     one.name[0]: one
-    for one in (key, sessions, connections, simulators, source_roots, prune, question_set, model, audit, rebuild)
+    for one in (key, sessions, connections, simulators, source_roots, prune, question_set, model, audit, rebuild, units)
 }
 
 for name, group in list(GROUPS.items())[1:]:

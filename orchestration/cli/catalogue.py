@@ -19,6 +19,9 @@ COMMANDS = {
         "run": "Execute one run of Dagster in this process, as a run launcher starts it.",
         "migrate": "Bring the database to the schema of this version. Run it once before the other processes of a new version.",
     },
+    "service": {
+        "service install": "Write a systemd unit that runs `up` at each boot, as an account without rights.",
+    },
     "status": {
         "status": "Show the services, their URLs, running syncs with their progress, and the documents of each source.",
     },
@@ -113,7 +116,7 @@ ARRANGED = {
     QUALITY: ("eval", "questions", "model", "reindex", "cleanup"),
     ACCESS: ("sign-in", "token", "session", "key", "whoami", "audit"),
     UPKEEP: ("reconcile", "erase", "receipts", "backup", "restore", "rebuild"),
-    PROCESSES: ("serve", "webserver", "daemon", "code", "run", "migrate"),
+    PROCESSES: ("serve", "webserver", "daemon", "code", "run", "migrate", "service"),
 }
 """Every command and group of commands of the overview."""
 EXAMPLES = {
@@ -151,6 +154,7 @@ EXAMPLES = {
     "reconcile": ("concordance reconcile", "concordance reconcile files --apply"),
     "backup": ("concordance backup /srv/backup/monday",),
     "serve": ("concordance serve --host 0.0.0.0 --port 8080 --drain 5",),
+    "service install": ("concordance service install --show"),
     "code": ("concordance code --host 0.0.0.0 --port 4000",),
     "migrate": ("concordance migrate", "concordance migrate --wait 300"),
 }

@@ -47,10 +47,10 @@ def unprivileged(*, make: bool = False) -> SystemUser | None:
     """
     if os.geteuid() != 0:
         return None
-    if make and _account(NAME) is None:
+    if make and named(NAME) is None:
         _make()
     for name in (NAME, *FALLBACKS):
-        if found := _account(name):
+        if found := named(name):
             return found
     raise ConfigurationError(
         f"Postgres does not run as root, and the account {NAME} does not exist and cannot be created. Create it "
@@ -69,7 +69,8 @@ def owner(path: Path) -> SystemUser | None:
     )
 
 
-def _account(name: str) -> SystemUser | None:
+def named(name: str) -> SystemUser | None:
+    """Return the account of this name; None if there is none, or if it is root."""
     try:
         entry = pwd.getpwnam(name)
     except KeyError:
@@ -85,7 +86,7 @@ def _make() -> None:
     command += ["--shell", "/usr/sbin/nologin", NAME]
     deadline = time.monotonic() + MAKING_SECONDS
     while subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode != 0:
-        if _account(NAME) is not None or not os.access("/etc", os.W_OK) or time.monotonic() > deadline:
+        if named(NAME) is not None or not os.access("/etc", os.W_OK) or time.monotonic() > deadline:
             return
         time.sleep(0.2)
 

@@ -1,0 +1,59 @@
+"""The command `service install`, for a machine with systemd."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from orchestration import systemd
+from orchestration.cli.output import note, say
+from resources.core.errors import ConfigurationError
+from resources.keys import make_home
+from resources.servers.privileges import unprivileged
+from resources.settings import load
+
+
+def service_install(
+    *,
+    account: Annotated[
+        str | None, Parameter(help="Account that runs Concordance: that of HOME, or `concordance`, which is created.")
+    ] = None,
+    folder: Annotated[Path, Parameter(help="Where units are.")] = systemd.FOLDER,
+    show: Annotated[bool, Parameter(negative="", help="Print the unit instead of writing it.")] = False,
+) -> None:
+    settings = load()
+    program = Path(sys.executable).with_name("concordance")
+    if show:
+        say(systemd.unit(program, Path.cwd(), settings.home, account or "concordance").rstrip("\n"))
+        return
+    file = folder / systemd.NAME
+    name = account or _account(settings.home)
+    if not settings.home.is_dir():
+        make_home(settings)
+        _give(settings.home, name)
+    try:
+        file.write_text(systemd.unit(program, Path.cwd(), settings.home, name), encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(
+            f"{file} cannot be written ({error.strerror}). Run the command as root, or print the unit with --show."
+        ) from error
+    note(f"Wrote {file}. Start it, now and at each boot, with:")
+    say("systemctl daemon-reload")
+    say(f"systemctl enable --now {systemd.NAME}")
+
+
+def _account(home: Path) -> str:
+    """Return the owner of HOME, or the account for services of root, which is created."""
+    if home.is_dir() and home.stat().st_uid != 0:
+        return home.owner()
+    found = unprivileged(make=True)
+    return "concordance" if found is None else found.name
+
+
+def _give(home: Path, name: str) -> None:
+    from resources.servers.handover import hand_over
+    from resources.servers.privileges import named
+
+    if (found := named(name)) is not None:
+        hand_over(home, found)

@@ -1,0 +1,49 @@
+"""The systemd unit of `concordance up` on one machine."""
+
+import shlex
+from pathlib import Path
+from string import Template
+
+NAME = "concordance.service"
+FOLDER = Path("/etc/systemd/system")
+
+_UNIT = Template("""\
+# Written by `concordance service install`. Settings are in .env in the working directory.
+[Unit]
+Description=Concordance, search over the company's sources
+After=network-online.target
+Wants=network-online.target
+
+[Service]
+Type=exec
+User=$account
+WorkingDirectory=$folder
+Environment=CONCORDANCE_HOME=$home
+ExecStart=$program up
+Restart=on-failure
+RestartSec=5
+# The supervisor ends its services in order; Postgres may take a minute.
+KillMode=mixed
+TimeoutStopSec=120
+LimitNOFILE=65536
+UMask=0077
+NoNewPrivileges=yes
+PrivateDevices=yes
+ProtectSystem=strict
+ProtectHome=read-only
+ProtectControlGroups=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX AF_NETLINK
+ReadWritePaths=$home /tmp
+
+[Install]
+WantedBy=multi-user.target
+""")
+
+
+def unit(program: Path, folder: Path, home: Path, account: str) -> str:
+    """Return the unit. `folder` is the working directory, which holds `.env`."""
+    return _UNIT.substitute(
+        program=shlex.quote(str(program)), folder=folder, home=shlex.quote(str(home)), account=account
+    )

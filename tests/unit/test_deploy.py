@@ -1,0 +1,265 @@
+"""What the manifests name exists in the product: commands, settings, ports, probes, secrets, accounts and metrics."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import dagster._grpc.server
+import pytest
+import yaml
+
+from deploy import manifests
+from orchestration import systemd
+from orchestration.cli import app
+from orchestration.supervision import dagster_gate
+from orchestration.unknown_settings import unknown_settings
+from resources.settings import Settings, load
+from serving.app import HANDLERS
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "deploy"
+MOUNTED = "/run/secrets/"
+IMAGE = "concordance:0.1.0"
+PORTS = {name: Settings.model_fields[name].default for name in ("http_port", "dagster_port")}
+
+
+@pytest.fixture(scope="module")
+def secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the script writes."""
+    folder = tmp_path_factory.mktemp("secrets")
+    script = ["sh", str(FOLDER / "compose/secrets.sh"), str(folder)]
+    subprocess.run(script, check=True)
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    subprocess.run(script, check=True)
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+    assert folder.stat().st_mode & 0o777 == 0o700
+    return folder
+
+
+@pytest.fixture(scope="module", params=manifests.OVERLAYS)
+def objects(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
+    return manifests.rendered(request.param)
+
+
+@pytest.fixture(scope="module")
+def services() -> dict[str, Any]:
+    return manifests.compose()["services"]
+
+
+def named(objects: list[dict[str, Any]], kind: str) -> dict[str, dict[str, Any]]:
+    return {one["metadata"]["name"]: one for one in objects if one["kind"] == kind}
+
+
+def ours(objects: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    return ((name, one) for name, one in manifests.containers(objects) if one["image"] == IMAGE)
+
+
+def check_command(arguments: list[str]) -> None:
+    """Fail unless the command line accepts this: nothing is executed."""
+    app.parse_args(arguments, exit_on_error=False, print_error=False)
+
+
+def check_settings(
+    environment: Mapping[str, str], secrets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Settings:
+    """Read the settings of a container, with its secrets from the folder that the script writes. No key is generated."""
+    monkeypatch.chdir(tmp_path)
+    for name, value in (environment | {"CONCORDANCE_HOME": str(tmp_path / "home")}).items():
+        monkeypatch.setenv(name, str(secrets / Path(value).name) if value.startswith(MOUNTED) else value)
+    settings = load()
+    assert unknown_settings() == []
+    assert not settings.embedded_postgres
+    assert not settings.embedded_qdrant
+    for name in ("secret_key", "encryption_keys", "metrics_token", "dagster_secret", "qdrant_api_key"):
+        assert getattr(settings, name) is not None, name
+    return settings
+
+
+def test_every_object_is_valid(objects: list[dict[str, Any]]) -> None:
+    assert {one["kind"] for one in objects if not manifests.validate(one)} == manifests.CUSTOM
+    broken = named(objects, "Deployment")["serve"] | {"spec": {"replicas": "two"}}
+    with pytest.raises(manifests.InvalidManifestError, match="serve"):
+        manifests.validate(broken)
+
+
+def test_commands_exist(objects: list[dict[str, Any]], services: dict[str, Any]) -> None:
+    lines = [one["args"] for _, one in ours(objects)]
+    lines += [one["command"] for one in services.values() if one["image"] == IMAGE]
+    for line in lines:
+        check_command(line)
+    probes = [
+        one["livenessProbe"]["exec"]["command"] for _, one in ours(objects) if "exec" in one.get("livenessProbe", {})
+    ]
+    assert {line[0] for line in lines} >= {"serve", "webserver", "daemon", "code", "migrate"}
+    for probe in [*probes, services["daemon"]["healthcheck"]["test"][1:]]:
+        assert probe[0] == "concordance"
+        check_command(probe[1:])
+    with pytest.raises(Exception, match="--hots"):
+        check_command(["serve", "--hots", "::"])
+
+
+def test_settings_of_kubernetes_exist(
+    objects: list[dict[str, Any]], secrets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = check_settings(named(objects, "ConfigMap")["concordance"]["data"], secrets, tmp_path, monkeypatch)
+    assert settings.dagster_code_address == f"code:{ports(objects, 'code')['grpc']}"
+    assert settings.dagster_url == f"http://webserver:{ports(objects, 'webserver')['http']}"
+    assert settings.http_internal_url == f"http://serve:{ports(objects, 'serve')['http']}"
+    assert (ports(objects, "serve")["http"], ports(objects, "webserver")["http"]) == tuple(PORTS.values())
+
+
+def ports(objects: list[dict[str, Any]], name: str) -> dict[str, int]:
+    """Return the ports of a service, which must be those of its pods, by name."""
+    service, pod = named(objects, "Service")[name], named(objects, "Deployment")[name]["spec"]["template"]
+    assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+    open_ports = {one["name"]: one["containerPort"] for one in pod["spec"]["containers"][0]["ports"]}
+    assert {one["targetPort"]: one["port"] for one in service["spec"]["ports"]} == open_ports
+    return open_ports
+
+
+def test_settings_of_compose_exist(
+    services: dict[str, Any], secrets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = check_settings(services["serve-1"]["environment"], secrets, tmp_path, monkeypatch)
+    assert settings.dagster_code_address == "code:4000"
+    assert services["code"]["command"][-1] == "4000"
+    proxied = re.findall(r"serve-\d:(\d+)", (FOLDER / "compose/Caddyfile").read_text())
+    assert {int(one) for one in proxied} == {PORTS["http_port"]}
+    assert set(settings.allowed_hosts) == {name for name in services if name.startswith("serve-")}
+    wanted = {name for one in services.values() for name in one.get("secrets", ())}
+    assert wanted == manifests.compose()["secrets"].keys()
+    assert wanted <= {file.name for file in secrets.iterdir()}
+    assert (secrets / "storage.env").exists()
+    key = json.loads((secrets / "storage.json").read_text())["identities"][0]["credentials"][0]["accessKey"]
+    assert f"AWS_ACCESS_KEY_ID={key}\n" in (secrets / "storage.env").read_text()
+
+
+def test_probes_exist_and_differ(objects: list[dict[str, Any]]) -> None:
+    routes = {path for handler in HANDLERS for path in handler.paths}
+    answered = {"serve": routes, "webserver": {dagster_gate.ALIVE, dagster_gate.READY}}
+    for name, paths in answered.items():
+        (container,) = (one for of, one in ours(objects) if of == name and "livenessProbe" in one)
+        live, ready = (container[f"{kind}Probe"]["httpGet"]["path"] for kind in ("liveness", "readiness"))
+        assert {live, ready, container["startupProbe"]["httpGet"]["path"]} <= paths
+        assert live != ready
+    (code,) = (one for of, one in ours(objects) if of == "code" and "livenessProbe" in one)
+    assert code["livenessProbe"]["grpc"]["port"] == code["ports"][0]["containerPort"]
+    assert f'"{code["livenessProbe"]["grpc"]["service"]}"' in Path(dagster._grpc.server.__file__).read_text()
+    (endpoint,) = named(objects, "ServiceMonitor")["serve"]["spec"]["endpoints"]
+    assert endpoint["path"] in routes
+    assert endpoint["port"] in ports(objects, "serve")
+
+
+def test_what_objects_refer_to_exists(objects: list[dict[str, Any]], secrets: Path) -> None:
+    keys = {file.name for file in secrets.iterdir()}
+    text = json.dumps(objects)
+    assert {Path(path).name for path in re.findall(r"/run/secrets/concordance/[\w.-]+", text)} <= keys
+    assert set(re.findall(r'"key": "([\w-]+)", "name": "concordance"', text)) <= keys
+    maps, accounts = named(objects, "ConfigMap"), named(objects, "ServiceAccount")
+    for kind in ("Deployment", "Job"):
+        for name, one in named(objects, kind).items():
+            spec = one["spec"]["template"]["spec"]
+            assert spec["serviceAccountName"] in accounts, name
+            volumes = {volume["name"] for volume in spec["volumes"]}
+            for container in (*spec.get("initContainers", ()), *spec["containers"]):
+                assert {mount["name"] for mount in container["volumeMounts"]} <= volumes
+                assert {
+                    one["configMapRef"]["name"] for one in container["envFrom"] if "configMapRef" in one
+                } <= maps.keys()
+            assert {volume["configMap"]["name"] for volume in spec["volumes"] if "configMap" in volume} <= maps.keys()
+
+
+def test_pods_have_no_rights_that_they_do_not_need(objects: list[dict[str, Any]]) -> None:
+    launching = "launch-runs" in named(objects, "Role")
+    for kind in ("Deployment", "Job", "StatefulSet"):
+        for name, one in named(objects, kind).items():
+            spec = one["spec"]["template"]["spec"]
+            assert spec["securityContext"]["runAsNonRoot"], name
+            assert spec["automountServiceAccountToken"] == (launching and name in {"daemon", "webserver"}), name
+            for container in spec["containers"]:
+                assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+                assert container["resources"].keys() == {"requests", "limits"}
+                assert container["securityContext"].get("readOnlyRootFilesystem") is (kind != "StatefulSet" or None)
+    policies = named(objects, "NetworkPolicy")
+    assert policies["deny-all"]["spec"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    running = {name for kind in ("Deployment", "Job", "StatefulSet") for name in named(objects, kind)}
+    assert running <= policies.keys()
+    check_peers(objects, policies)
+    serve = named(objects, "Deployment")["serve"]["spec"]
+    assert serve["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
+    assert serve["template"]["spec"]["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"] > 0
+    assert named(objects, "Deployment")["daemon"]["spec"]["replicas"] == 1
+
+
+def check_peers(objects: list[dict[str, Any]], policies: dict[str, dict[str, Any]]) -> None:
+    """Fail if a policy names a peer that no pod is, or a port that its pods do not have."""
+    pods = [
+        one["spec"]["template"]
+        for kind in ("Deployment", "Job", "StatefulSet")
+        for one in named(objects, kind).values()
+    ]
+    for name, policy in policies.items():
+        rules = [(rule, "from") for rule in policy["spec"].get("ingress", ())]
+        rules += [(rule, "to") for rule in policy["spec"].get("egress", ())]
+        for rule, way in rules:
+            for peer in rule.get(way, ()):
+                wanted = peer["podSelector"]["matchLabels"].items()
+                if wanted == {"app.kubernetes.io/name": "run"}.items():
+                    continue  # pods of runs have the labels of the run launcher
+                chosen = [pod for pod in pods if wanted <= pod["metadata"]["labels"].items()]
+                assert chosen, f"{name}: no pod is {dict(wanted)}"
+                if way == "to":
+                    (container,) = chosen[0]["spec"]["containers"]
+                    assert {one["port"] for one in rule["ports"]} <= {
+                        one["containerPort"] for one in container["ports"]
+                    }
+
+
+def test_runs_of_the_cluster_are_started_with_our_command() -> None:
+    manifests.validate_run_launcher()
+    own = (FOLDER / "kubernetes/overlays/cluster/dagster.yaml").read_text()
+    theirs = yaml.safe_load((ROOT / "dagster.yaml").read_text())
+    given = yaml.safe_load(own)
+    assert {name: given[name] for name in theirs if name not in {"run_coordinator", "run_launcher"}} == {
+        name: theirs[name] for name in theirs if name not in {"run_coordinator", "run_launcher"}
+    }
+    launcher = given["run_launcher"]["config"]
+    objects = manifests.rendered("cluster")
+    assert launcher["service_account_name"] in named(objects, "ServiceAccount")
+    assert {launcher["instance_config_map"], *launcher["env_config_maps"]} <= named(objects, "ConfigMap").keys()
+    assert launcher["job_image"] == IMAGE
+    command = launcher["run_k8s_config"]["container_config"]["command"]
+    check_command([*command[1:], "/opt/concordance/bin/python", "-m", "dagster", "api", "execute_run", "{}"])
+
+
+def test_the_unit_is_the_one_that_is_installed() -> None:
+    program, home = Path("/opt/concordance/bin/concordance"), Path("/var/lib/concordance")
+    made = systemd.unit(program, Path("/etc/concordance"), home, "concordance")
+    assert (FOLDER / "systemd/concordance.service").read_text() == made
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not installed")
+    assert manifests.verify_unit() == "1 unit verified by systemd-analyze"
+
+
+def test_the_image_is_built_from_what_exists() -> None:
+    lines = (FOLDER / "Containerfile").read_text().splitlines()
+    copied = [line.split()[1:-1] for line in lines if line.startswith("COPY") and "--from" not in line]
+    assert [name for names in copied for name in names if not (ROOT / name).exists()] == []
+    final = "\n".join(lines[max(number for number, line in enumerate(lines) if line.startswith("FROM")) :])
+    assert "\nUSER 10001" in final
+    entry, command = (
+        json.loads(re.findall(rf"^{name} (.*)$", final, re.MULTILINE)[0]) for name in ("ENTRYPOINT", "CMD")
+    )
+    assert entry == ["concordance"]
+    check_command(command)
+    pinned = set(re.findall(r"^([\w.-]+==\S+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
+    image = set(re.findall(r"^([\w.-]+==\S+)", (FOLDER / "requirements.lock").read_text(), re.MULTILINE))
+    assert image < pinned
+    packages = re.findall(r"^packages = \[(.*)\]", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)[0]
+    assert {name.strip(' "') for name in packages.split(",")} <= {name for names in copied for name in names}

@@ -1,0 +1,41 @@
+"""The systemd unit of one machine."""
+
+from __future__ import annotations
+
+import getpass
+from pathlib import Path
+
+import pytest
+
+from orchestration import systemd
+from orchestration.cli import run
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CONCORDANCE_HOME", str(tmp_path / "home"))
+
+
+def test_the_unit_runs_up_as_the_account(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    me = getpass.getuser()
+    assert run(["service", "install", "--folder", str(tmp_path), "--account", me]) == 0
+    unit = (tmp_path / systemd.NAME).read_text().splitlines()
+    assert f"User={me}" in unit
+    assert f"WorkingDirectory={tmp_path}" in unit
+    assert f"ReadWritePaths={tmp_path / 'home'} /tmp" in unit
+    assert next(line for line in unit if line.startswith("ExecStart=")).endswith("/concordance up")
+    assert (tmp_path / "home").stat().st_mode & 0o077 in (0o00, 0o11)
+    assert "systemctl enable --now concordance.service" in capsys.readouterr().out
+
+
+def test_the_unit_is_shown_without_writing_anything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["service", "install", "--show"]) == 0
+    assert "User=concordance" in capsys.readouterr().out
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    absent = tmp_path / "absent"
+    assert run(["service", "install", "--folder", str(absent), "--account", getpass.getuser()]) == 1
+    assert str(absent) in capsys.readouterr().err
