@@ -28,7 +28,7 @@ from resources.core.errors import ConfigurationError, InvalidRequestError, NotRu
 from resources.servers.postgres import EmbeddedPostgres
 from resources.servers.postgres.dump import dump, load_dump
 from resources.settings import Settings
-from resources.stores import leases
+from resources.stores import lake_copy, leases
 from resources.stores.blobs import Blobs
 from resources.stores.damage import damaged_tables
 from resources.stores.lake import Lake
@@ -126,6 +126,7 @@ def _nothing_removed(settings: Settings, lasts: Callable[[], bool]) -> Generator
 def restore(settings: Settings, folder: Path) -> Manifest:
     """Restore HOME from a backup. `keys.json` is taken from the backup, or from HOME if the backup has none.
 
+    A lake of this machine is copied to the object store if the settings name one, whose address must be empty.
     Raises `ConcordanceError`, and `InvalidRequestError` if HOME contains data: nothing is ever overwritten.
     """
     manifest = _manifest(folder)
@@ -138,11 +139,13 @@ def restore(settings: Settings, folder: Path) -> Manifest:
     if not settings.embedded_postgres:
         _check_database(settings)
     lake = _local_lake(settings)
-    if manifest.lake is not (lake is not None):
-        where = "contains a lake" if manifest.lake else "contains no lake: it was in an object store"
+    if not manifest.lake and lake is not None:
         raise ConfigurationError(
-            f"The backup {where}. Set CONCORDANCE_LAKE_URL to its value at the time of the backup."
+            "The backup contains no lake: it was in an object store. Set CONCORDANCE_LAKE_URL to its value at the time of the backup."
         )
+    moves = manifest.lake and lake is None
+    if moves:
+        lake_copy.check_empty(settings.lake_address)
     copy_keys = not own.exists()
     with _private():
         try:
@@ -151,12 +154,16 @@ def restore(settings: Settings, folder: Path) -> Manifest:
                 shutil.copyfile(kept, own)
             if lake is not None:
                 _copy(folder / LAKE, lake)
+            elif moves:
+                lake_copy.upload(folder / LAKE, settings.lake_address)
             for name in SPOOLS:
                 _copy(folder / name, settings.home / name)
             with _postgres(settings):  # last: it is loaded as a whole or not at all
                 load_dump(settings, folder / DUMP)
         except BaseException:
             _undo(settings, lake, own if copy_keys else None)
+            if moves:
+                lake_copy.remove_all(settings.lake_address)
             raise
     return manifest
 

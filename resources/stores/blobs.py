@@ -117,7 +117,7 @@ class Blobs:
                     f"CONCORDANCE_LAKE_URL: the folder {self._root} cannot be created: {error.strerror}"
                 ) from error
         else:
-            self._store = _open(url)
+            self._store = open_store(url)
             self._root = Path()
             self._spool = Path(tempfile.gettempdir())
 
@@ -194,7 +194,7 @@ class Blobs:
                     status = file.stat()
                     yield StoredBlob(file.name, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
             return
-        with _mapped_errors():
+        with mapped_errors():
             for page in self._store.list("blobs"):
                 for entry in page:
                     yield StoredBlob(entry["path"].rpartition("/")[2], entry["size"], entry["last_modified"])
@@ -244,14 +244,14 @@ class Blobs:
 
     def _call(self, action: Callable[[], _T], size: int = 0) -> _T:
         """Return the result of a call that transfers `size` bytes. Raises `FileNotFoundError` or `ServiceUnavailableError`."""
-        with _mapped_errors():
+        with mapped_errors():
             return self._breaker.call(action, CALL_SECONDS + size / LEAST_RATE)
 
 
 def stored_folders(url: str, folder: str) -> list[str]:
     """Return the names of the subfolders of a folder of an object store. Raises `ServiceUnavailableError`."""
-    with _mapped_errors():
-        found = _open(url).list_with_delimiter(f"{folder}/")["common_prefixes"]
+    with mapped_errors():
+        found = open_store(url).list_with_delimiter(f"{folder}/")["common_prefixes"]
     return [prefix.rstrip("/").rpartition("/")[2] for prefix in found]
 
 
@@ -271,7 +271,8 @@ def _key(content_hash: str) -> str:
     return f"{content_hash[:2]}/{content_hash[2:4]}/{content_hash}"
 
 
-def _open(url: str) -> ObjectStore:
+def open_store(url: str) -> ObjectStore:
+    """Return the object store of the lake at this address. Raises `ConfigurationError`."""
     from obstore.exceptions import BaseError
     from obstore.store import from_url
 
@@ -286,7 +287,7 @@ def _open(url: str) -> ObjectStore:
 
 
 @contextmanager
-def _mapped_errors() -> Generator[None]:
+def mapped_errors() -> Generator[None]:
     """Raise errors of the object store as `ServiceUnavailableError`; a missing object stays a `FileNotFoundError`."""
     from obstore.exceptions import BaseError
 
