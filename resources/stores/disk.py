@@ -60,7 +60,7 @@ def stores(settings: Settings) -> Iterator[StoreFolder]:
     """Yield every folder of this machine that holds a store, HOME first. Each may be on a different file system."""
     home = settings.home
     supervised = (home / "run").is_dir() or settings.embedded_postgres or settings.embedded_qdrant
-    if supervised:  # other processes write to the folder below only, and just those of the HTTP service
+    if supervised:  # processes without a supervisor write to no other folder of HOME than the next one
         yield StoreFolder("HOME", home)
     if supervised or (home / "audit").is_dir():
         yield StoreFolder("audit log", home / "audit")
@@ -76,9 +76,9 @@ def stores(settings: Settings) -> Iterator[StoreFolder]:
         yield StoreFolder("Postgres log", home / "postgres" / "data" / "pg_wal", ours=False)
     if settings.embedded_qdrant:
         yield StoreFolder("vector index", home / "qdrant", ours=False)
-    if supervised:
-        yield StoreFolder("Dagster", home / "dagster", ours=False)
-        yield StoreFolder("logs", home / "logs", ours=False)
+    for name, folder in (("Dagster", home / "dagster"), ("logs", home / "logs")):
+        if supervised or folder.is_dir():
+            yield StoreFolder(name, folder, ours=False)
 
 
 def faults(settings: Settings) -> list[DiskFault]:
