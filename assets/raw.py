@@ -215,7 +215,7 @@ def _retire(job: SyncJob, partition: str, result: StageResult) -> None:
     stores.partitions.reset_partition(partition=partition)
     stores.partitions.forget(partition=partition)
     stores.partitions.end_listing(partition=partition)
-    left = stores.documents.unseen(partition=partition, seen=[])
+    left = list(stores.documents.unlisted(partition=partition))
     if not left:
         stores.partitions.drop_partition(partition=partition)
         return
@@ -227,7 +227,7 @@ def _retire(job: SyncJob, partition: str, result: StageResult) -> None:
 
 def remove_partition(job: SyncJob, partition: str, result: StageResult) -> None:
     """Tombstone all documents of a partition."""
-    _remove(job, dict.fromkeys(job.stores.documents.unseen(partition=partition, seen=[]), partition), {}, result)
+    _remove(job, dict.fromkeys(job.stores.documents.unlisted(partition=partition), partition), {}, result)
 
 
 def _remove(job: SyncJob, gone: dict[str, str], times: Mapping[str, datetime], result: StageResult) -> None:

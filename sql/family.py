@@ -8,7 +8,7 @@ compares it with its declaration.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import datetime
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, NamedTuple, Protocol, get_args, get_origin, get_type_hints
@@ -25,6 +25,8 @@ JsonText = Annotated[str, "json"]
 """A parameter that is JSON already."""
 ArrayText = Annotated[str, "array"]
 """A parameter that is an array in Postgres' notation; psycopg would write a list element by element."""
+PAGE_ROWS = 5000
+"""Rows of a streamed statement that are fetched at a time."""
 _encoder = msgspec.json.Encoder()
 
 
@@ -39,6 +41,8 @@ class Declared(NamedTuple):
     many: bool
     factory: Any
     """Makes a row of its columns, for psycopg."""
+    streamed: bool = False
+    """Its rows are fetched in pages, while the caller goes through them."""
     prepare: bool | None = None
     """False: planned again for the values of each call."""
 
@@ -84,11 +88,23 @@ class Family(Statements):
         self.bound: dict[str, Any] = {}
 
     def _run(self, declared: Declared, parameters: dict[str, Any]) -> Any:
+        if declared.streamed:
+            return self._pages(declared, parameters)
         cursor = self.connection.cursor(row_factory=declared.factory)
         cursor.execute(declared.text.encode(), {**self.bound, **declared.encoded(parameters)} or None)
         if cursor.description is None:
             return cursor.rowcount
         return cursor.fetchall() if declared.many else cursor.fetchone()
+
+    def _pages(self, declared: Declared, parameters: dict[str, Any]) -> Iterator[Any]:
+        """Yield rows in a transaction; the caller runs no other statement meanwhile."""
+        with (
+            self.connection.transaction(),
+            self.connection.cursor(name=declared.name, row_factory=declared.factory) as cursor,
+        ):
+            cursor.itersize = PAGE_ROWS
+            cursor.execute(declared.text.encode(), {**self.bound, **declared.encoded(parameters)} or None)
+            yield from cursor
 
 
 class SourceFamily(Family):
@@ -150,11 +166,12 @@ def _declared(method: Callable[..., Any], text: str, prepare: bool | None) -> De
     hints = get_type_hints(method, include_extras=True)
     result = hints.pop("return")
     many = get_origin(result) is list
-    if many:
+    streamed = get_origin(result) is Iterator
+    if many or streamed:
         (result,) = get_args(result)
     elif get_origin(result) is UnionType:
         (result,) = (one for one in get_args(result) if one is not NoneType)
-    return Declared(method.__name__, text, hints, result, many, _factory(result), prepare)
+    return Declared(method.__name__, text, hints, result, many, _factory(result), streamed, prepare)
 
 
 def _factory(row: Any) -> Any:

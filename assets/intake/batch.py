@@ -11,6 +11,7 @@ import msgspec
 from assets.intake.deletion_hold import DeletionHold
 from assets.intake.fetching import fetch_all
 from assets.intake.rows import append, fetched_row, item_of, refusal_row, rewritten_row
+from assets.intake.shown import ShownDocuments
 from assets.stages.diff import has_content
 from assets.stages.plan import BatchPlan, plan_batch, shown, vanished
 from resources.core.domain import Batch, Item
@@ -24,6 +25,8 @@ from resources.syncing import StageResult, SyncJob
 from sql.rows import Hidden, Known, Permitted
 from sql.sources import Events
 
+UNSAVED = 50_000
+"""Documents of pages without a cursor that can still be saved; of a listing that never has one, only hashes are kept."""
 CLAIM_SECONDS = 20.0
 """Longest wait for a partition from or to which documents have moved."""
 
@@ -151,7 +154,12 @@ class Listing:
     def __init__(self, stores: Stores, partition: str, *, begun: bool) -> None:
         self._stores = stores
         self._partition = partition
-        self._shown: list[str] = []
+        self._shown = ShownDocuments()
+        """Documents of this listing that are not saved: its pages so far had no cursor."""
+        self._unsaved: list[str] = []
+        """The same, up to `UNSAVED`, to be saved with the first cursor."""
+        self._page: list[str] = []
+        """Documents of the last batch."""
         self._resumable = begun
         if not begun:
             self.end()
@@ -161,26 +169,41 @@ class Listing:
         if batch.listing == "delta":
             return []
         if self._resumable and batch.cursor is None:
-            self._shown = []  # the source starts over because it could not resume
+            self._clear()  # the source starts over because it could not resume
             self.end()
         self._resumable = self._resumable or batch.cursor is not None
-        self._shown += [item.source_id for item in batch.seen if item.partition == batch.partition]
-        self._shown += [refusal.source_id for refusal in batch.refused]
+        self._page = [item.source_id for item in batch.seen if item.partition == batch.partition]
+        self._page += [refusal.source_id for refusal in batch.refused]
         if batch.listing == "page":
+            self._show_page(saved=batch.cursor is not None)
             return []
-        return self._stores.documents.unseen(partition=self._partition, seen=self._shown)
+        self._shown.add(self._page)
+        return list(self._shown.lacking(self._stores.documents.unlisted(partition=self._partition)))
+
+    def _show_page(self, *, saved: bool) -> None:
+        """Keep a page in memory, or with all before it to be saved. Raises `ValueError` if these are too many to be saved at once."""
+        if saved and len(self._shown) > len(self._unsaved):
+            raise ValueError(f"A listing gives its first cursor within {UNSAVED:,} documents, or none.")
+        self._shown.add(self._page)
+        if len(self._unsaved) <= UNSAVED:
+            self._unsaved += self._page
 
     def save(self, batch: Batch) -> int | None:
         """Save the documents of a page, in the transaction of its cursor; after the last page return the number of documents."""
+        partitions = self._stores.partitions
         if batch.listing == "page" and batch.cursor is not None:
-            self._stores.partitions.list_documents(partition=self._partition, source_ids=self._shown)
-            self._shown = []
+            partitions.list_documents(partition=self._partition, source_ids=self._unsaved)
+            self._clear()
         if batch.listing != "complete":
             return None
-        total = self._stores.partitions.listed_total(partition=self._partition, source_ids=self._shown)
+        # Documents of saved pages that the last batch shows again count once.
+        total = len(self._shown) + partitions.listed_besides(partition=self._partition, source_ids=self._page)
         self.end()
-        self._shown = []
+        self._clear()
         return total
+
+    def _clear(self) -> None:
+        self._shown, self._unsaved = ShownDocuments(), []
 
     def end(self) -> None:
         self._stores.partitions.end_listing(partition=self._partition)

@@ -1,20 +1,21 @@
 """A bucket prefix (S3, Azure, Google Cloud Storage) as a root of the source `files`.
 
 The prefix of the obstore store is the root; an entry's version is the object's ETag. Stores list in different orders, so the
-listing is collected before the first entry is yielded: only then is it known which files have a sidecar. It takes about 500
-bytes of memory per object.
+listing is collected before the first entry is yielded: only then is it known which files have a sidecar. It is collected on disk
+(`resources.sources.bucket_listing`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from resources.core.errors import AbortSyncError, FailedDocumentError, RetryLaterError, SkipDocumentError
 from resources.core.filetypes import declared
+from resources.sources.bucket_listing import PAGE, BucketListing, BucketObject, open_listing
 from resources.sources.sidecars import MAX_BYTES, SUFFIX
 from resources.sources.tree import EMPTY, PIECE, FileEntry, UnreadablePath, left_out, parts_of, too_large
 
@@ -22,16 +23,8 @@ if TYPE_CHECKING:
     from obstore import ObjectMeta
     from obstore.store import ObjectStore
 
-_PAGE = 1000
 _SIDECARS_AT_ONCE = 16
 _BROKEN = f"Its sidecar ({SUFFIX}) cannot be read, so no one may see it"
-
-
-class _Object(NamedTuple):
-    path: str
-    size: int
-    version: str
-    modified_at: datetime
 
 
 class Bucket:
@@ -44,34 +37,45 @@ class Bucket:
 
     def walk(self) -> Iterator[FileEntry | UnreadablePath]:
         """Yield objects ordered by key; an empty listing counts as a failed one."""
-        objects = self._listing()
-        if not objects:
-            yield UnreadablePath(
-                "",
-                "The bucket is empty at this prefix, which may be mistyped: check the url.",
-                hides=True,
-            )
-            return
-        sidecars = {found.path for found in objects if found.path.endswith(SUFFIX)}
-        shown = sorted(found for found in objects if not any(map(left_out, found.path.split("/"))))
-        with ThreadPoolExecutor(_SIDECARS_AT_ONCE) as pool:
-            for start in range(0, len(shown), _PAGE):
-                page = [(found, _fault(found, self._max_bytes)) for found in shown[start : start + _PAGE]]
-                wanted = [found.path for found, fault in page if fault is None and f"{found.path}{SUFFIX}" in sidecars]
-                read = dict(zip(wanted, pool.map(self._sidecar, wanted), strict=True))
-                for found, fault in page:
-                    if _is_folder_marker(found):
-                        continue
-                    sidecar = read.get(found.path)
-                    if fault is not None or isinstance(sidecar, SkipDocumentError):
-                        yield UnreadablePath(found.path, fault or str(sidecar), found.version)
-                    else:
-                        at = found.modified_at
-                        yield FileEntry(found.path, found.size, found.version, at, at, sidecar)
+        with open_listing() as listing:
+            self._list(listing)
+            if listing.empty:
+                yield UnreadablePath(
+                    "",
+                    "The bucket is empty at this prefix, which may be mistyped: check the url.",
+                    hides=True,
+                )
+                return
+            with ThreadPoolExecutor(_SIDECARS_AT_ONCE) as pool:
+                for page in listing.pages():
+                    yield from self._entries(listing, page, pool)
 
-    def _listing(self) -> list[_Object]:
+    def _entries(
+        self, listing: BucketListing, objects: Sequence[BucketObject], pool: ThreadPoolExecutor
+    ) -> Iterator[FileEntry | UnreadablePath]:
+        shown = [found for found in objects if not any(map(left_out, found.path.split("/")))]
+        page = [(found, _fault(found, self._max_bytes)) for found in shown]
+        sidecars = listing.having([f"{found.path}{SUFFIX}" for found in shown])
+        wanted = [found.path for found, fault in page if fault is None and f"{found.path}{SUFFIX}" in sidecars]
+        read = dict(zip(wanted, pool.map(self._sidecar, wanted), strict=True))
+        for found, fault in page:
+            if _is_folder_marker(found):
+                continue
+            sidecar = read.get(found.path)
+            if fault is not None or isinstance(sidecar, SkipDocumentError):
+                yield UnreadablePath(found.path, fault or str(sidecar), found.version)
+            else:
+                at = found.modified_at
+                yield FileEntry(found.path, found.size, found.version, at, at, sidecar)
+
+    def _list(self, listing: BucketListing) -> None:
         try:
-            return [_object(found) for page in self._store.list(chunk_size=_PAGE) for found in page]
+            for page in self._store.list(chunk_size=PAGE):
+                listing.add(map(_object, page))
+        except sqlite3.OperationalError as error:
+            raise AbortSyncError(
+                f"The listing of the root {self._name} does not fit into the folder for temporary files ({error})."
+            ) from error
         except _store_errors() as error:
             raise AbortSyncError(
                 f"The root {self._name} cannot be listed: {_brief(error)} Check its url and its credentials."
@@ -102,7 +106,7 @@ class Bucket:
             return UnreadablePath(path, fault or str(sidecar), found.version)
         return FileEntry(path, found.size, found.version, found.modified_at, found.modified_at, sidecar)
 
-    def _head(self, path: str) -> _Object | None:
+    def _head(self, path: str) -> BucketObject | None:
         try:
             found = self._store.head(path)
         except FileNotFoundError:
@@ -134,12 +138,12 @@ class Bucket:
             raise RetryLaterError(f"It cannot be read just now: {_brief(error)}") from error
 
 
-def _object(found: ObjectMeta) -> _Object:
+def _object(found: ObjectMeta) -> BucketObject:
     version = found["e_tag"] or f"{found['last_modified'].isoformat()}-{found['size']}"
-    return _Object(found["path"], found["size"], version, found["last_modified"])
+    return BucketObject(found["path"], found["size"], version, found["last_modified"])
 
 
-def _fault(found: _Object, limit: int) -> str | None:
+def _fault(found: BucketObject, limit: int) -> str | None:
     try:
         declared(found.path)
     except SkipDocumentError as error:
@@ -149,7 +153,7 @@ def _fault(found: _Object, limit: int) -> str | None:
     return EMPTY if found.size == 0 else None
 
 
-def _is_folder_marker(found: _Object) -> bool:
+def _is_folder_marker(found: BucketObject) -> bool:
     """Return True for an object that represents a folder, as consoles and hierarchical stores create: empty, no extension."""
     return found.size == 0 and "." not in found.path.rpartition("/")[2]
 

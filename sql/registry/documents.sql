@@ -37,13 +37,12 @@ ON CONFLICT (doc_id) DO UPDATE SET
     payload_hash = excluded.payload_hash, state = excluded.state, reason = excluded.reason, stage = excluded.stage,
     attempts = excluded.attempts, changed_at = now(), deleted_at = NULL, gone_at_source = NULL, gone_is_exact = FALSE;
 
--- name: unseen
--- Documents of a partition that a complete listing did not include, neither now nor on pages before a restart.
+-- name: unlisted
+-- Documents of a partition that are not on the saved pages of its listing. Index: documents_counted.
 SELECT d.source_id
 FROM documents AS d
 WHERE
     d.source = :source AND d.partition = :partition AND d.state <> 'deleted'
-    AND NOT EXISTS (SELECT 1 FROM unnest(:seen::text []) AS s (source_id) WHERE s.source_id = d.source_id)
     AND NOT EXISTS (
         SELECT 1 FROM listed_documents AS l
         WHERE l.source = d.source AND l.partition = d.partition AND l.source_id = d.source_id

@@ -121,13 +121,10 @@ INSERT INTO listed_documents (source, partition, source_id)
 SELECT :source, :partition, s.source_id FROM unnest(:source_ids::text []) AS s (source_id)
 ON CONFLICT DO NOTHING;
 
--- name: listed_total
--- Number of documents on the pages of a listing so far, including these.
-SELECT count(*) AS documents FROM (
-    SELECT source_id FROM listed_documents WHERE source = :source AND partition = :partition
-    UNION
-    SELECT s.source_id FROM unnest(:source_ids::text []) AS s (source_id)
-) AS shown;
+-- name: listed_besides
+-- Number of documents on the saved pages of a listing, without these.
+SELECT count(*) AS documents FROM listed_documents
+WHERE source = :source AND partition = :partition AND source_id <> ALL(:source_ids::text []);
 
 -- name: end_listing!
 -- Delete the recorded pages of a listing that is complete. Grain: document.

@@ -1,0 +1,71 @@
+"""The objects of a bucket in order of their keys, on disk: stores list in different orders, and two million objects take 1 GB."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+CACHE_KB = 16 * 1024
+PAGE = 1000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class BucketObject(NamedTuple):
+    path: str
+    size: int
+    version: str
+    modified_at: datetime
+
+
+class BucketListing:
+    """A listing in a temporary file without a name, which ends with the process at the latest. Made by `open_listing`."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+        database.execute(f"PRAGMA cache_size = -{CACHE_KB}")
+        # Keys as bytes: SQLite ends a text at a NUL.
+        database.execute(
+            "CREATE TABLE objects (path BLOB PRIMARY KEY, size INTEGER, version TEXT, at INTEGER) WITHOUT ROWID"
+        )
+        self._empty = True
+
+    @property
+    def empty(self) -> bool:
+        return self._empty
+
+    def add(self, objects: Iterable[BucketObject]) -> None:
+        """Add a page of the store's listing."""
+        rows = [(one.path.encode(), one.size, one.version, _microseconds(one.modified_at)) for one in objects]
+        self._empty = self._empty and not rows
+        self._database.executemany("INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?)", rows)
+
+    def pages(self) -> Iterator[list[BucketObject]]:
+        """Yield all objects, ordered by key."""
+        rows = self._database.execute("SELECT path, size, version, at FROM objects ORDER BY path")
+        while page := rows.fetchmany(PAGE):
+            yield [
+                BucketObject(path.decode(), size, version, _EPOCH + timedelta(microseconds=at))
+                for path, size, version, at in page
+            ]
+
+    def having(self, paths: Sequence[str]) -> set[str]:
+        """Return those of these keys, at most a page, that the bucket has."""
+        marks = ", ".join("?" * len(paths))
+        query = f"SELECT path FROM objects WHERE path IN ({marks})"  # noqa: S608 - question marks
+        return {path.decode() for (path,) in self._database.execute(query, [path.encode() for path in paths])}
+
+
+@contextmanager
+def open_listing() -> Generator[BucketListing]:
+    """Open an empty listing; its file is gone after the block."""
+    # an empty name: a temporary file; the listing is one thread's at a time
+    with closing(sqlite3.connect("", isolation_level=None, check_same_thread=False)) as database:
+        database.execute("BEGIN")
+        yield BucketListing(database)
+
+
+def _microseconds(at: datetime) -> int:
+    return (at - _EPOCH) // timedelta(microseconds=1)
