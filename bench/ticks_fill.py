@@ -50,8 +50,8 @@ def fill(settings: Settings, source: SourceName, folder: Path, count: int, sync:
     _add(settings, source, folder, range(1, count))
     with open_sync(settings, source, requested_by="bench") as job:
         _register(job)
-        for stage in ("raw_" + source.value, "parsed", "chunked"):
-            job.stores.lake.compact(stage, past=1)
+        for name in job.stores.lake.names():
+            job.stores.lake.compact(name, past=1)
     with session(settings.postgres_dsn, autocommit=True) as connection:
         connection.execute("VACUUM ANALYZE")
     say(f"{source.value}: {count:,} documents written")

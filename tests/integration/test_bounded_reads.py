@@ -285,3 +285,19 @@ def test_each_page_of_upkeep_reads_its_own_documents(site: Site, file: str, name
         for digit in "08e"
     ]
     assert max(read) < 2 * 200 * 4  # its documents, their entries and their passages
+
+
+LAKE_KEYS = (
+    "INSERT INTO lake_keys (lake_table, key, at) SELECT 1, gen_random_uuid(), now() - n * interval '1 second'"
+    " FROM generate_series(1, %s) AS s (n)"
+)
+
+
+def test_a_wave_reads_only_its_own_keys_of_the_lake(site: Site) -> None:
+    site.sql(LAKE_KEYS, 20_000)
+    keys = [str(key) for (key,) in site.sql("SELECT key FROM lake_keys LIMIT 100")]
+    for analysed in (False, True):
+        if analysed:
+            site.sql("ANALYZE lake_keys")
+        statement = sql.load(sql.ROOT / "registry" / "lake_keys.sql").times.sql
+        assert rows_of(site, statement, {"number": 1, "keys": [*keys, NOBODY]}) < 110

@@ -300,6 +300,46 @@ def test_nothing_is_lost_when_documents_change_while_they_are_compared(
     world.check()
 
 
+def test_two_syncs_of_a_source_remove_the_marks_of_their_own_partitions(
+    connection: psycopg.Connection[Any], database: str
+) -> None:
+    world = World(connection, Random(4))
+    for _ in range(60):
+        world.add()
+    connection.execute("UPDATE documents SET state = 'skipped', stage = 'parsed', content_key = 'k1'")
+    connection.execute(
+        "UPDATE documents SET partition = CASE WHEN abs(hashtext(doc_id::text)) % 2 = 0 THEN 'docs' ELSE 'notes' END"
+    )
+    together = threading.Barrier(2)
+
+    def sync(partition: str) -> None:
+        with connect(database, autocommit=True) as other:
+            work = IndexWork(other, SOURCE)
+            ids = work.marked()
+            together.wait()
+            work.unmark(
+                doc_ids=ids, collections=COLLECTIONS, attempts=MAX_ATTEMPTS, parsed=True, deferred=[],
+                partitions=[partition],
+            )  # fmt: skip
+
+    def run(*partitions: str) -> None:
+        threads = [threading.Thread(target=sync, args=[partition]) for partition in partitions]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    run("docs", "docs")
+    left = connection.execute(
+        "SELECT doc_id::text AS doc_id FROM documents WHERE partition = 'notes' ORDER BY doc_id"
+    ).fetchall()
+    assert left
+    assert world.work.marked() == [row["doc_id"] for row in left]
+    connection.execute("UPDATE documents SET attempts = attempts + 1 WHERE partition = 'docs'")
+    run("docs", "notes")
+    assert world.work.marked() == []
+
+
 def test_a_pass_over_all_documents_goes_on_where_it_was_interrupted(connection: psycopg.Connection[Any]) -> None:
     world = World(connection, Random(2))
     for _ in range(10):
