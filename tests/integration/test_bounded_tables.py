@@ -51,6 +51,8 @@ BOUNDS = {
     "index_passes": "one row of a source and collection",
     "index_work": "one row of a document",
     "ingest_jobs": "`a_day` of the classes `ingest` and `upload`",
+    "lake_keys": "one row of a key for each time that its row was written to the lake, until it is erased",
+    "lake_tables": "one row of a table of the lake",
     "listed_documents": SYNC,
     "model_turns": "one row of a language model in the settings",
     "notification_channels": SYNC,
