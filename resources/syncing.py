@@ -329,16 +329,15 @@ def open_sync(
             row = stores.jobs.job(job_id=job_id)
             stores.jobs.claim_job(job_id=job_id, run_id=run_id, lease=lease.owner)
             job = SyncJob(stores, job_id, row.partitions, full=row.full_sync)
-            log.info("sync_started", job_id=job_id, source=source.value, run_id=run_id, requested_by=requested_by)
-            try:
-                with job.explaining(), tracing.root("sync", carrier or {}, source=source.value, job_id=job_id):
-                    yield job
-            finally:
-                tracing.flush()  # the process may be killed or reused
-                connection.lease = (
-                    None  # the job's own row is written even if another process has taken over the partitions
-                )
-                _close(job)
+            with tracing.root("sync", carrier or {}, source=source.value, job_id=job_id):
+                log.info("sync_started", job_id=job_id, source=source.value, run_id=run_id, requested_by=requested_by)
+                try:
+                    with job.explaining():
+                        yield job
+                finally:
+                    # the job's own row is written even if another process has taken over the partitions
+                    connection.lease = None
+                    _close(job)
         except psycopg.OperationalError as error:
             raise ServiceUnavailableError(
                 f"Postgres stopped answering during the sync: {str(error).strip()}"
@@ -347,6 +346,7 @@ def open_sync(
             connection.close()
     finally:
         lease.release()
+        tracing.flush()  # the process may be killed or reused
 
 
 def _claim(

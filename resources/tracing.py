@@ -114,7 +114,7 @@ def root(name: str, carrier: Mapping[str, str], **attributes: Attribute) -> Abst
 
 def apart(name: str, **attributes: Attribute) -> AbstractContextManager[Described]:
     """Return a span for a block of a generator: spans that begin while it waits for its caller are not within it."""
-    return _OFF if _State.tracer is None else _apart(_State.tracer, name, attributes)
+    return _OFF if _State.tracer is None else _spanning(_State.tracer, name, attributes, current=False)
 
 
 def carrier() -> dict[str, str]:
@@ -144,38 +144,27 @@ def in_context(work: Callable[[], Any]) -> Callable[[], Any]:
 
 
 @contextmanager
-def _apart(tracer: Tracer, name: str, attributes: Mapping[str, Attribute]) -> Generator[Described]:
-    current = tracer.start_span(name)
-    found = Described(current)
+def _spanning(
+    tracer: Tracer,
+    name: str,
+    attributes: Mapping[str, Attribute],
+    carrier: Mapping[str, str] | None = None,
+    *,
+    current: bool = True,
+) -> Generator[Described]:
+    from opentelemetry.trace import SpanKind, use_span
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    context = None if carrier is None else TraceContextTextMapPropagator().extract(carrier)
+    made = tracer.start_span(name, context, SpanKind.INTERNAL if carrier is None else SpanKind.SERVER)
+    found = Described(made)
     found.set(**attributes)
     try:
-        yield found
+        # what an error says may quote a document, so it is not recorded
+        with use_span(made, record_exception=False, set_status_on_exception=False) if current else nullcontext():
+            yield found
     except BaseException as error:
         found.failed(error)
         raise
     finally:
-        current.end()
-
-
-@contextmanager
-def _spanning(
-    tracer: Tracer, name: str, attributes: Mapping[str, Attribute], carrier: Mapping[str, str] | None = None
-) -> Generator[Described]:
-    from opentelemetry.trace import SpanKind
-    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-
-    context = None if carrier is None else TraceContextTextMapPropagator().extract(carrier)
-    with tracer.start_as_current_span(
-        name,
-        context,
-        SpanKind.INTERNAL if carrier is None else SpanKind.SERVER,
-        record_exception=False,  # its message may quote a document
-        set_status_on_exception=False,
-    ) as current:
-        found = Described(current)
-        found.set(**attributes)
-        try:
-            yield found
-        except BaseException as error:
-            found.failed(error)
-            raise
+        made.end()

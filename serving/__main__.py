@@ -57,7 +57,8 @@ def _alone(settings: Settings, drain: float = 0.0) -> Made:
     from serving.app import create_app
     from serving.workers.draining import DrainingServer
 
-    return DrainingServer(create_app(settings, shared=(shared := Shared.alone())), settings, shared, drain), None
+    shared = Shared.alone()
+    return DrainingServer(create_app(settings, shared=shared), settings, shared, drain), None
 
 
 def _worker(settings: Settings, inherited: Inherited) -> Made:

@@ -65,15 +65,13 @@ def rebuild_registry(settings: Settings, source: SourceName) -> Rebuilt:
         if raw_table(source) not in stores.lake.names():
             return rebuilt
         rows = stores.lake.latest(raw_table(source)).sort("doc_id").collect()
-        for partition in (
-            rows["partition"].unique().sort()
-        ):  # until the next sync, points say nothing that must be believed
-            stores.withheld.hide_partition(source.value, partition)
         narrowed = _narrowed(stores, source) if user_supplied else {}
         with stores.connection.transaction():
             for page in rows.iter_slices(BATCH_ROWS):
                 known = stores.documents.known(source_ids=page["source_id"].to_list())
                 part = page.filter(~pl.col("source_id").is_in([document.source_id for document in known]))
+                for partition in part["partition"].unique().sort():  # until a sync, its points are not to be believed
+                    stores.withheld.hide_partition(source.value, partition)
                 live = part.filter(pl.col("op") == "upsert")
                 gone = part.filter(pl.col("op") == "delete")
                 rebuilt.documents += _write_live(stores, live, narrowed)

@@ -154,7 +154,7 @@ EXAMPLES = {
     "reconcile": ("concordance reconcile", "concordance reconcile files --apply"),
     "backup": ("concordance backup /srv/backup/monday",),
     "serve": ("concordance serve --host 0.0.0.0 --port 8080 --drain 5",),
-    "service install": ("concordance service install --show"),
+    "service install": ("concordance service install --show",),
     "code": ("concordance code --host 0.0.0.0 --port 4000",),
     "migrate": ("concordance migrate", "concordance migrate --wait 300"),
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from orchestration.cli.arguments import Json
-from orchestration.cli.installed import database
 from orchestration.cli.output import note, say, say_json
 from resources.schema import prepare
 from resources.settings import load
@@ -15,7 +14,7 @@ LOST = (
     "answers, conversations, feedback, saved searches and the question set",
     "the audit log, receipts of deletions, and the history of syncs and grants",
     "held deletions, take-downs, spendings on embedding, and from which documents uploads were copied",
-    "shares and removals of uploads that no sync had read: the lake has them as they were before",
+    "new shares of uploads that no sync had read; ended shares stay ended, and removed uploads hidden",
 )
 """What the lake does not hold."""
 
@@ -25,8 +24,6 @@ def rebuild_registry(*, json: Json = False) -> None:
 
     settings = load()
     prepare(settings.postgres_dsn)
-    with database(settings) as connection:
-        connection.execute("SELECT FROM documents LIMIT 1")
     found = [rebuild(settings, name) for name in names()]
     if json:
         say_json({"sources": found, "lost": LOST})

@@ -15,6 +15,7 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from resources.core.errors import ServiceUnavailableError
+from resources.logging import logger
 from resources.rates import Rate
 from resources.rates.ahead import TakenAhead
 from resources.stores.postgres import Connection, connect, hang_up
@@ -26,6 +27,8 @@ PAUSE_SECONDS = 10.0
 CONNECT_SECONDS = 2
 
 _T = TypeVar("_T")
+
+log = logger("sync")
 
 
 class SharedPace:
@@ -87,7 +90,8 @@ class SharedPace:
                 return statement(SharedRates(self._connection))
             finally:
                 limit.cancel()
-        except (psycopg.Error, ServiceUnavailableError):
+        except (psycopg.Error, ServiceUnavailableError) as error:
+            log.warning("pace_not_shared", seconds=PAUSE_SECONDS, reason=str(error).strip())
             self._paused_until = self._clock() + PAUSE_SECONDS
             if self._connection is not None:
                 self._connection.close()

@@ -12,11 +12,13 @@ RESPONSE = "traceresponse"
 """Source: https://w3c.github.io/trace-context/#traceresponse-header"""
 UNKNOWN = "unknown"
 """Route of a path that there is not."""
+CLOSED, FAILED = 499, 500
+"""Statuses of requests without a response: whose client has gone, as nginx counts them, or whose error nothing handled."""
 
 
 async def observed(app: ASGIApp, requests: Counter, scope: Scope, receive: Receive, send: Send) -> None:
     """Handle a request, in a span that is named for its route if traces are on."""
-    status = 500
+    status = CLOSED
     headers = scope["headers"] if tracing.on() else ()
     given = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
 
@@ -31,6 +33,9 @@ async def observed(app: ASGIApp, requests: Counter, scope: Scope, receive: Recei
     with tracing.root("request", given) as span:
         try:
             await app(scope, receive, respond)
+        except Exception:
+            status = FAILED if status == CLOSED else status
+            raise
         finally:
             about = cast("Mapping[str, Any]", scope)
             route = about.get("path_template") or UNKNOWN

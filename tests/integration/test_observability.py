@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
 
+from serving.http.metrics import Metrics
+from serving.http.observed import observed
 from tests.fixtures.serving import Site
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "observability"
@@ -113,6 +116,17 @@ def test_every_metric_that_is_asked_for_is_there(site: Site) -> None:
     assert asked_for() - there <= _ONLY_IF
     assert 'source_calls_total{outcome="answered",source="files"} 3.0' in exposition
     assert 'http_requests_total{route="/api/rag/search",status="200"} 1.0' in exposition
+
+
+@pytest.mark.parametrize(("error", "status"), [(asyncio.CancelledError, "499"), (RuntimeError, "500")])
+def test_a_client_that_leaves_is_no_error_of_ours(error: type[BaseException], status: str) -> None:
+    async def app(*_: Any) -> None:
+        raise error
+
+    metrics, scope = Metrics(), {"method": "GET", "path_template": "/slow", "headers": []}
+    with pytest.raises(error):
+        asyncio.run(observed(app, metrics.requests, cast("Any", scope), cast("Any", None), cast("Any", None)))
+    assert metrics.registry.get_sample_value("http_requests_total", {"route": "/slow", "status": status}) == 1
 
 
 def test_calls_of_a_running_sync_are_counted_once(site: Site) -> None:

@@ -13,7 +13,7 @@ from orchestration import cli
 from resources.core.domain import SourceName
 from resources.stores import qdrant
 from resources.stores.postgres import session
-from resources.stores.withheld import WithheldCollection
+from resources.stores.withheld import PARTITION, WithheldCollection
 from resources.stores.withholding import settle
 from tests.fixtures.installation import Installation
 from tests.fixtures.postgres import PostgresProcess, fresh_database
@@ -111,7 +111,18 @@ def test_a_share_that_ended_before_the_loss_stays_ended(
         with Site(installation.settings, bundled_model).running() as running:
             assert running.titles(HERON, BOB) == []
             assert set(running.titles(HERON, ANN)) == {"Plan", "Shared"}
+        with pytest.MonkeyPatch.context() as patch:
+            as_environment(installation, patch)
+            assert cli.run(["rebuild", "registry"]) == 0
+        assert hidden_partitions(installation) == [], "what the registry knows stays as it is"
         installation.disconnect()
+
+
+def hidden_partitions(installation: Installation) -> list[str]:
+    """Return the partitions of which searches without Postgres show nothing."""
+    with closing(qdrant.client(installation.settings)) as client:
+        entries = [one for page in WithheldCollection(client).entries(PARTITION) for one in page]
+    return [one.key for one in entries if one.payload["checked_at"] is None]
 
 
 def until_settled(installation: Installation) -> None:
