@@ -16,7 +16,8 @@ from resources.core.domain import Chunk, ParsedDocument
 from resources.core.tables import table
 from resources.embedding.wordpieces import WordPieces
 from resources.stores.clients import Stores
-from resources.syncing import StageResult, SyncJob
+from resources.sync_counts import StageResult
+from resources.syncing import SyncJob
 from sql.rows import Pending
 
 TABLE = "chunked"

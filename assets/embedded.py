@@ -22,7 +22,8 @@ from resources.embedding.budget import Budget, month_key
 from resources.rates.reservation import Reservation
 from resources.stores.clients import Stores
 from resources.stores.postgres import Connection
-from resources.syncing import StageResult, SyncJob
+from resources.sync_counts import StageResult
+from resources.syncing import SyncJob
 from sql.rows import Pending
 from sql.sync import Collections
 

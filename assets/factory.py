@@ -21,7 +21,8 @@ from resources.sources.spec import SourceSpec
 
 if TYPE_CHECKING:
     from assets.report import Report
-    from resources.syncing import StageResult, SyncJob
+    from resources.sync_counts import StageResult
+    from resources.syncing import SyncJob
 
 DESCRIPTIONS = {
     "raw": "Change rows of the source in the lake and bytes in the blob store; one row per change.",

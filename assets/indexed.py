@@ -29,7 +29,8 @@ from resources.stores import qdrant
 from resources.stores.clients import Stores
 from resources.stores.damage import rows_lost
 from resources.stores.withholding import settle_held
-from resources.syncing import StageResult, SyncJob
+from resources.sync_counts import StageResult
+from resources.syncing import SyncJob
 from sql.rows import Pending
 from sql.withheld import PartitionCheck
 

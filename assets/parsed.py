@@ -27,7 +27,8 @@ from resources.core.tables import table
 from resources.settings import Settings
 from resources.sources import capabilities
 from resources.stores.clients import Stores
-from resources.syncing import StageResult, SyncJob
+from resources.sync_counts import StageResult
+from resources.syncing import SyncJob
 from sql.rows import Pending
 
 TABLE = "parsed"

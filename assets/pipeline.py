@@ -18,7 +18,8 @@ from assets.waves import Waves
 from resources.core.domain import STAGES
 from resources.core.ports import Source
 from resources.sources import open_source
-from resources.syncing import StageResult, SyncJob
+from resources.sync_counts import StageResult
+from resources.syncing import SyncJob
 from sql.rows import Pending
 
 

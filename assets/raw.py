@@ -28,7 +28,8 @@ from resources.sources import capabilities, label, spec_of
 from resources.stores.clients import Stores
 from resources.stores.uploads import follow_origins
 from resources.stores.withholding import withhold_partition
-from resources.syncing import StageResult, SyncJob, reason_of, roots_of
+from resources.sync_counts import StageResult
+from resources.syncing import SyncJob, reason_of, roots_of
 from sql.people import PeopleStates
 
 __all__ = ["collect", "raw_table"]

@@ -21,7 +21,8 @@ from resources.core.reasons import kind_of
 from resources.core.tables import embedded_table
 from resources.settings.urls import without_password
 from resources.stores.clients import Stores
-from resources.syncing import StageResult, SyncJob
+from resources.sync_counts import StageResult
+from resources.syncing import SyncJob
 from sql.rows import PartitionCounts
 
 SHOWN_FAULTS = 20

@@ -12,7 +12,8 @@ from assets.indexed import index_missing, refresh_checks, remove_gone, update_pa
 from assets.raw import raw_table
 from resources.core.tables import embedded_table
 from resources.stores.withholding import settle_documents
-from resources.syncing import StageResult, SyncJob
+from resources.sync_counts import StageResult
+from resources.syncing import SyncJob
 from sql.rows import Pending
 from sql.sources import Events
 

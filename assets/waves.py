@@ -26,7 +26,8 @@ from assets.parsing.pool import ParserPool
 from resources import priority, tracing
 from resources.core.domain import STAGES, State
 from resources.core.errors import ConcordanceError
-from resources.syncing import StageResult, SyncJob, reason_of, roots_of
+from resources.sync_counts import StageResult
+from resources.syncing import SyncJob, reason_of, roots_of
 from sql.rows import Pending
 
 EARLY_DOCUMENTS = 1000

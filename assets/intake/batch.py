@@ -21,7 +21,8 @@ from resources.core.ports import Source
 from resources.sources import capabilities
 from resources.stores.clients import Stores
 from resources.stores.withholding import withhold_documents, withhold_narrowed
-from resources.syncing import StageResult, SyncJob
+from resources.sync_counts import StageResult
+from resources.syncing import SyncJob
 from sql.rows import Hidden, Known, Permitted
 from sql.sources import Events
 

@@ -12,7 +12,8 @@ from assets.indexed import remove_gone
 from assets.raw import COUNTED, remove_partition
 from resources.core.domain import SourceName
 from resources.settings import Settings
-from resources.syncing import StageResult, open_sync
+from resources.sync_counts import StageResult
+from resources.syncing import open_sync
 
 
 def remove(settings: Settings, source: SourceName, partitions: Sequence[str]) -> int:

@@ -5,17 +5,15 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg.pq import TransactionStatus
-from psycopg.rows import dict_row
 from psycopg.sql import Composable
 
-from resources.core.errors import ServiceUnavailableError, StorageFullError
-from resources.stores.postgres import CONNECT_SECONDS
+from resources.stores.postgres import connect_as, postgres_errors
 
 if TYPE_CHECKING:
     from typing import Self
@@ -71,18 +69,7 @@ class FencedConnection(psycopg.Connection[dict[str, Any]]):
 
 def connect_fenced(dsn: str, lease: Lease) -> FencedConnection:
     """Open a connection in autocommit mode whose rows are dicts. Raises `ServiceUnavailableError` if Postgres does not answer."""
-    try:
-        connection = FencedConnection.connect(
-            dsn,
-            autocommit=True,
-            prepare_threshold=None,
-            row_factory=dict_row,
-            cursor_factory=FencedCursor,
-            connect_timeout=CONNECT_SECONDS,
-            application_name="concordance",
-        )
-    except psycopg.OperationalError as error:
-        raise ServiceUnavailableError(f"Postgres does not answer: {str(error).strip()}") from error
+    connection = connect_as(FencedConnection, dsn, autocommit=True, cursors=FencedCursor)
     connection.lease = lease
     return connection
 
@@ -90,15 +77,8 @@ def connect_fenced(dsn: str, lease: Lease) -> FencedConnection:
 @contextmanager
 def fenced_session(dsn: str, lease: Lease) -> Generator[FencedConnection]:
     """Open such a connection for a block, and close it. Raises `ServiceUnavailableError` if Postgres stops answering."""
-    connection = connect_fenced(dsn, lease)
-    try:
+    with closing(connect_fenced(dsn, lease)) as connection, postgres_errors():
         yield connection
-    except psycopg.errors.DiskFull as error:
-        raise StorageFullError("The disk of Postgres is full: free some space, then try again.") from error
-    except psycopg.OperationalError as error:
-        raise ServiceUnavailableError(f"Postgres stopped answering: {str(error).strip()}") from error
-    finally:
-        connection.close()
 
 
 def _writes(query: QueryNoTemplate) -> bool:

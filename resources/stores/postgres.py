@@ -8,7 +8,7 @@ import socket
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from threading import Timer
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import psycopg
 from psycopg.rows import dict_row
@@ -16,26 +16,46 @@ from psycopg.rows import dict_row
 from resources.core.errors import ServiceUnavailableError, StorageFullError
 
 Connection: TypeAlias = psycopg.Connection[dict[str, Any]]
+C = TypeVar("C", bound=Connection)
 
 CONNECT_SECONDS = 10
 
 
 def connect(dsn: str, *, autocommit: bool = False) -> Connection:
-    """Open a connection whose rows are dicts. Raises `ServiceUnavailableError` if Postgres does not answer.
+    """Open a connection whose rows are dicts. Raises `ServiceUnavailableError` if Postgres does not answer."""
+    return connect_as(psycopg.Connection[dict[str, Any]], dsn, autocommit=autocommit)
+
+
+def connect_as(
+    kind: type[C], dsn: str, *, autocommit: bool, cursors: type[psycopg.Cursor[dict[str, Any]]] | None = None
+) -> C:
+    """Open a connection of this class, with cursors of another, as `connect` does.
 
     Statements are not prepared: a pool of server connections (PgBouncer) would mix up those of its clients.
     """
     try:
-        return psycopg.Connection[dict[str, Any]].connect(
+        return kind.connect(
             dsn,
             autocommit=autocommit,
             prepare_threshold=None,
             row_factory=dict_row,
+            cursor_factory=cursors,
             connect_timeout=CONNECT_SECONDS,
             application_name="concordance",
         )
     except psycopg.OperationalError as error:
         raise ServiceUnavailableError(f"Postgres does not answer: {str(error).strip()}") from error
+
+
+@contextmanager
+def postgres_errors() -> Generator[None]:
+    """Map errors of the server within a block: it has no room, or stops answering."""
+    try:
+        yield
+    except psycopg.errors.DiskFull as error:
+        raise StorageFullError("The disk of Postgres is full: free some space, then try again.") from error
+    except psycopg.OperationalError as error:
+        raise ServiceUnavailableError(f"Postgres stopped answering: {str(error).strip()}") from error
 
 
 def hang_up(*connections: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
@@ -57,12 +77,8 @@ def session(dsn: str, *, autocommit: bool = False, seconds: float | None = None)
         limit.daemon = True
         limit.start()
     try:
-        with connection:
+        with postgres_errors(), connection:
             yield connection
-    except psycopg.errors.DiskFull as error:
-        raise StorageFullError("The disk of Postgres is full: free some space, then try again.") from error
-    except psycopg.OperationalError as error:
-        raise ServiceUnavailableError(f"Postgres stopped answering: {str(error).strip()}") from error
     finally:
         if limit is not None:
             limit.cancel()

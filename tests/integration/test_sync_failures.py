@@ -24,7 +24,8 @@ from resources.jobs import create_job, end_job
 from resources.launch import start_sync
 from resources.settings import Settings
 from resources.stores.postgres import session
-from resources.syncing import StageResult, SyncJob, open_sync
+from resources.sync_counts import StageResult
+from resources.syncing import SyncJob, open_sync
 from sql.sync import Jobs
 from tests.fixtures.dagster_runs import DagsterRuns
 from tests.fixtures.installation import Installation
