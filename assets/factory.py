@@ -86,6 +86,7 @@ def _stages(spec: SourceSpec, minutes: int, *, set_up: bool) -> dg.AssetsDefinit
         partitions_def=partitions_of(source),
         backfill_policy=dg.BackfillPolicy.single_run(),
         can_subset=True,
+        pool=source.value,
     )
     def body(context: dg.AssetExecutionContext, syncs: Syncs) -> StageEvents:
         job = syncs.of(source, context)

@@ -11,7 +11,9 @@ from assets.intake.batch import PartitionSync, count_deleted, tombstone
 from assets.intake.deletion_hold import hold_retired
 from assets.intake.fetching import merged
 from assets.intake.rows import append, raw_table
+from assets.planning import share_out
 from resources.alerts import alert
+from resources.claiming import roots_of
 from resources.core.errors import (
     AbortSyncError,
     AuthorizationError,
@@ -29,7 +31,7 @@ from resources.stores.clients import Stores
 from resources.stores.uploads import follow_origins
 from resources.stores.withholding import withhold_partition
 from resources.sync_counts import StageResult
-from resources.syncing import SyncJob, reason_of, roots_of
+from resources.syncing import SyncJob, reason_of
 from sql.people import PeopleStates
 
 __all__ = ["collect", "raw_table"]
@@ -115,6 +117,7 @@ def _collect_all(
             _hide_partition(job, partition, result)
     if job.partitions is not None:
         job.partitions = roots_of(stores.connection, stores.source, job.partitions)
+    share_out(job, available, known)
     faults = _unknown_partitions(job, available, known)
     for partition in available:
         if job.partitions is not None and partition not in job.partitions:

@@ -24,10 +24,11 @@ from assets.index.work import marked, unmark
 from assets.parsed import parse_missing, parser_pool
 from assets.parsing.pool import ParserPool
 from resources import priority, tracing
+from resources.claiming import roots_of
 from resources.core.domain import STAGES, State
 from resources.core.errors import ConcordanceError
 from resources.sync_counts import StageResult
-from resources.syncing import SyncJob, reason_of, roots_of
+from resources.syncing import SyncJob, reason_of
 from sql.rows import Pending
 
 EARLY_DOCUMENTS = 1000
@@ -137,20 +138,23 @@ class Waves:
         found = stores.jobs.take_requests(job_id=job.job_id) if job.job_id else None
         if found is None:
             return False
-        wanted = None if found.partitions is None else roots_of(stores.connection, stores.source, found.partitions)
+        asked = job.partitions if found.partitions is None and job.rest else found.partitions
+        wanted = None if asked is None else roots_of(stores.connection, stores.source, asked)
         if not job.claim(wanted, wait=wait):
             stores.jobs.add_request(source=stores.source.value, partitions=found.partitions, full_sync=found.full_sync)
             return False
         if job.partitions is not None:
-            job.partitions = None if found.partitions is None else sorted({*job.partitions, *found.partitions})
+            job.partitions = None if asked is None else sorted({*job.partitions, *asked})
         job.full = job.full or found.full_sync
-        view = replace(job, partitions=found.partitions, full=found.full_sync)
+        view = replace(job, partitions=asked, full=found.full_sync, rest=job.rest and found.partitions is None, runs=1)
         try:
             with job.busy("raw"), tracing.span(SPANS["raw"]):
                 job.add("raw", self._collect(view, lambda _: None))
         except ConcordanceError as error:
             view.error = reason_of(error)
         job.error = view.error or job.error
+        if view.rest:
+            job.partitions = view.partitions
         return True
 
     def _stored(self, result: StageResult) -> None:

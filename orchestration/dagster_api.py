@@ -13,6 +13,8 @@ from dagster._core.definitions.unresolved_asset_job_definition import Unresolved
 from dagster._core.errors import DagsterUserCodeUnreachableError
 from dagster._core.launcher.base import CheckRunHealthResult, LaunchRunContext, WorkerStatus
 from dagster._core.launcher.default_run_launcher import DefaultRunLauncher
+from dagster._core.run_coordinator.base import SubmitRunContext
+from dagster._core.run_coordinator.queued_run_coordinator import QueuedRunCoordinator
 from dagster._core.storage.config import PostgresStorageConfig
 from dagster._core.storage.tags import GRPC_INFO_TAG
 from dagster._core.workspace.context import WorkspaceProcessContext, WorkspaceRequestContext
@@ -30,6 +32,8 @@ __all__ = [
     "DefaultRunLauncher",
     "LaunchRunContext",
     "PostgresStorageConfig",
+    "QueuedRunCoordinator",
+    "SubmitRunContext",
     "UnresolvedAssetJobDefinition",
     "WorkerStatus",
     "WorkspaceFileTarget",

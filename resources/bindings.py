@@ -89,6 +89,7 @@ class Syncs(dg.ConfigurableResource["Syncs"]):
             job.full = job.full or self.full
             job.documents = self._chosen_documents(job) if self.documents else None
             job.considerate = True
+            job.runs = job.stores.settings.sync_runs
         return self._open[source]
 
     def _chosen_documents(self, job: SyncJob) -> list[str]:

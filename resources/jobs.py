@@ -30,6 +30,7 @@ CALL_SECONDS = 12.0
 """Longest wait for Postgres when creating or ending a job, because a caller is waiting."""
 
 DIED = "The process that ran this sync died."
+NOT_BEGUN = "The process of this part of a sync died, or none began it. The next sync of the source continues there."
 UNKNOWN = "The reason was not recorded. The log of its run in Dagster may say more."
 """Reason of a failure that came without one."""
 
@@ -41,7 +42,7 @@ def _launch(job_id: str) -> str:
     return f"launch {job_id}"
 
 
-def _is_lost(connection: Connection, source: SourceName, running: RunningJob, *, elsewhere: bool) -> bool:
+def is_lost(connection: Connection, source: SourceName, running: RunningJob, *, elsewhere: bool) -> bool:
     """Return True if the process of a job died, or if no process will claim it. One that waits for its turn is not lost, however long.
 
     Its turn comes when its run leaves Dagster's queue and when no other process has a lease of its partitions.
@@ -90,9 +91,9 @@ def create_job(
             if row is not None:
                 return row
             others = jobs.in_the_way(source=source.value, partitions=wanted, accepts=merge)
-            lost = [one for one in others if _is_lost(connection, source, one, elsewhere=elsewhere)]
+            lost = [one for one in others if is_lost(connection, source, one, elsewhere=elsewhere)]
             for one in lost:
-                if one.claimed_at is not None:
+                if one.claimed_at is not None or jobs.job(job_id=one.job_id).planned:
                     jobs.finish_job(job_id=one.job_id, error_message=DIED, stages=None, unknown=UNKNOWN)
                     log.warning("sync_reclaimed", job_id=one.job_id, reason=DIED)
                 elif (adopted := jobs.adopt_job(job_id=one.job_id, partitions=wanted, full_sync=full)) is not None:

@@ -26,6 +26,8 @@ LOCATION = "concordance"
 REPOSITORY = "__repository__"
 JOB_TAG = "concordance/job_id"
 SOURCE_TAG = "concordance/source"
+PLANNED_TAG = "concordance/planned"
+"""Of a run whose partitions a sync of the whole source has left to it: Dagster's queue starts it."""
 TRACE_TAG = "concordance/traceparent"
 """Continues the trace of the request in the run."""
 WHOLE = "whole source"
@@ -102,19 +104,21 @@ def launch_again(settings: Settings, source: SourceName, job_id: str) -> bool:
     If Dagster does not start it either, the next request for the source takes the job over.
     """
     with session(settings.postgres_dsn, autocommit=True) as connection:
-        if not Jobs(connection).delay_job(job_id=job_id):
+        jobs = Jobs(connection)
+        if not jobs.delay_job(job_id=job_id):
             return False
+        planned = jobs.job(job_id=job_id).planned
     try:
         with launching(settings.postgres_dsn, job_id):
-            launch_run(settings, source, job_id)
+            launch_run(settings, source, job_id, planned=planned)
     except NotRunningError as error:
         log.warning("sync_delayed", job_id=job_id, reason=str(error))
     return True
 
 
-def launch_run(settings: Settings, source: SourceName, job_id: str) -> str:
-    """Launch the run of a job, and return its id. Raises `NotRunningError`."""
-    return launch(settings, f"sync_{source.value}", run_tags(source, job_id))
+def launch_run(settings: Settings, source: SourceName, job_id: str, *, planned: bool = False) -> str:
+    """Launch the run of a job, and return its id; one that is `planned` waits in Dagster's queue. Raises `NotRunningError`."""
+    return launch(settings, f"sync_{source.value}", run_tags(source, job_id, planned=planned))
 
 
 def launch(settings: Settings, job: str, tags: Mapping[str, str]) -> str:
@@ -153,7 +157,9 @@ def launch(settings: Settings, job: str, tags: Mapping[str, str]) -> str:
     return str(result["run"]["runId"])
 
 
-def run_tags(source: SourceName, job_id: str) -> dict[str, str]:
+def run_tags(source: SourceName, job_id: str, *, planned: bool = False) -> dict[str, str]:
     tags = {JOB_TAG: job_id, SOURCE_TAG: source.value, PARTITION_TAG: WHOLE}
+    if planned:
+        tags[PLANNED_TAG] = "true"
     parent = tracing.carrier().get(tracing.TRACEPARENT)
     return tags if parent is None else tags | {TRACE_TAG: parent}

@@ -8,10 +8,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
 
 import psycopg
 import structlog
@@ -19,20 +18,21 @@ from psycopg.types.json import Jsonb
 
 from resources import tracing
 from resources.alerts import alert_if_unhealthy
+from resources.claiming import claim_job
 from resources.core.domain import STAGES, SourceName, document_id
-from resources.core.errors import AbortSyncError, BusyError, ConcordanceError, ServiceUnavailableError
+from resources.core.errors import AbortSyncError, ConcordanceError, ServiceUnavailableError
 from resources.core.reasons import kind_of
 from resources.core.retrying import Tally
-from resources.jobs import UNKNOWN, create_job, end_job
+from resources.jobs import UNKNOWN, end_job
 from resources.settings import Settings
 from resources.stores.clients import Stores
 from resources.stores.damage import explained
 from resources.stores.fenced import connect_fenced
-from resources.stores.leases import POLL_SECONDS, WAIT_SECONDS, WHOLE, Lease, claim
+from resources.stores.leases import REST, WHOLE
 from resources.stores.postgres import session
 from resources.sync_counts import StageResult, SyncCounts
 from sql.rows import JobError
-from sql.sync import Documents, Jobs, Partitions
+from sql.sync import Jobs
 
 HEARTBEAT_SECONDS = 1.0
 ROWS = {"raw": "fetched", "parsed": "parsed", "chunked": "chunks", "embedded": "embedded", "indexed": "points"}
@@ -58,7 +58,12 @@ class SyncJob:
     stores: Stores
     job_id: str = ""
     partitions: list[str] | None = None
+    """The only partitions to process; None: all."""
     full: bool = False
+    rest: bool = False
+    """A sync of the whole source without the partitions that other syncs have."""
+    runs: int = 1
+    """Runs that may share the work of this sync; 1: this one does everything."""
     documents: list[str] | None = None
     """Ids of the only documents to process, without asking the source; None: all."""
     counts: SyncCounts = field(default_factory=SyncCounts)
@@ -207,6 +212,18 @@ class SyncJob:
         wanted = [WHOLE] if partitions is None else [one for one in partitions if not lease.covers(one)]
         return lease.covers(WHOLE) or lease.wait(wanted, wait)
 
+    def leave(self, partitions: Collection[str], known: Collection[str]) -> None:
+        """Leave partitions to other syncs, and go on as one of the others that are known. Raises `LostLeaseError`."""
+        lease = self.stores.lease
+        assert lease is not None  # noqa: S101 - for the type checker: a sync has one
+        lease.narrow([REST, *(one for one in known if one not in partitions)])
+        self.partitions, self.rest = lease.partitions, True
+
+    def take_rest(self, partitions: Sequence[str]) -> None:
+        """Add those of these partitions that no other sync has to one of the rest."""
+        if self.rest:
+            self.partitions = sorted({*(self.partitions or ()), *(one for one in partitions if self.claim([one]))})
+
     def faults(self) -> list[JobError]:
         """Return the documents that this sync skipped or failed on."""
         return self.stores.jobs.errors(job_id=self.job_id)
@@ -267,14 +284,15 @@ def open_sync(
     Without `job_id` a job is created; with it, partitions and `full` come from its row. Waits for other processes that are working
     on its partitions (at most an hour). Raises `BusyError` or `ServiceUnavailableError`.
     """
-    job_id, lease = _claim(settings, source, job_id, partitions, full, requested_by)
+    job_id, lease = claim_job(settings, source, job_id, partitions, full, requested_by)
     try:
         connection = connect_fenced(settings.postgres_dsn, lease)
         try:
             stores = Stores(settings, source, connection, lease)
             row = stores.jobs.job(job_id=job_id)
             stores.jobs.claim_job(job_id=job_id, run_id=run_id, lease=lease.owner)
-            job = SyncJob(stores, job_id, row.partitions, full=row.full_sync)
+            rest = row.partitions is None and not lease.covers(WHOLE)
+            job = SyncJob(stores, job_id, lease.partitions if rest else row.partitions, full=row.full_sync, rest=rest)
             with tracing.root("sync", carrier or {}, source=source.value, job_id=job_id):
                 log.info("sync_started", job_id=job_id, source=source.value, run_id=run_id, requested_by=requested_by)
                 try:
@@ -293,68 +311,6 @@ def open_sync(
     finally:
         lease.release()
         tracing.flush()  # the process may be killed or reused
-
-
-def _claim(
-    settings: Settings,
-    source: SourceName,
-    job_id: str | None,
-    partitions: Sequence[str] | None,
-    full: bool,
-    requested_by: str,
-) -> tuple[str, Lease]:
-    """Return the given job or a new one, with the lease of its partitions. Waits for other processes that work on them.
-
-    A given job that has ended was begun by another run, because this one was late: then this run's work is a job of its own.
-    """
-    dsn = settings.postgres_dsn
-    deadline = time.monotonic() + WAIT_SECONDS
-    while True:
-        if job_id is None:
-            try:
-                job_id = create_job(
-                    dsn,
-                    source,
-                    partitions=partitions,
-                    full=full,
-                    requested_by=requested_by,
-                    elsewhere=settings.dagster_database_url is not None,
-                ).job_id
-            except BusyError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(POLL_SECONDS)
-                continue
-        wanted = _claimable(settings, source, job_id)
-        lease = None if wanted is None else claim(dsn, source.value, wanted, seconds=deadline - time.monotonic())
-        if wanted is not None and lease is None:
-            raise BusyError(f"Another sync of {source.value} did not end within {WAIT_SECONDS / 3600:.0f} h.", job_id)
-        if lease is not None:
-            now = _claimable(settings, source, job_id)  # another process may have ended it, or added to it
-            if now is not None and all(map(lease.covers, now)):
-                return job_id, lease
-            lease.release()
-            wanted = now
-        if wanted is None:
-            job_id = None
-
-
-def _claimable(settings: Settings, source: SourceName, job_id: str) -> list[str] | None:
-    """Return the partitions that a job must claim; None if it has ended."""
-    with session(settings.postgres_dsn, autocommit=True) as connection:
-        row = Jobs(connection).job(job_id=job_id)
-        if row.status != "running":
-            return None
-        return [WHOLE] if row.partitions is None else roots_of(connection, source, row.partitions)
-
-
-def roots_of(connection: psycopg.Connection[Any], source: SourceName, requested: Sequence[str]) -> list[str]:
-    """Return requested partitions, with folders replaced by the roots that hold them: a root's changes are read as a whole."""
-    known = set(Partitions(connection, source.value).current_names())
-    folders = [one for one in requested if one not in known]
-    rows = Documents(connection, source.value).roots_of(collections=folders) if folders else []
-    roots = {row.collection: row.partition for row in rows}
-    return sorted({roots.get(one, one) for one in requested})
 
 
 def _close(job: SyncJob) -> None:

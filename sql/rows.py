@@ -121,6 +121,8 @@ class Job(msgspec.Struct, frozen=True):
     status: str
     partitions: list[str] | None
     full_sync: bool
+    planned: bool
+    """True if a sync of the whole source left these partitions to it."""
     synced: int
     failed: int
     retries: int

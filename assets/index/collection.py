@@ -55,7 +55,8 @@ def ensure_collection(stores: Stores, active: Target, pending: Sequence[Pending]
     if known is None:
         record(stores, found)
     elif average != known.bm25_avg_len:
-        stores.collections.measured(name=name, bm25_avg_len=average)
+        average = stores.collections.measured(name=name, bm25_avg_len=average, unmeasured=bm25.SHORTEST_MEAN)
+        found = msgspec.structs.replace(active, collection=msgspec.structs.replace(collection, bm25_avg_len=average))
         log.info("collection_measured", collection=name, bm25_avg_len=round(average, 2))
     if known is None or not known.active:
         qdrant.switch_alias(stores.qdrant, name)

@@ -12,15 +12,20 @@ from resources.launch import LOCATION
 from resources.settings import Settings
 
 INSTANCE, WORKSPACE = "dagster.yaml", "workspace.yaml"
+POOL_LIMIT = "default_limit: 1"
 OURS = "# Dagster instance configuration. "
 """How our instance file begins. One that begins otherwise is the operator's own."""
 
 
-def write(folder: Path, server: str) -> None:
-    """Write the files for a code server, `socket: …` or `host: …` and `port: …`; an instance file of the operator's own is kept."""
+def write(folder: Path, server: str, sync_runs: int) -> None:
+    """Write the files for a code server, `socket: …` or `host: …` and `port: …`; an instance file of the operator's own is kept.
+
+    `sync_runs` is the limit of each source's concurrency pool.
+    """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not _is_own(folder / INSTANCE):
-        shutil.copyfile(_packaged(), folder / INSTANCE)
+        packaged = _packaged().read_text(encoding="utf-8")
+        (folder / INSTANCE).write_text(packaged.replace(POOL_LIMIT, f"default_limit: {sync_runs}"), encoding="utf-8")
     (folder / WORKSPACE).write_text(
         f"load_from:\n  - grpc_server:\n      {server}\n      location_name: {LOCATION}\n", encoding="utf-8"
     )
@@ -36,12 +41,12 @@ def remote(settings: Settings) -> Path:
     host, _, port = settings.dagster_code_address.rpartition(":")
     server = f"host: {json.dumps(host.strip('[]'))}\n      port: {int(port)}"
     try:
-        write(folder, server)
+        write(folder, server, settings.sync_runs)
     except OSError:
         made = Path(tempfile.mkdtemp(prefix="concordance-dagster-"))
         if _is_own(folder / INSTANCE):
             shutil.copyfile(folder / INSTANCE, made / INSTANCE)
-        write(made, server)
+        write(made, server, settings.sync_runs)
         return made
     return folder
 

@@ -140,7 +140,7 @@ def _code_server(settings: Settings, definitions: str) -> Service:
     def prepare() -> None:
         for captured in (folder / "storage").glob("**/compute_logs"):  # of earlier versions; they name documents
             shutil.rmtree(captured)
-        dagster_folder.write(folder, dagster_folder.socket_server(place))
+        dagster_folder.write(folder, dagster_folder.socket_server(place), settings.sync_runs)
 
     return Service(
         name="dagster-code",

@@ -31,6 +31,8 @@ HANG_SECONDS = 12.0
 """Longest wait for a Postgres that does not answer when a lease is released."""
 WHOLE = ""
 """The partition of a lease of a whole source, which conflicts with all of its partitions."""
+REST = "\n"
+"""Claimed by a sync of the whole source that works on some of its partitions only, because other syncs have the others."""
 INSTALLATION = ""
 """The source of leases of work that belongs to no source."""
 
@@ -57,6 +59,11 @@ class Lease:
         """Return True if this claim is of the partition, or of the whole source."""
         return partition in self.names or WHOLE in self.names
 
+    @property
+    def partitions(self) -> list[str]:
+        """The claimed partitions, without `REST`, sorted."""
+        return sorted(self.names - {REST})
+
     def claim(self, partitions: Iterable[str]) -> bool:
         """Claim partitions, in addition to those that the lease has; return False if another process has one. Does not wait."""
         wanted = set(partitions) - self.names
@@ -74,6 +81,18 @@ class Lease:
             self._renewing = threading.Thread(target=self._renew, name="lease", daemon=True)
             self._renewing.start()
         return True
+
+    def narrow(self, partitions: Iterable[str]) -> None:
+        """Give up what the lease has but these partitions; one of the whole source becomes one of them.
+
+        No other thread may be writing. Raises `LostLeaseError` if another process has claimed it.
+        """
+        names = set(partitions)
+        with self._using:
+            if self.fence is None or not self._renewed():
+                raise self._lost()
+            self._statements().narrow(source=self.source, owner=self.owner, fence=self.fence, partitions=sorted(names))
+            self.names = names
 
     def wait(self, partitions: Collection[str], seconds: float, waiting: Callable[[], None] = lambda: None) -> bool:
         """Claim partitions, for at most so many seconds; `waiting` is called once if another process has one."""

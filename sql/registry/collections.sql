@@ -48,9 +48,12 @@ ON CONFLICT (name) DO UPDATE SET
     provider = excluded.provider, model_source = excluded.model_source, model_dimensions = excluded.model_dimensions,
     model_window = excluded.model_window, model_prompts = excluded.model_prompts;
 
--- name: measured!
--- Save the mean length of a collection's passages. Parameters: name, bm25_avg_len. Grain: collection.
-UPDATE index_collections SET bm25_avg_len = :bm25_avg_len WHERE name = :name;
+-- name: measured
+-- Save the mean length of a collection's passages, unless another sync has measured it, and return the one that counts. One row.
+UPDATE index_collections SET
+    bm25_avg_len = CASE WHEN bm25_avg_len > :unmeasured::double precision THEN bm25_avg_len ELSE :bm25_avg_len::double precision END
+WHERE name = :name
+RETURNING bm25_avg_len;
 
 -- name: activate!
 -- Grain: collection.

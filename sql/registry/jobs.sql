@@ -1,8 +1,8 @@
 -- Sync jobs: one row per sync. Several of a source may run, of different partitions; at most one of them takes requests.
 
 -- name: insert_job
--- Returns no row if a running sync is of one of these partitions, or takes requests as this one would. accepts: its run takes requests
--- that are added to it.
+-- Returns no row if a running sync is of one of these partitions, or takes requests as this one would. A sync of the whole source runs beside
+-- those that an earlier one has planned. accepts: its run takes requests that are added to it.
 INSERT INTO sync_jobs (source, partitions, full_sync, requested_by, accepts, status)
 SELECT :source, :partitions::text [], :full_sync, :requested_by, :accepts::boolean, 'running'
 WHERE NOT EXISTS (
@@ -10,7 +10,8 @@ WHERE NOT EXISTS (
     WHERE
         j.source = :source AND j.status = 'running'
         AND (
-            j.partitions IS NULL OR :partitions::text [] IS NULL OR j.partitions && :partitions::text []
+            j.partitions IS NULL OR j.partitions && :partitions::text []
+            OR (:partitions::text [] IS NULL AND j.planned_by IS NULL)
             OR (j.accepts AND :accepts::boolean)
         )
 )
@@ -53,10 +54,30 @@ FROM sync_jobs AS j
 WHERE
     j.source = :source AND j.status = 'running'
     AND (
-        j.partitions IS NULL OR :partitions::text [] IS NULL OR j.partitions && :partitions::text []
+        j.partitions IS NULL OR j.partitions && :partitions::text []
+        OR (:partitions::text [] IS NULL AND j.planned_by IS NULL)
         OR (j.accepts AND :accepts::boolean)
     )
 ORDER BY j.started_at, j.job_id;
+
+-- name: planned
+-- Running syncs that a sync of the whole source has planned, as `in_the_way`. Grain: job. Index: sync_jobs_running.
+SELECT
+    j.job_id::text AS job_id, j.partitions, j.claimed_at, extract(EPOCH FROM now() - j.started_at)::double precision AS age,
+    EXISTS (SELECT FROM partition_leases AS l WHERE l.owner = j.lease AND l.until > now()) AS alive
+FROM sync_jobs AS j
+WHERE j.source = :source AND j.status = 'running' AND j.planned_by IS NOT NULL
+ORDER BY j.started_at, j.job_id;
+
+-- name: plan
+-- Create a sync of partitions that the sync `planned_by` leaves to it.
+INSERT INTO sync_jobs (source, partitions, full_sync, requested_by, accepts, status, planned_by)
+VALUES (:source, :partitions, :full_sync, 'sync', FALSE, 'running', :planned_by)
+RETURNING job_id::text AS job_id, started_at;
+
+-- name: withdraw!
+-- Delete a planned sync that no process has begun.
+DELETE FROM sync_jobs WHERE job_id = :job_id AND status = 'running' AND claimed_at IS NULL AND planned_by IS NOT NULL;
 
 -- name: delay_job!
 -- Note that a job which no process has begun is about to be launched again. Changes no row if one has, or if it has ended.
@@ -96,7 +117,7 @@ LIMIT 1;
 
 -- name: job
 -- What a job was asked to do, and its counts.
-SELECT source, status, partitions, full_sync, synced, failed, retries, retries_failed, error_message
+SELECT source, status, partitions, full_sync, planned_by IS NOT NULL AS planned, synced, failed, retries, retries_failed, error_message
 FROM sync_jobs
 WHERE job_id = :job_id;
 

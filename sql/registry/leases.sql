@@ -8,6 +8,24 @@ SELECT claim_leases(:source, :partitions::text [], :owner, :held::bigint, :secon
 UPDATE partition_leases SET until = now() + make_interval(secs => :seconds)
 WHERE source = :source AND owner = :owner AND fence = :fence;
 
+-- name: narrow!
+-- Give up all leases of a claim but those of these partitions. A lease of the whole source becomes leases of them.
+WITH own AS (
+    SELECT max(until) AS until FROM partition_leases
+    WHERE source = :source AND owner = :owner AND fence = :fence
+    HAVING count(*) > 0
+),
+
+kept AS (
+    INSERT INTO partition_leases (source, partition, owner, fence, until)
+    SELECT :source, p.partition, :owner, :fence, o.until
+    FROM own AS o CROSS JOIN unnest(:partitions::text []) AS p (partition)
+    ON CONFLICT (source, partition) DO NOTHING
+)
+
+DELETE FROM partition_leases
+WHERE source = :source AND owner = :owner AND fence = :fence AND partition <> ALL(:partitions::text []);
+
 -- name: release!
 DELETE FROM partition_leases WHERE source = :source AND owner = :owner AND fence = :fence;
 

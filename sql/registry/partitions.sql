@@ -47,6 +47,15 @@ ORDER BY partition;
 -- Partitions that were synced and are not gone. Grain: partition.
 SELECT partition FROM partitions WHERE source = :source AND lost_at IS NULL ORDER BY partition;
 
+-- name: never_listed
+-- Those of these partitions that were never listed to the end. Grain: partition.
+SELECT n.partition
+FROM unnest(:partitions::text []) AS n (partition)
+WHERE NOT EXISTS (
+    SELECT FROM partitions AS p WHERE p.source = :source AND p.partition = n.partition AND p.acl_checked_at IS NOT NULL
+)
+ORDER BY n.partition;
+
 -- name: states
 -- Partitions that were synced and are not gone, with their documents by state and their passages in the active collection, as triggers
 -- count them; documents that are not as counted are marked. Grain: partition.

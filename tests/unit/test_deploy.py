@@ -226,11 +226,12 @@ def test_runs_of_the_cluster_are_started_with_our_command() -> None:
     own = (FOLDER / "kubernetes/overlays/cluster/dagster.yaml").read_text()
     theirs = yaml.safe_load((ROOT / "dagster.yaml").read_text())
     given = yaml.safe_load(own)
-    assert {name: given[name] for name in theirs if name not in {"run_coordinator", "run_launcher"}} == {
-        name: theirs[name] for name in theirs if name not in {"run_coordinator", "run_launcher"}
-    }
-    launcher = given["run_launcher"]["config"]
     objects = manifests.rendered("cluster")
+    runs = int(named(objects, "ConfigMap")["concordance"]["data"]["CONCORDANCE_LIMITS__SYNC_RUNS"])
+    theirs["concurrency"]["pools"]["default_limit"] = runs
+    theirs["run_launcher"] = given["run_launcher"]
+    assert given == theirs
+    launcher = given["run_launcher"]["config"]
     assert launcher["service_account_name"] in named(objects, "ServiceAccount")
     assert {launcher["instance_config_map"], *launcher["env_config_maps"]} <= named(objects, "ConfigMap").keys()
     assert launcher["job_image"] == IMAGE

@@ -94,14 +94,14 @@ def test_the_read_only_secret_follows_from_the_administrators(monkeypatch: pytes
 
 def test_an_instance_file_of_the_operators_own_is_kept(tmp_path: Path) -> None:
     folder = tmp_path / "dagster"
-    dagster_folder.write(folder, "port: 1")
+    dagster_folder.write(folder, "port: 1", 3)
     written = (folder / "dagster.yaml").read_text()
     (folder / "dagster.yaml").write_text(written + "# changed\n")
-    dagster_folder.write(folder, "port: 1")
+    dagster_folder.write(folder, "port: 1", 3)
     assert (folder / "dagster.yaml").read_text() == written
     own = written.partition("\n")[2]
     (folder / "dagster.yaml").write_text(own)
-    dagster_folder.write(folder, "port: 2")
+    dagster_folder.write(folder, "port: 2", 3)
     assert (folder / "dagster.yaml").read_text() == own
     assert "port: 2" in (folder / "workspace.yaml").read_text()
 

@@ -1,0 +1,189 @@
+"""Measure a first sync of 200 shared drives that several runs share, against a simulated Drive that takes 200 ms for each answer.
+
+`python -m bench.spread [--runs 1 2 4] [--drives 200] [--files 5]`. Each figure is of a new installation with all services, whose sync
+is started as by the HTTP interface: documents a minute, the most calls in any minute, and documents that are missing or there twice.
+`--killed` ends a run's process on the way; `--waiting SECONDS` keeps the planned runs in the queue for so long while the source is
+synced. Embeddings come at once from a server in this process. The last line is JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+
+from orchestration.supervision.environment import dagster_storage_url
+from orchestration.supervision.launcher import WORKER_TAG
+from orchestration.supervision.supervisor import start as start_set
+from resources.core.domain import SourceName
+from resources.core.errors import BusyError
+from resources.launch import start_sync
+from resources.logging import configure
+from resources.servers.processes import free_port
+from resources.settings import Settings, load
+from simulators import serve
+from simulators.drive import DriveApp, SimulatedDrive
+from tests.fixtures.openai_server import OpenAIServer
+
+DRIVE = SourceName.GOOGLE_DRIVE
+ANSWER_SECONDS = 0.2
+LOOK_SECONDS = 1.0
+SYNC_SECONDS = 30.0
+LONGEST_SECONDS = 1800.0
+
+RUNNING = "SELECT count(*) FROM sync_jobs WHERE status = 'running'"
+INDEXED = "SELECT count(*) FROM active_entries WHERE content <> ''"
+TWICE = """SELECT coalesce(sum(n - 1), 0)::integer FROM (
+    SELECT count(*) AS n FROM documents WHERE state = 'live' GROUP BY source_id) AS one"""
+JOBS = "SELECT status, count(*) FROM sync_jobs GROUP BY status ORDER BY status"
+WORKING = """SELECT p.value FROM dagster.run_tags AS p JOIN dagster.runs AS r ON r.run_id = p.run_id
+WHERE p.key = %s AND r.status = 'STARTED'
+AND EXISTS (SELECT FROM dagster.run_tags AS q WHERE q.run_id = r.run_id AND q.key = 'concordance/planned') LIMIT 1"""
+
+
+def main() -> None:
+    """Run the benchmark and print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--drives", type=int, default=200)
+    parser.add_argument("--files", type=int, default=5)
+    parser.add_argument("--killed", action="store_true")
+    parser.add_argument("--waiting", type=float, default=0.0)
+    arguments = parser.parse_args()
+    configure("error", "bench")
+    figures: dict[str, Any] = {}
+    for runs in arguments.runs:
+        found = _first_sync(runs, arguments)
+        figures[str(runs)] = found
+        print(
+            f"{runs} runs: {found['documents_per_min']:,} documents a minute in {found['seconds']} s, missing {found['missing']}, "
+            f"twice {found['twice']}; at most {found['calls_a_minute']:,} calls in a minute; jobs {found['jobs']}"
+        )
+    print(json.dumps(figures))
+
+
+def _first_sync(runs: int, arguments: argparse.Namespace) -> dict[str, Any]:
+    drive = SimulatedDrive()
+    for number in range(arguments.drives):
+        shared = drive.shared_drive(f"Drive {number}", {"group:team@acme.example": "reader"})
+        for file in range(arguments.files):
+            drive.file(
+                f"note-{file}.txt",
+                shared,
+                f"Note {file} of drive {number}: the parcel {number * 100 + file} was weighed.\n",
+            )
+    drive.faults.add("slow", 0, "", ANSWER_SECONDS)
+    folder = Path(tempfile.mkdtemp(prefix="concordance-bench-"))
+    folder.chmod(0o711)
+    try:
+        with serve(DriveApp(drive)) as url, OpenAIServer() as model:
+            settings = _settings(folder, runs, url, drive.token, model.url)
+            supervisor = start_set(settings)
+            try:
+                if arguments.waiting:
+                    _pool(settings, 0)
+                return _measured(settings, drive, arguments)
+            finally:
+                supervisor.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _settings(folder: Path, runs: int, drive: str, token: str, model: str) -> Settings:
+    values = {name: str(free_port()) for name in ("HTTP_PORT", "QDRANT_PORT", "POSTGRES_PORT", "DAGSTER_PORT")} | {
+        "HOME": str(folder / "home"),
+        "LOG_LEVEL": "error",
+        "SYNC_MINUTES": "60",
+        "DRIVE_API_URL": drive,
+        "DRIVE_TOKEN": token,
+        "LIMITS__SYNC_RUNS": str(runs),
+        "EMBEDDING_PROVIDER": "openai",
+        "EMBEDDING_MODEL": "bench",
+        "EMBEDDING_DIMENSIONS": "64",
+        "OPENAI_BASE_URL": model,
+        "OPENAI_API_KEY": "bench",
+    }
+    os.environ.update({f"CONCORDANCE_{name}": value for name, value in values.items()})
+    return load(_env_file=None)
+
+
+def _measured(settings: Settings, drive: SimulatedDrive, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Sync until nothing runs and everything is indexed; if planned runs wait or one died, syncs of the source go on as by its schedule."""
+    count = arguments.drives * arguments.files
+    began = synced = time.monotonic()
+    made: deque[tuple[float, int]] = deque()
+    busiest, killed, waited = 0, not arguments.killed, not arguments.waiting
+    _sync(settings)
+    with psycopg.connect(settings.postgres_dsn, autocommit=True) as connection:
+
+        def number(query: str) -> int:
+            row = connection.execute(query).fetchone()  # type: ignore[arg-type]
+            return 0 if row is None else int(row[0])
+
+        while number(RUNNING) or number(INDEXED) < count:
+            now = time.monotonic()
+            if now - began > LONGEST_SECONDS:
+                raise SystemExit(f"After {LONGEST_SECONDS:.0f} s, {number(INDEXED)} of {count} documents are indexed.")
+            calls = drive.calls.total()
+            made.append((now, calls))
+            while made[0][0] < now - 60:
+                made.popleft()
+            busiest = max(busiest, calls - made[0][1])
+            if now - synced > SYNC_SECONDS and (not waited or not number(RUNNING)):
+                synced = now
+                _sync(settings)
+            if not waited and now - began > arguments.waiting:
+                waited = True
+                _pool(settings, settings.sync_runs)
+            killed = killed or _kill(connection, number(INDEXED) > count // 10)
+            time.sleep(LOOK_SECONDS)
+        seconds = time.monotonic() - began
+        return {
+            "documents_per_min": round(count / seconds * 60),
+            "seconds": round(seconds, 1),
+            "calls": drive.calls.total(),
+            "calls_a_minute": busiest,
+            "jobs": dict(connection.execute(JOBS).fetchall()),
+            "missing": count - number(INDEXED),
+            "twice": number(TWICE),
+        }
+
+
+def _sync(settings: Settings) -> None:
+    try:
+        start_sync(settings, DRIVE, partitions=None, full=False, requested_by="bench")
+    except BusyError as error:
+        print(f"… {error}", file=sys.stderr)
+
+
+def _kill(connection: psycopg.Connection[Any], due: bool) -> bool:
+    """Kill the process of a planned run, once some documents are indexed; return True if one was."""
+    row = connection.execute(WORKING, [WORKER_TAG]).fetchone() if due else None
+    if row is None:
+        return False
+    psutil.Process(int(row[0].partition(" ")[0])).kill()
+    print("… killed the process of a run", file=sys.stderr)
+    return True
+
+
+def _pool(settings: Settings, limit: int) -> None:
+    """Set the limit of the source's concurrency pool, as Dagster's page does."""
+    from dagster import DagsterInstance
+
+    os.environ["CONCORDANCE_DAGSTER_POSTGRES_URL"] = dagster_storage_url(settings.dagster_dsn)
+    with DagsterInstance.from_config(str(settings.home / "dagster")) as instance:
+        instance.event_log_storage.set_concurrency_slots(DRIVE.value, limit)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,231 @@
+"""A large sync is divided: partitions to list whole are left to other runs, and the sync of the source goes on beside them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from assets import pipeline
+from assets.planning import FEWEST, divided
+from resources import jobs, launch
+from resources.core.domain import SourceName
+from resources.core.errors import BusyError, NotRunningError
+from resources.jobs import NOT_BEGUN, create_job
+from resources.settings import Settings
+from resources.syncing import SyncJob, open_sync
+from tests.fixtures.installation import Installation
+
+FILES = SourceName.FILES
+ROOTS = [f"r{number}" for number in range(6)]
+INDEXED = "SELECT d.partition, count(*) AS documents FROM documents AS d WHERE d.state = 'live' GROUP BY 1 ORDER BY 1"
+
+
+class Queue:
+    """What was given to Dagster's queue."""
+
+    def __init__(self) -> None:
+        self.jobs: list[str] = []
+        self.refuses_after = 1000
+
+    def launch(self, _settings: Settings, source: SourceName, job_id: str, *, planned: bool = False) -> str:
+        assert source == FILES
+        assert planned
+        if len(self.jobs) >= self.refuses_after:
+            raise NotRunningError("Dagster does not answer.")
+        self.jobs.append(job_id)
+        return job_id
+
+
+@pytest.fixture
+def queue(monkeypatch: pytest.MonkeyPatch) -> Queue:
+    made = Queue()
+    monkeypatch.setattr(launch, "launch_run", made.launch)
+    monkeypatch.setattr(jobs, "ORPHAN_SECONDS", 0)
+    return made
+
+
+@pytest.fixture
+def waiting(monkeypatch: pytest.MonkeyPatch, queue: Queue) -> set[str]:
+    """Jobs whose runs Dagster has lost; it has those of all others."""
+    gone: set[str] = set()
+
+    def launched_run(_self: Any, *, job_id: str) -> str | None:
+        return job_id if job_id in queue.jobs and job_id not in gone else None
+
+    monkeypatch.setattr("sql.sync.Jobs.launched_run", launched_run)
+    return gone
+
+
+def roots(installation: Installation, *names: str) -> None:
+    (first,) = installation.settings.file_roots[:1]
+    base = installation.root.parent
+    made: list[Any] = []
+    for name in names:
+        (base / name).mkdir(exist_ok=True)
+        (base / name / "one.md").write_text(f"# {name}\n\nThe first note of {name}, about herons.\n")
+        made.append(first.model_copy(update={"name": name, "url": (base / name).as_uri()}))
+    installation.settings = installation.settings.model_copy(update={"file_roots": tuple(made)})
+
+
+@pytest.fixture
+def large(installation: Installation, queue: Queue, waiting: set[str]) -> Installation:
+    roots(installation, *ROOTS)
+    return installation
+
+
+def sync(
+    installation: Installation, *, runs: int = 2, job_id: str | None = None, meanwhile: Callable[[], None] | None = None
+) -> SyncJob:
+    with open_sync(installation.settings, FILES, job_id=job_id, requested_by="test") as job:
+        job.runs = runs
+        pipeline.sync(job)
+        if meanwhile is not None:
+            meanwhile()
+    return job
+
+
+def documents(installation: Installation) -> dict[str, int]:
+    return {row["partition"]: row["documents"] for row in installation.rows(INDEXED)}
+
+
+def statuses(installation: Installation) -> list[str]:
+    return [row["status"] for row in installation.rows("SELECT status FROM sync_jobs ORDER BY started_at, job_id")]
+
+
+def test_a_first_sync_of_many_partitions_is_left_to_other_runs(large: Installation, queue: Queue) -> None:
+    sync(large)
+    assert len(queue.jobs) == len(ROOTS)
+    assert documents(large) == {}
+    for job_id in queue.jobs:
+        sync(large, job_id=job_id)
+    assert documents(large) == dict.fromkeys(ROOTS, 1)
+    assert set(statuses(large)) == {"success"}
+    assert large.agrees()
+    points = [one["doc_id"] for one in large.points()]
+    assert len(points) == len(set(points)) == len(ROOTS)
+    sync(large)
+    assert len(queue.jobs) == len(ROOTS), "only changes are left to read"
+    assert large.rows("SELECT count(*) AS leases FROM partition_leases") == [{"leases": 0}]
+
+
+def test_few_partitions_stay_in_one_run(installation: Installation, queue: Queue) -> None:
+    roots(installation, *ROOTS[: FEWEST - 1])
+    sync(installation)
+    assert queue.jobs == []
+    assert len(documents(installation)) == FEWEST - 1
+
+
+def test_one_run_does_everything_by_default(large: Installation, queue: Queue) -> None:
+    sync(large, runs=1)
+    assert queue.jobs == []
+    assert documents(large) == dict.fromkeys(ROOTS, 1)
+
+
+def test_the_source_is_synced_beside_its_first_listings(large: Installation, queue: Queue) -> None:
+    """What is known stays fresh while a first sync takes days, and what appears meanwhile is read, too."""
+    roots(large, *ROOTS[:2])
+    sync(large)
+    assert documents(large) == dict.fromkeys(ROOTS[:2], 1)
+    roots(large, *ROOTS)
+    sync(large)
+    assert len(queue.jobs) == 4
+    (large.root.parent / "r0" / "two.md").write_text("# Second\n\nA second note.\n")
+    roots(large, *ROOTS, "r9")
+
+    def beside() -> None:
+        job = sync(large)
+        assert job.rest
+        assert job.partitions == ["r0", "r1", "r9"]
+
+    sync(large, job_id=queue.jobs[0], meanwhile=beside)
+    assert documents(large) == {"r0": 2, "r1": 1, "r2": 1, "r9": 1}
+    for job_id in queue.jobs[1:]:
+        sync(large, job_id=job_id)
+    assert documents(large) == {**dict.fromkeys(ROOTS, 1), "r0": 2, "r9": 1}
+    assert large.agrees()
+
+
+def test_a_request_for_the_source_is_taken_by_the_sync_of_the_rest(large: Installation, queue: Queue) -> None:
+    roots(large, *ROOTS[:1])
+    sync(large)
+    roots(large, *ROOTS)
+    sync(large)
+    dsn = large.settings.postgres_dsn
+    job = create_job(dsn, FILES, partitions=None, full=False, requested_by="schedule", merge=True)
+    queue.jobs.append(job.job_id)
+    (large.root.parent / "r0" / "two.md").write_text("# Second\n\nA second note.\n")
+    with pytest.raises(BusyError) as busy:
+        create_job(dsn, FILES, partitions=None, full=False, requested_by="schedule", merge=True)
+    assert busy.value.merged
+    sync(large, job_id=job.job_id)
+    assert documents(large) == {"r0": 2}
+    with pytest.raises(BusyError):
+        create_job(dsn, FILES, partitions=["r3"], full=False, requested_by="api")
+
+
+def test_what_a_dead_run_has_left_is_planned_again(large: Installation, queue: Queue, waiting: set[str]) -> None:
+    sync(large)
+    first = list(queue.jobs)
+    sync(large, job_id=first[0])
+    sync(large)
+    assert queue.jobs == first, "runs that wait in the queue are not lost"
+    waiting.update(first)  # Dagster has lost them, or they were terminated
+    sync(large)
+    assert len(queue.jobs) == len(first) + 5
+    reasons = large.rows("SELECT DISTINCT error_message FROM sync_jobs WHERE status = 'failed'")
+    assert reasons == [{"error_message": NOT_BEGUN}]
+    for job_id in queue.jobs[len(first) :]:
+        sync(large, job_id=job_id)
+    assert documents(large) == dict.fromkeys(ROOTS, 1)
+
+
+def test_without_dagster_the_sync_does_it_all_itself(large: Installation, queue: Queue) -> None:
+    queue.refuses_after = 2
+    sync(large)
+    assert len(queue.jobs) == 2
+    assert len(documents(large)) == len(ROOTS) - 2
+    for job_id in queue.jobs:
+        sync(large, job_id=job_id)
+    assert documents(large) == dict.fromkeys(ROOTS, 1)
+    assert set(statuses(large)) == {"success"}
+
+
+def test_planned_runs_work_at_the_same_time(large: Installation, queue: Queue) -> None:
+    sync(large)
+    faults: list[BaseException] = []
+
+    def work(job_id: str) -> None:
+        try:
+            sync(large, job_id=job_id)
+        except BaseException as error:  # noqa: BLE001
+            faults.append(error)
+
+    threads = [threading.Thread(target=work, args=(one,)) for one in queue.jobs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert faults == []
+    assert documents(large) == dict.fromkeys(ROOTS, 1)
+    assert large.agrees()
+    assert large.rows("SELECT count(*) AS n FROM index_collections") == [{"n": 1}]
+
+
+def test_a_full_sync_is_divided_too(large: Installation, queue: Queue) -> None:
+    sync(large, runs=1)
+    job = create_job(large.settings.postgres_dsn, FILES, partitions=None, full=True, requested_by="test")
+    sync(large, job_id=job.job_id)
+    assert len(queue.jobs) == len(ROOTS)
+    assert large.rows("SELECT bool_and(full_sync) AS f FROM sync_jobs WHERE planned_by IS NOT NULL") == [{"f": True}]
+
+
+@pytest.mark.parametrize(("count", "most"), [(1, 8), (7, 8), (8, 8), (200, 32), (1000, 16)])
+def test_ranges_cover_every_partition_once(count: int, most: int) -> None:
+    names = [f"{number:04}" for number in range(count)]
+    ranges = divided(names, most)
+    assert [one for part in ranges for one in part] == names
+    assert len(ranges) == min(count, most)
+    assert max(map(len, ranges)) - min(map(len, ranges)) <= 1
