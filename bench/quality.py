@@ -117,7 +117,9 @@ async def _rankings(
     await queries.start()
     searches = VectorSearch(settings)
     # never opened: Postgres answers only while the vector server is down
-    searcher = Searcher(settings, indexed, Engines(searches, Database(settings.postgres_dsn), queries), queries)
+    searcher = Searcher(
+        settings, indexed, Engines(searches, Database(settings.postgres_dsn, prepare_threshold=5), queries), queries
+    )
     try:
         wanted = configuration(settings)
         return {query.id: (await searcher.search(query.text, wanted))[0] for query in collection.queries}

@@ -47,6 +47,11 @@ def code(settings: Settings, host: str, port: int) -> NoReturn:
     _become(commands.code("--host", host, "--port", str(port), *JSON_LOGS), environment)
 
 
+def workers(settings: Settings) -> NoReturn:
+    """Keep warm processes for runs, which the webserver and the daemon with the same HOME hand over."""
+    _become(commands.workers(), dagster_environment(settings, "run-workers"))
+
+
 def run(settings: Settings, what: Sequence[str]) -> NoReturn:
     """Execute a run, named by its ID or described as Dagster's run launchers do: `… api execute_run JSON`."""
     environment = dagster_environment(settings, "run-workers")

@@ -23,11 +23,11 @@ SETTLE_SECONDS = 240
 ATTEMPTS = 8
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
     print(f"[{time.strftime('%H:%M:%S')}] {text}", flush=True)
 
 
-def _settle(site: Site, syncs: Syncs) -> list[str]:
+def settle(site: Site, syncs: Syncs) -> list[str]:
     """Wait until every service is ready and each source has been synced once; return the failures."""
     deadline = time.monotonic() + SETTLE_SECONDS
     while not site.ready:
@@ -41,7 +41,7 @@ def _settle(site: Site, syncs: Syncs) -> list[str]:
     ]
 
 
-def _verify(truth: Truth, people: list[Person]) -> list[str]:
+def verify(truth: Truth, people: list[Person]) -> list[str]:
     """Search for every word as every person and return lost facts; leaks and duplicates are counted in `Person`."""
     lost: list[str] = []
     for fact in truth.facts():
@@ -57,7 +57,7 @@ def _verify(truth: Truth, people: list[Person]) -> list[str]:
     return lost
 
 
-def _unaudited(site: Site, observed: Observed) -> int:
+def unaudited(site: Site, observed: Observed) -> int:
     """Return how many answered searches have no row in the audit log."""
     with session(site.settings.postgres_dsn) as connection:
         rows = connection.execute("SELECT query_id::text FROM audit_log WHERE query_id IS NOT NULL").fetchall()
@@ -75,7 +75,7 @@ def main() -> int:
     seconds = float(os.environ.get("SOAK_MINUTES", "10")) * 60
     truth, observed, until = Truth(), Observed(), threading.Event()
     site = Site()
-    _say(f"Starting an installation in {site.folder}")
+    say(f"Starting an installation in {site.folder}")
     passed = False
     try:
         site.start()
@@ -83,21 +83,21 @@ def main() -> int:
         changes.prepare()
         syncs = Syncs(site, truth, changes, until)
         people = [Person(site, truth, observed, email, groups, until) for email, groups in PEOPLE.items()]
-        _say("First sync of every source")
-        if faults := _settle(site, Syncs(site, truth, changes, until)):
+        say("First sync of every source")
+        if faults := settle(site, Syncs(site, truth, changes, until)):
             raise SystemExit(f"The first sync failed, so the soak test cannot start: {faults}")
         hostile, kills = Hostile(site, until), Kills(site, until)
         visitors: list[Visitor] = [Browser(site, truth, observed, email, until) for email in (BOB, EVE)]
         visitors += [Reader(site, until), Viewer(site, observed, until)]
         threads: list[threading.Thread] = [changes, syncs, hostile, kills, *people, *visitors]
         began, held = time.monotonic(), [site.held()]
-        _say(f"Running for {seconds:.0f} s")
+        say(f"Running for {seconds:.0f} s")
         for thread in threads:
             thread.start()
         while time.monotonic() < began + seconds:
             time.sleep(min(TELL_SECONDS, max(0.1, began + seconds - time.monotonic())))
             held.append(site.held())
-            _say(f"{len(observed.seconds)} searches, {sum(observed.errors.values())} errors, {len(kills.kills)} kills, "
+            say(f"{len(observed.seconds)} searches, {sum(observed.errors.values())} errors, {len(kills.kills)} kills, "
                  f"{sum(changes.made.values())} changes, {sum(syncs.ended.values())} syncs, {len(observed.leaks)} leaks, "
                  f"{len(observed.missed)} missed, {held[-1].megabytes} MB")  # fmt: skip
         broken = [thread.name for thread in threads if not thread.is_alive()]
@@ -105,26 +105,26 @@ def main() -> int:
         lasted, latencies = time.monotonic() - began, list(observed.seconds)
         for thread in (changes, hostile, kills, *people, *visitors):  # a hanging sync is not waited for
             thread.join(timeout=SETTLE_SECONDS)
-        _say("Kills have ended; syncing each source once, then searching for every word as every person")
-        lost = _settle(site, Syncs(site, truth, changes, until))
+        say("Kills have ended; syncing each source once, then searching for every word as every person")
+        lost = settle(site, Syncs(site, truth, changes, until))
         judges = [Person(site, truth, observed, email, groups, until) for email, groups in PEOPLE.items()]
-        lost += _verify(truth, judges)
+        lost += verify(truth, judges)
         reconciled = site.command("reconcile", "--json")
         if reconciled.returncode != 0:
             lost.append(f"reconcile: {reconciled.stdout.strip().splitlines()[-1:]} {reconciled.stderr.strip()[-500:]}")
-        unaudited, tracked = _unaudited(site, observed), _tracked(site)
+        missing, tracked = unaudited(site, observed), _tracked(site)
         held.append(site.held())
         left = site.stop()
         passed = print_report(
             seconds=lasted, latencies=latencies, observed=observed, changes=changes, syncs=syncs, hostile=hostile, visitors=visitors,
-            broken=broken, kills=kills.kills, tracked=tracked, held=held, lost=lost, unaudited=unaudited, left=left,
+            broken=broken, kills=kills.kills, tracked=tracked, held=held, lost=lost, unaudited=missing, left=left,
         )  # fmt: skip
     finally:
         site.stop()
         if passed:
             shutil.rmtree(site.folder, ignore_errors=True)
         else:
-            _say(f"Logs are kept in {site.folder}")
+            say(f"Logs are kept in {site.folder}")
     return 0 if passed else 1
 
 

@@ -66,8 +66,8 @@ class Changes(threading.Thread):
         for email in (ADA, BOB):
             self._users[email] = self._site.simulate("slack", "user", name=email.split("@")[0], email=email)
         members = [self._users[ADA], self._users[BOB]]
-        general = self._site.simulate("slack", "channel", name="general", members=members)
-        secret = self._site.simulate("slack", "channel", name="secret", members=members, private=True)
+        general = self._site.simulate("slack", "channel", name="soak", members=members)
+        secret = self._site.simulate("slack", "channel", name="soak-secret", members=members, private=True)
         self._channels = {general: {ADA, BOB}, secret: {ADA, BOB}}
         self._general, self._secret = general, secret
 

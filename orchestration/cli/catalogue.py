@@ -16,6 +16,7 @@ COMMANDS = {
         "webserver": "Run Dagster's webserver alone.",
         "daemon": "Run Dagster's daemon alone: schedules, sensors, run queue and run monitoring.",
         "code": "Run the code server alone, which webserver and daemon reach over TCP.",
+        "workers": "Keep warm processes for runs, beside a webserver and a daemon with the same HOME.",
         "run": "Execute one run of Dagster in this process, as a run launcher starts it.",
         "migrate": "Bring the database to the schema of this version. Run it once before the other processes of a new version.",
     },
@@ -116,7 +117,7 @@ ARRANGED = {
     QUALITY: ("eval", "questions", "model", "reindex", "cleanup"),
     ACCESS: ("sign-in", "token", "session", "key", "whoami", "audit"),
     UPKEEP: ("reconcile", "erase", "receipts", "backup", "restore", "rebuild"),
-    PROCESSES: ("serve", "webserver", "daemon", "code", "run", "migrate", "service"),
+    PROCESSES: ("serve", "webserver", "daemon", "code", "workers", "run", "migrate", "service"),
 }
 """Every command and group of commands of the overview."""
 EXAMPLES = {

@@ -1,4 +1,4 @@
-"""The commands `serve`, `webserver`, `daemon`, `code`, `run` and `migrate`: each process by itself, in containers and pods."""
+"""The commands `serve`, `webserver`, `daemon`, `code`, `workers`, `run` and `migrate`: each process by itself, in containers and pods."""
 
 from typing import Annotated
 
@@ -66,6 +66,12 @@ def code(
 
     settings = load()
     standalone.code(settings, host, port or int(settings.dagster_code_address.rpartition(":")[2]))
+
+
+def workers() -> None:
+    from orchestration import standalone
+
+    standalone.workers(load())
 
 
 def run(

@@ -225,7 +225,16 @@ async def open_searcher(settings: Settings, indexed: Indexed) -> AsyncGenerator[
     searches = VectorSearch(settings)
     try:
         # The database is never opened: it would be used only while the vector server is down.
-        yield Searcher(settings, indexed, Engines(searches, Database(settings.postgres_dsn), queries), queries)
+        yield Searcher(
+            settings,
+            indexed,
+            Engines(
+                searches,
+                Database(settings.postgres_dsn, prepare_threshold=settings.postgres_prepare_threshold),
+                queries,
+            ),
+            queries,
+        )
     finally:
         await searches.close()
 

@@ -110,7 +110,7 @@ class QuestionRunner:
 @asynccontextmanager
 async def question_runner(settings: Settings) -> AsyncGenerator[QuestionRunner]:
     """Open the stores for the block and yield a runner."""
-    database = Database(settings.postgres_dsn)
+    database = Database(settings.postgres_dsn, prepare_threshold=settings.postgres_prepare_threshold)
     searches, index = VectorSearch(settings), async_client(settings)
     await database.open()
     try:

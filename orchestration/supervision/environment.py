@@ -76,7 +76,7 @@ class Needs(NamedTuple):
 PIPELINE = Needs(
     frozenset({
         "postgres_url", "qdrant_api_key", "encryption_keys", "openai_api_key", "llm_api_key", "drive_token",
-        "google_client_secret", "slack_bot_token", "alert_webhook_url",
+        "google_client_secret", "slack_bot_token", "alert_webhook_url", "dagster_secret",
     }),
     outside=True,
     connectors=True,

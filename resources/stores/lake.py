@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
@@ -121,13 +121,13 @@ class Lake:
             if stored is None or not files_of(stored).height or times == []:
                 return pl.LazyFrame(schema=spec.schema)
             rows = unpacked(pl.scan_delta(stored), spec)
-            return rows if times is None else rows.filter(pl.col("at").is_between(times[0], times[-1]))
+            return rows if times is None else rows.filter(_written(times[0], times[-1]))
         with self._current(spec) as delta:
             if delta is None:
                 return pl.LazyFrame(schema=spec.schema)
             if times is not None:
                 parts = [
-                    self._read(spec, [part.path]).filter(pl.col("at").is_between(part.first, part.last))
+                    self._read(spec, [part.path]).filter(_written(part.first, part.last))
                     for part in written_at(delta, times)
                 ]
                 return pl.concat(parts) if parts else pl.LazyFrame(schema=spec.schema)
@@ -142,7 +142,7 @@ class Lake:
     def period(self, name: str, start: datetime, end: datetime) -> pl.LazyFrame:
         """Return the rows written from `start` to before `end`, lazily."""
         spec = table(name)
-        within = (pl.col("at") >= start) & (pl.col("at") < end)
+        within = _written(start, end, closed="left")
         if self._folder is None:
             return self.scan(name).filter(within)
         with self._current(spec) as delta:
@@ -348,3 +348,8 @@ def query(name: str, **frames: pl.DataFrame) -> pl.DataFrame:
     if not isinstance(answer, pl.DataFrame):
         raise TypeError(f"sql/lake/{name}.sql selects no table")
     return answer
+
+
+def _written(first: datetime, last: datetime, *, closed: Literal["both", "left"] = "both") -> pl.Expr:
+    """Return whether a row was written in a span. Times from Postgres have its time zone, with which polars does not compare."""
+    return pl.col("at").is_between(first.astimezone(UTC), last.astimezone(UTC), closed=closed)

@@ -76,7 +76,7 @@ def postgres_watch(dsn: str) -> Watch:
 class Database:
     """A small connection pool (autocommit). Several pools may share the watch of one server."""
 
-    def __init__(self, dsn: str, *, size: int = 8, watch: Watch | None = None, prepare_threshold: int = 5) -> None:
+    def __init__(self, dsn: str, *, prepare_threshold: int, size: int = 8, watch: Watch | None = None) -> None:
         """`prepare_threshold`: executions of a statement after which it is prepared; 0: it never is."""
         self._dsn = dsn
         self._size = size

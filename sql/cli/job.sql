@@ -1,10 +1,10 @@
--- One sync as `concordance sync` reports it. Parameters: job_id. Grain: job (one row). Index: primary key.
+-- One sync as `concordance sync` reports it. Parameters: job_id. Grain: job (one row). Index: see the view.
 SELECT
     source,
     job_id::text AS job_id,
     run_id,
     status,
-    sync_stage(sync_jobs) AS stage,
+    stage,
     synced,
     skipped,
     deleted,
@@ -16,5 +16,5 @@ SELECT
     expected,
     error_message,
     extract(EPOCH FROM coalesce(completed_at, now()) - started_at)::float8 AS seconds
-FROM sync_jobs
+FROM requested_syncs
 WHERE job_id = %(job_id)s;

@@ -1,9 +1,9 @@
--- Purpose: one sync. Parameters: job_id. Grain: job. Index: primary key.
+-- Purpose: one sync. Parameters: job_id. Grain: job. Index: see the view.
 SELECT
     job_id::text AS job_id,
     source,
     status,
-    sync_stage(sync_jobs) AS stage,
+    stage,
     started_at,
     completed_at,
     synced,
@@ -12,5 +12,5 @@ SELECT
     failed,
     embedded,
     error_message
-FROM sync_jobs
+FROM requested_syncs
 WHERE job_id = %(job_id)s::uuid

@@ -124,7 +124,7 @@ class Counted:
                 return await super().query(collection, batch, seconds)
 
         settings = self._site.settings
-        database, searches = Database(settings.postgres_dsn), Searches(settings)
+        database, searches = Database(settings.postgres_dsn, prepare_threshold=5), Searches(settings)
         await database.open()
         try:
             embedder = QueryEmbedder.pinned(self, self._site.collection)

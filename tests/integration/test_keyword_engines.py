@@ -111,7 +111,7 @@ def test_the_leg_itself_gives_nobody_what_is_not_theirs(site: Site) -> None:
     fill(site)
 
     async def leg(email: str, chunk_ids: list[str] | None = None) -> set[str]:
-        database = Database(site.settings.postgres_dsn)
+        database = Database(site.settings.postgres_dsn, prepare_threshold=5)
         await database.open()
         try:
             access = Access(email=email, principals=frozenset({email, "domain:acme.com"}))

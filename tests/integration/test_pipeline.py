@@ -103,7 +103,7 @@ def test_a_chunk_of_two_sections_keeps_both_places_in_both_stores(installation: 
     since = datetime.now(UTC) - timedelta(days=1)
 
     async def rechecked() -> Mapping[str, Passage]:
-        database = Database(installation.settings.postgres_dsn)
+        database = Database(installation.settings.postgres_dsn, prepare_threshold=5)
         await database.open()
         try:
             return (await recheck(database, ADA, [row["chunk_id"]], since, archived=False, collection_ids=())).passages

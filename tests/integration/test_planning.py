@@ -15,7 +15,9 @@ from resources.core.domain import SourceName
 from resources.core.errors import BusyError, NotRunningError
 from resources.jobs import NOT_BEGUN, create_job
 from resources.settings import Settings
+from resources.stores.postgres import session
 from resources.syncing import SyncJob, open_sync
+from sql.commands import Commands
 from tests.fixtures.installation import Installation
 
 FILES = SourceName.FILES
@@ -109,6 +111,33 @@ def test_a_first_sync_of_many_partitions_is_left_to_other_runs(large: Installati
     sync(large)
     assert len(queue.jobs) == len(ROOTS), "only changes are left to read"
     assert large.rows("SELECT count(*) AS leases FROM partition_leases") == [{"leases": 0}]
+
+
+def test_a_request_ends_when_the_last_of_its_runs_does(large: Installation, queue: Queue) -> None:
+    job = sync(large)
+    assert asked(large, job) == ("running", "queued", 0)
+    for job_id in queue.jobs[:-1]:
+        sync(large, job_id=job_id)
+    assert asked(large, job) == ("running", "queued", len(ROOTS) - 1)
+    (large.root.parent / "r5" / "broken.docx").write_bytes(b"no archive")
+    sync(large, job_id=queue.jobs[-1])
+    assert asked(large, job) == ("success", "done", len(ROOTS))
+    with session(large.settings.postgres_dsn) as connection:
+        (fault,) = Commands(connection).job_errors(job_id=job.job_id)
+    assert fault.source_id == "r5/broken.docx"
+    large.rows(
+        "UPDATE sync_jobs SET status = 'failed', error_message = 'It broke.' WHERE job_id = %s RETURNING 1",
+        queue.jobs[0],
+    )
+    assert asked(large, job)[:2] == ("failed", "failed")
+
+
+def asked(installation: Installation, job: SyncJob) -> tuple[str, str, int]:
+    """Return status, stage and synced documents of a request, as `concordance sync --wait` and the API show them."""
+    with session(installation.settings.postgres_dsn) as connection:
+        row = Commands(connection).job(job_id=job.job_id)
+    assert row is not None
+    return row.status, row.stage or "", row.synced
 
 
 def test_few_partitions_stay_in_one_run(installation: Installation, queue: Queue) -> None:

@@ -60,7 +60,7 @@ def fill(site: Site) -> None:
 
 
 async def search(site: Site, query: SearchQuery) -> list[Passage]:
-    database, searches = Database(site.settings.postgres_dsn), VectorSearch(site.settings)
+    database, searches = Database(site.settings.postgres_dsn, prepare_threshold=5), VectorSearch(site.settings)
     embedder = QueryEmbedder.pinned(site.model, site.collection)
     reranker = Reranker(ByLength, 20, 0.0)
     await database.open()

@@ -32,7 +32,7 @@ from serving.http.database import Database
 from serving.http.rate_limit import CallerLimits
 
 async def main():
-    database = Database(sys.argv[1])
+    database = Database(sys.argv[1], prepare_threshold=5)
     await database.open()
     limit = CallerLimits(Shared.alone(), database, "k" * 40).limit({MOST}, "search")
     print("ready", flush=True)
@@ -109,7 +109,7 @@ def limits(database: str, run: Callable[[Callable[[int], CallerLimit]], Awaitabl
     """Run with a maker of the same limit in several processes, each of which has its own pool."""
 
     async def all_of_it() -> None:
-        pools = [Database(database) for _ in range(clients)]
+        pools = [Database(database, prepare_threshold=5) for _ in range(clients)]
         for pool in pools:
             await pool.open()
         makers = [CallerLimits(Shared.alone(), pool, "k" * 40) for pool in pools]

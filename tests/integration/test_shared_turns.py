@@ -17,7 +17,7 @@ LIMIT, MACHINES, CALLS = 2, 4, 5
 
 def machines(database: str, run: Callable[[Sequence[SharedTurns]], Awaitable[None]]) -> None:
     async def all_of_it() -> None:
-        pools = [Database(database, size=3) for _ in range(MACHINES)]
+        pools = [Database(database, prepare_threshold=5, size=3) for _ in range(MACHINES)]
         for pool in pools:
             await pool.open()
         try:

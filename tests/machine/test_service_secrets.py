@@ -25,6 +25,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason=
 STORES = {"postgres_url", "qdrant_api_key", "encryption_keys", "openai_api_key", "llm_api_key", "google_client_secret"}
 PIPELINE = STORES | {
     "dagster_database_url",
+    "dagster_secret",
     "drive_token",
     "slack_bot_token",
     "alert_webhook_url",

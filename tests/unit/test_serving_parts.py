@@ -170,7 +170,9 @@ def test_the_cache_key_holds_the_principals_and_the_whole_plan() -> None:
 
 def made_directory() -> Directory:
     """Return a directory whose servers are not asked."""
-    return Directory(Settings(), Database("host=127.0.0.1 port=9"), WithheldReads(async_client(Settings())))
+    return Directory(
+        Settings(), Database("host=127.0.0.1 port=9", prepare_threshold=5), WithheldReads(async_client(Settings()))
+    )
 
 
 def test_the_cache_is_bounded_in_bytes_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -342,7 +344,7 @@ def test_the_depth_of_a_search_follows_from_how_much_is_wanted() -> None:
 
 
 def test_the_monitor_knows_the_passages_of_a_document() -> None:
-    monitor = StatusMonitor(Database("host=127.0.0.1 port=9"), None, None)  # type: ignore[arg-type]
+    monitor = StatusMonitor(Database("host=127.0.0.1 port=9", prepare_threshold=5), None, None)  # type: ignore[arg-type]
     assert monitor.passages_per_document == 1.0
     monitor.points = 30
     monitor.totals = [
