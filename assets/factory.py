@@ -2,7 +2,7 @@
 
 The stages overlap in a sync (`assets.waves`), so they are one step, of which any part can be selected: a backfill of one stage does just
 that stage. Each asset is materialized with what its stage did and how long it was busy. A run over the whole source records an event of
-each asset as a whole, and one for each partition that changed (an event costs 20-30 ms). A backfill names its partitions and processes
+each asset as a whole, and one for each partition that changed (each costs milliseconds). A backfill names its partitions and processes
 everything in them.
 """
 

@@ -1,8 +1,8 @@
-"""Dagster's Postgres storage, with a lock for creating tables and a check of pooled connections.
+"""Dagster's Postgres storage, with a lock for creating tables, and connections that are kept and checked.
 
 Every Dagster process creates missing tables. Without the lock, two that start together create the same one, and one fails with
-`DuplicateObject`. Dagster's webserver keeps a pooled connection per store and never checks it: without the check, the first request
-after a restart of Postgres fails with status 500.
+`DuplicateObject`. Dagster opens two connections for each event, unless a store is "optimized for the webserver": then it keeps one and
+never checks it. Without the check, the first request after a restart of Postgres fails.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
     from orchestration.dagster_api import ConfigurableClassData, PostgresStorageConfig
 
+NO_TIMEOUT = 0
+KEPT_SECONDS = 600
+MORE_CONNECTIONS = 20
+"""Connections of a store beside the one that is kept, for threads at the same time."""
 WAIT_MS = 120_000
 """Longest wait for other processes that create or check the tables in turn, each of which takes seconds on a busy machine."""
 
@@ -35,11 +39,16 @@ class Storage(DagsterPostgresStorage):
         url = pg_url_from_config(config_value)
         check_place(url.replace("+psycopg2", "", 1))
         with _alone(url):
-            return cls(
+            storage = cls(
                 url,
                 should_autocreate_tables=config_value.get("should_autocreate_tables", True),
                 inst_data=inst_data,
             )
+        for part in (storage.event_log_storage, storage.run_storage, storage.schedule_storage):
+            part.optimize_for_webserver(
+                statement_timeout=NO_TIMEOUT, pool_recycle=KEPT_SECONDS, max_overflow=MORE_CONNECTIONS
+            )
+        return storage
 
 
 @contextmanager
@@ -51,7 +60,7 @@ def _alone(url: str) -> Generator[None]:
         yield
 
 
-# `create_engine(pool_pre_ping=True)` would do the same, but Dagster makes that call. Only the webserver pools connections.
+# `create_engine(pool_pre_ping=True)` would do the same, but Dagster makes that call.
 @event.listens_for(QueuePool, "checkout")
 def _check(connection: DBAPIConnection, _record: object, _proxy: object) -> None:  # pyright: ignore[reportUnusedFunction]
     """Make the pool replace a broken connection. Source: SQLAlchemy's documentation of disconnect handling."""

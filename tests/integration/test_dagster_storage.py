@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable
 
+import dagster as dg
 import psycopg
 import pytest
 from dagster_postgres.storage import DagsterPostgresStorage
@@ -11,6 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from orchestration.supervision.environment import dagster_storage_url
 from orchestration.supervision.storage import Storage
+from tests.fixtures.dagster_runs import stored_instance
 
 PROCESSES = 8
 
@@ -41,3 +45,30 @@ def _create_together(storage: type[DagsterPostgresStorage], dsn: str) -> list[Ex
 @pytest.mark.parametrize("_attempt", [0, 1, *(pytest.param(number, marks=pytest.mark.slow) for number in range(2, 6))])
 def test_services_that_start_together_create_the_tables_once(database: str, _attempt: int) -> None:
     assert _create_together(Storage, database) == []
+
+
+EVENTS = 200
+OTHERS = "datname = current_database() AND pid <> pg_backend_pid()"
+BEGUN = f"SELECT coalesce(max(backend_start), '-infinity') FROM pg_stat_activity WHERE {OTHERS}"
+
+
+def test_events_are_written_over_a_connection_that_is_kept(database: str, show: Callable[[str], None]) -> None:
+    with stored_instance(database) as instance, psycopg.connect(database, autocommit=True) as connection:
+        instance.report_runless_asset_event(dg.AssetMaterialization("passages", partition="first"))
+        before = connection.execute(BEGUN).fetchone()
+        began = time.perf_counter()
+        for number in range(EVENTS):
+            instance.report_runless_asset_event(dg.AssetMaterialization("passages", partition=str(number)))
+        show(f"Dagster's events: {(time.perf_counter() - began) / EVENTS * 1000:.1f} ms each")
+        assert connection.execute(BEGUN).fetchone() == before
+        assert len(instance.get_materialized_partitions(dg.AssetKey("passages"))) == EVENTS + 1
+
+
+def test_a_kept_connection_that_has_ended_is_replaced(database: str) -> None:
+    with stored_instance(database) as instance, psycopg.connect(database, autocommit=True) as connection:
+        instance.report_runless_asset_event(dg.AssetMaterialization("passages"))
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        instance.report_runless_asset_event(dg.AssetMaterialization("passages"))
+        assert len(instance.fetch_materializations(dg.AssetKey("passages"), limit=5).records) == 2
