@@ -21,6 +21,7 @@ from resources.core.reasons import kind_of
 from resources.core.tables import embedded_table
 from resources.settings.urls import without_password
 from resources.stores.clients import Stores
+from resources.stores.namespace import namespace
 from resources.sync_counts import StageResult
 from resources.syncing import SyncJob
 from sql.rows import PartitionCounts
@@ -182,7 +183,8 @@ def place_of(stores: Stores, stage: str) -> StageLocation:
     """Return where the rows of a stage are, without credentials."""
     if stage == "indexed":
         collection = active_target(stores).collection
-        return StageLocation("", f"{without_password(stores.settings.qdrant_address)}/collections/{collection.name}")
+        address = without_password(stores.settings.qdrant_address)
+        return StageLocation("", f"{address}/collections/{namespace(stores.settings).stored(collection.name)}")
     name = stage
     if stage == "raw":
         name = raw_table(stores.source)

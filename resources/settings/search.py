@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field, SecretStr
+from pydantic import BaseModel, Field, SecretStr, field_validator
 
 from resources.settings.urls import HttpUrl
 
@@ -42,8 +42,10 @@ class SearchSettings(BaseModel):
 
 
 class IndexSettings(BaseModel):
-    """How collections of the vector index are created. Unset: as the server does by itself."""
+    """How collections of the vector index are named and created. Unset: as the server does by itself."""
 
+    index_prefix: Annotated[str | None, Field(pattern=r"^([a-z0-9][a-z0-9_-]*)?$", max_length=40)] = None
+    """What names of collections and aliases begin with, in a Qdrant server that several installations share."""
     index_shards: Annotated[int | None, Field(ge=1)] = None
     index_replicas: Annotated[int | None, Field(ge=1)] = None
     index_write_consistency: Annotated[int | None, Field(ge=1)] = None
@@ -55,6 +57,13 @@ class IndexSettings(BaseModel):
     """Links of a point in the graph; 0 builds none."""
     index_hnsw_ef_construct: Annotated[int | None, Field(ge=4)] = None
     """Candidates that are looked at for each point while the graph is built."""
+
+    @field_validator("index_prefix")
+    @classmethod
+    def _unmistakable(cls, prefix: str | None) -> str | None:
+        if prefix and "documents" in prefix:  # or `documents_a_documents_…` would also be named by no prefix at all
+            raise ValueError("must not contain the word documents, with which the names after it begin")
+        return prefix
 
 
 class AnswerSettings(BaseModel):

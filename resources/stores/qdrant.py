@@ -24,6 +24,7 @@ from resources import http_clients, keys
 from resources.core.errors import AbortSyncError, ServiceUnavailableError
 from resources.core.guard import LOOPBACK
 from resources.settings import Settings
+from resources.stores.namespace import namespace
 
 if TYPE_CHECKING:
     from resources.core.bm25 import SparseVector
@@ -71,12 +72,18 @@ def client(settings: Settings, seconds: int = TIMEOUT_SECONDS) -> QdrantRemote:
 
     It lacks only what `QdrantClient` adds for embedding on the client: copying its schemas takes 30 ms, and every point is inspected.
     """
-    return QdrantRemote(**_options(settings, seconds))
+    made = QdrantRemote(**_options(settings, seconds))
+    if settings.index_prefix:
+        made.openapi_client.client.add_middleware(namespace(settings).middleware)
+    return made
 
 
 def async_client(settings: Settings) -> AsyncQdrantRemote:
     """Return an asynchronous client; nothing is sent yet."""
-    return AsyncQdrantRemote(**_options(settings))
+    made = AsyncQdrantRemote(**_options(settings))
+    if settings.index_prefix:
+        made.openapi_client.client.add_middleware(namespace(settings).async_middleware)
+    return made
 
 
 @contextmanager

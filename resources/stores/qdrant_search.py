@@ -20,6 +20,7 @@ from resources import http_clients
 from resources.core.errors import AbortSyncError, NoCollectionError, ServiceUnavailableError
 from resources.keys import qdrant_api_key
 from resources.settings import Settings
+from resources.stores.namespace import namespace
 from resources.watch import Watch
 
 
@@ -73,6 +74,7 @@ class VectorSearch:
 
     def __init__(self, settings: Settings) -> None:
         self._address = settings.qdrant_address.rstrip("/")
+        self._namespace = namespace(settings)
         key = qdrant_api_key(settings)
         self._headers = _HEADERS | ({"api-key": key} if key else {})
         self._session: aiohttp.ClientSession | None = None
@@ -87,7 +89,7 @@ class VectorSearch:
         if self.watch.down:
             raise ServiceUnavailableError("Qdrant does not answer.")
         body = batch_body(batch)
-        url = f"{self._address}/collections/{collection}/points/query/batch"
+        url = f"{self._address}/collections/{self._namespace.stored(collection)}/points/query/batch"
         try:
             async with asyncio.timeout(None) as limit:
                 with self.watch.call(lambda: limit.reschedule(0), seconds):

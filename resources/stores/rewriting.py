@@ -12,6 +12,7 @@ import psycopg
 from resources import http_clients, keys
 from resources.settings import Settings
 from resources.stores import qdrant
+from resources.stores.namespace import namespace
 from resources.stores.postgres import Connection
 from resources.stores.rebuilding import rebuild
 from sql.upkeep import Erasure
@@ -110,7 +111,7 @@ def _vectors(settings: Settings, client: QdrantRemote) -> Note:
         key = keys.qdrant_api_key(settings)
         with http_clients.outward(timeout=COMPACT_SECONDS) as http:
             answer = http.post(
-                f"{settings.qdrant_address}/collections/{name}/compact",
+                f"{settings.qdrant_address}/collections/{namespace(settings).stored(name)}/compact",
                 params={"erase": "true"},
                 headers={"api-key": key} if key else {},
             )
