@@ -75,7 +75,7 @@ def finish(job: SyncJob, active: Target) -> None:
     events.show(source=stores.source.value)
     events.members_read(source=stores.source.value)
     refresh_checks(stores)
-    settle_documents(stores.connection, stores.withheld, stores.source.value)
+    stores.repeating.call(partial(settle_documents, stores.connection, stores.withheld, stores.source.value))
     unmark(job, active, stores.index_work.marked())
     merge_counts(stores)
     keyed = ("parsed", "chunked", embedded_table(collection.model, collection.dimensions))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from resources.stores.keyed import KeyedTables
     from resources.stores.lake import Lake
     from resources.stores.leases import Lease
+    from resources.stores.repeating import Repeating
     from resources.stores.withheld import WithheldCollection
 
 
@@ -94,7 +95,14 @@ class Stores:
     def qdrant(self) -> QdrantRemote:
         from resources.stores.qdrant import client  # 0.5 s of import that only indexing needs
 
-        return client(self.settings)
+        return client(self.settings, repeating=self.repeating)
+
+    @cached_property
+    def repeating(self) -> Repeating:
+        """Repeats what the vector index does not answer for a while, as long as the lease is ours."""
+        from resources.stores.repeating import Repeating
+
+        return Repeating(self.confirm)
 
     @cached_property
     def withheld(self) -> WithheldCollection:

@@ -28,6 +28,7 @@ from resources.stores.namespace import namespace
 
 if TYPE_CHECKING:
     from resources.core.bm25 import SparseVector
+    from resources.stores.repeating import Repeating
 
 ALIAS = "documents"
 """The alias that every read uses; the collection behind it is named for its model and dimensions."""
@@ -67,14 +68,16 @@ def _options(settings: Settings, seconds: int = TIMEOUT_SECONDS) -> dict[str, An
     }
 
 
-def client(settings: Settings, seconds: int = TIMEOUT_SECONDS) -> QdrantRemote:
-    """Return a blocking client whose calls take at most `seconds`; nothing is sent yet.
+def client(settings: Settings, seconds: int = TIMEOUT_SECONDS, *, repeating: Repeating | None = None) -> QdrantRemote:
+    """Return a blocking client whose calls take at most `seconds`; nothing is sent yet. With `repeating`, they are repeated.
 
     It lacks only what `QdrantClient` adds for embedding on the client: copying its schemas takes 30 ms, and every point is inspected.
     """
     made = QdrantRemote(**_options(settings, seconds))
     if settings.index_prefix:
         made.openapi_client.client.add_middleware(namespace(settings).middleware)
+    if repeating is not None:
+        made.openapi_client.client.add_middleware(repeating.middleware)
     return made
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from resources.core.errors import ServiceUnavailableError
 from resources.logging import logger
+from resources.stores.repeating import once
 from resources.stores.withheld import DOCUMENT, HELD, PARTITION, PERSON, TOKEN, WithheldCollection, partition_key
 from sql.signing_in import SignInSession
 from sql.withheld import NotedChange, Standing, WithheldStatements
@@ -75,7 +76,8 @@ def _tell(connection: Connection, kind: str, keys: list[str], write: Callable[[]
     if not keys:
         return
     try:
-        write()
+        with once():  # the transaction has locked the rows that it changes
+            write()
     except ServiceUnavailableError as error:
         log.error("withheld_not_written", kind=kind, entries=len(keys), error=str(error))
         WithheldStatements(connection).note(kind=kind, keys=keys)
@@ -91,7 +93,7 @@ def settle_documents(connection: Connection, withheld: WithheldCollection, sourc
     filled = set(statements.filled_sources())
     for page in withheld.entries(DOCUMENT, source):
         ids = [entry.key for entry in page]
-        with connection.transaction():
+        with once(), connection.transaction():
             standing = statements.standing(doc_ids=statements.lock_free(doc_ids=ids))
             done = [one.doc_id for one in standing if not one.behind]
             dropped = [entry.key for entry in page if entry.payload.get("source") in filled]
