@@ -157,6 +157,9 @@ bench-page: $(STAMP) ## Measure the search page in headless Chromium: paint, tim
 bench-vector: $(STAMP) ## Measure the embedded vector server over HTTP: queries and writes
 	@$(BIN)/python -m bench.vector
 
+bench-principals: $(STAMP) ## Measure what a search costs with 50 and with 5,000 principals: ARGS="--chunks 20000"
+	@$(BIN)/python -m bench.principals $(ARGS)
+
 bench-dimensions: $(STAMP) ## Measure the vector server's memory and speed by the size of the vectors: ARGS="--points 50000"
 	@$(BIN)/python -m bench.dimensions $(ARGS)
 

@@ -80,6 +80,7 @@ COLUMNS: dict[str, dict[str, str]] = {
         "author": "Name of the author.",
         "tags": "Tags of the document.",
         "permissions": "Principals that may read the document; every search is limited by them.",
+        "reader_ids": "Numbers of these principals, for searches of people who have hundreds.",
         "created_at": "When the document was created at the source.",
         "modified_at": "When the document was last changed at the source.",
         "chunk_text": "The passage.",
@@ -88,14 +89,14 @@ COLUMNS: dict[str, dict[str, str]] = {
 """Descriptions by stage; columns of a passage in the index are those of `chunked`."""
 
 
-_LISTS = frozenset({"collection_ids", "permissions"})
+_LISTS = {"collection_ids": "List(String)", "permissions": "List(String)", "reader_ids": "List(Int64)"}
 
 
 def schema_of(stage: str, name: str) -> dg.TableSchema:
     """Return the columns of a stage's table. `name` is its name in the lake; the index has none there."""
     if stage == "indexed":
         passages = table(CHUNKED).schema
-        kinds = {column: "List(String)" if column in _LISTS else "String" for column in COLUMNS[stage]}
+        kinds = {column: _LISTS.get(column, "String") for column in COLUMNS[stage]}
         kinds |= {column: _kind(passages[column]) for column in CHUNK_FIELDS}
         described = COLUMNS[CHUNKED] | COLUMNS[stage]
     else:

@@ -189,7 +189,7 @@ class WebReads(AsyncFamily, path="serving"):
         *,
         forms: str,
         lexemes: str,
-        principals: list[str],
+        principals: JsonText,
         fresh_since: datetime,
         collection: str | None,
         most: int,
@@ -206,7 +206,7 @@ class WebReads(AsyncFamily, path="serving"):
         *,
         chunk_ids: ArrayText,
         collection: str | None,
-        principals: list[str],
+        principals: ArrayText,
         fresh_since: datetime,
         collection_ids: list[str] | None,
     ) -> str: ...

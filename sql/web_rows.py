@@ -21,6 +21,8 @@ class ActiveModel(msgspec.Struct, frozen=True):
     model_dimensions: int | None
     model_window: int | None
     model_prompts: str | None
+    reader_ids: bool
+    """True if every point has the numbers of its readers."""
     languages: list[str]
 
 

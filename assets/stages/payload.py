@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from resources.core.permissions import READER_IDS, reader_id
+
 CHUNK_FIELDS = (
     "chunk_index",
     "text_hash",
@@ -40,6 +42,7 @@ def document_payload(row: Mapping[str, Any]) -> dict[str, Any]:
         "author": row["author"],
         "tags": row["tags"],
         "permissions": list(row["permissions"]),
+        READER_IDS: sorted(map(reader_id, row["permissions"])),
         "created_at": rfc3339(row["created_at"]),
         "modified_at": rfc3339(row["modified_at"]),
     }

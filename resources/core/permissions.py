@@ -7,6 +7,8 @@ access decision are normalised here. An unrecognised principal is rejected, neve
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
+from hashlib import blake2b
 from typing import Any
 
 from resources.core.errors import InvalidRequestError
@@ -22,6 +24,8 @@ LIFECYCLE, DRAFT = "lifecycle", "draft"
 PROTECTING = (LIFECYCLE, LANGUAGE_MODEL, ANSWER_SHARING)
 """Tags that restrict who is shown a document: a value that is no text is refused, since it would not be understood."""
 FORMS = "an email, group:NAME@DOMAIN, domain:NAME, slack:TEAM or public"
+READER_IDS = "reader_ids"
+"""Payload field of the vector index with the `reader_id` of each principal that may read a document."""
 MAX_LENGTH = 320
 """Longest principal in characters. Source: RFC 5321 4.5.3.1 (64 for the local part, `@`, 255 for the domain)."""
 
@@ -30,6 +34,16 @@ _LOCAL = r"[^\s@:,;<>()\[\]\\\"\x00-\x1f\x7f]+"
 _EMAIL = re.compile(rf"{_LOCAL}@{_DOMAIN}")
 _DOMAIN_ONLY = re.compile(_DOMAIN)
 _TEAM = re.compile(r"[A-Z0-9]+")
+
+
+@lru_cache(100_000)
+def reader_id(principal: str) -> int:
+    """Return the number by which the vector index finds a principal (in normal form): 32 bits of a hash.
+
+    Thousands of numbers are looked up in a tenth of the time of their texts. Two principals may share one, so the number only
+    narrows a search: who may read a passage is decided by the texts.
+    """
+    return int.from_bytes(blake2b(principal.encode(), digest_size=4).digest(), "big")
 
 
 def email(text: str) -> str:

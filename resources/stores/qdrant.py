@@ -23,6 +23,7 @@ from qdrant_client.qdrant_remote import QdrantRemote
 from resources import http_clients, keys
 from resources.core.errors import AbortSyncError, ServiceUnavailableError
 from resources.core.guard import LOOPBACK
+from resources.core.permissions import READER_IDS
 from resources.settings import Settings
 from resources.stores.namespace import namespace
 
@@ -122,6 +123,8 @@ KEYWORD_INDEX = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, 
 """Memory-mapped: checking a second condition besides the permissions is three times as fast as with the engine's in-memory copy."""
 PERMISSIONS_INDEX = KEYWORD_INDEX.model_copy(update={"is_tenant": True})
 """Indexed as a tenant field, so that passages with the same readers are stored together and read sequentially."""
+NUMBER_INDEX = models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False, on_disk=True)
+"""Of numbers that are looked up and never compared."""
 QUANTIZATIONS: Mapping[str, models.QuantizationConfig | None] = MappingProxyType(
     {
         "int8": models.ScalarQuantization(
@@ -179,6 +182,7 @@ def create_collection(qdrant: QdrantRemote, name: str, dimensions: int, layout: 
                 write_consistency_factor=layout.write_consistency,
                 hnsw_config=None if graph == (None, None) else models.HnswConfigDiff(m=graph[0], ef_construct=graph[1]),
             )
+            qdrant.create_payload_index(name, READER_IDS, NUMBER_INDEX, wait=True)
         made = qdrant.get_collection(name)
         if made.config.quantization_config is None and quantization is not None:
             qdrant.update_collection(name, quantization_config=quantization)

@@ -70,6 +70,8 @@ class ActiveCollection(NamedTuple):
     scale: CosineScale | None
     dimensions: int | None = None
     """Dimensions of the collection's vectors; None before the first sync."""
+    reader_ids: bool = False
+    """True if every point has the numbers of its readers."""
 
     def vector(self, text: str) -> NDArray[np.float32]:
         """Return a query's vector. Raises `ConfigurationError` if it does not fit the collection, and what the embedder raises."""
@@ -124,6 +126,11 @@ class QueryEmbedder:
     def collection(self) -> str:
         """The collection to search. Read it together with the call of `query`, without awaiting in between, so that both match."""
         return self._active.collection if self._active else ALIAS
+
+    @property
+    def reader_ids(self) -> bool:
+        """True if every point of the collection to search has the numbers of its readers. Read it together with `collection`."""
+        return self._active is not None and self._active.reader_ids
 
     @property
     def scale(self) -> CosineScale | None:
@@ -224,6 +231,7 @@ class QueryEmbedder:
             log.warning("embedder_not_ready", collection=name, error=str(error))
             return False
         scale, loaded = None, ActiveCollection(name, embedder, None, row.dimensions if row else None)
+        loaded = loaded._replace(reader_ids=row is not None and row.reader_ids)
         try:
             await asyncio.to_thread(loaded.vector, "warm up")
             scale = await asyncio.to_thread(cosine_scale, embedder)

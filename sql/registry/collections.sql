@@ -38,11 +38,11 @@ ORDER BY name;
 -- model_prompts.
 INSERT INTO index_collections AS c (
     name, model, dimensions, chunking_version, bm25_avg_len, provider, model_source, model_dimensions, model_window,
-    model_prompts
+    model_prompts, reader_ids
 )
 VALUES (
     :name, :model, :dimensions, :chunking_version, :bm25_avg_len, :provider, :model_source, :model_dimensions, :model_window,
-    :model_prompts
+    :model_prompts, TRUE
 )
 ON CONFLICT (name) DO UPDATE SET
     provider = excluded.provider, model_source = excluded.model_source, model_dimensions = excluded.model_dimensions,

@@ -1,4 +1,4 @@
--- Purpose: the collection that searches read, its model, and the languages of the corpus. No parameters. Grain: one row, none before the
+-- Purpose: the collection that searches read, its model, whether its points have `reader_ids`, and the languages of the corpus. No parameters. Grain: one row, none before the
 -- first sync. Index: index_collections_one_active; documents_language, from one language to the next.
 WITH RECURSIVE corpus AS (
     SELECT min(d.language) AS language
@@ -19,6 +19,7 @@ SELECT
     model_dimensions,
     model_window,
     model_prompts,
+    reader_ids,
     ARRAY(SELECT c.language FROM corpus AS c WHERE c.language IS NOT NULL) AS languages
 FROM index_collections
 WHERE active

@@ -7,7 +7,9 @@
 -- A search that began before a cutover passes the collection that it searched, whose passages are kept.
 -- Materialised in this order, so that the primary keys are used even where a first sync has just filled the tables and they have not
 -- been analysed yet: the planner then chose to scan every live document, in 10 s for 50,000. For the same reason
--- `found` reads documents by their keys only and `permitted` is a column of it.
+-- `checked` reads documents by their keys only and `permitted` is a column of `found`.
+-- `own` are the principals that the documents found and their folders name, of a caller who has hundreds: each document and each folder
+-- compares its readers with all.
 -- `whole` repeats the first two cases of `shown_place`, which cover most documents: the function is called only for the others. Its
 -- sources are read once for the statement.
 WITH wanted AS MATERIALIZED (
@@ -30,7 +32,7 @@ WITH wanted AS MATERIALIZED (
         AND collection = coalesce(%(collection)s::text, (SELECT i.name FROM index_collections AS i WHERE i.active))
 ),
 
-found AS MATERIALIZED (
+checked AS MATERIALIZED (
     SELECT
         d.doc_id,
         d.title,
@@ -48,11 +50,42 @@ found AS MATERIALIZED (
         d.acl_checked_at,
         d.folders,
         d.place_readers,
-        d.state = 'live' AND d.permissions && %(principals)s::text [] AND NOT d.departed && %(principals)s::text [] AS permitted,
-        d.source IN (SELECT s.source FROM sources AS s WHERE NOT s.private_folders) OR d.place_readers && %(principals)s::text [] AS whole,
-        coalesce(d.acl_checked_at < %(fresh_since)s, TRUE) AS held_back
+        d.permissions,
+        d.departed,
+        d.state
     FROM checked_documents AS d
     WHERE d.doc_id = ANY(ARRAY(SELECT w.doc_id FROM wanted AS w))
+),
+
+own AS MATERIALIZED (
+    SELECT
+        CASE
+            WHEN cardinality(%(principals)s::text []) < 300 THEN %(principals)s::text []
+            ELSE ARRAY(
+                (
+                    SELECT r.principal
+                    FROM checked AS d
+                    CROSS JOIN LATERAL unnest(d.permissions || d.place_readers || d.departed) AS r (principal)
+                    UNION ALL
+                    SELECT r.principal
+                    FROM checked AS d
+                    CROSS JOIN LATERAL jsonb_array_elements(d.folders) AS e (folder)
+                    CROSS JOIN LATERAL jsonb_array_elements_text(e.folder -> 'readers') AS r (principal)
+                )
+                INTERSECT
+                SELECT unnest(%(principals)s::text [])
+            )
+        END AS principals
+),
+
+found AS MATERIALIZED (
+    SELECT
+        d.*,
+        d.state = 'live' AND d.permissions && o.principals AND NOT d.departed && o.principals AS permitted,
+        d.source IN (SELECT s.source FROM sources AS s WHERE NOT s.private_folders) OR d.place_readers && o.principals AS whole,
+        coalesce(d.acl_checked_at < %(fresh_since)s, TRUE) AS held_back
+    FROM checked AS d
+    CROSS JOIN own AS o
 ),
 
 placed AS MATERIALIZED (
@@ -60,8 +93,9 @@ placed AS MATERIALIZED (
         d.doc_id,
         p.*
     FROM found AS d
+    CROSS JOIN own AS o
     CROSS JOIN LATERAL shown_place(
-        d.doc_id, d.source, d.source_id, d.path, d.url, d.collection_ids, d.folders, d.place_readers, %(principals)s::text []
+        d.doc_id, d.source, d.source_id, d.path, d.url, d.collection_ids, d.folders, d.place_readers, o.principals
     ) AS p
     WHERE d.permitted AND NOT d.whole
 )

@@ -64,7 +64,11 @@ class Condition(msgspec.Struct, forbid_unknown_fields=True):
 
 KEPT_FILTERS = 256
 KEPT_BYTES = 8192
-"""Longest filter, as JSON, that is kept: one of 50 principals has 1,800 bytes. Longer ones list points or documents, each time others."""
+"""Longest filter, as JSON, that is kept with the others: one of 50 principals has 1,800 bytes."""
+KEPT_LONG, KEPT_LONG_BYTES = 16, 2**18
+"""Longer filters that are kept: those of people with thousands of principals. The longest ones list points, each time others."""
+SPREAD_VALUES = 100
+"""Most values that are written as single ones. 50 take three quarters of the time of one condition, 500 three times it."""
 
 _CLAUSES = ("must", "should", "must_not")
 _decoder = msgspec.json.Decoder(Condition | None)
@@ -77,12 +81,19 @@ def read_filter(data: msgspec.Raw, *, spreading: bool = False) -> edge.Filter | 
     Filters repeat, since they hold the principals of a caller, and reading one with 50 takes as long as a keyword search.
     """
     text = bytes(data)
-    return _kept(text, spreading) if len(text) <= KEPT_BYTES else _read(text, spreading)
+    if len(text) <= KEPT_BYTES:
+        return _kept(text, spreading)
+    return _kept_long(text) if len(text) <= KEPT_LONG_BYTES else _read(text, spreading)
 
 
 @lru_cache(KEPT_FILTERS)
 def _kept(data: bytes, spreading: bool) -> edge.Filter | None:
     return _read(data, spreading)
+
+
+@lru_cache(KEPT_LONG)
+def _kept_long(data: bytes) -> edge.Filter | None:
+    return _read(data, spreading=False)
 
 
 def _read(data: bytes, spreading: bool) -> edge.Filter | None:
@@ -113,7 +124,12 @@ def spread(condition: Condition | None) -> Condition | None:
     if condition != Condition(must=must) or not isinstance(must, list) or len(must) != 1:
         return condition
     match = must[0].match
-    if match is None or not match.any or not all(isinstance(value, str) for value in match.any):
+    if (
+        match is None
+        or not match.any
+        or len(match.any) > SPREAD_VALUES
+        or not all(isinstance(value, str) for value in match.any)
+    ):
         return condition
     if must[0] != Condition(key=must[0].key, match=Match(any=match.any)):
         return condition

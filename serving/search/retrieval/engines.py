@@ -71,6 +71,7 @@ class Embedded(NamedTuple):
     """A query's vectors, which all rounds of a search use, and the collection that they belong to. `dense` is None without vectors."""
 
     collection: str
+    reader_ids: bool
     dense: _Dense | None
     expansion: Expansion | None
     degradations: Sequence[Degradation] = ()
@@ -94,28 +95,30 @@ class Engines:
 
     async def embed(self, query: SearchQuery, expansion: Expansion | None = None) -> Embedded:
         """Return the query's vectors, none if only keywords are searched or the model does not answer."""
-        collection = self._embedder.collection
+        collection, reader_ids = self._embedder.collection, self._embedder.reader_ids
         if query.mode == "keyword":
-            return Embedded(collection, None, expansion)
+            return Embedded(collection, reader_ids, None, expansion)
         try:
-            return Embedded(collection, await self._vectors(query, expansion), expansion)
+            return Embedded(collection, reader_ids, await self._vectors(query, expansion), expansion)
         except TemporaryError as error:
             log.warning("embedding_unavailable", error=str(error))
-            return Embedded(collection, None, expansion, [EMBEDDING_DOWN])
+            return Embedded(collection, reader_ids, None, expansion, [EMBEDDING_DOWN])
 
     async def find(self, query: SearchQuery, embedded: Embedded, *, with_payload: bool) -> Retrieved:
         """Return candidates; with payloads, which stand in for the registry, from Qdrant alone.
 
         Raises `ServiceUnavailableError` when nothing answers, or Postgres does not and is asked.
         """
-        collection, dense, expansion, degradations = embedded
+        collection, reader_ids, dense, expansion, degradations = embedded
         degradations = list(degradations)
         stored = None if collection == ALIAS else collection
         if dense is None:
             query = query._replace(mode="keyword")
         try:
             if query.keyword_engine == "qdrant" or query.mode == "vector" or with_payload:
-                found = await self._from_qdrant(collection, query, dense, with_payload=with_payload)
+                found = await self._from_qdrant(
+                    collection, query, dense, with_payload=with_payload, by_number=reader_ids
+                )
             elif dense is not None:
                 found = await self._from_both(query, dense, stored)
             else:
@@ -148,13 +151,13 @@ class Engines:
         return _Dense(own, *expansion.mixed(own), floor, collection)
 
     async def _from_qdrant(
-        self, collection: str, query: SearchQuery, dense: _Dense | None, *, with_payload: bool
+        self, collection: str, query: SearchQuery, dense: _Dense | None, *, with_payload: bool, by_number: bool
     ) -> Retrieved:
-        """Search both legs in one batch."""
+        """Search both legs in one batch; `by_number`: points have the numbers of their readers."""
         sparse = encode_query(keywords(query), self._embedder.languages) if query.mode != "vector" else None
         keyword = sparse if sparse is not None and sparse.indices else None
         vector = dense.vector if dense is not None else None
-        batch = queries(query, vector, keyword, with_payload=with_payload)
+        batch = queries(query, vector, keyword, with_payload=with_payload, by_number=by_number)
         with tracing.span("bm25_search", words=len(keyword.indices)) if keyword is not None else nullcontext():
             answers = await self._ask(collection, batch)  # one request answers both legs
         payloads = _payloads(answers[:2]) if with_payload else {}

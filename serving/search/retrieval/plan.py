@@ -6,16 +6,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import msgspec
 from qdrant_client import models
 
 from resources.core.bm25 import SparseVector
 from resources.core.domain import Access, SourceName
+from resources.core.permissions import READER_IDS, reader_id
 from resources.stores.qdrant import DENSE, KEYWORD, RESCORED
 from resources.stores.qdrant_search import PointQuery, raw
 from serving.search.retrieval.query import NOTHING, LeftOut, Narrowing, SearchQuery
 
+NUMBERS_FROM = 300
+"""Principals from which they are looked up by number: 5,000 take 25 ms of the engine as texts and 10 ms as numbers."""
+KEPT = 64
+"""Callers whose principals are kept as conditions: sorting and checking 5,000 takes as long as the search."""
 _PARAMS = raw(RESCORED)
 
 
@@ -23,12 +29,26 @@ def _any(key: str, values: Sequence[str]) -> models.FieldCondition:
     return models.FieldCondition(key=key, match=models.MatchAny(any=list(values)))
 
 
-def filter_for(access: Access, wanted: Narrowing, left_out: LeftOut = NOTHING) -> models.Filter:
+@lru_cache(KEPT)
+def _readable_by(principals: frozenset[str]) -> models.FieldCondition:
+    return _any("permissions", sorted(principals))
+
+
+@lru_cache(KEPT)
+def _readable_by_number(principals: frozenset[str]) -> models.FieldCondition:
+    return models.FieldCondition(key=READER_IDS, match=models.MatchAny(any=sorted(map(reader_id, principals))))
+
+
+def filter_for(
+    access: Access, wanted: Narrowing, left_out: LeftOut = NOTHING, *, by_number: bool = False
+) -> models.Filter:
     """Return the filter of every Qdrant query: the caller's principals first, then what the request narrows.
 
-    Archived documents are found too unless they are in `left_out`: the permission check after retrieval leaves them out.
+    Archived documents are found too unless they are in `left_out`: the permission check after retrieval leaves them out. With
+    `by_number`, more than some hundred principals are looked up by their numbers, which the permission check follows too.
     """
-    must: list[models.Condition] = [_any("permissions", sorted(access.principals))]
+    numbers = by_number and len(access.principals) >= NUMBERS_FROM
+    must: list[models.Condition] = [(_readable_by_number if numbers else _readable_by)(access.principals)]
     lists = {
         "source_type": wanted.source_types,
         "collection_ids": wanted.collection_ids,
@@ -76,14 +96,20 @@ def scoring(query: SearchQuery, dense: Sequence[float], chunk_ids: Sequence[str]
 
 
 def queries(
-    query: SearchQuery, dense: Sequence[float] | None, keyword: SparseVector | None, *, with_payload: bool
+    query: SearchQuery,
+    dense: Sequence[float] | None,
+    keyword: SparseVector | None,
+    *,
+    with_payload: bool,
+    by_number: bool = False,
 ) -> list[PointQuery]:
     """Return the batch: dense leg, keyword leg, then (when fusion needs it) each leg's hits scored by the other.
 
     A leg whose vector is None is left out.
     Order: [dense], [keyword], [dense of keyword hits, keyword of dense hits].
     """
-    permitted, legs = raw(filter_for(query.access, query.narrowing, query.left_out)), list[PointQuery]()
+    permitted = raw(filter_for(query.access, query.narrowing, query.left_out, by_number=by_number))
+    legs = list[PointQuery]()
     if dense is not None:
         legs.append(PointQuery(query=raw(dense), using=DENSE, filter=permitted, limit=query.depth, params=_PARAMS))
     if keyword is not None:

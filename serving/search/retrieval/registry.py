@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -45,6 +46,10 @@ _COPIED = (
 )
 
 
+KEPT = 64
+"""Callers whose principals are kept as texts."""
+
+
 class Checked(NamedTuple):
     """Passages that may be shown, by chunk id, and the documents that were held back for the age of their permissions."""
 
@@ -77,7 +82,7 @@ class Registry:
         return await WebReads(self._database).readable_words(
             forms=" | ".join(sorted(forms)),
             lexemes=lexemes,
-            principals=sorted(access.principals),
+            principals=_object_of(access.principals),
             fresh_since=fresh_since,
             collection=collection,
             most=MOST_PASSAGES,
@@ -137,13 +142,26 @@ async def recheck(
     hits = await WebReads(database).recheck(
         chunk_ids=f"{{{','.join(chunk_ids)}}}",
         collection=collection,
-        principals=sorted(access.principals),
+        principals=_array_of(access.principals),
         fresh_since=fresh_since,
         collection_ids=list(collection_ids) or None,
     )
     rows = [row for row in _ROWS.decode(hits) if archived or row.tags.get("lifecycle") != "archived"]
     readable = {row.chunk_id: row for row in rows if not row.held_back}
     return Checked(readable, frozenset(row.doc_id for row in rows if row.held_back))
+
+
+@lru_cache(KEPT)
+def _array_of(principals: frozenset[str]) -> str:
+    """Return a text that Postgres reads as an array. Written as a parameter, 5,000 take 8 ms."""
+    quoted = (one.replace("\\", "\\\\").replace('"', '\\"') for one in sorted(principals))
+    return "{" + ",".join(f'"{one}"' for one in quoted) + "}"
+
+
+@lru_cache(KEPT)
+def _object_of(principals: frozenset[str]) -> str:
+    """Return a JSON object whose keys are the principals."""
+    return msgspec.json.encode(dict.fromkeys(sorted(principals), 0)).decode()
 
 
 def from_payloads(
