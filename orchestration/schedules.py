@@ -189,14 +189,14 @@ def event_sensor(source: SourceName, job: UnresolvedAssetJobDefinition, *, set_u
 
 @dagster_api.run_failure_sensor(
     name="alert_on_failure",
-    description="Send an alert for a failed run, and close its job if the run could not.",
+    description="Send an alert for a failed run other than a sync, and close the job of a sync that could not.",
     tags=catalog.purpose("alerts"),
     metadata=catalog.DOCUMENTATION,
     default_status=dg.DefaultSensorStatus.RUNNING,
     minimum_interval_seconds=FAILURE_SECONDS,
 )
 def failure_alert(context: dg.RunFailureSensorContext) -> None:
-    """Send an alert for a failed run, and close its job if the run could not."""
+    """Send an alert for a failed run other than a sync, and close the job of a sync that could not."""
     run = context.dagster_run
     record = context.instance.get_run_record_by_id(run.run_id)
     late = (
@@ -208,9 +208,10 @@ def failure_alert(context: dg.RunFailureSensorContext) -> None:
 
 
 def close_failed(settings: Settings, run: dg.DagsterRun, message: str | None, *, late: bool) -> None:
-    """Close the job of a failed run unless that is done, and send an alert. Of the message only the first line counts.
+    """Close the job of a failed sync unless that is done, or send an alert if it was no sync. Of the message only the first line counts.
 
-    A sync whose run was so late to start that Dagster gave it up has not failed: it is started again.
+    Syncs that fail alert by the rules of `resources.alerts`. A sync whose run was so late to start that Dagster gave it up has not
+    failed: it is started again.
     """
     job_id = run.tags.get(JOB_TAG)
     if late and job_id is not None and launch_again(settings, SourceName(run.tags[SOURCE_TAG]), job_id):
@@ -219,4 +220,5 @@ def close_failed(settings: Settings, run: dg.DagsterRun, message: str | None, *,
     reason = f"Dagster run {run.run_id} of {run.job_name} failed. {said}"
     if job_id is not None:
         end_job(settings.postgres_dsn, job_id, reason)
-    alert(settings, reason)
+    else:
+        alert(settings, f"Dagster run {run.run_id} of {run.job_name} failed. Its log says why.")

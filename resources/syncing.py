@@ -17,7 +17,6 @@ import structlog
 from psycopg.types.json import Jsonb
 
 from resources import tracing
-from resources.alerts import alert_if_unhealthy
 from resources.claiming import claim_job
 from resources.core.domain import STAGES, SourceName, document_id
 from resources.core.errors import AbortSyncError, ConcordanceError, ServiceUnavailableError
@@ -325,13 +324,10 @@ def _close(job: SyncJob) -> None:
     try:
         if connection.broken or connection.closed:
             end_job(job.stores.settings.postgres_dsn, job.job_id, job.error)
-            with session(job.stores.settings.postgres_dsn, autocommit=True) as another:
-                alert_if_unhealthy(job.stores.settings, Jobs(another), job.stores.source, job.job_id)
         else:
             job.progress("done" if job.error is None else "failed", force=True)
             stages = Jsonb(job.work())
             job.stores.jobs.finish_job(job_id=job.job_id, error_message=job.error, stages=stages, unknown=UNKNOWN)
-            alert_if_unhealthy(job.stores.settings, job.stores.jobs, job.stores.source, job.job_id)
     except (psycopg.Error, ServiceUnavailableError) as error:
         log.error("sync_close_failed", job_id=job.job_id, reason=str(error))
     log.info(

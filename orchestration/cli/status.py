@@ -14,6 +14,7 @@ from orchestration.cli.progress import line
 from orchestration.supervision import run_state
 from orchestration.supervision.run_state import RunState
 from orchestration.supervision.services import SLACK_EVENTS, external
+from resources.alerts.states import sentence
 from resources.core.durations import age_of, duration
 from resources.core.errors import NotRunningError
 from resources.servers.processes import alive as is_alive
@@ -21,6 +22,7 @@ from resources.settings import Settings, load
 from resources.slack_socket import ask
 from resources.sources import faults
 from resources.stores import disk
+from sql.alerting import Alerts, AlertState
 from sql.commands import Commands, RunningSync, SourceCounts
 from sql.people import PeopleState, PeopleStates
 
@@ -39,6 +41,7 @@ def status(
     services = _services(settings, state, alive and hung is None)
     sources, syncs = _sources(settings)
     people = _people(settings)
+    firing, waiting = _alerts(settings)
     disks = [str(fault) for fault in disk.faults(settings)]
     left_out = [str(fault) for fault in faults()]
     if json:
@@ -50,6 +53,8 @@ def status(
                 "sources": counts,
                 "running": syncs,
                 "groups": [msgspec.to_builtins(one) for one in people],
+                "alerts": [_alert(one) for one in firing],
+                "notices_waiting": waiting,
                 "disks": disks,
                 "left_out": left_out,
             }
@@ -60,6 +65,7 @@ def status(
     else:
         _say_status(services, sources, syncs)
         _say_people(settings, people)
+        _say_alerts(firing, waiting)
         if alive:
             note(f"The services run as the account {run_state.account(settings)}.")
     for fault in [*disks, *left_out]:
@@ -122,6 +128,27 @@ def _say_people(settings: Settings, states: list[PeopleState]) -> None:
         say(f"groups             {one.source}: {one.groups} groups, {one.members} members, {age}{old}")
         if one.note is not None:
             note(f"{one.source}: {one.note}")
+
+
+def _alerts(settings: Settings) -> tuple[list[AlertState], int]:
+    """Return the alerts that fire, and how many notices the webhook has not accepted yet."""
+    try:
+        with database(settings) as connection:
+            return Alerts(connection).current(), Alerts(connection).waiting_notices()
+    except NotRunningError:
+        return [], 0
+
+
+def _alert(one: AlertState) -> dict[str, Any]:
+    shown = {name: getattr(one, name) for name in ("rule", "subject", "severity", "value", "since")}
+    return shown | {"text": sentence(one)}
+
+
+def _say_alerts(firing: list[AlertState], waiting: int) -> None:
+    for one in firing:
+        say(f"{one.severity:<18} {one.rule}: {sentence(one)} Since {one.since:%Y-%m-%d %H:%M} UTC.")
+    if waiting:
+        note(f"{waiting} notices of alerts wait for the webhook, which does not accept them. They are sent again.")
 
 
 def _counts(source: SourceCounts) -> dict[str, Any]:

@@ -61,6 +61,8 @@ class LimitSettings(BaseModel):
     """Tokens that the model reads and writes together. Unset: nothing is shortened to fit."""
     llm_concurrency: Count | None = None
     """Calls of the model at a time. Unset: 1 for a service on this machine, else 16."""
+    alert_repeat: Annotated[str, Field(pattern=r"^\d+[smhd]$")] = "4h"
+    """How often an alert that lasts is sent again. Source: the default of Prometheus's Alertmanager."""
     evaluation_floor: Annotated[float, Field(ge=0, le=1)] = 0.8
     """Recall@10 on the question set below which the monthly evaluation alerts."""
     slack_lookback: Annotated[str, Field(pattern=r"^\d+[smhd]$")] = "24h"

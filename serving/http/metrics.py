@@ -19,11 +19,13 @@ from sql.web_rows import Figure
 
 LATENCY_BUCKETS_MS = (2, 5, 10, 15, 20, 25, 35, 50, 75, 100, 150, 200, 300, 500, 1000, 2500, 10_000)
 NO_GAUGES: Mapping[str, float] = MappingProxyType({})
+NO_DEPENDENCIES: Mapping[str, bool] = MappingProxyType({})
 GAUGES = MappingProxyType(
     {
-        "serving_dependency_up": "1 while Postgres and the vector index answer, else 0.",
         "home_disk_bytes": "Size of the disk that HOME is on.",
         "home_disk_free_bytes": "Free space of the disk that HOME is on.",
+        "home_disk_writable": "1 while all disks and folders of this machine that hold a store accept writes, else 0.",
+        "index_limit_vectors": "Most passages that the index may hold.",
         "embedding_budget_usd": "Monthly budget of embedding in US dollars.",
     }
 )
@@ -99,18 +101,23 @@ class Metrics:
         return _with_hit_rate(summed(self._sums.parts(), RESULTS))
 
     def render(
-        self, totals: Iterable[Figure], points: int | None, size: int | None, gauges: Mapping[str, float] = NO_GAUGES
+        self,
+        totals: Iterable[Figure],
+        points: int | None,
+        size: int | None,
+        gauges: Mapping[str, float] = NO_GAUGES,
+        dependencies: Mapping[str, bool] = NO_DEPENDENCIES,
     ) -> bytes:
         """Return the exposition: the app's counters of all processes, then figures of the registry (`totals.sql`) and of the index.
 
-        `gauges` are further figures by name.
+        `gauges` are further figures by name; `dependencies` says of each whether it answers.
         """
         own = self.registry
         if self._sums is not None:
             own = CollectorRegistry()
             own.register(Collected(self.families()))  # pyright: ignore[reportArgumentType]
         scraped = CollectorRegistry()
-        scraped.register(_Scraped(list(totals), points, size, gauges))  # pyright: ignore[reportArgumentType] (a collector by shape)
+        scraped.register(_Scraped(list(totals), points, size, gauges, dependencies))  # pyright: ignore[reportArgumentType] (a collector by shape)
         return generate_latest(own) + generate_latest(scraped)
 
 
@@ -127,8 +134,16 @@ def _with_hit_rate(families: list[MetricFamily]) -> list[MetricFamily]:
 
 
 class _Scraped:
-    def __init__(self, totals: list[Figure], points: int | None, size: int | None, gauges: Mapping[str, float]) -> None:
-        self._totals, self._points, self._size, self._gauges = totals, points, size, gauges
+    def __init__(
+        self,
+        totals: list[Figure],
+        points: int | None,
+        size: int | None,
+        gauges: Mapping[str, float],
+        dependencies: Mapping[str, bool],
+    ) -> None:
+        self._totals, self._points, self._size = totals, points, size
+        self._gauges, self._dependencies = gauges, dependencies
 
     def _rows(self, what: str) -> list[Figure]:
         return [row for row in self._totals if row.what == what]
@@ -168,6 +183,7 @@ class _Scraped:
         yield ingested
         yield self._counter("sync_jobs", "Syncs by status.", "sync_jobs", ["source", "status"])
         yield self._counter("source_calls", "Calls to sources by outcome.", "source_calls", ["source", "outcome"])
+        yield self._by_source("sync_failures_in_a_row", "Syncs that failed since the latest good one.")
         latest = GaugeMetricFamily(
             "sync_last_success_timestamp_seconds", "End of the latest good sync, as Unix time.", labels=["source"]
         )
@@ -190,6 +206,10 @@ class _Scraped:
             yield GaugeMetricFamily("qdrant_vector_count", "Points in the index.", value=self._points)
         if self._size is not None:
             yield GaugeMetricFamily("qdrant_collection_size", "Bytes of dense vectors in the index.", value=self._size)
+        up = GaugeMetricFamily("serving_dependency_up", "1 while a dependency answers, else 0.", labels=["dependency"])
+        for dependency, answers in self._dependencies.items():
+            up.add_metric([dependency], float(answers))
+        yield up
         for name, value in self._gauges.items():
             yield GaugeMetricFamily(name, GAUGES[name], value=value)
 

@@ -46,6 +46,13 @@ class StatusMonitor:
         """The index lacks passages that the registry lists, so results may lack documents."""
         self.disk_faults: Sequence[DiskFault] = ()
         self.gauges: Mapping[str, float] = {}
+        self.dependencies: Mapping[str, bool] = {}
+        """Whether each dependency answers; empty until the first look."""
+        self._watched: dict[str, Callable[[], bool]] = {}
+
+    def watch(self, dependency: str, answers: Callable[[], bool]) -> None:
+        """Ask at each look whether a dependency answers."""
+        self._watched[dependency] = answers
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name="status-monitor")
@@ -74,9 +81,11 @@ class StatusMonitor:
             if short and self._was_short and not self.incomplete:
                 log.warning("index_incomplete", points=self.points, expected=expected)
             self.incomplete, self._was_short = short and self._was_short, short
-            up = {"serving_dependency_up": float(bool(self.totals) and self.points is not None)}
-            self.gauges = {**up, **await asyncio.to_thread(self._read_gauges)}
+            watched = {name: answers() for name, answers in self._watched.items()}
+            self.dependencies = {"postgres": bool(self.totals), "qdrant": self.points is not None, **watched}
+            gauges = await asyncio.to_thread(self._read_gauges)
             faults = await asyncio.to_thread(self._read_disk)
+            self.gauges = {**gauges, "home_disk_writable": float(not faults)}
             if faults and not self.disk_faults:
                 log.error("disk_not_writable", reason=" ".join(map(str, faults)))
             self.disk_faults = faults

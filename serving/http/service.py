@@ -18,6 +18,7 @@ from resources.servers.addresses import Origins
 from resources.stores import disk
 from resources.stores.blobs import STORE, Blobs
 from resources.stores.qdrant import ALIAS, DENSE, async_client, qdrant_errors
+from serving.http.alerting import Alerting
 from serving.http.audit import Audit
 from serving.http.background import Background
 from serving.http.capacity import capacity
@@ -75,6 +76,7 @@ class HttpServices:
         self.monitor = StatusMonitor(
             self.database, self.index_size, partial(disk.faults, settings), partial(capacity, settings)
         )
+        self.alerting = Alerting(settings, self.database, self.metrics, self.monitor)
 
     def fresh_since(self) -> datetime:
         """Return the time before which a check of permissions or of a directory is too old to count."""
@@ -104,9 +106,12 @@ class HttpServices:
         self.background.start()
         self.audit.start()
         self.monitor.start()
+        if self.shared.worker == 0:
+            self.alerting.start()
 
     async def close(self) -> None:
         """Write what is queued, then close the connections."""
+        await self.alerting.stop()
         await self.monitor.stop()
         await self.background.stop()
         await self.audit.stop()

@@ -160,5 +160,7 @@ async def metrics(request: Request[Any, Any, Any], search: NamedDependency[Searc
             "token-missing", "Metrics require their own token: concordance status --urls prints it."
         )
     monitor = search.http.monitor
-    exposition = search.http.metrics.render(monitor.totals, monitor.points, monitor.size, monitor.gauges)
+    exposition = search.http.metrics.render(
+        monitor.totals, monitor.points, monitor.size, monitor.gauges, monitor.dependencies
+    )
     return Response(exposition, media_type=CONTENT_TYPE_LATEST)

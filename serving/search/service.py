@@ -55,6 +55,7 @@ class SearchServices:
             prepare_threshold=settings.postgres_prepare_threshold,
         )
         self.embedder = QueryEmbedder(embedder or self._load_embedder, self._active_collection, self._load_embedder_of)
+        http.monitor.watch("embedding", lambda: self.embedder.fault is None)
         self.embedder.took = lambda seconds: http.metrics.embedding.observe(seconds * 1000)
         self.searches = VectorSearch(settings)
         self.reranker = Reranker(self._load_reranker, settings.rerank_depth, settings.rerank_threshold)

@@ -10,6 +10,7 @@ from litestar import Request, Response
 from litestar.di import NamedDependency
 from litestar.params import FromPath
 
+from resources.alerts.states import sentence
 from resources.core.domain import Access, Role
 from resources.dagster_access import browser_address
 from resources.embedding.budget import Budget, month_key
@@ -27,6 +28,7 @@ from serving.sources.service import SourceServices
 from serving.sources.states import reports
 from serving.web.plots import searches
 from serving.web.render import OTHER, view
+from sql.alerting import AlertReads
 from sql.operators import CommandReads, OperatorReads
 from sql.source_rows import SyncErrorRow
 from sql.web import WebReads
@@ -52,6 +54,7 @@ async def sources_page(
         here="/sources",
         wide=True,
         cards=await _cards(source_services, access, found),
+        alerts=[(one, sentence(one)) for one in await AlertReads(source_services.http.database).current()],
         held=await held(source_services, access),
         receipts=await reads.receipts(most=RECEIPTS),
         searches=searches(source_services.http.metrics.families()),

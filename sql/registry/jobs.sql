@@ -174,16 +174,6 @@ SELECT setval('lake_sequence', greatest(nextval('lake_sequence'), :clock_ns::big
 -- Save the number of API calls to the source. Parameters: job_id, calls jsonb (method -> number), retries, retries_failed.
 UPDATE sync_jobs SET calls = :calls::jsonb, retries = :retries, retries_failed = :retries_failed WHERE job_id = :job_id;
 
--- name: failures_in_a_row
--- Number of consecutive failures among a source's latest syncs.
-SELECT count(*) AS failures
-FROM sync_jobs AS j
-WHERE
-    j.source = :source AND j.status = 'failed'
-    AND j.started_at > coalesce(
-        (SELECT max(g.started_at) FROM sync_jobs AS g WHERE g.source = :source AND g.status = 'success'), '-infinity'
-    );
-
 -- name: retry_after
 -- Seconds until work that waits may start a sync again, after consecutive failures of a source: 20 s after the first, then twice as long
 -- after each, at most :longest. Null: the last sync succeeded. One row.

@@ -49,6 +49,18 @@ FROM embedding_usage
 GROUP BY model
 UNION ALL
 SELECT
+    'sync_failures_in_a_row' AS what,
+    s.source,
+    '' AS label,
+    (
+        SELECT count(*) FROM sync_jobs AS f
+        WHERE f.source = s.source AND f.status = 'failed' AND f.started_at > coalesce(
+            (SELECT max(g.started_at) FROM sync_jobs AS g WHERE g.source = s.source AND g.status = 'success'), '-infinity'
+        )
+    )::double precision AS value
+FROM source_states AS s
+UNION ALL
+SELECT
     'latest_sync' AS what,
     s.source,
     '' AS label,

@@ -28,6 +28,8 @@ BOUNDS = {
     "agent_requests": "a decision of a person who is signed in; dropped after ten minutes",
     "agent_tokens": "a hundred used and a hundred access tokens of a connection",
     "agents": "a decision of a person who is signed in; dropped after a minute, or 30 days once the agent has used it",
+    "alert_notices": "the latest `MOST_NOTICES` that the webhook has not accepted",
+    "alerts": "one row of a rule and source",
     "answer_cache": "as answers",
     "answers": "`a_day` of the classes `answer` and `agent`; `daily_questions` of widgets",
     "api_keys": COMMAND,

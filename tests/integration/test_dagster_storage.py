@@ -48,8 +48,8 @@ def test_services_that_start_together_create_the_tables_once(database: str, _att
 
 
 EVENTS = 200
-OTHERS = "datname = current_database() AND pid <> pg_backend_pid()"
-BEGUN = f"SELECT coalesce(max(backend_start), '-infinity') FROM pg_stat_activity WHERE {OTHERS}"
+BEGUN = """SELECT coalesce(max(backend_start), '-infinity') FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid()"""
 
 
 def test_events_are_written_over_a_connection_that_is_kept(database: str, show: Callable[[str], None]) -> None:

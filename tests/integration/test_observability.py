@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 import yaml
 
+from resources.alerts import rules as product
 from serving.http.metrics import Metrics
 from serving.http.observed import observed
 from tests.fixtures.serving import Site
@@ -47,11 +48,12 @@ THRESHOLDS: dict[str, dict[str, tuple[str, str]]] = {
         'http_requests_total{status="200"}': (_rising(96), _rising(94)),
         'http_requests_total{status="500"}': (_rising(4), _rising(6)),
     },
-    "DependencyDown": {"serving_dependency_up": (_steady(1), _steady(0))},
+    "DependencyDown": {'serving_dependency_up{dependency="qdrant"}': (_steady(1), _steady(0))},
     "SyncsFail": {
         'sync_jobs_total{source="x",status="success"}': (_rising(96), _rising(94)),
         'sync_jobs_total{source="x",status="failed"}': (_rising(4), _rising(6)),
     },
+    "SyncsFailInARow": {'sync_failures_in_a_row{source="x"}': (_steady(2), _steady(3))},
     "DocumentsFail": {
         'sync_documents_total{source="x",outcome="synced"}': (_rising(96), _rising(94)),
         'sync_documents_total{source="x",outcome="failed"}': (_rising(4), _rising(6)),
@@ -59,6 +61,10 @@ THRESHOLDS: dict[str, dict[str, tuple[str, str]]] = {
     "ManyDocumentsFail": {
         'sync_documents_total{source="x",outcome="synced"}': (_rising(91), _rising(89)),
         'sync_documents_total{source="x",outcome="failed"}': (_rising(9), _rising(11)),
+    },
+    "RetriesFail": {
+        'source_calls_total{source="x",outcome="repeated"}': (_rising(100), _rising(100)),
+        'source_calls_total{source="x",outcome="failed"}': (_rising(9), _rising(11)),
     },
     "SyncOverdue": {
         'sync_last_success_timestamp_seconds{source="x"}': (_steady(36_000 - 3_500), _steady(36_000 - 4_000))
@@ -69,11 +75,16 @@ THRESHOLDS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "SourcePaused": {'source_paused{source="x"}': (_steady(0), _steady(1))},
     "DeletionsHeld": {'held_deletions{source="x"}': (_steady(0), _steady(1))},
+    "IndexFilling": {
+        "qdrant_vector_count": (_steady(79), _steady(81)),
+        "index_limit_vectors": (_steady(100), _steady(100)),
+    },
     "DiskFilling": {
         "home_disk_free_bytes": (_steady(21), _steady(19)),
         "home_disk_bytes": (_steady(100), _steady(100)),
     },
     "DiskFull": {"home_disk_free_bytes": ("10000-4x700", "10000-6x700")},
+    "DiskUnwritable": {"home_disk_writable": (_steady(1), _steady(0))},
     "EmbeddingBudget": {
         "embedding_month_cost_usd": (_steady(79), _steady(81)),
         "embedding_budget_usd": (_steady(100), _steady(100)),
@@ -100,7 +111,7 @@ def asked_for() -> set[str]:
 
 @pytest.mark.usefixtures("quick_figures")
 def test_every_metric_that_is_asked_for_is_there(site: Site) -> None:
-    site.settings = site.settings.model_copy(update={"embedding_budget": 5.0})
+    site.settings = site.settings.model_copy(update={"embedding_budget": 5.0, "max_vectors": 1000})
     site.add("Open", ["The ferry leaves at nine."], ["public"])
     site.sql(
         "INSERT INTO sync_jobs (source, status, started_at, completed_at, calls, retries, stages)"
@@ -182,6 +193,19 @@ def test_an_alert_fires_just_above_its_threshold(promtool: str, tmp_path: Path, 
 
 def test_every_alert_has_a_threshold_here() -> None:
     assert [one["alert"] for one in rules()] == list(THRESHOLDS)
+
+
+def test_the_product_alerts_by_the_same_limits() -> None:
+    written = {one["alert"]: one for one in rules()}
+    assert set(product.RULES) < set(written)
+    for name, rule in product.RULES.items():
+        comparison, limit = written[name]["expr"].split()[-2:]
+        held = written[name]["for"]
+        assert (comparison, float(limit)) == (rule.comparison, rule.limit), name
+        assert (60 * float(held.removesuffix("m")), written[name]["labels"]["severity"]) == (
+            rule.hold_seconds,
+            rule.severity,
+        ), name
 
 
 def test_every_alert_says_what_happened_and_how_urgent_it_is() -> None:

@@ -16,6 +16,7 @@ import pytest
 from sql import (
     ROOT,
     agents,
+    alerting,
     assistant,
     commands,
     evaluation,
@@ -81,6 +82,7 @@ FAMILIES = [
     one
     for module in (
         agents,
+        alerting,
         assistant,
         commands,
         evaluation,

@@ -57,6 +57,12 @@ def running(site: Site, slack_site: SlackSite, drive_site: DriveSite) -> Iterato
         " SELECT 'files', 'success', at, at, 7"
         " FROM generate_series(now() - interval '9 days', now() - interval '10 min', interval '20 min') AS s (at)"
     )
+    for rule, subject, severity in (("SyncsFailInARow", "slack", "critical"), ("DiskFilling", "", "warning")):
+        site.sql(
+            "INSERT INTO alerts (rule, subject, severity, value, hold_seconds, fired_at, seen_at)"
+            " VALUES (%s, %s, %s, 3, 0, now(), now() + interval '1 hour')",
+            rule, subject, severity,
+        )  # fmt: skip
     rated(site, OPERATOR, CHANNEL)
     owner = json.dumps({"owner": CHANNEL})
     site.sql(

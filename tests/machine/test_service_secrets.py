@@ -46,6 +46,7 @@ HOLDERS = {
         "secret_key",
         "metrics_token",
         "dagster_secret",
+        "alert_webhook_url",
         "AWS_SECRET_ACCESS_KEY",
         "HTTPS_PROXY",
     },

@@ -220,6 +220,8 @@ def test_status_prints_json_last_even_when_nothing_runs(capsys: pytest.CaptureFi
         "services": {},
         "sources": {},
         "running": [],
+        "alerts": [],
+        "notices_waiting": 0,
         "disks": [],
         "left_out": [],
         "groups": [],

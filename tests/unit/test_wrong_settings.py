@@ -98,7 +98,7 @@ CASES: list[Case] = [
         {"OIDC_PROVIDERS": '[{"name": "Acme", "issuer": "https://id.acme.com", "client_id": "x", "audiences": ["x"]}]'},
         "CONCORDANCE_OIDC_PROVIDERS: provider 1 (audiences): must not contain the client_id, which is the audience of ID tokens",
     ),
-    ({"LIMITS__WORKERS": "4"}, "CONCORDANCE_LIMITS: 'workers' is not one of answer_cache_seconds, "),
+    ({"LIMITS__WORKERS": "4"}, "CONCORDANCE_LIMITS: 'workers' is not one of alert_repeat, answer_cache_seconds, "),
     (
         {"HTTP__DAGSTER_PUBLIC_URL": "dagster.acme.com"},
         "CONCORDANCE_HTTP__DAGSTER_PUBLIC_URL: 'dagster.acme.com' is not an origin; write https://HOST",

@@ -1,0 +1,149 @@
+"""Judge the rules of `resources.alerts` twice a minute, and send what they say.
+
+One process of each set of serving processes does this. Those of several machines judge the same installation: `resources.alerts.states`
+has each change told once. While Postgres is down there is no common state, so each machine tells that itself, once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from resources.alerts.delivery import deliver, post
+from resources.alerts.rules import FEW_RETRIES, RULES, Observation
+from resources.alerts.states import INTERVAL_SECONDS, judge
+from resources.core.domain import SourceName
+from resources.core.durations import duration, how_long
+from resources.core.errors import TemporaryError
+from resources.logging import logger
+from resources.sources import configured, names
+from serving.http.background import cancel
+from serving.http.latency import RecentLatency
+from sql.alerting import Alerts, SyncHealth
+
+if TYPE_CHECKING:
+    from resources.settings import Settings
+    from resources.stores.postgres import Connection
+    from serving.http.database import Database
+    from serving.http.metrics import Metrics
+    from serving.http.monitor import StatusMonitor
+
+DOWN = "DependencyDown"
+
+log = logger("alerts")
+
+
+class Alerting:
+    """The task that judges and delivers."""
+
+    def __init__(self, settings: Settings, database: Database, metrics: Metrics, monitor: StatusMonitor) -> None:
+        self._settings = settings
+        self._database = database
+        self._monitor = monitor
+        self._latency = RecentLatency(metrics.families)
+        self._outage = Outage(settings)
+        self._repeat = duration(settings.alert_repeat).total_seconds()
+        self._url = _webhook(settings)
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="alerts")
+
+    async def stop(self) -> None:
+        await cancel(self._task)
+
+    async def _run(self) -> None:
+        while True:
+            await self.look()
+            await asyncio.sleep(INTERVAL_SECONDS)
+
+    async def look(self) -> None:
+        """Judge once, and send what is due."""
+        here = list(self.figures_here())
+        try:
+            await self._database.in_thread(lambda connection: self._judge(connection, here))
+            if self._url is not None:
+                await deliver(self._url, self._database.in_thread)
+        except (TemporaryError, psycopg.Error) as error:
+            log.warning("alerts_not_judged", reason=str(error))
+        await self._outage.look(down=self._database.watch.down)
+
+    def _judge(self, connection: Connection, here: Sequence[Observation]) -> None:
+        health = Alerts(connection).sync_health()
+        connection.commit()  # what follows waits for other processes
+        observed = [*here, *figures_of_syncs(health, lambda source: _is_set_up(self._settings, source))]
+        judge(connection, observed, repeat_seconds=self._repeat, notify=self._url is not None)
+
+    def figures_here(self) -> Iterator[Observation]:
+        """Yield what this process sees of the installation and of its machine."""
+        settings, gauges = self._settings, self._monitor.gauges
+        if (slow := self._latency.percentile()) is not None:
+            yield Observation("SearchSlow", slow)
+        for name, up in self._monitor.dependencies.items():
+            yield Observation(DOWN, float(up), name)
+        if settings.max_vectors and self._monitor.points is not None:
+            yield Observation("IndexFilling", self._monitor.points / settings.max_vectors)
+        if settings.embedding_budget:
+            spent = sum(one.value for one in self._monitor.totals if one.what == "embedding_month_cost")
+            yield Observation("EmbeddingBudget", spent / settings.embedding_budget)
+        if size := gauges.get("home_disk_bytes"):
+            yield Observation("DiskFilling", gauges["home_disk_free_bytes"] / size)
+        if "home_disk_writable" in gauges:
+            yield Observation("DiskUnwritable", gauges["home_disk_writable"])
+
+
+def figures_of_syncs(health: Sequence[SyncHealth], is_set_up: Callable[[str], bool]) -> Iterator[Observation]:
+    """Yield what the latest syncs show. Only sources that are set up can be overdue, or fail again."""
+    for one in health:
+        if not is_set_up(one.source):
+            continue
+        if one.good + one.bad:
+            yield Observation("SyncsFail", one.good / (one.good + one.bad), one.source)
+        yield Observation("SyncsFailInARow", one.failures, one.source)
+        if one.documents:
+            for rule in ("DocumentsFail", "ManyDocumentsFail"):
+                yield Observation(rule, one.failed / one.documents, one.source)
+        if one.retries >= FEW_RETRIES:
+            yield Observation("RetriesFail", one.retries_failed / one.retries, one.source)
+        if one.seconds_ago is not None:
+            yield Observation("SyncOverdue", one.seconds_ago, one.source)
+
+
+def _webhook(settings: Settings) -> str | None:
+    return None if settings.alert_webhook_url is None else settings.alert_webhook_url.get_secret_value()
+
+
+def _is_set_up(settings: Settings, source: str) -> bool:
+    return source in names() and configured(settings, SourceName(source))
+
+
+class Outage:
+    """Tells that Postgres is down without it: once when that has lasted as long as the rule says, and once when it has ended."""
+
+    def __init__(self, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._url = _webhook(settings)
+        self._clock = clock
+        self._since: float | None = None
+        self._told = False
+
+    async def look(self, *, down: bool) -> None:
+        """Tell what has changed. A webhook that fails is tried again at the next look."""
+        rule, now = RULES[DOWN], self._clock()
+        if down:
+            self._since = now if self._since is None else self._since
+            if not self._told and now - self._since >= rule.hold_seconds:
+                self._told = await self._tell(f"[{rule.severity}] {DOWN}: {rule.sentence('postgres', 0)}")
+        elif self._since is not None:
+            lasted = how_long(now - self._since)
+            if not self._told or await self._tell(
+                f"[resolved] {DOWN}: {rule.sentence('postgres', 0)} It lasted {lasted}."
+            ):
+                self._since, self._told = None, False
+
+    async def _tell(self, text: str) -> bool:
+        log.error("alert", rule=DOWN, subject="postgres", text=text)
+        return self._url is None or (await post(self._url, text)).accepted

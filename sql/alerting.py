@@ -1,0 +1,66 @@
+"""Statements about alerts: the state of each, the notices that wait for the webhook, and the figures that rules judge."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from sql.family import AsyncFamily, Family, Json
+
+
+class AlertState(msgspec.Struct, frozen=True):
+    """An alert that fires or has ended."""
+
+    rule: str
+    subject: str
+    severity: str
+    value: float
+    since: datetime
+    fired_at: datetime | None
+    resolved_at: datetime | None
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """A notice that is to be sent, and how often that was tried, this time included."""
+
+    notice_id: int
+    text: str
+    attempts: int
+
+
+class SyncHealth(msgspec.Struct, frozen=True):
+    """What the latest syncs of a source show. `seconds_ago` is the age of the latest good one, None if there is none."""
+
+    source: str
+    good: int
+    bad: int
+    documents: int
+    failed: int
+    retries: int
+    retries_failed: int
+    seconds_ago: float | None
+    failures: int
+
+
+class Alerts(Family, path="alerts/alerts.sql"):
+    """Alerts and notices, over a synchronous connection."""
+
+    def lock_alerts(self) -> str: ...
+    def observe(self, *, observed: Json, clear_seconds: float) -> int: ...
+    def fire(self, *, clear_seconds: float, repeat_seconds: float) -> list[AlertState]: ...
+    def resolve(self, *, clear_seconds: float) -> list[AlertState]: ...
+    def forget_alerts(self, *, clear_seconds: float, days: int) -> int: ...
+    def add_notice(self, *, text: str, most: int) -> int: ...
+    def claim_notice(self, *, pause_seconds: float) -> Notice | None: ...
+    def postpone_notice(self, *, notice_id: int, seconds: float) -> int: ...
+    def remove_notice(self, *, notice_id: int) -> int: ...
+    def waiting_notices(self) -> int: ...
+    def current(self) -> list[AlertState]: ...
+    def sync_health(self) -> list[SyncHealth]: ...
+
+
+class AlertReads(AsyncFamily, path="alerts/alerts.sql"):
+    """What pages show of alerts."""
+
+    async def current(self) -> list[AlertState]: ...
