@@ -39,7 +39,7 @@ class Services:
     ) -> None:
         """`shared` holds the limits of all processes of the service; without it, this is the only one."""
         self.http = http = HttpServices(settings, clock, shared or Shared.alone())
-        model = language_model(settings, http.shared, http.database)
+        model = language_model(settings, http.shared, http.database, http.metrics.asked_model)
         connections = Agents(settings, http.keys, http.database, http.audit, sign_in_names(settings))
         self.identity = IdentityServices(http, connections)
         self.search = SearchServices(http, self.identity, embedder, model)

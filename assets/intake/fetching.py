@@ -80,7 +80,7 @@ def _fetch(job: SyncJob, source: Source, item: Item) -> Fetched:
 
 
 def merged(tallies: Sequence[Tally]) -> dict[str, Any]:
-    """Return calls by method, retries and failed retries summed over several tallies."""
+    """Return calls by method, retries, failed retries and seconds waited, summed over several tallies."""
     calls: dict[str, int] = {}
     for tally in tallies:
         for method, number in tally.calls.items():
@@ -89,4 +89,5 @@ def merged(tallies: Sequence[Tally]) -> dict[str, Any]:
         "calls": calls,
         "retries": sum(tally.retries for tally in tallies),
         "retries_failed": sum(tally.gave_up for tally in tallies),
+        "waited": sum(tally.waited for tally in tallies),
     }

@@ -23,12 +23,13 @@ LONGEST_WAIT = 600.0
 
 
 class Tally:
-    """Calls by method, and the numbers of retries and of final failures. Thread-safe."""
+    """Calls by method, the numbers of retries and of final failures, and the seconds that calls waited. Thread-safe."""
 
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()
         self.retries = 0
         self.gave_up = 0
+        self.waited = 0.0
         self._lock = threading.Lock()
 
     def call(self, method: str) -> None:
@@ -39,6 +40,16 @@ class Tally:
         """Count a call that is retried after a fault."""
         with self._lock:
             self.retries += 1
+
+    def counting(self, sleep: Callable[[float], None]) -> Callable[[float], None]:
+        """Return a `sleep` whose time counts as waited."""
+
+        def wait(seconds: float) -> None:
+            with self._lock:
+                self.waited += seconds
+            sleep(seconds)
+
+        return wait
 
     def failed(self) -> None:
         """Count a call that failed on every attempt."""
@@ -59,6 +70,7 @@ def call_with_retry(
 ) -> T:
     """Return what `action` returns, repeating it after `TemporaryError`; raises the last one when attempts are used up."""
     left = list(waits)
+    pause = tally.counting(sleep)
     limits = RATE_LIMIT_WAITS
     while True:
         try:
@@ -69,11 +81,11 @@ def call_with_retry(
             if limits == 0 or wait > LONGEST_WAIT:
                 tally.failed()
                 raise
-            sleep(wait)
+            pause(wait)
         except TemporaryError as error:
             if not left:
                 tally.failed()
                 raise
             wait = left.pop(0)
             tally.retried()
-            sleep(wait if error.retry_after is None else error.retry_after)
+            pause(wait if error.retry_after is None else error.retry_after)

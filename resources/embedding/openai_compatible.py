@@ -6,6 +6,7 @@ every number is finite. Vendor errors are mapped here.
 """
 
 import base64
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -67,6 +68,8 @@ class OpenAICompatible:
         self.price_per_million = price if price is not None else cost
         self._batch = batch
         self._query_timeout = query_timeout
+        self._query_tokens = 0
+        self._lock = threading.Lock()
         self._url = base_url
         self._client = OpenAI(
             base_url=base_url,
@@ -102,8 +105,16 @@ class OpenAICompatible:
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """Return the vector of one query, shape (dimensions,); only one retry, because a user is waiting."""
         prompts = self._prompts
-        rows, _ = self._request([prompts.query + text], prompts.query_type, timeout=self._query_timeout, retries=1)
+        rows, tokens = self._request([prompts.query + text], prompts.query_type, timeout=self._query_timeout, retries=1)
+        with self._lock:
+            self._query_tokens += tokens
         return rows[0]
+
+    def take_query_tokens(self) -> int:
+        """Return the tokens of queries since the last call."""
+        with self._lock:
+            tokens, self._query_tokens = self._query_tokens, 0
+        return tokens
 
     def _batches(self, texts: Sequence[str]) -> list[list[str]]:
         batches: list[list[str]] = [[]]

@@ -57,6 +57,10 @@ class LimitSettings(BaseModel):
     answer_context_tokens: Annotated[int, Field(ge=256, le=200_000)] = 4500
     llm_timeout_seconds: Annotated[float, Field(gt=0)] = 60
     llm_max_tokens: Annotated[int, Field(ge=16, le=100_000)] = 4096
+    llm_input_price: Annotated[float, Field(ge=0)] = 0
+    """US dollars for a million tokens that the language model reads."""
+    llm_output_price: Annotated[float, Field(ge=0)] = 0
+    """US dollars for a million tokens that it writes."""
     llm_context_window: Annotated[int | None, Field(ge=1024)] = None
     """Tokens that the model reads and writes together. Unset: nothing is shortened to fit."""
     llm_concurrency: Count | None = None

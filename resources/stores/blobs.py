@@ -222,6 +222,16 @@ class Blobs:
                     removed += 1
         return removed
 
+    def lake_size(self) -> int:
+        """Return the bytes of the whole lake, tables included. Raises `ServiceUnavailableError`. Reads the name of every file."""
+        if self._store is None:
+            folders = (Path(folder, name) for folder, _, names in os.walk(self._root.parent) for name in names)
+            return sum(_size(file) for file in folders)
+        pages, size = iter(self._store.list()), 0
+        while (page := self._call(partial(next, pages, None))) is not None:
+            size += sum(one["size"] for one in page)
+        return size
+
     def open_spool(self) -> IO[bytes]:
         """Return a new temporary file for the bytes of one blob; used by `BlobWriter`."""
         return tempfile.NamedTemporaryFile(prefix="concordance-blob-", dir=self._spool, delete=False)
@@ -259,6 +269,13 @@ def _pieces(file: IO[bytes]) -> Iterator[bytes]:
     with file:
         while piece := file.read(PIECE):
             yield piece
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:  # it was removed, or replaced by a compaction
+        return 0
 
 
 def _missing(content_hash: str) -> str:

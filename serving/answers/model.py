@@ -23,7 +23,7 @@ from resources.core.errors import ConcordanceError, ConfigurationError, RetryLat
 from resources.rates import bucket
 from resources.servers.shared import Shared
 from resources.settings import Settings
-from serving.answers.replies import MalformedError, choice_of, reason_of, text_of
+from serving.answers.replies import MalformedError, choice_of, reason_of, text_of, use_of
 from serving.answers.shared_turns import SharedTurns
 from serving.answers.styles import Style
 from serving.answers.turns import Turns
@@ -97,6 +97,9 @@ class ChatModel:
         self._breaker = Breaker(f"The language model at {base_url}", clock=clock)
         self._tokens_option = "max_tokens"
         self._takes_temperature = True
+        self._tells_use = True
+        self.used: Callable[[int, int], None] = lambda _read, _written: None
+        """Called with the tokens that a call read and wrote, where the service says so."""
 
     @property
     def name(self) -> str:
@@ -111,6 +114,7 @@ class ChatModel:
             with self._attempt(deadline):
                 async with asyncio.timeout_at(deadline):
                     answer = await self._create(messages, style, stream=False)
+                self._count(answer)
                 choice = choice_of(answer)
                 text = text_of(choice, "message")
                 self._require_end(reason_of(choice), len(text))
@@ -133,6 +137,7 @@ class ChatModel:
                             part = await anext(parts, None)
                         if part is None:
                             break
+                        self._count(part)
                         choice = choice_of(part)
                         if choice is None:  # figures of use, for example
                             continue
@@ -168,6 +173,8 @@ class ChatModel:
         create: Any = self._client().chat.completions.create
         while True:
             options = self._options(style)
+            if stream and self._tells_use:
+                options["stream_options"] = {"include_usage": True}
             try:
                 return await create(model=self._model, messages=list(messages), stream=stream, **options)
             except openai.BadRequestError as error:
@@ -188,10 +195,18 @@ class ChatModel:
         if "max_tokens" in refusal and "max_tokens" in options:
             self._tokens_option = "max_completion_tokens"
             return True
+        if "stream_options" in refusal and "stream_options" in options:
+            self._tells_use = False
+            return True
         if "temperature" in refusal and "temperature" in options:  # some models take no temperature but their own
             self._takes_temperature = False
             return True
         return False
+
+    def _count(self, reply: Any) -> None:
+        read, written = use_of(reply)
+        if read or written:
+            self.used(read, written)
 
     def _require_end(self, reason: str | None, written: int) -> None:
         """Raise `ServiceUnavailableError` unless the model finished its answer."""
@@ -277,13 +292,19 @@ class ChatModel:
 
 
 def language_model(
-    settings: Settings, shared: Shared | None = None, database: RunsStatements | None = None
+    settings: Settings,
+    shared: Shared | None = None,
+    database: RunsStatements | None = None,
+    used: Callable[[int, int, float], None] = lambda _read, _written, _cost: None,
 ) -> LanguageModel | None:
-    """Return the model that the settings name; None: answers are extractive."""
+    """Return the model that the settings name; None: answers are extractive.
+
+    `used` is called with the tokens that each call read and wrote, and their cost in US dollars.
+    """
     if settings.llm_model is None:
         return None
     key = settings.llm_api_key
-    return ChatModel(
+    model = ChatModel(
         settings.llm_base_url,
         key.get_secret_value() if key else None,
         settings.llm_model,
@@ -293,6 +314,9 @@ def language_model(
         shared=shared,
         database=database,
     )
+    prices = settings.llm_input_price, settings.llm_output_price
+    model.used = lambda read, written: used(read, written, (read * prices[0] + written * prices[1]) / 1_000_000)
+    return model
 
 
 def is_outside(settings: Settings) -> bool:

@@ -17,6 +17,16 @@ def choice_of(reply: Any) -> Any:
     return choices[0] if choices else None
 
 
+def use_of(reply: Any) -> tuple[int, int]:
+    """Return the tokens that the model read and wrote; zeros if the reply does not say. Source:
+    https://platform.openai.com/docs/api-reference/chat/object, `usage`
+    """
+    use = getattr(reply, "usage", None)
+    counts = [getattr(use, name, 0) for name in ("prompt_tokens", "completion_tokens")]
+    read, written = (count if isinstance(count, int) and count > 0 else 0 for count in counts)
+    return read, written
+
+
 def reason_of(choice: Any) -> str | None:
     """Return why the model stopped."""
     reason = getattr(choice, "finish_reason", None)

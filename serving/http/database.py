@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection
@@ -73,6 +73,14 @@ def postgres_watch(dsn: str) -> Watch:
     return Watch("postgres", ping)
 
 
+class PoolUse(NamedTuple):
+    """Connections of a pool, and statements that wait for one."""
+
+    used: int
+    idle: int
+    waiting: int
+
+
 class Database:
     """A small connection pool (autocommit). Several pools may share the watch of one server."""
 
@@ -105,6 +113,12 @@ class Database:
         self.watch.start()
         self.watch.suspect()
         await self._pool.open(wait=False)
+
+    def use(self) -> PoolUse:
+        """Return how much of the pool is used now."""
+        stats = self._pool.get_stats()
+        idle = stats.get("pool_available", 0)
+        return PoolUse(max(0, stats.get("pool_size", 0) - idle), idle, stats.get("requests_waiting", 0))
 
     async def close(self) -> None:
         await self.watch.stop()

@@ -18,6 +18,7 @@ from serving.http.metrics_sum import Collected, MetricFamily, Sample, Sums, figu
 from sql.web_rows import Figure
 
 LATENCY_BUCKETS_MS = (2, 5, 10, 15, 20, 25, 35, 50, 75, 100, 150, 200, 300, 500, 1000, 2500, 10_000)
+LAG_BUCKETS_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 NO_GAUGES: Mapping[str, float] = MappingProxyType({})
 NO_DEPENDENCIES: Mapping[str, bool] = MappingProxyType({})
 GAUGES = MappingProxyType(
@@ -75,6 +76,35 @@ class Metrics:
             buckets=LATENCY_BUCKETS_MS,
             registry=self.registry,
         )
+        self.query_tokens = Counter(
+            "rag_query_embedding_tokens_total",
+            "Tokens of queries that an embedding service counted.",
+            registry=self.registry,
+        )
+        self.query_cost = Counter(
+            "rag_query_embedding_cost_usd_total", "Cost of embedding queries in US dollars.", registry=self.registry
+        )
+        self.model_tokens = Counter(
+            "llm_tokens_total", "Tokens that the language model counted.", ["kind"], registry=self.registry
+        )
+        self.model_cost = Counter(
+            "llm_cost_usd_total", "Cost of the language model in US dollars.", registry=self.registry
+        )
+        self.loop_lag = Histogram(
+            "serving_event_loop_lag_seconds",
+            "Time by which a timer of the event loop was late.",
+            buckets=LAG_BUCKETS_SECONDS,
+            registry=self.registry,
+        )
+        self.pool = Gauge(
+            "serving_pool_connections", "Connections to Postgres by state.", ["state"], registry=self.registry
+        )
+        self.pool_waiting = Gauge(
+            "serving_pool_waiting", "Statements that wait for a connection to Postgres.", registry=self.registry
+        )
+        self.lake_bytes = Gauge(
+            "lake_bytes", "Size of the lake and of the stored bytes, read once an hour.", registry=self.registry
+        )
         self._searched = self._from_cache = 0
 
     def searched(self, *, mode: str, cached: bool, seconds: float, results: int, warnings: Iterable[str]) -> None:
@@ -87,6 +117,15 @@ class Metrics:
         self.hit_rate.set(self._from_cache / self._searched)
         for code in warnings:
             self.degraded.labels(code).inc()
+
+    def embedded_query(self, tokens: int, cost_usd: float) -> None:
+        self.query_tokens.inc(tokens)
+        self.query_cost.inc(cost_usd)
+
+    def asked_model(self, read: int, written: int, cost_usd: float) -> None:
+        self.model_tokens.labels("prompt").inc(read)
+        self.model_tokens.labels("completion").inc(written)
+        self.model_cost.inc(cost_usd)
 
     def publish(self) -> None:
         """Show this process's figures to the others."""
@@ -182,6 +221,7 @@ class _Scraped:
         yield errors
         yield ingested
         yield self._counter("sync_jobs", "Syncs by status.", "sync_jobs", ["source", "status"])
+        yield self._counter("source_wait_seconds", "Time that calls to sources waited.", "source_waited", ["source"])
         yield self._counter("source_calls", "Calls to sources by outcome.", "source_calls", ["source", "outcome"])
         yield self._by_source("sync_failures_in_a_row", "Syncs that failed since the latest good one.")
         latest = GaugeMetricFamily(
@@ -190,6 +230,10 @@ class _Scraped:
         for row in self._rows("latest_sync"):
             latest.add_metric([row.source], row.value)
         yield latest
+        queues = GaugeMetricFamily("queue_size", "What waits, up to 10,000 of each.", labels=["queue"])
+        for row in self._rows("queue"):
+            queues.add_metric([row.label], row.value)
+        yield queues
         tables = GaugeMetricFamily("postgres_table_bytes", "Size of a table with its indexes.", labels=["table"])
         for row in self._rows("table_bytes"):
             tables.add_metric([row.label], row.value)

@@ -24,6 +24,7 @@ from serving.http.background import Background
 from serving.http.capacity import capacity
 from serving.http.cross_origin import cross_origin
 from serving.http.database import Database
+from serving.http.load import Load
 from serving.http.metrics import Metrics
 from serving.http.monitor import StatusMonitor
 from serving.http.origins import serving_rules
@@ -76,6 +77,8 @@ class HttpServices:
         self.monitor = StatusMonitor(
             self.database, self.index_size, partial(disk.faults, settings), partial(capacity, settings)
         )
+        first = self.shared.worker == 0
+        self.load = Load(self.database, self.metrics, self.blobs.lake_size if first else None)
         self.alerting = Alerting(settings, self.database, self.metrics, self.monitor)
 
     def fresh_since(self) -> datetime:
@@ -106,6 +109,7 @@ class HttpServices:
         self.background.start()
         self.audit.start()
         self.monitor.start()
+        self.load.start()
         if self.shared.worker == 0:
             self.alerting.start()
 
@@ -113,6 +117,7 @@ class HttpServices:
         """Write what is queued, then close the connections."""
         await self.alerting.stop()
         await self.monitor.stop()
+        await self.load.stop()
         await self.background.stop()
         await self.audit.stop()
         await self.database.close()

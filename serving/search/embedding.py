@@ -62,6 +62,20 @@ class EmbedsQueries(Protocol):
         ...
 
 
+@runtime_checkable
+class CountsTokens(Protocol):
+    """A service that counts the tokens of queries."""
+
+    @property
+    def price_per_million(self) -> float | None:
+        """US dollars; None if it is not known."""
+        ...
+
+    def take_query_tokens(self) -> int:
+        """Return the tokens of queries since the last call."""
+        ...
+
+
 class ActiveCollection(NamedTuple):
     """The collection to search, its embedder, and the embedder's scale of cosines (None: not measured yet)."""
 
@@ -107,6 +121,8 @@ class QueryEmbedder:
         """Seconds to wait while the embedding service rejects requests because of its rate limit."""
         self.took: Callable[[float], None] = lambda _: None
         """Called with the seconds of each query."""
+        self.used: Callable[[int, float], None] = lambda _tokens, _cost: None
+        """Called with the tokens of queries and their cost in US dollars."""
 
     @classmethod
     def pinned(cls, embedder: EmbedsQueries, collection: str, languages: Iterable[str] = ()) -> QueryEmbedder:
@@ -164,6 +180,8 @@ class QueryEmbedder:
                 began = time.perf_counter()
                 vector = await asyncio.to_thread(active.vector, text)
                 self.took(time.perf_counter() - began)
+            if isinstance(active.embedder, CountsTokens) and (tokens := active.embedder.take_query_tokens()):
+                self.used(tokens, tokens * (active.embedder.price_per_million or 0.0) / 1_000_000)
             if active.scale is None:  # the service was down when the model was loaded
                 self._active = active._replace(scale=await asyncio.to_thread(cosine_scale, active.embedder))
         except ConcordanceError as error:

@@ -21,7 +21,7 @@ TEXTS_SECONDS = 30.0
 class RemoteEmbedder:
     """An embedder whose calls have deadlines. Thread-safe. Also raises `UnresponsiveError`."""
 
-    def __init__(self, embedder: EmbedsQueries, *, seconds: float = QUERY_SECONDS) -> None:
+    def __init__(self, embedder: OpenAICompatible, *, seconds: float = QUERY_SECONDS) -> None:
         self._embedder = embedder
         self._seconds = seconds
         self._breaker = Breaker("The embedding service", faults=FAULTS)
@@ -29,6 +29,15 @@ class RemoteEmbedder:
     @property
     def model(self) -> str:
         return self._embedder.model
+
+    @property
+    def price_per_million(self) -> float | None:
+        """US dollars; None if it is not known."""
+        return self._embedder.price_per_million
+
+    def take_query_tokens(self) -> int:
+        """Return the tokens of queries since the last call."""
+        return self._embedder.take_query_tokens()
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """Return one vector, (dimensions,) float32."""

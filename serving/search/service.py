@@ -57,6 +57,7 @@ class SearchServices:
         self.embedder = QueryEmbedder(embedder or self._load_embedder, self._active_collection, self._load_embedder_of)
         http.monitor.watch("embedding", lambda: self.embedder.fault is None)
         self.embedder.took = lambda seconds: http.metrics.embedding.observe(seconds * 1000)
+        self.embedder.used = http.metrics.embedded_query
         self.searches = VectorSearch(settings)
         self.reranker = Reranker(self._load_reranker, settings.rerank_depth, settings.rerank_threshold)
         expander = None

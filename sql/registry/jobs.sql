@@ -171,8 +171,8 @@ SELECT source_id, stage, reason, outcome FROM sync_errors WHERE job_id = :job_id
 SELECT setval('lake_sequence', greatest(nextval('lake_sequence'), :clock_ns::bigint) + :reserve::bigint) - :reserve::bigint;
 
 -- name: save_calls!
--- Save the number of API calls to the source. Parameters: job_id, calls jsonb (method -> number), retries, retries_failed.
-UPDATE sync_jobs SET calls = :calls::jsonb, retries = :retries, retries_failed = :retries_failed WHERE job_id = :job_id;
+-- Save the number of API calls to the source. Parameters: job_id, calls jsonb (method -> number), retries, retries_failed, waited (seconds).
+UPDATE sync_jobs SET calls = :calls::jsonb, retries = :retries, retries_failed = :retries_failed, waited = :waited WHERE job_id = :job_id;
 
 -- name: retry_after
 -- Seconds until work that waits may start a sync again, after consecutive failures of a source: 20 s after the first, then twice as long

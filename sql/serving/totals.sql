@@ -49,6 +49,33 @@ FROM embedding_usage
 GROUP BY model
 UNION ALL
 SELECT
+    'queue' AS what,
+    '' AS source,
+    q.label,
+    q.waiting::double precision AS value
+FROM (
+    SELECT
+        'index' AS label,
+        (SELECT count(*) FROM (SELECT 1 FROM index_work ORDER BY doc_id LIMIT 10000) AS w) AS waiting
+    UNION ALL
+    SELECT
+        'events' AS label,
+        (SELECT count(*) FROM (SELECT 1 FROM source_events WHERE asked_at IS NULL ORDER BY source, received_at LIMIT 10000) AS w) AS waiting
+    UNION ALL
+    SELECT
+        'syncs' AS label,
+        (SELECT count(*) FROM sync_jobs WHERE status = 'running' AND claimed_at IS NULL) AS waiting
+    UNION ALL
+    SELECT
+        'slack_questions' AS label,
+        (SELECT count(*) FROM (SELECT 1 FROM slack_questions WHERE outcome IS NULL ORDER BY received_at LIMIT 10000) AS w) AS waiting
+    UNION ALL
+    SELECT
+        'alert_notices' AS label,
+        (SELECT count(*) FROM alert_notices) AS waiting
+) AS q
+UNION ALL
+SELECT
     'sync_failures_in_a_row' AS what,
     s.source,
     '' AS label,

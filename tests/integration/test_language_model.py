@@ -116,3 +116,22 @@ def test_a_model_that_takes_other_options_gets_them(model_server: ModelServer) -
         assert "max_tokens" not in request
         assert "temperature" not in request
         assert request["max_completion_tokens"] == 4096, "a reasoning model thinks within this limit"
+
+
+@pytest.mark.parametrize(("stream", "refuses"), [(False, False), (True, False), (True, True)])
+def test_tokens_are_counted_where_the_service_tells_them(
+    model_server: ModelServer, stream: bool, refuses: bool
+) -> None:
+    model = model_of(model_server, Clock())
+    used: list[tuple[int, int]] = []
+    model.used = lambda read, written: used.append((read, written))
+    if refuses:
+        model_server.refuses.append("stream_options")
+
+    async def calls() -> None:
+        for _ in range(2):
+            assert await asked(model, stream=stream) == "Nothing [1]."
+
+    run(model, calls())
+    assert used == ([] if refuses else [(11, 3)] * 2)
+    assert model_server.arrived == 2 + refuses

@@ -14,8 +14,14 @@ import pytest
 import yaml
 
 from resources.alerts import rules as product
+from resources.embedding.openai_compatible import OpenAICompatible
+from resources.stores.blobs import Blobs
 from serving.http.metrics import Metrics
 from serving.http.observed import observed
+from serving.search.embedding import QueryEmbedder
+from serving.search.remote import RemoteEmbedder
+from tests.fixtures.llm import ModelServer
+from tests.fixtures.openai_server import OpenAIServer
 from tests.fixtures.serving import Site
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "observability"
@@ -24,7 +30,13 @@ ANN = "ann@acme.com"
 _NAME = re.compile(r"\b[a-z]+_[a-z_]+\b(?!\()")
 """A metric in an expression. Functions are followed by a parenthesis; labels and those of one word have no underscore."""
 _FUNCTIONS = {"histogram_quantile", "predict_linear", "__rate_interval"}
-_ONLY_IF = {"rag_search_degraded_total", "serving_dropped_writes_total", "held_deletions", "source_paused"}
+_ONLY_IF = {
+    "rag_search_degraded_total",
+    "llm_tokens_total",
+    "serving_dropped_writes_total",
+    "held_deletions",
+    "source_paused",
+}
 """There only while there is something to say."""
 
 
@@ -144,7 +156,8 @@ def test_calls_of_a_running_sync_are_counted_once(site: Site) -> None:
     site.sql("INSERT INTO sync_jobs (source, status) VALUES ('slack', 'running')")
     for calls in (2, 5):
         site.sql(
-            "UPDATE sync_jobs SET calls = jsonb_build_object('history', %s::integer), retries = 1 WHERE source = 'slack'",
+            "UPDATE sync_jobs SET calls = jsonb_build_object('history', %s::integer), retries = 1, waited = 2.5"
+            " WHERE source = 'slack'",
             calls,
         )
     site.sql("UPDATE sync_jobs SET status = 'success', completed_at = now() WHERE source = 'slack'")
@@ -154,6 +167,49 @@ def test_calls_of_a_running_sync_are_counted_once(site: Site) -> None:
         ("answered", 5.0),
         ("repeated", 1.0),
     ]
+    assert site.sql("SELECT source, value FROM sync_figures WHERE what = 'source_waited' AND value > 0") == [
+        ("slack", 2.5)
+    ]
+
+
+@pytest.mark.usefixtures("quick_figures")
+def test_load_queues_waits_and_what_models_cost_are_there(
+    site: Site, model_server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("serving.http.load.LOOK_SECONDS", 0.05)
+    prices = {"llm_input_price": 2.0, "llm_output_price": 10.0}
+    settings = {"llm_model": "stand-in", "llm_base_url": model_server.url, **prices}
+    site.settings = site.settings.model_copy(update=settings)
+    site.add("Open", ["The ferry leaves at nine."], ["public"])
+    site.sql("INSERT INTO source_events (event_id, source, kind, urgent) VALUES ('e', 'slack', 'message', FALSE)")
+    site.sql("INSERT INTO sync_jobs (source, status, waited) VALUES ('slack', 'running', 2.5)")
+    Blobs(site.settings.lake_address).put([b"x" * 100])
+    with OpenAIServer(dimensions=site.model.dimensions) as service, site.running() as running:
+        asked = running.request("POST", "/api/ask", ANN, json={"query": "When does the ferry leave?"})
+        assert asked.json()["mode"] == "model", asked.text
+        embedder = RemoteEmbedder(OpenAICompatible(service.url, None, model="m", price=3.0))
+        queries = QueryEmbedder.pinned(embedder, "c")
+        metrics = Metrics()
+        queries.used = metrics.embedded_query
+        asyncio.run(queries.query("three words here"))
+        exposition = running.wait_for_metrics(
+            'serving_pool_connections{state="idle"}',
+            "serving_event_loop_lag_seconds_count",
+            "lake_bytes 1",
+            'queue_size{queue="events"} 1.0',
+            'queue_size{queue="syncs"} 1.0',
+            'source_wait_seconds_total{source="slack"} 2.5',
+            'llm_tokens_total{kind="prompt"} 11.0',
+            'llm_tokens_total{kind="completion"} 3.0',
+        )
+    lag = re.search(r"^serving_event_loop_lag_seconds_count (.*)$", exposition, re.MULTILINE)
+    assert lag is not None
+    assert float(lag[1]) > 0
+    assert "llm_cost_usd_total 5.2e-05" in exposition
+    tokens = metrics.registry.get_sample_value("rag_query_embedding_tokens_total")
+    assert tokens
+    cost = metrics.registry.get_sample_value("rag_query_embedding_cost_usd_total")
+    assert cost == pytest.approx(tokens * 3.0 / 1_000_000)
 
 
 @pytest.fixture

@@ -133,3 +133,10 @@ def test_an_address_that_cannot_be_opened_names_the_variable() -> None:
         Blobs("ftp://example.org/lake")
     with pytest.raises(ConfigurationError, match="CONCORDANCE_LAKE_URL"):
         Blobs("file:///proc/version/lake")
+
+
+def test_the_size_of_the_lake_is_that_of_all_its_files(blobs: Blobs) -> None:
+    before = blobs.lake_size()
+    blobs.put([b"a" * 100, b"b"])
+    blobs.put([b"c" * 50])
+    assert blobs.lake_size() - before == 151

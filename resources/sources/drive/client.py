@@ -151,13 +151,14 @@ class DriveClient:
         self._tally = tally
         self._sleep = sleep
         self._waits = settings.retry_seconds
-        self._backoff = Backoff(sleep)
+        counted = tally.counting(sleep)
+        self._backoff = Backoff(counted)
         self._transport = Transport(timeout)
         address = urlsplit(settings.drive_api_url)
         google = (address.hostname or "").endswith(".googleapis.com")
         self._simulator = None if google else (address.scheme, address.netloc)
         if quota is None and google and api.per_minute:
-            quota = CallQuota(shared_pace(settings.postgres_dsn), f"{api.name} {api.version}", api.per_minute, sleep)
+            quota = CallQuota(shared_pace(settings.postgres_dsn), f"{api.name} {api.version}", api.per_minute, counted)
         self._quota = quota
         self._batch_url = f"{settings.drive_api_url}/batch/drive/v3"
         self._labels = labels.parameter(settings.drive_labels)

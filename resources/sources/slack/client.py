@@ -96,7 +96,7 @@ class SlackClient:
         self._sleep = sleep
         if per_minute is None and is_slack(urlsplit(api_url).hostname or ""):
             per_minute = PER_MINUTE
-        self.limiter = RateLimiter(per_minute, timer=timer, sleep=sleep, pace=pace, token=token)
+        self.limiter = RateLimiter(per_minute, timer=timer, sleep=tally.counting(sleep), pace=pace, token=token)
         self.tally = tally
         self.page = page
         self._waits = waits
