@@ -28,10 +28,8 @@ from resources.stores.clients import Stores
 from resources.stores.damage import explained
 from resources.stores.fenced import connect_fenced
 from resources.stores.leases import REST, WHOLE
-from resources.stores.postgres import session
 from resources.sync_counts import StageResult, SyncCounts
 from sql.rows import JobError
-from sql.sync import Jobs
 
 HEARTBEAT_SECONDS = 1.0
 ROWS = {"raw": "fetched", "parsed": "parsed", "chunked": "chunks", "embedded": "embedded", "indexed": "points"}

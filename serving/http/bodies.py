@@ -8,6 +8,7 @@ from litestar import Request
 
 from resources.core.json import is_list, is_object
 from serving.http.errors import ProblemError
+from serving.http.every_fault import every_fault
 from serving.http.invalid import fault_of
 
 
@@ -18,7 +19,7 @@ class StrictRequest(Request[Any, Any, Any]):
     """
 
     async def json(self) -> Any:
-        """Return the body as the type of the handler's `data`. Raises the problem `invalid-request` naming the field."""
+        """Return the body as the type of the handler's `data`. Raises the problem `invalid-request` naming all fields that are wrong."""
         declared = self.route_handler.parsed_fn_signature.parameters.get("data")
         body = await self.body()
         if declared is None or not body:
@@ -26,8 +27,9 @@ class StrictRequest(Request[Any, Any, Any]):
         try:
             return _decoded(body, declared.annotation)
         except msgspec.ValidationError as error:
-            fault = fault_of(declared.annotation, error)
-            raise ProblemError("invalid-request", str(fault), errors=[fault]) from None
+            found = every_fault(declared.annotation, _whole(msgspec.json.decode(body)))
+            found = found or [fault_of(declared.annotation, error)]
+            raise ProblemError("invalid-request", " ".join(map(str, found)), errors=found) from None
         except msgspec.DecodeError:
             return await super().json()  # which raises Litestar's error for invalid JSON
 

@@ -153,6 +153,20 @@ def test_a_wrong_request_is_a_problem_that_names_the_field(running: Running, sub
             assert names in problem["detail"]
 
 
+def test_all_invalid_fields_are_named_at_once(running: Running) -> None:
+    body = {
+        "query": 7,
+        "top_k": 51,
+        "mode": "magic",
+        "filters": {"date_range": {"start": 7}, "more": 1},
+        "unknown": 1,
+    }
+    problem = running.request("POST", "/api/rag/search", BOB, json=body).json()
+    fields = ["query", "top_k", "mode", "filters.date_range.start", "filters.more", "unknown"]
+    assert sorted(one["field"] for one in problem["errors"]) == sorted(fields)
+    assert all(name in problem["detail"] for name in fields)
+
+
 def test_a_body_that_is_no_json_is_a_problem(running: Running) -> None:
     response = running.request(
         "POST", "/api/rag/search", BOB, content=b"{nope", headers={"Content-Type": "application/json"}
