@@ -104,7 +104,7 @@ WHERE fired_at IS NOT NULL AND resolved_at IS NULL
 ORDER BY severity ASC, since DESC, rule ASC, subject ASC;
 
 -- name: sync_health
--- What the latest syncs of each source show. Syncs of the last six hours, documents and repeated calls of syncs of the last hour.
+-- What the latest syncs of each source show; several that share one first sync are no failures in a row. Syncs of the last six hours, documents and repeated calls of syncs of the last hour.
 -- Grain: source. Index: sync_jobs_completed, sync_jobs_latest, sync_jobs_latest_good.
 WITH recent AS (
     SELECT
@@ -131,7 +131,7 @@ SELECT
     extract(EPOCH FROM now() - g.completed_at)::double precision AS seconds_ago,
     (
         SELECT count(*) FROM sync_jobs AS f
-        WHERE f.source = s.source AND f.status = 'failed' AND f.started_at > coalesce(g.started_at, '-infinity')
+        WHERE f.source = s.source AND f.status = 'failed' AND f.planned_by IS NULL AND f.started_at > coalesce(g.started_at, '-infinity')
     ) AS failures
 FROM source_states AS s
 LEFT JOIN recent AS r ON s.source = r.source
@@ -140,7 +140,7 @@ LEFT JOIN LATERAL (
         l.completed_at,
         l.started_at
     FROM sync_jobs AS l
-    WHERE l.source = s.source AND l.status = 'success'
+    WHERE l.source = s.source AND l.status = 'success' AND l.planned_by IS NULL
     ORDER BY l.started_at DESC
     LIMIT 1
 ) AS g ON TRUE;

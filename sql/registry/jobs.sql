@@ -183,9 +183,10 @@ SELECT (
 )::double precision AS seconds
 FROM sync_jobs AS j
 WHERE
-    j.source = :source AND j.status = 'failed'
+    j.source = :source AND j.status = 'failed' AND j.planned_by IS NULL
     AND j.started_at > coalesce(
-        (SELECT max(g.started_at) FROM sync_jobs AS g WHERE g.source = :source AND g.status = 'success'), '-infinity'
+        (SELECT max(g.started_at) FROM sync_jobs AS g WHERE g.source = :source AND g.status = 'success' AND g.planned_by IS NULL),
+        '-infinity'
     );
 
 -- name: synced_sources

@@ -81,8 +81,11 @@ SELECT
     '' AS label,
     (
         SELECT count(*) FROM sync_jobs AS f
-        WHERE f.source = s.source AND f.status = 'failed' AND f.started_at > coalesce(
-            (SELECT max(g.started_at) FROM sync_jobs AS g WHERE g.source = s.source AND g.status = 'success'), '-infinity'
+        WHERE f.source = s.source AND f.status = 'failed' AND f.planned_by IS NULL AND f.started_at > coalesce(
+            (
+                SELECT max(g.started_at) FROM sync_jobs AS g
+                WHERE g.source = s.source AND g.status = 'success' AND g.planned_by IS NULL
+            ), '-infinity'
         )
     )::double precision AS value
 FROM source_states AS s
