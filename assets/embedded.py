@@ -22,6 +22,7 @@ from resources.embedding.budget import Budget, month_key
 from resources.rates.reservation import Reservation
 from resources.stores.clients import Stores
 from resources.stores.postgres import Connection
+from resources.stores.room import check_room
 from resources.sync_counts import StageResult
 from resources.syncing import SyncJob
 from sql.rows import Pending
@@ -39,7 +40,8 @@ log = structlog.get_logger("embedding")
 def embed_missing(job: SyncJob, target: Target, pending: Sequence[Pending]) -> StageResult:
     """Embed chunks that have no vector yet, within the month's budget.
 
-    Raises `BudgetExceededError` if the budget is used up and the setting is to stop; vectors written so far are kept.
+    Raises `BudgetExceededError` if the budget is used up and the setting is to stop, and `CapacityError` if there is too little room
+    on a disk; vectors written so far are kept.
     """
     result = StageResult({"chunks": 0, "embedded": 0, "reused": 0, "tokens": 0, "cost_usd": 0.0})
     if not pending:
@@ -57,6 +59,7 @@ def embed_missing(job: SyncJob, target: Target, pending: Sequence[Pending]) -> S
         for key, number in _by_content(todo):
             result.count(partitions[key], chunks=number)
         for piece in todo.iter_slices(WRITE_CHUNKS):
+            check_room(job.stores.settings)
             tokens, cost = _embed(job, target, table, piece)
             for key, number in _by_content(piece):
                 result.count(partitions[key], embedded=number)

@@ -23,6 +23,7 @@ from resources.servers.processes import port_is_free
 from resources.settings import Settings, load
 from resources.sources.spec import SourceSpec
 from resources.stores import disk
+from resources.stores.room import rooms
 
 LEAST_DISK_BYTES = 2 * 1024**3
 SHOWN = 20
@@ -112,6 +113,9 @@ def _disk(site: Installation) -> Iterator[Check]:
     free = shutil.disk_usage(folder).free
     for fault in disk.faults(site.settings):
         yield Check("disk", False, str(fault))
+    for one in rooms(site.settings):
+        if one.is_used_up:
+            yield Check("disk", False, str(one))
     enough = free >= LEAST_DISK_BYTES
     yield Check(
         "disk", enough, f"{free / 1024**3:.1f} GiB free", "" if enough else "Free some space, or move CONCORDANCE_HOME."

@@ -20,6 +20,7 @@ from resources.embedding.prompts import NO_PROMPTS
 from resources.stores import qdrant
 from resources.stores.clients import Stores
 from resources.stores.postgres import Connection
+from resources.stores.room import check_room
 from sql.rows import CollectionRow, Pending
 from sql.sync import Collections
 
@@ -93,7 +94,8 @@ def record(stores: Stores, made: Target) -> None:
 
 
 def check_capacity(stores: Stores, collection: IndexCollection, more: int) -> None:
-    """Warn at 80 % of the configured capacity. Raises `CapacityError` before it would be exceeded."""
+    """Warn at 80 % of the configured capacity. Raises `CapacityError` before it, or the room on a disk, would be exceeded."""
+    check_room(stores.settings)
     limit = stores.settings.max_vectors
     if limit is None:
         return

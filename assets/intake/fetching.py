@@ -14,6 +14,7 @@ from resources.core.errors import DocumentError, RetryLaterError, SkipDocumentEr
 from resources.core.ports import Source
 from resources.core.retrying import Tally, call_with_retry
 from resources.stores.clients import Stores
+from resources.stores.room import check_room
 from resources.syncing import SyncJob
 
 
@@ -28,7 +29,12 @@ class Fetched(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fetch_all(job: SyncJob, source: Source, items: Sequence[Item]) -> Iterator[Fetched]:
-    """Fetch several items at a time and yield each as it completes. Raises `AbortSyncError` if the source refuses all requests."""
+    """Fetch several items at a time and yield each as it completes.
+
+    Raises `AbortSyncError` if the source refuses all requests, and `CapacityError` if there is too little room for them.
+    """
+    if items:
+        check_room(job.stores.settings)
     if source.costly and items:
         fetched_before = _fetched_before(job.stores, items)
         yield from fetched_before.values()

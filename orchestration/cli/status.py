@@ -23,6 +23,7 @@ from resources.slack_socket import ask
 from resources.sources import faults
 from resources.stores import disk
 from sql.alerting import Alerts, AlertState
+from resources.stores.room import rooms
 from sql.commands import Commands, RunningSync, SourceCounts
 from sql.people import PeopleState, PeopleStates
 
@@ -43,6 +44,7 @@ def status(
     people = _people(settings)
     firing, waiting = _alerts(settings)
     disks = [str(fault) for fault in disk.faults(settings)]
+    used_up = [str(one) for one in rooms(settings) if one.is_used_up]
     left_out = [str(fault) for fault in faults()]
     if json:
         more = {"urls": addresses(settings)} if urls else {}
@@ -56,6 +58,7 @@ def status(
                 "alerts": [_alert(one) for one in firing],
                 "notices_waiting": waiting,
                 "disks": disks,
+                "disks": [*disks, *used_up],
                 "left_out": left_out,
             }
             | more
@@ -68,7 +71,7 @@ def status(
         _say_alerts(firing, waiting)
         if alive:
             note(f"The services run as the account {run_state.account(settings)}.")
-    for fault in [*disks, *left_out]:
+    for fault in [*disks, *used_up, *left_out]:
         note(fault)
     note_changed(settings)
     if not alive:

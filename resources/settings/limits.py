@@ -36,6 +36,8 @@ class LimitSettings(BaseModel):
     sync_runs: Annotated[int, Field(ge=1, le=64, default_factory=lambda: max(1, min(4, cores() // 4)))]
     """Runs that share the first sync of a source, or a full one. 1: one run does everything."""
     max_vectors: Count | None = None
+    disk_reserve_bytes: Annotated[int | None, Field(ge=0)] = None
+    """Free space of each disk that syncs leave. Unset: a fiftieth of the disk, at most 5 GiB."""
     embedding_window: Annotated[int | None, Field(ge=16)] = None
     """Largest text in tokens that the model sees whole. Unset: the model's own."""
     embedding_prompts: Prompts | None = None

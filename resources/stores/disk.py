@@ -85,7 +85,7 @@ def faults(settings: Settings) -> list[DiskFault]:
     """Return what accepts no writes, with stores on the same file system combined. Blocking; writes 64 kB and removes them."""
     found: dict[tuple[int, str], DiskFault] = {}
     for store in stores(settings):
-        folder = _existing(store.folder)
+        folder = nearest(store.folder)
         fault = _fault(folder, trial=store.ours)
         if fault is None:
             continue
@@ -107,7 +107,7 @@ def cause(settings: Settings) -> ServiceUnavailableError | None:
     return StorageFullError(reason) if any(one.state == FULL for one in found) else StorageReadOnlyError(reason)
 
 
-def _existing(folder: Path) -> Path:
+def nearest(folder: Path) -> Path:
     """Return the folder, or its nearest existing parent that we may look into."""
     while True:
         try:
