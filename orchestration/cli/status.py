@@ -22,8 +22,8 @@ from resources.settings import Settings, load
 from resources.slack_socket import ask
 from resources.sources import faults
 from resources.stores import disk
-from sql.alerting import Alerts, AlertState
 from resources.stores.room import rooms
+from sql.alerting import Alerts, AlertState
 from sql.commands import Commands, RunningSync, SourceCounts
 from sql.people import PeopleState, PeopleStates
 
@@ -57,7 +57,6 @@ def status(
                 "groups": [msgspec.to_builtins(one) for one in people],
                 "alerts": [_alert(one) for one in firing],
                 "notices_waiting": waiting,
-                "disks": disks,
                 "disks": [*disks, *used_up],
                 "left_out": left_out,
             }

@@ -51,8 +51,13 @@ TYPES: dict[str, Any] = {
     "_int8": list[int],
     "_timestamptz": list[datetime],
 }
-WRITTEN = {"jsonb": JsonText, "_uuid": ArrayText, "_text": list[str | None]}
+WRITTEN: dict[str, tuple[Any, ...]] = {
+    "jsonb": (JsonText,),
+    "_uuid": (ArrayText,),
+    "_text": (ArrayText, list[str | None]),
+}
 """Other types of parameters that Postgres takes."""
+COUNTS = ("synced", "skipped", "deleted", "failed", "embedded")
 FILTERED = {
     "Pending.content_hash",
     "Pending.content_key",
@@ -69,6 +74,10 @@ FILTERED = {
         for column in ("chunk_index", "start_char", "end_char", "section_path")
     ),
     "ChunkText.chunk_text",
+    # columns of the view requested_syncs, likewise
+    *(f"{name}.{column}" for name in ("JobReport", "SyncJobRow") for column in ("source", "status", *COUNTS)),
+    *(f"JobReport.{name}" for name in ("documents", "done", "passages", "expected")),
+    "SyncJobRow.started_at",
     "SourceTotals.source",
     "UnstoredRating.verdict",
     "DueDocument.deleted_at",
@@ -150,7 +159,7 @@ def _faults(connection: psycopg.Connection[Any], declared: Declared, bound: dict
         return
     for number, name in enumerate(names):
         kind = _type(connection, described.param_type(number))
-        if not _allows(hints[name], kind) and WRITTEN.get(kind) not in {hints[name], *get_args(hints[name])}:
+        if not _allows(hints[name], kind) and not {*WRITTEN.get(kind, ())} & {hints[name], *get_args(hints[name])}:
             yield f"the parameter {name} is {kind}"
     columns = {(described.fname(number) or b"").decode(): number for number in range(described.nfields)}
     if isinstance(declared.row, type) and issubclass(declared.row, msgspec.Struct):
