@@ -42,6 +42,9 @@ SYNC_SECONDS = 30.0
 LONGEST_SECONDS = 1800.0
 
 RUNNING = "SELECT count(*) FROM sync_jobs WHERE status = 'running'"
+WORKING_JOBS = (
+    "SELECT count(*) FROM sync_jobs WHERE status = 'running' AND claimed_at IS NOT NULL AND planned_by IS NOT NULL"
+)
 INDEXED = "SELECT count(*) FROM active_entries WHERE content <> ''"
 TWICE = """SELECT coalesce(sum(n - 1), 0)::integer FROM (
     SELECT count(*) AS n FROM documents WHERE state = 'live' GROUP BY source_id) AS one"""
@@ -67,7 +70,8 @@ def main() -> None:
         figures[str(runs)] = found
         print(
             f"{runs} runs: {found['documents_per_min']:,} documents a minute in {found['seconds']} s, missing {found['missing']}, "
-            f"twice {found['twice']}; at most {found['calls_a_minute']:,} calls in a minute; jobs {found['jobs']}"
+            f"twice {found['twice']}; at most {found['calls_a_minute']:,} calls in a minute and {found['runs_at_a_time']} planned runs"
+            f" at a time; jobs {found['jobs']}"
         )
     print(json.dumps(figures))
 
@@ -122,7 +126,8 @@ def _measured(settings: Settings, drive: SimulatedDrive, arguments: argparse.Nam
     count = arguments.drives * arguments.files
     began = synced = time.monotonic()
     made: deque[tuple[float, int]] = deque()
-    busiest, killed, waited = 0, not arguments.killed, not arguments.waiting
+    busiest = most = 0
+    killed, waited = not arguments.killed, not arguments.waiting
     _sync(settings)
     with psycopg.connect(settings.postgres_dsn, autocommit=True) as connection:
 
@@ -139,6 +144,7 @@ def _measured(settings: Settings, drive: SimulatedDrive, arguments: argparse.Nam
             while made[0][0] < now - 60:
                 made.popleft()
             busiest = max(busiest, calls - made[0][1])
+            most = max(most, number(WORKING_JOBS))
             if now - synced > SYNC_SECONDS and (not waited or not number(RUNNING)):
                 synced = now
                 _sync(settings)
@@ -153,6 +159,7 @@ def _measured(settings: Settings, drive: SimulatedDrive, arguments: argparse.Nam
             "seconds": round(seconds, 1),
             "calls": drive.calls.total(),
             "calls_a_minute": busiest,
+            "runs_at_a_time": most,
             "jobs": dict(connection.execute(JOBS).fetchall()),
             "missing": count - number(INDEXED),
             "twice": number(TWICE),

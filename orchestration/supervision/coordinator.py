@@ -14,6 +14,14 @@ class SyncRunCoordinator(QueuedRunCoordinator):  # pyright: ignore[reportMissing
     def submit_run(self, context: SubmitRunContext) -> dg.DagsterRun:
         """Queue a planned run; launch another one."""
         run = context.dagster_run
-        if PLANNED_TAG in run.tags:
-            return super().submit_run(context)
-        return self._instance.launch_run(run.run_id, context.workspace)
+        if PLANNED_TAG not in run.tags:
+            return self._instance.launch_run(run.run_id, context.workspace)
+        self._limit_pools(run)
+        return super().submit_run(context)
+
+    def _limit_pools(self, run: dg.DagsterRun) -> None:
+        """Give the run's pools their default limit. Dagster (1.13) does so when it first looks at the queue, and lets all pass then."""
+        storage = self._instance.event_log_storage
+        pools = run.run_op_concurrency.all_pools if run.run_op_concurrency is not None else None
+        for pool in set(pools or ()) - {one.name for one in storage.get_pool_limits()}:
+            storage.initialize_concurrency_limit_to_default(pool)

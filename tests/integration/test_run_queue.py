@@ -1,0 +1,73 @@
+"""Only planned runs wait in Dagster's queue, for the pool of their source, whose limit counts from the first run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import dagster as dg
+import pytest
+from dagster._core.execution.api import create_execution_plan
+from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
+from dagster._core.workspace.context import WorkspaceRequestContext
+from dagster._daemon.run_coordinator.queued_run_coordinator_daemon import QueuedRunCoordinatorDaemon
+
+from orchestration.dagster_api import SubmitRunContext
+from resources.core.domain import SourceName
+from resources.launch import LOCATION, REPOSITORY, run_tags
+from tests.fixtures.dagster_runs import instance_with
+
+LIMIT = 2
+
+
+@dg.op(pool="slack")
+def work() -> None:
+    """Do nothing."""
+
+
+@dg.job
+def sync_slack() -> None:
+    """A job in the pool of its source."""
+    work()
+
+
+@pytest.fixture
+def instance(database: str) -> Iterator[dg.DagsterInstance]:
+    more = {
+        "run_coordinator": {"module": "orchestration.supervision.coordinator", "class": "SyncRunCoordinator"},
+        "run_launcher": {"module": "tests.fixtures.idle_launcher", "class": "IdleLauncher"},
+        "concurrency": {"pools": {"granularity": "run", "default_limit": LIMIT}},
+    }
+    with instance_with(database, more) as made:
+        yield made
+
+
+def submit(instance: dg.DagsterInstance, *, planned: bool) -> dg.DagsterRun:
+    tags = run_tags(SourceName.SLACK, "job", planned=planned)
+    repository = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin(LOCATION), REPOSITORY)
+    run = instance.create_run_for_job(
+        sync_slack,
+        execution_plan=create_execution_plan(sync_slack),
+        tags=tags,
+        remote_job_origin=RemoteJobOrigin(repository, sync_slack.name),
+    )
+    workspace = cast("WorkspaceRequestContext", None)
+    return instance.run_coordinator.submit_run(SubmitRunContext(run, workspace))
+
+
+def test_only_planned_runs_wait(instance: dg.DagsterInstance) -> None:
+    assert submit(instance, planned=True).status == dg.DagsterRunStatus.QUEUED
+    assert submit(instance, planned=False).status == dg.DagsterRunStatus.STARTING
+
+
+def test_the_pool_has_its_limit_before_the_queue_is_looked_at(instance: dg.DagsterInstance) -> None:
+    runs = [submit(instance, planned=True).run_id for _ in range(LIMIT + 3)]
+    daemon = QueuedRunCoordinatorDaemon(interval_seconds=1)
+    waiting: Any = daemon._get_runs_to_dequeue(instance, instance.get_concurrency_config(), None)
+    assert [run.run_id for run in waiting] == runs[:LIMIT]
+
+
+def test_a_limit_that_an_operator_has_set_is_kept(instance: dg.DagsterInstance) -> None:
+    instance.event_log_storage.set_concurrency_slots("slack", 5)
+    submit(instance, planned=True)
+    assert [(one.name, one.limit) for one in instance.event_log_storage.get_pool_limits()] == [("slack", 5)]
