@@ -1,7 +1,7 @@
 """Measure a first sync of 200 shared drives that several runs share, against a simulated Drive that takes 200 ms for each answer.
 
-`python -m bench.spread [--runs 1 2 4] [--drives 200] [--files 5]`. Each figure is of a new installation with all services, whose sync
-is started as by the HTTP interface: documents a minute, the most calls in any minute, and documents that are missing or there twice.
+`make bench-spread ARGS="--runs 1 2 4 --drives 200 --files 5"`. Each figure is of a new installation with all services, whose sync is
+started as by the HTTP interface: documents a minute, the most calls in any minute, and documents that are missing or there twice.
 `--killed` ends a run's process on the way; `--waiting SECONDS` keeps the planned runs in the queue for so long while the source is
 synced. Embeddings come at once from a server in this process. The last line is JSON.
 """

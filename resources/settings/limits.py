@@ -4,7 +4,6 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, field_validator
 
-from resources.core.cores import cores
 from resources.core.durations import PATTERN
 from resources.settings.values import Words
 
@@ -33,7 +32,7 @@ class LimitSettings(BaseModel):
     parse_seconds: Annotated[float, Field(gt=0)] = 30
     parse_memory_mb: Annotated[int, Field(ge=256)] = 2048
     parse_workers: Annotated[int, Field(ge=1, le=64)] = 2
-    sync_runs: Annotated[int, Field(ge=1, le=64, default_factory=lambda: max(1, min(4, cores() // 4)))]
+    sync_runs: Annotated[int, Field(ge=1, le=64)] = 1
     """Runs that share the first sync of a source, or a full one. 1: one run does everything."""
     max_vectors: Count | None = None
     disk_reserve_bytes: Annotated[int | None, Field(ge=0)] = None

@@ -68,7 +68,7 @@ def shown(value: Any) -> str:
     return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
 
 
-MACHINE = {"serving_workers": 2, "sync_runs": 1}
+MACHINE = {"serving_workers": 2}
 """Defaults that depend on the machine, as they are on most."""
 SETTINGS = [
     *((f"`CONCORDANCE_{group.upper()}`", "unset") for group in GROUPS),
