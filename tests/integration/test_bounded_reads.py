@@ -102,7 +102,9 @@ READS: dict[str, dict[str, Any]] = {
     "readable_folders": FRESH,
     "readable_names": FRESH,
     "readable_totals": FRESH,
-    "readable_words": {"forms": "ferry", "lexemes": "'ferr':*", "collection": None, "most": 100, **FRESH},
+    "readable_words": {"forms": "ferry", "lexemes": "'ferr':*", "collection": None, "most": 100}
+    | FRESH
+    | {"principals": json.dumps(dict.fromkeys(FRESH["principals"], 1))},
     "recheck": {"chunk_ids": [NOBODY], "collection": None, "collection_ids": None, **FRESH},
     "shares": {"doc_id": NOBODY, "email": BOB},
     "source_notes": {},

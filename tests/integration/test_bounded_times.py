@@ -41,7 +41,8 @@ WRONG = (BEFORE_ALL, AFTER_ALL, "1969-12-31T23:59:59Z", "9999-12-31T00:00:00Z")
 AUDITOR = "helen@acme.com"
 OWN_CLOCK = {
     "agent_requests.expires_at", "agent_tokens.expires_at", "agent_tokens.used_at", "agents.created_at", "agents.expires_at",
-    "agents.seen_at", "answer_cache.created_at", "answer_cache.expires_at", "answers.created_at", "answers.erased_at",
+    "agents.seen_at", "alert_notices.created_at", "alert_notices.next_at", "alerts.fired_at", "alerts.noticed_at", "alerts.resolved_at",
+    "alerts.seen_at", "alerts.since", "answer_cache.created_at", "answer_cache.expires_at", "answers.created_at", "answers.erased_at",
     "answers.shared_at", "api_keys.created_at", "api_keys.revoked_at", "audit_log.at", "conversations.created_at",
     "conversations.erased_at", "credentials.connected_at", "credentials.updated_at", "deletion_receipts.caches_gone_at",
     "deletion_receipts.erased_at", "deletion_receipts.points_gone_at", "deletion_receipts.tombstone_at",
