@@ -48,12 +48,24 @@ ORDER BY partition;
 SELECT partition FROM partitions WHERE source = :source AND lost_at IS NULL ORDER BY partition;
 
 -- name: never_listed
--- Those of these partitions that were never listed to the end. Grain: partition.
+-- Those of these partitions that were never listed to the end, without those that a planned sync found that it cannot list, within a day.
+-- Grain: partition. Index: primary key, sync_jobs_planned.
 SELECT n.partition
 FROM unnest(:partitions::text []) AS n (partition)
-WHERE NOT EXISTS (
-    SELECT FROM partitions AS p WHERE p.source = :source AND p.partition = n.partition AND p.acl_checked_at IS NOT NULL
-)
+WHERE
+    NOT EXISTS (
+        SELECT FROM partitions AS p WHERE p.source = :source AND p.partition = n.partition AND p.acl_checked_at IS NOT NULL
+    )
+    AND NOT EXISTS (
+        SELECT FROM sync_jobs AS j
+        WHERE
+            j.planned_by IS NOT NULL AND j.source = :source AND j.completed_at > now() - interval '1 day'
+            AND n.partition = ANY(j.partitions)
+            AND (
+                j.status = 'success'
+                OR EXISTS (SELECT FROM sync_errors AS e WHERE e.job_id = j.job_id AND e.source_id = n.partition AND e.stage = 'raw')
+            )
+    )
 ORDER BY n.partition;
 
 -- name: states

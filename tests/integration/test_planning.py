@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from assets import pipeline
 from assets.planning import FEWEST, divided
 from resources import jobs, launch
 from resources.core.domain import SourceName
-from resources.core.errors import BusyError, NotRunningError
+from resources.core.errors import BusyError, ConcordanceError, NotRunningError
 from resources.jobs import NOT_BEGUN, create_job
 from resources.settings import Settings
 from resources.stores.postgres import session
@@ -208,6 +209,26 @@ def test_what_a_dead_run_has_left_is_planned_again(large: Installation, queue: Q
     assert reasons == [{"error_message": NOT_BEGUN}]
     for job_id in queue.jobs[len(first) :]:
         sync(large, job_id=job_id)
+    assert documents(large) == dict.fromkeys(ROOTS, 1)
+
+
+def test_partitions_that_cannot_be_listed_are_not_planned_again_and_again(large: Installation, queue: Queue) -> None:
+    for name in ROOTS[:5]:
+        (large.root.parent / name / "one.md").unlink()
+        (large.root.parent / name).rmdir()
+    sync(large)
+    planned = list(queue.jobs)
+    for job_id in planned:
+        with suppress(ConcordanceError):
+            sync(large, job_id=job_id)
+    assert documents(large) == {"r5": 1}
+    with suppress(ConcordanceError):
+        sync(large)
+    assert queue.jobs == planned
+    for name in ROOTS[:5]:
+        (large.root.parent / name).mkdir()
+        (large.root.parent / name / "one.md").write_text("# Back\n\nIt is there again.\n")
+    sync(large)
     assert documents(large) == dict.fromkeys(ROOTS, 1)
 
 
