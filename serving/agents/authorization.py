@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import msgspec
 from litestar import Request, Response
 from mcp.server.auth.handlers.authorize import AuthorizationHandler
-from mcp.server.auth.handlers.register import RegistrationHandler
+from mcp.server.auth.handlers.register import RegistrationErrorResponse, RegistrationHandler
 from mcp.server.auth.handlers.token import TokenErrorResponse, TokenHandler
 from mcp.server.auth.json_response import PydanticJSONResponse
 from mcp.server.auth.middleware.client_auth import ClientAuthenticator
@@ -20,7 +21,6 @@ from mcp.server.auth.provider import (
     AuthorizeError,
     OAuthAuthorizationServerProvider,
     RefreshToken,
-    RegistrationError,
     TokenError,
     construct_redirect_uri,
 )
@@ -31,15 +31,14 @@ from starlette.requests import Request as StarletteRequest
 from starlette.responses import Response as StarletteResponse
 from starlette.types import Message, Scope
 
-from serving.agents.clients import AgentClient, client_hash, client_of, new_client_id, redirect_fault, shown_name
+from serving.agents import registration
+from serving.agents.clients import AgentClient, client_hash, client_of, new_client_id, shown_name
 from serving.agents.connections import ACCESS_LIFETIME, MAX_STATE, AgentRequest
 from serving.agents.pages import wrong_page
+from serving.agents.registration import GRANTS, PUBLIC
 from serving.agents.service import AgentServices
 
 LitestarRequest = Request[Any, Any, Any]
-GRANTS = ["authorization_code", "refresh_token"]
-PUBLIC = "none"
-"""How clients authenticate at the token endpoint: not at all, since a secret that an application ships is none."""
 
 
 class KnownClient(OAuthClientInformationFull):
@@ -77,9 +76,6 @@ class AuthorizationServer(OAuthAuthorizationServerProvider[AuthorizationCode, Re
     async def register_client(self, client_info: OAuthClientInformationFull) -> None:
         """Make every client a public one, whatever it asks for. Source: RFC 7591 3.2.1."""
         client = AgentClient(shown_name(client_info.client_name), [str(one) for one in client_info.redirect_uris or ()])
-        fault = redirect_fault(client.redirect_uris)
-        if fault is not None:
-            raise RegistrationError("invalid_redirect_uri", fault)
         client_info.client_id = new_client_id(self._http.key, client)
         client_info.client_name, client_info.grant_types = client.name, GRANTS
         client_info.token_endpoint_auth_method = PUBLIC
@@ -156,8 +152,20 @@ def for_us(resource: str | None, ours: str) -> bool:
 
 
 async def register(agents: AgentServices, request: LitestarRequest) -> Response[bytes]:
+    """Register what is acceptable of a client's metadata. The response names it. Source: RFC 7591 2 and 3.2.1."""
+    body = await request.body()
+    try:
+        wanted = msgspec.json.decode(body, type=dict[str, Any])
+    except msgspec.DecodeError:  # the handler says what is wrong
+        wanted = None
+    if wanted is not None:
+        fault = registration.replace(wanted)
+        if fault is not None:
+            content = RegistrationErrorResponse(error="invalid_redirect_uri", error_description=fault)
+            return _response(PydanticJSONResponse(status_code=400, content=content))
+        body = msgspec.json.encode(wanted)
     handler = RegistrationHandler(AuthorizationServer(agents), ClientRegistrationOptions())
-    return _response(await handler.handle(await _request(request)))
+    return _response(await handler.handle(_with_body(request, body)))
 
 
 async def authorize(agents: AgentServices, request: LitestarRequest) -> Response[Any]:
@@ -165,7 +173,7 @@ async def authorize(agents: AgentServices, request: LitestarRequest) -> Response
     address, base = response.headers.get("location", ""), agents.http.settings.base_url
     if address and not address.startswith(f"{base}/oauth/consent?"):  # an error, in which the package names no issuer
         address = response.headers["location"] = construct_redirect_uri(address, iss=base)
-        if address.startswith("https:"):
+        if not address.startswith("http:"):  # anyone can register what is not a loopback address
             return wrong_page(address)
     return _response(response)
 
@@ -180,8 +188,10 @@ async def token(agents: AgentServices, request: LitestarRequest) -> Response[byt
 
 
 async def _request(request: LitestarRequest) -> StarletteRequest:
-    body = await request.body()
+    return _with_body(request, await request.body())
 
+
+def _with_body(request: LitestarRequest, body: bytes) -> StarletteRequest:
     async def receive() -> Message:
         return {"type": "http.request", "body": body, "more_body": False}
 

@@ -7,8 +7,9 @@ register again.
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -21,6 +22,9 @@ NAMELESS = "An agent without a name"
 MAX_NAME = 100
 MAX_REDIRECTS = 10
 MAX_REDIRECT = 500
+EDITORS = frozenset({"cursor", "vscode", "vscode-insiders", "windsurf", "jetbrains"})
+"""Schemes without a dot that editors have registered for themselves."""
+_PRINTABLE = re.compile(r"[!-~]+")
 _AUDIENCE = "concordance-agent"
 _ALGORITHM = "HS256"
 
@@ -63,16 +67,26 @@ def shown_name(name: str | None) -> str:
     return "".join(filter(str.isprintable, " ".join((name or "").split())))[:MAX_NAME].strip() or NAMELESS
 
 
-def redirect_fault(uris: Sequence[str]) -> str | None:
-    """Return what is wrong with the redirect URIs of a registration, None if nothing is."""
-    if not 1 <= len(uris) <= MAX_REDIRECTS or any(len(uri) > MAX_REDIRECT for uri in uris):
-        return f"Register 1 to {MAX_REDIRECTS} redirect URIs of at most {MAX_REDIRECT} characters."
-    for uri in uris:
-        parts = urlsplit(uri)
-        secure = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK)
-        if not secure or not parts.hostname or parts.fragment or "@" in parts.netloc:
-            return f"{uri!r} is not accepted: use https, or http with a loopback address, without a fragment or user."
-    return None
+def acceptable(uris: Iterable[str]) -> list[str]:
+    """Return the redirect URIs that answers may go to. PKCE, without which nobody connects, makes a code that another app reads useless."""
+    return [uri for uri in uris if len(uri) <= MAX_REDIRECT and _is_acceptable(uri)]
+
+
+def is_private(scheme: str) -> bool:
+    """Return True for the private-use scheme of an application: a domain name in reverse, or that of a known editor.
+
+    Anything else may start a program, such as `javascript:`, `file:` or `search-ms:`. Source: RFC 8252 7.1.
+    """
+    return scheme in EDITORS or "." in scheme
+
+
+def _is_acceptable(uri: str) -> bool:
+    parts = urlsplit(uri)
+    if not _PRINTABLE.fullmatch(uri) or "#" in uri or "@" in parts.netloc:
+        return False
+    if parts.scheme in {"http", "https"}:
+        return bool(parts.hostname) and (parts.scheme == "https" or parts.hostname in LOOPBACK)
+    return is_private(parts.scheme) and bool(parts.netloc or parts.path.strip("/"))
 
 
 def _comparable(uri: str) -> SplitResult:

@@ -24,5 +24,6 @@ def agent_ended(ended: EndedAgent, *, by: str, reason: str) -> AuditEvent:
 
 
 def host(redirect_uri: str) -> str:
-    """Return the host to which an agent's answers go."""
-    return urlsplit(redirect_uri).netloc
+    """Return the host to which an agent's answers go, or the scheme whose links an application opens, such as `cursor:`."""
+    parts = urlsplit(redirect_uri)
+    return parts.netloc if parts.scheme in {"http", "https"} else f"{parts.scheme}:"

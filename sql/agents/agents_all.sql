@@ -2,7 +2,8 @@
 SELECT
     agent_id::text AS agent_id,
     name,
-    coalesce(substring(redirect_uri FROM '^[^:/?#]+://([^/?#]*)'), '') AS host,
+    -- the scheme of an application that opens links of its own, such as cursor:
+    coalesce(substring(redirect_uri FROM '^https?://([^/?#]*)'), substring(redirect_uri FROM '^[^:]*:'), '') AS host,
     created_at,
     seen_at,
     expires_at,

@@ -27,7 +27,9 @@ class AgentEntry(Model):
     name: str
     """Name that the agent gives itself. It has not been verified."""
     host: str
-    """Where the agent was connected: the host that received its code."""
+    """Where the agent was connected: the host that received its code, or the scheme of an application, such as
+    `cursor:`.
+    """
     created_at: datetime
     """When its person allowed it."""
     seen_at: datetime
