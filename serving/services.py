@@ -7,6 +7,7 @@ from litestar.datastructures import State
 from litestar.di import Provide
 
 from resources.logging import logger
+from resources.public_web import PublicWeb
 from resources.servers.shared import Shared
 from resources.settings import Settings
 from serving.account.service import AccountServices
@@ -36,8 +37,9 @@ class Services:
         embedder: Callable[[], EmbedsQueries] | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         shared: Shared | None = None,
+        web: PublicWeb | None = None,
     ) -> None:
-        """`shared` holds the limits of all processes of the service; without it, this is the only one."""
+        """`shared` holds the limits of all processes of the service; without it, this is the only one. `web` is for tests."""
         self.http = http = HttpServices(settings, clock, shared or Shared.alone())
         model = language_model(settings, http.shared, http.database, http.metrics.asked_model)
         connections = Agents(settings, http.keys, http.database, http.audit, sign_in_names(settings))
@@ -48,7 +50,7 @@ class Services:
             http, self.identity, launcher
         )  # `sources` is a parameter of several routes
         self.documents = DocumentServices(http, self.identity, self.search, self.source_services)
-        self.agents = AgentServices(connections, self.answers, self.documents)
+        self.agents = AgentServices(connections, self.answers, self.documents, web)
         self.widgets = Widgets(self.answers)
         self.account = AccountServices(self.identity, self.answers, self.agents)
 

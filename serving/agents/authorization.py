@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import msgspec
 from litestar import Request, Response
-from mcp.server.auth.handlers.authorize import AuthorizationHandler
+from mcp.server.auth.handlers.authorize import AuthorizationErrorResponse, AuthorizationHandler
 from mcp.server.auth.handlers.register import RegistrationErrorResponse, RegistrationHandler
 from mcp.server.auth.handlers.token import TokenErrorResponse, TokenHandler
 from mcp.server.auth.json_response import PydanticJSONResponse
@@ -31,9 +31,12 @@ from starlette.requests import Request as StarletteRequest
 from starlette.responses import Response as StarletteResponse
 from starlette.types import Message, Scope
 
+from resources.core.errors import InvalidRequestError
 from serving.agents import registration
+from serving.agents.client_documents import is_document
 from serving.agents.clients import AgentClient, client_hash, client_of, new_client_id, shown_name
 from serving.agents.connections import ACCESS_LIFETIME, MAX_STATE, AgentRequest
+from serving.agents.events import host
 from serving.agents.pages import wrong_page
 from serving.agents.registration import GRANTS, PUBLIC
 from serving.agents.service import AgentServices
@@ -57,12 +60,18 @@ class KnownClient(OAuthClientInformationFull):
 class AuthorizationServer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):
     """Registers clients, and gives tokens for what people allowed."""
 
-    def __init__(self, agents: AgentServices) -> None:
+    def __init__(self, agents: AgentServices, described: AgentClient | None = None) -> None:
+        """`described` is the client of this request, if its ID is the URL of a document.
+
+        Without it, such a client has no redirect URIs: only the holder of a code or token that was issued to it gets on.
+        """
         self._http = agents.http
         self._agents = agents.connections
+        self._described = described
 
     async def get_client(self, client_id: str) -> KnownClient | None:
-        found = client_of(self._http.keys, client_id)
+        described = self._described or AgentClient("", [])
+        found = described if is_document(client_id) else client_of(self._http.keys, client_id)
         if found is None:
             return None
         return KnownClient(
@@ -94,6 +103,7 @@ class AuthorizationServer(OAuthAuthorizationServerProvider[AuthorizationCode, Re
             redirect_uri_sent=params.redirect_uri_provided_explicitly,
             state=params.state,
             code_challenge=params.code_challenge,
+            publisher=host(client.client_id) if is_document(client.client_id) else "",
         )
         signed = self._agents.ask(request, self._http.clock())
         return f"{self._http.settings.base_url}/oauth/consent?request={signed}"
@@ -169,7 +179,13 @@ async def register(agents: AgentServices, request: LitestarRequest) -> Response[
 
 
 async def authorize(agents: AgentServices, request: LitestarRequest) -> Response[Any]:
-    response = await AuthorizationHandler(AuthorizationServer(agents)).handle(await _request(request))
+    client_id = request.query_params.get("client_id", "")
+    try:
+        described = await agents.client_documents.client(client_id) if is_document(client_id) else None
+    except InvalidRequestError as error:
+        content = AuthorizationErrorResponse(error="unauthorized_client", error_description=str(error))
+        return _response(PydanticJSONResponse(status_code=400, content=content))
+    response = await AuthorizationHandler(AuthorizationServer(agents, described)).handle(await _request(request))
     address, base = response.headers.get("location", ""), agents.http.settings.base_url
     if address and not address.startswith(f"{base}/oauth/consent?"):  # an error, in which the package names no issuer
         address = response.headers["location"] = construct_redirect_uri(address, iss=base)

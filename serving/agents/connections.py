@@ -57,6 +57,8 @@ class AgentRequest(msgspec.Struct, frozen=True):
     """False if the agent left it to its registration."""
     state: str | None
     code_challenge: str
+    publisher: str = ""
+    """Host of the document that describes the agent; empty if it has registered itself."""
 
 
 class NewTokens(NamedTuple):

@@ -72,6 +72,7 @@ def authorization_server(agents: NamedDependency[AgentServices]) -> dict[str, An
         "token_endpoint_auth_methods_supported": ["none"],
         "revocation_endpoint_auth_methods_supported": ["none"],
         "authorization_response_iss_parameter_supported": True,
+        "client_id_metadata_document_supported": True,
     }
 
 

@@ -13,7 +13,14 @@ from serving.web.render import view
 
 def consent_page(request: AgentRequest, secret: str, access: Access) -> Response[str]:
     """Return the page that says what an agent asks for, and asks whether to allow it."""
-    return view("consent.html", access, name=request.name, host=host(request.redirect_uri), secret=secret)
+    return view(
+        "consent.html",
+        access,
+        name=request.name,
+        host=host(request.redirect_uri),
+        publisher=request.publisher,
+        secret=secret,
+    )
 
 
 def decided_page(address: str, *, allowed: bool) -> Response[str]:

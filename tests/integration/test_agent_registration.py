@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
+import httpx
 import pytest
 
-from tests.fixtures.agents import Browser
+from resources.public_web import PublicWeb
+from tests.fixtures.agents import REDIRECT, Browser
 from tests.fixtures.oidc_provider import free_port
 from tests.fixtures.serving import Running, Site
 from tests.integration.test_agents_http import ANN, Agent
@@ -78,8 +81,43 @@ BODIES: dict[str, dict[str, Any]] = {
 }
 
 
+URL = "https://app.example/oauth/client.json"
+DOCUMENT = {
+    "client_id": URL,
+    "client_name": "An app",
+    "redirect_uris": [REDIRECT, "https://app.example/callback"],
+    "token_endpoint_auth_method": "none",
+}
+
+
+class Web:
+    """A web of one document, which counts who reads it."""
+
+    def __init__(self) -> None:
+        self.reads = 0
+        self.gone = False
+
+    def answer(self, _: httpx.Request) -> httpx.Response:
+        self.reads += 1
+        return httpx.Response(404 if self.gone else 200, json=DOCUMENT)
+
+    async def resolve(self, host: str) -> list[str]:
+        return ["10.0.0.7"] if host == "intranet.example" else ["93.184.216.34"]
+
+    def public(self) -> PublicWeb:
+        client = partial(httpx.AsyncClient, transport=httpx.MockTransport(self.answer))
+        return PublicWeb(most_bytes=5120, seconds=5, resolve=self.resolve, client=client)
+
+
 @pytest.fixture
-def running(site: Site) -> Iterator[Running]:
+def web(site: Site) -> Web:
+    web = Web()
+    site.web = web.public()
+    return web
+
+
+@pytest.fixture
+def running(site: Site, web: Web) -> Iterator[Running]:
     port = free_port()
     site.settings = site.settings.model_copy(update={"public_url": f"http://127.0.0.1:{port}"})
     with site.running(port=port) as running:
@@ -130,3 +168,39 @@ def test_a_scheme_of_an_application_needs_pkce_and_gets_no_error_without_a_perso
         assert (answer.status_code, "location" in answer.headers) == (400, False)
         assert "Back to cursor:" in answer.text
         assert "http-equiv" not in answer.text
+
+
+def test_an_agent_connects_with_the_url_of_its_document(site: Site, running: Running, web: Web) -> None:
+    server = running.http.get("/.well-known/oauth-authorization-server").json()
+    assert server["client_id_metadata_document_supported"] is True
+    assert "none" in server["token_endpoint_auth_methods_supported"]
+    browser, agent = Browser(running, site.session(ANN)), Agent(running)
+    agent.client_id = URL
+    code = agent.code(browser)
+    assert "Connect An app?" in browser.page
+    assert "described by <b>app.example</b>" in browser.page
+    assert web.reads == 1
+    web.gone = True  # tokens do not depend on the document
+    tokens = agent.exchange(code).json()
+    assert agent.opens(tokens["access_token"]) == 200
+    refreshed = agent.refresh(tokens["refresh_token"]).json()
+    assert agent.opens(refreshed["access_token"]) == 200
+    other = Agent(running)
+    other.client_id = URL + "?other"
+    assert other.refresh(refreshed["refresh_token"]).json()["error"] == "invalid_grant"
+    assert agent.asks().status_code == 302  # the document is kept
+    assert web.reads == 1
+
+
+def test_a_document_says_where_answers_go(running: Running, web: Web) -> None:
+    agent = Agent(running)
+    agent.client_id = URL
+    assert agent.asks(redirect_uri="https://app.example/callback").status_code == 302
+    assert agent.asks(redirect_uri="https://evil.example/callback").status_code == 400
+    assert agent.asks(redirect_uri=None).status_code == 400
+    for client_id in (URL + "x", "https://intranet.example/client.json", "https://app.example/"):
+        answer = agent.asks(client_id=client_id)
+        assert (answer.status_code, "location" in answer.headers) == (400, False)
+    told = agent.asks(client_id="https://intranet.example/client.json").json()["error_description"]
+    assert "10.0.0.7" not in told
+    assert web.reads == 2
