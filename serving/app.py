@@ -19,6 +19,7 @@ from serving.answers import routes as answers
 from serving.assistant.worker import SlackAssistant
 from serving.compatibility import routes as compatibility
 from serving.documents import routes as documents
+from serving.http import rate_headers
 from serving.http import routes as http
 from serving.http.bodies import StrictRequest
 from serving.http.middleware import LimitRequests, guarded
@@ -99,6 +100,7 @@ class App(Litestar):
         if scope["type"] != "http":
             await super().__call__(scope, receive, send)
             return
+        rate_headers.begin()
         requests = self.state.services.http.metrics.requests
         await observed(super().__call__, requests, routed(scope), receive, send)
 
@@ -145,7 +147,7 @@ def route(handlers: Sequence[BaseRouteHandler] = ()) -> Litestar:
         dependencies=PROVIDED,
         exception_handlers=ERRORS,
         after_exception=[identify_visitor],
-        before_send=[_secure, _cross_origin],
+        before_send=[_secure, _cross_origin, rate_headers.add],
         lifespan=[lifespan],
         openapi_config=None,
         request_class=StrictRequest,

@@ -18,7 +18,10 @@ _ALLOWED_TO_WIDGETS = (
     (b"access-control-allow-headers", b"authorization, content-type"),
     (b"access-control-max-age", b"600"),
 )
-_EXPOSED = (b"access-control-expose-headers", b"Retry-After, WWW-Authenticate, Content-Disposition")
+_EXPOSED = (
+    b"access-control-expose-headers",
+    b"Retry-After, RateLimit, RateLimit-Policy, WWW-Authenticate, Content-Disposition",
+)
 
 
 def cross_origin(settings: Settings) -> Callable[[Message, Scope], Awaitable[None]]:

@@ -6,11 +6,13 @@ import asyncio
 import struct
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 from resources.core.errors import TemporaryError
 from resources.rates import Rate, bucket
 from resources.rates.ahead import Order, TakenAhead
 from resources.servers.shared import DIGEST_BYTES, Shared
+from serving.http.rate_headers import Spent, spend
 from sql.family import RunsStatements
 from sql.rates import RateReads
 
@@ -67,6 +69,16 @@ class Recent:
         return at if at >= 0 and (at - start) % _SLOT.size == 0 else None
 
 
+class Left(NamedTuple):
+    """What a use has left of a bucket."""
+
+    wait: float
+    """Seconds until there is a token; 0 if one was taken."""
+    tokens: int
+    seconds: float
+    """Seconds until the bucket is full again, or holds a token if it has none."""
+
+
 class RateLimit:
     """A token bucket for each caller (an email or an address), holding `most` tokens and refilled evenly within `seconds`."""
 
@@ -81,6 +93,10 @@ class RateLimit:
 
     def take(self, caller: str) -> float:
         """Take one token and return 0, or return the seconds until one is available."""
+        return self.spend(caller).wait
+
+    def spend(self, caller: str) -> Left:
+        """Take one token if there is one, and return what is left."""
         key = self._buckets.key(caller)
         with self._buckets.lock:
             now = self._clock()
@@ -88,7 +104,9 @@ class RateLimit:
             left = min(self._capacity, left + max(0.0, now - since) * self._rate)
             granted = left >= 1
             self._buckets.put(key, left - 1 if granted else left, now)
-        return 0.0 if granted else (1 - left) / self._rate
+        if granted:
+            return Left(0.0, int(left - 1), (self._capacity - left + 1) / self._rate)
+        return Left((1 - left) / self._rate, 0, (1 - left) / self._rate)
 
     def give_back(self, caller: str) -> None:
         key = self._buckets.key(caller)
@@ -109,7 +127,14 @@ class CallerLimits:
     def limit(self, most: int, name: str, seconds: float = 60, *, local: bool = False) -> CallerLimit:
         """Return a limit of this many requests of each caller, all at once or evenly within `seconds`. `local`: of this machine alone."""
         own = RateLimit(most, self._shared, name, seconds=seconds)
-        return CallerLimit(own, name, Rate.within(most, seconds), None if local else self._buckets)
+        return CallerLimit(own, name, CallerRate(most, seconds), None if local else self._buckets)
+
+
+class CallerRate(NamedTuple):
+    """A rate: this many requests within some seconds."""
+
+    most: int
+    seconds: float
 
 
 class CallerLimit:
@@ -118,16 +143,28 @@ class CallerLimit:
     The machine's own bucket refuses first, and decides alone while Postgres does not answer in time.
     """
 
-    def __init__(self, own: RateLimit, name: str, rate: Rate, buckets: _Buckets | None) -> None:
+    def __init__(self, own: RateLimit, name: str, window: CallerRate, buckets: _Buckets | None) -> None:
         self._own = own
         self._name = name
-        self._rate = rate
+        self._window = window
+        self._rate = Rate.within(window.most, window.seconds)
         self._buckets = buckets
-        self._shares = TakenAhead(rate.most)
+        self._shares = TakenAhead(window.most)
+
+    async def take_shown(self, caller: str) -> float:
+        """Do as `take` does, and say in the headers of the response what is left."""
+        left = self._own.spend(caller)
+        wait = await self._take(caller, left.wait)
+        if wait > left.wait:  # other machines have used the rest
+            left = Left(wait, 0, wait)
+        spend(Spent(self._name, self._window.most, int(self._window.seconds), left.tokens, left.seconds))
+        return wait
 
     async def take(self, caller: str) -> float:
         """Take one token and return 0, or return the seconds until one is available."""
-        wait = self._own.take(caller)
+        return await self._take(caller, self._own.take(caller))
+
+    async def _take(self, caller: str, wait: float) -> float:
         if wait > 0 or self._buckets is None:
             return wait
         name = self._buckets.name(self._name, caller)

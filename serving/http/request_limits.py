@@ -143,13 +143,13 @@ class RequestLimits:
 
     async def _check_rate(self, name: str, caller: str) -> None:
         rate = (self._rates if caller else self._unknown_rates).get(name)
-        if rate is not None and (wait := await rate.take(caller)) > 0:
+        if rate is not None and (wait := await rate.take_shown(caller)) > 0:
             most, where = self._per_minute[name], ""
             if not caller:
                 most, where = most * UNKNOWN_FACTOR, " from this machine, or through a proxy that names no client"
             raise self._refusal(f"At most {most} requests of this kind ({name}) a minute{where}.", wait)
         daily, share = self._daily.get(name), CLASSES[name].a_day
-        if daily is not None and share is not None and (wait := await daily.take(caller)) > 0:
+        if daily is not None and share is not None and (wait := await daily.take_shown(caller)) > 0:
             raise self._refusal(f"At most {int(self._search_rate * share)} requests of this kind ({name}) a day.", wait)
 
     def _caller(self, scope: Scope) -> str:

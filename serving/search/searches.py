@@ -160,7 +160,7 @@ class _Recorded(NamedTuple):
 
 async def enforce_rate_limit(search: SearchServices, access: Access) -> None:
     """Count a search against the caller's rate limit. Raises the problem `rate-limited`."""
-    wait = await search.http.limit.take(access.email)
+    wait = await search.http.limit.take_shown(access.email)
     if wait > 0:
         search.http.metrics.rate_limited.inc()
         raise rate_limited(f"At most {search.http.settings.search_rate_limit} searches a minute.", wait)

@@ -43,7 +43,7 @@ def test_a_page_that_the_setting_names_may_call_and_read_problems(site: Site, op
         problem = open_to_page.request("GET", path, who, headers={"Origin": PAGE})
         assert problem.status_code in {401, 404}
         assert problem.headers["access-control-allow-origin"] == PAGE, path
-    assert "retry-after" in found.headers["access-control-expose-headers"].lower()
+    assert "retry-after, ratelimit, ratelimit-policy" in found.headers["access-control-expose-headers"].lower()
 
 
 def test_other_origins_and_cookies_get_nothing(site: Site, open_to_page: Running) -> None:
