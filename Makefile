@@ -178,6 +178,9 @@ bench-ticks: $(STAMP) ## Measure what ticks cost at 10,000 and 100,000 documents
 bench-first-sync: $(STAMP) ## Measure first syncs of 50,000 and 200,000 files without embedding: ARGS="--documents 10000 50000"
 	@$(BIN)/python -m bench.first_sync $(ARGS)
 
+bench-scale: $(STAMP) ## Measure what a document and a passage cost, and print the tables of docs/scale.md
+	@$(BIN)/python -m bench.scale $(ARGS)
+
 bench-erasure: $(STAMP) ## Measure the memory of an erasure from a lake table of 600 MB
 	@$(BIN)/python -m bench.erasure
 

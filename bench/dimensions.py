@@ -64,9 +64,7 @@ def main() -> None:
     parser.add_argument("--dimensions", type=int, nargs="+", default=[384, 1_536, 3_072])
     parser.add_argument("--on-disk", action="store_true", help="keep full vectors out of memory at every size")
     arguments = parser.parse_args()
-    figures = [
-        _measured(arguments.points, dimensions, on_disk=arguments.on_disk) for dimensions in arguments.dimensions
-    ]
+    figures = [measured(arguments.points, dimensions, on_disk=arguments.on_disk) for dimensions in arguments.dimensions]
     columns = list(figures[0])
     print(" | ".join(columns))
     for one in figures:
@@ -74,7 +72,8 @@ def main() -> None:
     print(json.dumps(figures))
 
 
-def _measured(points: int, dimensions: int, *, on_disk: bool) -> dict[str, Any]:
+def measured(points: int, dimensions: int, *, on_disk: bool) -> dict[str, Any]:
+    """Return the figures of one size."""
     with tempfile.TemporaryDirectory(prefix="concordance-bench-") as folder:
         server = VectorProcess(Path(folder) / "vectors", options=("--compact-from", "0"))
         server.start()
