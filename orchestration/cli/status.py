@@ -25,6 +25,7 @@ from resources.stores import disk
 from resources.stores.room import rooms
 from sql.alerting import Alerts, AlertState
 from sql.commands import Commands, RunningSync, SourceCounts
+from sql.growth import Forecast, Growth
 from sql.people import PeopleState, PeopleStates
 
 
@@ -43,6 +44,7 @@ def status(
     sources, syncs = _sources(settings)
     people = _people(settings)
     firing, waiting = _alerts(settings)
+    forecasts = _forecasts(settings)
     disks = [str(fault) for fault in disk.faults(settings)]
     used_up = [str(one) for one in rooms(settings) if one.is_used_up]
     left_out = [str(fault) for fault in faults()]
@@ -57,6 +59,7 @@ def status(
                 "groups": [msgspec.to_builtins(one) for one in people],
                 "alerts": [_alert(one) for one in firing],
                 "notices_waiting": waiting,
+                "forecasts": [msgspec.to_builtins(one) for one in forecasts],
                 "disks": [*disks, *used_up],
                 "left_out": left_out,
             }
@@ -68,6 +71,8 @@ def status(
         _say_status(services, sources, syncs)
         _say_people(settings, people)
         _say_alerts(firing, waiting)
+        for one in forecasts:
+            say(f"capacity           {one}")
         if alive:
             note(f"The services run as the account {run_state.account(settings)}.")
     for fault in [*disks, *used_up, *left_out]:
@@ -139,6 +144,15 @@ def _alerts(settings: Settings) -> tuple[list[AlertState], int]:
             return Alerts(connection).current(), Alerts(connection).waiting_notices()
     except NotRunningError:
         return [], 0
+
+
+def _forecasts(settings: Settings) -> list[Forecast]:
+    """Return what will be full."""
+    try:
+        with database(settings) as connection:
+            return Growth(connection).forecasts()
+    except NotRunningError:
+        return []
 
 
 def _alert(one: AlertState) -> dict[str, Any]:

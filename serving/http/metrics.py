@@ -238,6 +238,12 @@ class _Scraped:
         for row in self._rows("table_bytes"):
             tables.add_metric([row.label], row.value)
         yield tables
+        full = GaugeMetricFamily(
+            "capacity_full_days", "Days until syncs stop, at the growth of the last days.", labels=["what", "place"]
+        )
+        for row in self._rows("capacity_full"):
+            full.add_metric([row.label, row.source], row.value)
+        yield full
         yield self._counter("ingest_chunks", "Chunks embedded.", "chunks_embedded", ["source"])
         yield self._counter("embedding_tokens", "Tokens embedded.", "embedding_tokens", ["model"])
         yield self._counter("embedding_cost_usd", "Cost of embedding in US dollars.", "embedding_cost", ["model"])

@@ -24,6 +24,7 @@ from serving.http.background import Background
 from serving.http.capacity import capacity
 from serving.http.cross_origin import cross_origin
 from serving.http.database import Database
+from serving.http.growth import Sampling
 from serving.http.load import Load
 from serving.http.metrics import Metrics
 from serving.http.monitor import StatusMonitor
@@ -79,6 +80,7 @@ class HttpServices:
         )
         first = self.shared.worker == 0
         self.load = Load(self.database, self.metrics, self.blobs.lake_size if first else None)
+        self.sampling = Sampling(settings, self.database, self.index_size)
         self.alerting = Alerting(settings, self.database, self.metrics, self.monitor)
 
     def fresh_since(self) -> datetime:
@@ -112,10 +114,12 @@ class HttpServices:
         self.load.start()
         if self.shared.worker == 0:
             self.alerting.start()
+            self.sampling.start()
 
     async def close(self) -> None:
         """Write what is queued, then close the connections."""
         await self.alerting.stop()
+        await self.sampling.stop()
         await self.monitor.stop()
         await self.load.stop()
         await self.background.stop()

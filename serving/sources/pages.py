@@ -29,6 +29,7 @@ from serving.sources.states import reports
 from serving.web.plots import searches
 from serving.web.render import OTHER, view
 from sql.alerting import AlertReads
+from sql.growth import GrowthReads
 from sql.operators import CommandReads, OperatorReads
 from sql.source_rows import SyncErrorRow
 from sql.web import WebReads
@@ -55,6 +56,7 @@ async def sources_page(
         wide=True,
         cards=await _cards(source_services, access, found),
         alerts=[(one, sentence(one)) for one in await AlertReads(source_services.http.database).current()],
+        forecasts=await GrowthReads(source_services.http.database).forecasts(),
         held=await held(source_services, access),
         receipts=await reads.receipts(most=RECEIPTS),
         searches=searches(source_services.http.metrics.families()),

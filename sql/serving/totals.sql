@@ -114,6 +114,13 @@ WHERE
     AND c.relname IN ('chunks', 'documents', 'index_entries', 'audit_log', 'answers', 'uploads')
 UNION ALL
 SELECT
+    'capacity_full' AS what,
+    place AS source,
+    what AS label,
+    days AS value
+FROM capacity_forecasts
+UNION ALL
+SELECT
     'embedding_month_cost' AS what,
     '' AS source,
     '' AS label,

@@ -34,6 +34,7 @@ BOUNDS = {
     "answers": "`a_day` of the classes `answer` and `agent`; `daily_questions` of widgets",
     "api_keys": COMMAND,
     "audit_log": "one event of a request, at the rates of the classes and of failed sign-ins; `MAX_SPOOLED` without Postgres",
+    "capacity_samples": "two an hour, of `KEPT_DAYS`, of each disk and the index",
     "conversations": "`a_day` of the class `track`",
     "credentials": COMMAND,
     "deletion_receipts": SYNC,

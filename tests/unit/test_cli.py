@@ -222,6 +222,7 @@ def test_status_prints_json_last_even_when_nothing_runs(capsys: pytest.CaptureFi
         "running": [],
         "alerts": [],
         "notices_waiting": 0,
+        "forecasts": [],
         "disks": [],
         "left_out": [],
         "groups": [],
