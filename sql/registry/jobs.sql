@@ -76,8 +76,9 @@ VALUES (:source, :partitions, :full_sync, 'sync', FALSE, 'running', :planned_by)
 RETURNING job_id::text AS job_id, started_at;
 
 -- name: withdraw!
--- Delete a planned sync that no process has begun.
-DELETE FROM sync_jobs WHERE job_id = :job_id AND status = 'running' AND claimed_at IS NULL AND planned_by IS NOT NULL;
+-- End a planned sync that no process has begun: the one that planned it does its work. Its run may have been created all the same.
+UPDATE sync_jobs SET status = 'success', stage = 'done', completed_at = now()
+WHERE job_id = :job_id AND status = 'running' AND claimed_at IS NULL AND planned_by IS NOT NULL;
 
 -- name: delay_job!
 -- Note that a job which no process has begun is about to be launched again. Changes no row if one has, or if it has ended.
