@@ -218,6 +218,8 @@ def _dagster(settings: Settings) -> dict[str, str]:
         "DAGSTER_DISABLE_TELEMETRY": "1",
         # Dagster stores an ID instead of the texts of unexpected errors, which may quote documents; the log has them under that ID.
         "DAGSTER_REDACT_USER_CODE_ERRORS": "1",
+        # A backfill goes on after the code server was restarted, instead of failing because its assets could not be loaded for a minute.
+        "DAGSTER_BACKFILL_RETRY_DEFINITION_CHANGED_ERROR": "1",
         "CONCORDANCE_DAGSTER_POSTGRES_URL": _for_dagster(settings.dagster_dsn),
     }
 

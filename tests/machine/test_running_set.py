@@ -24,14 +24,14 @@ pytestmark = pytest.mark.xdist_group("company")
 SECONDS = 120
 
 
-def until(condition: Callable[[], Any], what: str) -> Any:
-    deadline = time.monotonic() + SECONDS
+def until(condition: Callable[[], Any], what: str, seconds: float = SECONDS) -> Any:
+    deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         found = condition()
         if found:
             return found
         time.sleep(0.05)
-    return pytest.fail(f"{what} did not happen within {SECONDS} s")
+    return pytest.fail(f"{what} did not happen within {seconds} s")
 
 
 def upload(client: Client, name: str, text: str) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def test_somebody_without_keys_gets_nothing_from_the_whole_set(company: Company)
 @pytest.mark.usefixtures("backfill")
 def test_a_killed_run_worker_costs_one_sync(company: Company, stage: str) -> None:
     backfilled = "SELECT 1 FROM sync_jobs WHERE requested_by = 'backfill' AND status <> 'running'"
-    until(lambda: company.rows(backfilled), "the end of the backfill's run, which syncs the same source")
+    until(lambda: company.rows(backfilled), "the end of the backfill's run, which syncs the same source", 2 * SECONDS)
     started = start_sync(company.settings, SourceName.FILES, partitions=None, full=True, requested_by="test")
     job = until(
         lambda: company.rows("SELECT run_id FROM sync_jobs WHERE job_id = %s AND stage = %s", started.job_id, stage),
