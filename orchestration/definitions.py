@@ -1,5 +1,7 @@
 """The Dagster code location: assets, checks, jobs, schedules and sensors of all sources."""
 
+from contextlib import suppress
+
 import dagster as dg
 
 from assets.factory import source_assets
@@ -11,14 +13,17 @@ from orchestration.people import people_job, people_schedule
 from orchestration.reconciliation import JOBS, SCHEDULES
 from orchestration.schedules import event_sensor, failure_alert, sync_job, sync_schedule, waiting_sensor
 from resources.bindings import Syncs
-from resources.settings import load
-from resources.sources import configured, specs
+from resources.core.domain import SourceName
+from resources.core.errors import ServiceUnavailableError
+from resources.settings import Settings, load
+from resources.sources import specs
+from resources.sources.stored import complete, storable
 
 
 def definitions() -> dg.Definitions:
     """Return the code location."""
     settings = load()
-    set_up = {spec.name: configured(settings, spec.name) for spec in specs()}
+    set_up = _set_up(settings)
     jobs = {spec.name: sync_job(spec.name) for spec in specs()}
     people = people_job()
     return dg.Definitions(
@@ -33,7 +38,12 @@ def definitions() -> dg.Definitions:
         asset_checks=[check for source in jobs for check in source_checks(source)],
         jobs=[*jobs.values(), people, weekly_upkeep, *JOBS, daily_erasure, monthly_evaluation],
         schedules=[
-            *(sync_schedule(source, job, settings.sync_minutes, set_up=set_up[source]) for source, job in jobs.items()),
+            *(
+                sync_schedule(
+                    spec.name, jobs[spec.name], settings.sync_minutes, on=set_up[spec.name] or bool(storable(spec))
+                )
+                for spec in specs()
+            ),
             people_schedule(people, settings),
             weekly_upkeep_schedule,
             *SCHEDULES,
@@ -56,6 +66,13 @@ def definitions() -> dg.Definitions:
         resources={"syncs": Syncs()},
         executor=dg.in_process_executor,  # also for backfills: one process, and so one lock and one job row
     )
+
+
+def _set_up(settings: Settings) -> dict[SourceName, bool]:
+    """Return which sources are set up: by stored settings too, if Postgres answers."""
+    with suppress(ServiceUnavailableError):
+        settings = complete(settings)
+    return {spec.name: spec.configured(settings) for spec in specs()}
 
 
 defs = definitions()

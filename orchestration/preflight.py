@@ -143,7 +143,7 @@ def _groups(settings: Settings) -> Iterator[Check]:
             groups_file.read(settings.groups_file)
         except ConcordanceError as error:
             yield refused("groups", groups_file.SETTING, error)
-    account = settings.google_service_account_file is not None and settings.google_subject is not None
+    account = settings.reads_as_service_account and settings.google_subject is not None
     if settings.google_directory_api_url is not None and settings.drive_token is None and not account:
         yield wrong(
             "groups",

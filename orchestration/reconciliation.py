@@ -15,7 +15,7 @@ from resources.core.domain import SourceName
 from resources.core.errors import ConcordanceError
 from resources.jobs import stored_sources
 from resources.settings import Settings, load
-from resources.sources import configured, label, names
+from resources.sources import configured, label, names, stored
 from resources.stores.postgres import session
 
 RECONCILE_CRON = "0 2 * * 6"
@@ -67,7 +67,8 @@ def audit_all(settings: Settings) -> dict[str, Any]:
 
 
 def _set_up(settings: Settings) -> list[SourceName]:
-    return [source for source in names() if configured(settings, source)]
+    known = stored.complete(settings)
+    return [source for source in names() if configured(known, source)]
 
 
 def _each(sources: Iterable[SourceName], work: Callable[[SourceName], Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from resources.core.errors import BusyError
 from resources.jobs import create_job, end_job
 from resources.launch import JOB_TAG, SOURCE_TAG, launch_again, run_tags
 from resources.settings import Settings, load
-from resources.sources import configured, label, spec_of
+from resources.sources import configured, label, spec_of, stored
 from resources.sources.spec import WaitingWork
 from resources.stores.postgres import Connection, session
 from resources.stores.waiting import REQUESTED_BY, mark_requested, waiting
@@ -55,7 +55,7 @@ def _request(
 
     `accepted` is called in the first two cases.
     """
-    settings = load()
+    settings = stored.complete(load())
     if not configured(settings, source):
         return dg.SkipReason(spec_of(source).help)
     with session(settings.postgres_dsn) as connection:
@@ -104,19 +104,19 @@ def _retry_due(state: SourceState, credentials: str) -> bool:
 
 
 def sync_schedule(
-    source: SourceName, job: UnresolvedAssetJobDefinition, minutes: int, *, set_up: bool
+    source: SourceName, job: UnresolvedAssetJobDefinition, minutes: int, *, on: bool
 ) -> dg.ScheduleDefinition:
-    """Return the schedule of a source, enabled if the source is set up; a tick during a sync of the source is added to it."""
+    """Return the schedule of a source, enabled if the source is or may be set up meanwhile; a tick during its sync is added to it."""
 
     @dagster_api.schedule(
         name=f"sync_{source.value}_schedule",
         cron_schedule=f"*/{minutes} * * * *" if minutes < 60 else "0 * * * *",
         job=job,
         description=f"Sync {label(source)} every {minutes} minutes (CONCORDANCE_SYNC_MINUTES)."
-        + _off(source, set_up=set_up),
+        + _off(source, set_up=on),
         tags=catalog.purpose("sync"),
         owners=catalog.OWNERS,
-        default_status=dg.DefaultScheduleStatus.RUNNING if set_up else dg.DefaultScheduleStatus.STOPPED,
+        default_status=dg.DefaultScheduleStatus.RUNNING if on else dg.DefaultScheduleStatus.STOPPED,
     )
     def tick() -> dg.RunRequest | dg.SkipReason:
         return _request(source, "schedule")

@@ -15,7 +15,7 @@ from resources.core.errors import InvalidRequestError, NoAnswerError, NotRunning
 from resources.core.json import object_of
 from resources.jobs import create_job, end_job, launching
 from resources.settings import Settings
-from resources.sources import configured, spec_of
+from resources.sources import configured, spec_of, stored
 from resources.stores import disk
 from resources.stores.postgres import session
 from sql.rows import Started
@@ -69,7 +69,7 @@ def start_sync(
     `StorageReadOnlyError` if a disk keeps it from starting, and `NotRunningError` if Dagster does not answer for another reason.
     The job is closed again.
     """
-    if not configured(settings, source):
+    if not configured(stored.complete(settings), source):
         raise InvalidRequestError(spec_of(source).help)
     try:
         job = create_job(

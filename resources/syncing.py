@@ -24,6 +24,7 @@ from resources.core.reasons import kind_of
 from resources.core.retrying import Tally
 from resources.jobs import UNKNOWN, end_job
 from resources.settings import Settings
+from resources.sources import stored
 from resources.stores.clients import Stores
 from resources.stores.damage import explained
 from resources.stores.fenced import connect_fenced
@@ -281,6 +282,7 @@ def open_sync(
     Without `job_id` a job is created; with it, partitions and `full` come from its row. Waits for other processes that are working
     on its partitions (at most an hour). Raises `BusyError` or `ServiceUnavailableError`.
     """
+    settings = stored.complete(settings)
     job_id, lease = claim_job(settings, source, job_id, partitions, full, requested_by)
     try:
         connection = connect_fenced(settings.postgres_dsn, lease)

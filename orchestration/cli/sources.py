@@ -19,7 +19,7 @@ from resources.core.domain import SourceName
 from resources.core.errors import ConcordanceError, InvalidRequestError, NotRunningError
 from resources.settings import FileRoot, Settings, load
 from resources.settings.urls import local_folder
-from resources.sources import capabilities, configured, open_source
+from resources.sources import capabilities, configured, open_source, stored
 from sql.commands import Commands
 
 if TYPE_CHECKING:
@@ -102,6 +102,7 @@ def roots(settings: Settings) -> list[RootLine]:
     """Return all roots, known or configured. Raises `NotRunningError` if the database is not responding."""
     with database(settings) as connection:
         known = Commands(connection).roots()
+        settings = stored.complete(settings, connection)
     given = {root.name: root for root in settings.file_roots}
     found = [
         _root(row, settings, given) for row in known if not capabilities(row.source).by_anyone and not _is_empty(row)
@@ -168,7 +169,7 @@ def _named(settings: Settings, name: str) -> RootLine:
     if len(found) > 1:
         raise ConcordanceError(f"{name!r} is the name of {', '.join(one.root for one in found)}: give one of these.")
     source = SourceName(found[0].source)
-    if found[0].state != "not configured" and configured(settings, source) and _is_synced(settings, found[0]):
+    if found[0].state != "not configured" and _is_synced(settings, found[0]):
         setting = "CONCORDANCE_FILE_ROOTS" if source == SourceName.FILES else "the settings or at the source"
         raise ConcordanceError(
             f"{found[0].root} is still synced, which would add its documents again. Remove it from {setting} and run `concordance restart` "

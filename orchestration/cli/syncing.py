@@ -22,7 +22,7 @@ from orchestration.supervision.run_state import supervisor
 from resources.core.domain import SourceName
 from resources.core.errors import BusyError, ConcordanceError, InvalidRequestError, NotRunningError
 from resources.settings import Settings, load
-from resources.sources import configured, open_source
+from resources.sources import configured, open_source, stored
 from sql.commands import Commands, JobReport
 
 LOOK_SECONDS = 0.4
@@ -93,6 +93,7 @@ def check_partitions(settings: Settings, source: SourceName, wanted: Sequence[st
     with database(settings) as connection:
         known = {row.partition for row in Commands(connection).roots() if row.source == source.value}
         known.update(Commands(connection).folders(source=source.value, wanted=list(wanted)))
+        settings = stored.complete(settings, connection)
     if known.issuperset(wanted) or not configured(settings, source):
         return
     known.update(open_source(settings, source).partitions())

@@ -17,7 +17,7 @@ from resources.core import permissions
 from resources.core.domain import SourceName
 from resources.core.errors import BusyError, InvalidRequestError, NotRunningError
 from resources.settings import Settings, load
-from resources.sources import configured, names, spec_of
+from resources.sources import configured, names, spec_of, stored
 from sql.operators import Prune
 from sql.upkeep import AuditTrail
 
@@ -91,7 +91,7 @@ def _show(report: ReconcileReport, *, apply: bool) -> None:
 def _chosen(settings: Settings, source: str | None) -> list[SourceName]:
     """Return the given source or all that are set up. Raises `NotRunningError` if the database is not responding."""
     with database(settings) as connection:
-        connection.execute("SELECT FROM documents LIMIT 1")
+        settings = stored.complete(settings, connection)
     if source is None:
         return [name for name in names() if configured(settings, name)]
     name = SourceName(source)

@@ -76,7 +76,7 @@ class Needs(NamedTuple):
 PIPELINE = Needs(
     frozenset({
         "postgres_url", "qdrant_api_key", "encryption_keys", "openai_api_key", "llm_api_key", "drive_token",
-        "google_client_secret", "slack_bot_token", "alert_webhook_url", "dagster_secret",
+        "google_client_secret", "google_service_account_key", "slack_bot_token", "alert_webhook_url", "dagster_secret",
     }),
     outside=True,
     connectors=True,
@@ -85,8 +85,8 @@ PIPELINE = Needs(
 SERVING = Needs(
     frozenset({
         "postgres_url", "qdrant_api_key", "encryption_keys", "openai_api_key", "llm_api_key", "google_client_secret",
-        "slack_bot_token", "slack_signing_secret", "oidc_providers", "secret_key", "metrics_token", "dagster_secret",
-        "alert_webhook_url",
+        "google_service_account_key", "slack_bot_token", "slack_signing_secret", "oidc_providers", "secret_key", "metrics_token",
+        "dagster_secret", "alert_webhook_url",
     }),
     outside=True,
     consents=True,

@@ -39,7 +39,7 @@ def groups_are_managed(settings: Settings, read: Collection[str]) -> bool:
 
 def to_sync(settings: Settings) -> list[str]:
     """Return the sources that a sync of the directory reads; a service account may yet turn out not to be allowed to."""
-    service_account = settings.google_service_account_file is not None and settings.google_subject is not None
+    service_account = settings.reads_as_service_account and settings.google_subject is not None
     set_up = {
         GOOGLE: settings.google_directory_api_url is not None or service_account,
         FILE: settings.groups_file is not None,

@@ -118,7 +118,7 @@ class Settings(  # pyright: ignore[reportIncompatibleVariableOverride] (the grou
                 "CONCORDANCE_LLM_MODEL needs CONCORDANCE_LLM_API_KEY, or CONCORDANCE_LLM_BASE_URL of a service that asks "
                 "for none"
             )
-        if self.drive_users and (self.google_service_account_file is None or self.google_subject is None):
+        if self.drive_users and not (self.reads_as_service_account and self.google_subject):
             raise ValueError(
                 "CONCORDANCE_DRIVE__USERS needs CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE, and an administrator in "
                 "CONCORDANCE_GOOGLE_SUBJECT who lists the users"

@@ -65,6 +65,8 @@ class SourceSettings(BaseModel):
     google_client_id: str | None = None
     google_client_secret: SecretStr | None = None
     google_service_account_file: Path | None = None
+    google_service_account_key: SecretStr | None = None
+    """Content of the key file, in place of its path."""
     google_subject: str | None = None
     """Person in whose name the service account reads (domain-wide delegation)."""
     google_directory_api_url: str | None = None
@@ -75,6 +77,11 @@ class SourceSettings(BaseModel):
     slack_api_url: str = "https://slack.com/api"
     slack_signing_secret: SecretStr | None = None
     slack_app_token: SecretStr | None = None
+
+    @property
+    def reads_as_service_account(self) -> bool:
+        """True if Google Drive is read by a service account: then no person's consent is needed."""
+        return self.google_service_account_file is not None or self.google_service_account_key is not None
 
     @field_validator("file_roots", mode="before")
     @classmethod

@@ -110,7 +110,8 @@ def configured(settings: Settings, name: SourceName) -> bool:
 
 
 def open_source(settings: Settings, name: SourceName, memory: Memory | None = None) -> Source:
-    """Return the connector of a source. Raises `ConfigurationError` if its settings are wrong."""
+    """Return the connector of a source, with its stored settings. Raises `ConfigurationError` if its settings are wrong."""
+    from resources.sources.stored import complete
     from resources.stores.memory import PostgresMemory
 
-    return spec_of(name).open(settings, memory or PostgresMemory(settings.postgres_dsn))
+    return spec_of(name).open(complete(settings), memory or PostgresMemory(settings.postgres_dsn))

@@ -94,7 +94,7 @@ def load(
             f"The stored token of {row.account} for {provider} was encrypted with a key that is not in CONCORDANCE_ENCRYPTION_KEYS: "
             f"add that key at the end of the list, or connect {provider} again (GET /api/auth/{provider})."
         ) from None
-    if not _is_by_first_key(cipher, row.secret):
+    if not is_by_first_key(cipher, row.secret):
         again = cipher.rotate(row.secret)
         StoredCredentials(connection).rotate_credential(
             provider=provider, account=row.account, old=row.secret, secret=again
@@ -109,7 +109,8 @@ def load(
     )
 
 
-def _is_by_first_key(cipher: MultiFernet, token: bytes) -> bool:
+def is_by_first_key(cipher: MultiFernet, token: bytes) -> bool:
+    """Return True if the first key encrypted this token."""
     first: Fernet = cipher._fernets[0]  # pyright: ignore[reportPrivateUsage]
     try:
         first.decrypt(token)

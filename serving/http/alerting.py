@@ -20,7 +20,7 @@ from resources.core.domain import SourceName
 from resources.core.durations import duration, how_long
 from resources.core.errors import TemporaryError
 from resources.logging import logger
-from resources.sources import configured, names
+from resources.sources import configured, names, stored
 from serving.http.background import cancel
 from serving.http.latency import RecentLatency
 from sql.alerting import Alerts, SyncHealth
@@ -75,7 +75,8 @@ class Alerting:
     def _judge(self, connection: Connection, here: Sequence[Observation]) -> None:
         health = Alerts(connection).sync_health()
         connection.commit()  # what follows waits for other processes
-        observed = [*here, *figures_of_syncs(health, lambda source: _is_set_up(self._settings, source))]
+        settings = stored.complete(self._settings, connection)
+        observed = [*here, *figures_of_syncs(health, lambda source: _is_set_up(settings, source))]
         judge(connection, observed, repeat_seconds=self._repeat, notify=self._url is not None)
 
     def figures_here(self) -> Iterator[Observation]:

@@ -73,6 +73,9 @@ PROBLEMS: dict[str, ProblemType] = {
     "source-not-configured": ProblemType(
         409, "This source is not set up", "The detail names the settings that are missing."
     ),
+    "set-by-environment": ProblemType(
+        409, "The environment sets this up", "Change it where the settings of Concordance are kept, or remove it there."
+    ),
     "too-large": ProblemType(413, "Too large", "The detail names the limit."),
     "quota-exceeded": ProblemType(
         413, "Storage quota exceeded", "The detail names the limit. Delete uploads, or ask an administrator."

@@ -37,8 +37,8 @@ class Credentials(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Values of settings to try. They are not stored, logged or returned."""
 
     settings: Annotated[dict[Annotated[str, Meta(max_length=100)], Value], Meta(max_length=10)]
-    """Values by setting, in lower case and without the prefix: `slack_bot_token`; `google_service_account_file` (the content of
-    the file) and `google_subject`; `google_client_id` and `google_client_secret`. `drive_roots` limits the count to these drives and
+    """Values by setting, in lower case and without the prefix: `slack_bot_token`; `google_service_account_key` (the content of
+    the key file) and `google_subject`; `google_client_id` and `google_client_secret`. `drive_roots` limits the count to these drives and
     folders. Without any credential, those that are configured are tried."""
 
 
@@ -111,9 +111,8 @@ async def check_source(
 ) -> SourceCheck:
     """Return what a source would read with these credentials. Only the vendor's address in the settings is asked. For operators."""
     spec, trial = tried_source(source)
-    found, problem = await attempt(
-        spec.label, partial(trial.run, source_services.http.settings, given(trial, data.settings))
-    )
+    settings = await source_services.settings()
+    found, problem = await attempt(spec.label, partial(trial.run, settings, given(trial, data.settings)))
     detail = msgspec.json.encode({"source": spec.name.value, "worked": found is not None}).decode()
     await source_services.http.audit.record(AuditEvent(email=request.user.email, action="source_check", detail=detail))
     return _failed(problem) if found is None else _report(spec, source_services, found)

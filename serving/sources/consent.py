@@ -117,7 +117,9 @@ async def source_callback(
 
 async def connect(request: Request[Access, Any, Any], provider: str, source_services: SourceServices) -> Response[Any]:
     """Lead to the consent page of a provider."""
-    address = await _flow(source_services, *_declared(provider)).begin(request.user.email, source_services.http.clock())
+    spec, consent = _declared(provider)
+    flow = await _flow(source_services, spec, consent)
+    address = await flow.begin(request.user.email, source_services.http.clock())
     if "application/json" in request.headers.get("accept", ""):
         return Response(ConsentPage(address))
     return Response(None, status_code=302, headers={"Location": address})
@@ -127,9 +129,8 @@ async def finish(request: Request[Any, Any, Any], provider: str, source_services
     """Store what a person granted, and show the result on a page."""
     spec, consent = _declared(provider)
     try:
-        connected = await _flow(source_services, spec, consent).finish(
-            dict(request.query_params.items()), source_services.http.clock()
-        )
+        flow = await _flow(source_services, spec, consent)
+        connected = await flow.finish(dict(request.query_params.items()), source_services.http.clock())
     except (ConsentError, ProblemError) as error:
         return _failure(spec, consent, str(error), error.status if isinstance(error, ConsentError) else 409)
     except ConfigurationError as error:
@@ -143,7 +144,8 @@ async def finish(request: Request[Any, Any, Any], provider: str, source_services
     return page(
         title,
         f"<h1>{escape(title)}</h1><p>Read as {escape(connected.account)}</p>"
-        f"<p>The next sync begins within {source_services.http.settings.sync_minutes} minutes. You can close this page.</p>",
+        f"<p>The next sync begins within {source_services.http.settings.sync_minutes} minutes.</p>"
+        f'<p><a href="/sources/{spec.name}/set-up">Choose what is read, and sync now</a></p>',
     )
 
 
@@ -153,9 +155,9 @@ def _declared(provider: str) -> tuple[SourceSpec, Consent]:
     return found
 
 
-def _flow(source_services: SourceServices, spec: SourceSpec, consent: Consent) -> ConsentFlow:
+async def _flow(source_services: SourceServices, spec: SourceSpec, consent: Consent) -> ConsentFlow:
     http = source_services.http
-    return ConsentFlow(spec, consent, http.settings, http.key, http.database)
+    return ConsentFlow(spec, consent, await source_services.settings(), http.key, http.database)
 
 
 def _failure(spec: SourceSpec, consent: Consent, reason: str, status: int) -> Response[str]:

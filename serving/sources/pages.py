@@ -16,6 +16,7 @@ from resources.dagster_access import browser_address
 from resources.embedding.budget import Budget, month_key
 from resources.progress import progress
 from resources.sources import find, names, specs
+from resources.sources.stored import storable
 from serving.http.errors import ProblemError
 from serving.http.roles import dagster_rights, sees_reasons
 from serving.identity.authentication import SessionFrom
@@ -101,14 +102,21 @@ async def set_up_page(
     spec = find(source)
     if spec is None:
         raise ProblemError("unknown-source", f"Known sources: {', '.join(names())}.")
+    settings = await source_services.settings()
+    by_environment = spec.configured(source_services.http.settings)
+    administers, names_to_store = access.has(Role.ADMINISTRATOR), storable(spec)
     return view(
         f"{OTHER}:{spec.set_up}" if spec.set_up else "set_up/other.html",
         access,
         script="set_up.js" if spec.set_up else None,
         here="/sources",
         spec=spec,
-        configured=spec.configured(source_services.http.settings),
-        settings=source_services.http.settings,
+        configured=spec.configured(settings),
+        by_environment=by_environment,
+        administers=administers,
+        saved_here=administers and bool(names_to_store) and not by_environment,
+        storable=names_to_store,
+        settings=settings,
     )
 
 

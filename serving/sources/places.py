@@ -83,7 +83,7 @@ async def browse_source(
     spec, trial = tried_source(source)
     if trial.browse is None:
         raise ProblemError("unknown-source", f"{spec.label} has no places to choose.")
-    run = partial(trial.browse, source_services.http.settings, given(trial, data.settings), data.inside)
+    run = partial(trial.browse, await source_services.settings(), given(trial, data.settings), data.inside)
     found, problem = await attempt(spec.label, run)
     detail = msgspec.json.encode({"source": spec.name.value, "inside": data.inside, "worked": found is not None})
     await source_services.http.audit.record(

@@ -10,7 +10,8 @@ from serving.sources import (
     pages,
     places,
     states,
+    stored_settings,
     sync,
 )
 
-MODULES = (check, consent, dagster, events, held_deletions, notifications, pages, places, states, sync)
+MODULES = (check, consent, dagster, events, held_deletions, notifications, pages, places, states, stored_settings, sync)

@@ -9,8 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from resources.core.breaker import Breaker
+from resources.sources.stored import merged
 from serving.sources.slack_events import SlackEvents
 from serving.sources.sync_requests import SyncRequests
+from sql.source_settings import StoredSettingReads
 
 if TYPE_CHECKING:
     from resources.core.domain import SourceName
@@ -55,6 +57,10 @@ class SourceServices:
         self._dagster = Breaker("Dagster")
         self.sync_requests = SyncRequests(http.settings, http.database, self.launcher)
         self.slack_events = SlackEvents(http.database, identity.withholding, self.sync_requests.request)
+
+    async def settings(self) -> Settings:
+        """Return the settings with those of sources that administrators have stored."""
+        return merged(self.http.settings, await StoredSettingReads(self.http.database).stored_settings())
 
     async def launch(
         self,

@@ -48,7 +48,8 @@ async def reports(source_services: SourceServices, access: Access) -> list[Sourc
     """Return a report for each source, as the caller may see it."""
     statements = WebReads(source_services.http.database)
     rows = await statements.sources(sources=[name.value for name in names()])
-    ready = [name for name in names() if configured(source_services.http.settings, name)]
+    settings = await source_services.settings()
+    ready = [name for name in names() if configured(settings, name)]
     if not access.has(Role.OPERATOR, Role.AUDITOR):
         totals = await statements.readable_totals(**source_services.http.readable_by(access))
         return report(rows, totals, ready)

@@ -103,7 +103,7 @@ async def start_sync(
         name = parse(source)
     except ValueError as error:
         raise ProblemError("unknown-source", str(error)) from None
-    if not configured(source_services.http.settings, name):
+    if not configured(await source_services.settings(), name):
         raise ProblemError("source-not-configured", spec_of(name).help)
     options = data or SyncRequest()
     partitions = options.partitions if options.partitions is not None else options.folder_ids

@@ -76,6 +76,7 @@ BOUNDS = {
     "source_accounts": EVENT,
     "source_events": EVENT,
     "source_memory": SYNC,
+    "source_settings": COMMAND,
     "source_states": SYNC,
     "source_versions": SYNC,
     "sources": "one row of an installed connector",

@@ -153,7 +153,7 @@ def test_a_channel_for_another_address_is_replaced(desk: Desk) -> None:
 
 
 def test_google_is_told_of_no_address_that_is_not_https(desk: Desk) -> None:
-    from resources.sources.drive.auth import GOOGLE
+    from resources.sources.drive.addresses import GOOGLE
     from resources.sources.drive.channels import address
 
     settings = desk.installation.settings

@@ -73,7 +73,7 @@ def test_a_service_account_tells_its_drives_and_an_estimate(drive: DriveSite, si
     drive.drive.file("Plan.txt", team, "The plan.")
     with site.running() as running:
         running.wait_for_metrics("embedding_tokens_total")
-        found = check(running, "google_drive", google_service_account_file=key_file(tmp_path))
+        found = check(running, "google_drive", google_service_account_key=key_file(tmp_path))
         assert found["ok"], found
         assert found["account"] == "sync@larkmoor.iam.gserviceaccount.com"
         assert found["places"] == ["Team"]
@@ -85,11 +85,11 @@ def test_a_service_account_tells_its_drives_and_an_estimate(drive: DriveSite, si
 
 def test_a_key_file_is_not_used_where_it_says(drive: DriveSite, slack: SlackSite, site: Site, tmp_path: Path) -> None:
     with site.running() as running:
-        found = check(running, "google_drive", google_service_account_file=key_file(tmp_path, slack.url))
+        found = check(running, "google_drive", google_service_account_key=key_file(tmp_path, slack.url))
         assert found["ok"], found
         assert slack.workspace.calls == {}
         for wrong in ("none", "{}", "[]", json.dumps({"client_email": "a", "private_key": "b", "private_key_id": "c"})):
-            assert "ownload" in check(running, "google_drive", google_service_account_file=wrong)["problem"]
+            assert "ownload" in check(running, "google_drive", google_service_account_key=wrong)["problem"]
 
 
 def test_an_oauth_client_is_accepted_or_refused(drive: DriveSite, site: Site) -> None:

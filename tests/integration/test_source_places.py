@@ -83,7 +83,7 @@ def test_the_my_drive_of_the_administrator_who_lists_the_users_stays_closed(driv
 
 
 def test_given_credentials_count_before_those_that_are_configured(drive: DriveSite, site: Site, tmp_path: Path) -> None:
-    key = {"google_service_account_file": service_account_file(tmp_path, "https://elsewhere.example").read_text()}
+    key = {"google_service_account_key": service_account_file(tmp_path, "https://elsewhere.example").read_text()}
     with site.running() as running:
         assert list(names(running, None, **key)) == [
             "All shared drives",

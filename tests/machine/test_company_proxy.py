@@ -135,8 +135,8 @@ def token_of_google(url: str) -> object:
     key = rsa.generate_private_key(65537, 2048).private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    row = {"client_email": "a@b.example", "private_key": key.decode(), "token_uri": "x"}
-    return Authority.of_key(settings(drive_api_url=url), row, None, Tally(), SECONDS).token()
+    row = {"client_email": "a@b.example", "private_key": key.decode(), "private_key_id": "x"}
+    return Authority.of_key(settings(drive_api_url=url), json.dumps(row), None, Tally(), SECONDS).token()
 
 
 def sign_in(url: str) -> object:

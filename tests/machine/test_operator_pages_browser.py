@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from resources.servers.processes import free_port
 from resources.settings import Settings
 from resources.stores.postgres import session
 from serving.identity import api_keys
@@ -40,7 +41,9 @@ def running(site: Site, slack_site: SlackSite, drive_site: DriveSite) -> Iterato
     """Files from a root of which most are gone, with a sync in progress."""
     holders = json.dumps({"operator": [OPERATOR], "administrator": [ADMIN]})
     roles = Settings(_env_file=None, roles=holders).roles  # pyright: ignore[reportCallIssue, reportArgumentType]
-    changes = {"roles": roles, "slack_api_url": slack_site.url, "drive_api_url": drive_site.url, "public_url": None}
+    addresses = {"slack_api_url": slack_site.url, "drive_api_url": drive_site.url, "public_url": None}
+    port = free_port()
+    changes = {"roles": roles, "http_port": port, **addresses}
     site.settings = site.settings.model_copy(update=changes)
     for number in range(8):
         site.add(f"{number} {CHANNEL}", ["A plan."], [OPERATOR])
@@ -73,7 +76,7 @@ def running(site: Site, slack_site: SlackSite, drive_site: DriveSite) -> Iterato
     with session(site.settings.postgres_dsn) as connection:
         api_keys.create(connection, "bot@acme.com", ["group:ops@acme.com"])
     site.agent(OPERATOR, CHANNEL)
-    with site.running() as running:
+    with site.running(port=port) as running:
         yield running
 
 
@@ -178,7 +181,7 @@ def test_an_operator_chooses_folders_of_drive(
     browser.signed_in(running.url, site.session(OPERATOR))
     browser.goto(f"{running.url}/sources/google_drive/set-up")
     key = service_account_file(tmp_path, "https://elsewhere.example").read_text()
-    browser.fill("#google_service_account_file", key)
+    browser.fill("#google_service_account_key", key)
     press(browser, ".check button")
     until(browser, f"document.querySelector('.tree input[value=\"{team}\"]')")
     assert "2 files" in browser.text
@@ -206,6 +209,62 @@ def test_an_operator_chooses_folders_of_drive(
     assert "DRIVE_ROOTS=" not in browser.evaluate("document.querySelector('.outcome pre').innerText")
     assert "private_key" not in browser.url
     clean(browser, running)
+
+
+def test_an_administrator_connects_slack_and_forgets_it(
+    running: Running, browser: Browser, site: Site, slack_site: SlackSite, axe: str
+) -> None:
+    slack_site.workspace.channel("general")
+    browser.look(width=390)
+    browser.signed_in(running.url, site.session(ADMIN))
+    browser.goto(f"{running.url}/sources/slack/set-up")
+    browser.fill("#slack_bot_token", slack_site.workspace.token)
+    press(browser, ".check button")
+    until(browser, "document.querySelector('[data-saves]')")
+    assert violations(browser, axe) == []
+    press(browser, "[data-saves]")
+    until(browser, "document.querySelector('[data-sync=slack]')")
+    assert [call["source"] for call in site.launcher.calls] == ["slack"]
+    browser.goto(f"{running.url}/sources/slack/set-up")
+    assert "an administrator saved here" in browser.text
+    assert violations(browser, axe) == []
+    press(browser, "[data-forget]")
+    press(browser, "dialog .danger")
+    until(browser, "!document.querySelector('[data-forget]')")
+    assert site.sql("SELECT count(*) FROM source_settings") == [(0,)]
+    clean(browser, running)
+
+
+def test_an_administrator_connects_drive_for_a_person_and_narrows_it(
+    running: Running, browser: Browser, site: Site, drive_site: DriveSite
+) -> None:
+    drive = drive_site.drive
+    team = drive.shared_drive("Team", {drive.account: "organizer"})
+    browser.look()
+    browser.signed_in(running.url, site.session(ADMIN))
+    browser.goto(f"{running.url}/sources/google_drive/set-up")
+    browser.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    browser.fill("#google_client_id", "client.apps.googleusercontent.com")
+    browser.fill("#google_client_secret", "secret")
+    press(browser, "form:has(#google_client_id) button")
+    until(browser, "document.querySelector('[data-saves]')")
+    press(browser, "[data-saves]")
+    until(browser, "document.body.textContent.includes('Google Drive is connected')")
+    browser.click("a[href='/sources/google_drive/set-up']")
+    press(browser, "form[data-roots] button")
+    until(browser, "document.querySelector('form[data-roots] .tree input[value=shared_drives]')")
+    browser.evaluate(
+        "document.querySelector('form[data-roots] .tree input[value=shared_drives]').nextSibling.open = true"
+    )
+    until(browser, f"document.querySelector('.tree input[value=\"{team}\"]')")
+    press(browser, f".tree input[value='{team}']")
+    press(browser, "form[data-roots] [data-saves]")
+    until(browser, "document.querySelector('[data-sync=google_drive]')")
+    assert [call["source"] for call in site.launcher.calls] == ["google_drive"]
+    assert site.sql("SELECT name, value FROM source_settings WHERE value IS NOT NULL ORDER BY name") == [
+        ("drive_roots", team),
+        ("google_client_id", "client.apps.googleusercontent.com"),
+    ]
 
 
 def test_an_administrator_revokes_a_key(running: Running, browser: Browser, site: Site) -> None:

@@ -22,7 +22,15 @@ from tests.fixtures.postgres import PostgresProcess
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="reads /proc")
 
-STORES = {"postgres_url", "qdrant_api_key", "encryption_keys", "openai_api_key", "llm_api_key", "google_client_secret"}
+STORES = {
+    "postgres_url",
+    "qdrant_api_key",
+    "encryption_keys",
+    "openai_api_key",
+    "llm_api_key",
+    "google_client_secret",
+    "google_service_account_key",
+}
 PIPELINE = STORES | {
     "dagster_database_url",
     "dagster_secret",

@@ -11,7 +11,8 @@ from tests.fixtures.routes import declared_handlers
 
 ROUTES: dict[tuple[Role, ...], set[str]] = {
     (): {
-        "connectGoogle", "connectSource", "listAllKeys", "revokeAnyKey", "listAllSessions", "endAnySession", "listAllAgents",
+        "connectGoogle", "connectSource", "storeSourceSettings",
+        "listAllKeys", "revokeAnyKey", "listAllSessions", "endAnySession", "listAllAgents",
         "endAnyAgent", "keysPage", "sessionsPage", "agentsPage", "policiesPage",
     },
     (Role.AUDITOR,): {"listAudit", "auditPage"},

@@ -79,14 +79,20 @@ SPEC = SourceSpec(
     open=_open,
     help="Google Drive is not set up: set CONCORDANCE_GOOGLE_CLIENT_ID and connect an account, or set "
     "CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE (docs/operations.md).",
-    needs=("drive_token", "google_client_id", "google_service_account_file"),
-    credentials=("drive_token", "google_service_account_file", "google_client_id", "google_subject"),
+    needs=("drive_token", "google_client_id", "google_service_account_file", "google_service_account_key"),
+    credentials=(
+        "drive_token",
+        "google_service_account_file",
+        "google_service_account_key",
+        "google_client_id",
+        "google_subject",
+    ),
     capabilities=Capabilities(change_feed=True, events=True),
     link=_link,
     checks=_checks,
     scopes=(Scope(READ, "files, their contents and their permissions"),),
     trial=Trial(
-        ("google_service_account_file", "google_subject", "google_client_id", "google_client_secret", "drive_roots"),
+        ("google_service_account_key", "google_subject", "google_client_id", "google_client_secret", "drive_roots"),
         _try,
         _browse,
     ),

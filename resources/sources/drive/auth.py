@@ -1,7 +1,7 @@
 """Bearer tokens for Google's APIs, from the settings and the stored refresh tokens.
 
 There are three ways, of which the first configured one is used: DRIVE_TOKEN (tests and simulators), a service account's key
-file (as itself, or as a user by delegation), and the accounts that administrators connected by consent. Only this module
+(as itself, or as a user by delegation), and the accounts that administrators connected by consent. Only this module
 renews tokens, under one lock for all threads; google-auth's `before_request` is not used, since for service accounts it
 starts look-ups of its own.
 """
@@ -9,19 +9,21 @@ starts look-ups of its own.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import google_auth_httplib2
 import httpx
 from google.auth.exceptions import GoogleAuthError, RefreshError
 from google.oauth2.credentials import Credentials
 from google.oauth2.service_account import Credentials as ServiceAccount
+from pydantic import SecretStr
 
-from resources.core.errors import AuthorizationError, ConfigurationError, InvalidRequestError, RetryLaterError
+from resources.core.errors import AuthorizationError, ConfigurationError, RetryLaterError
 from resources.settings import Settings
 from resources.sources.drive import READ
+from resources.sources.drive.addresses import token_url
+from resources.sources.drive.service_account import from_content, service_account
 from resources.sources.drive.transport import Transport
 from resources.stores import credentials as kept
 
@@ -29,23 +31,14 @@ if TYPE_CHECKING:
     from resources.core.retrying import Tally
 
 SCOPES = (READ,)
-GOOGLE = "https://www.googleapis.com"
-TOKEN_URL = "https://oauth2.googleapis.com/token"  # noqa: S105 - an address. Source: OpenID configuration of accounts.google.com
 _TIMEOUT_SECONDS = 30
 
 
 def is_by_consent(settings: Settings) -> bool:
     """Return True if Drive is read with accounts that were connected by consent."""
     return (
-        settings.drive_token is None
-        and settings.google_service_account_file is None
-        and settings.google_client_id is not None
+        settings.drive_token is None and not settings.reads_as_service_account and settings.google_client_id is not None
     )
-
-
-def token_url(settings: Settings) -> str:
-    """Return the token endpoint: Google's, or the simulator's given by DRIVE_API_URL."""
-    return TOKEN_URL if settings.drive_api_url == GOOGLE else f"{settings.drive_api_url}/token"
 
 
 class RefusedUserError(AuthorizationError):
@@ -74,23 +67,16 @@ class Authority:
         self._service: ServiceAccount | None = None
 
     @classmethod
-    def of_key(
-        cls, settings: Settings, key: Mapping[str, str], subject: str | None, tally: Tally, timeout: int
-    ) -> Authority:
-        """Return an authority of a service account's key. Its tokens come from the settings' address, whatever the key names."""
-        library: Any = ServiceAccount  # its types are incomplete
-        made: Any = None
-        try:
-            made = library.from_service_account_info(
-                {**key, "token_uri": token_url(settings)}, scopes=SCOPES, subject=subject
-            )
-        except (ValueError, GoogleAuthError):
-            raise InvalidRequestError(
-                "The private key in this file cannot be read. Download the file again from the Google Cloud console."
-            ) from None
-        # the hint of an error names the setting of a key file
-        trying = settings.model_copy(update={"drive_token": None, "google_service_account_file": Path("key.json")})
+    def of_key(cls, settings: Settings, text: str, subject: str | None, tally: Tally, timeout: int) -> Authority:
+        """Return an authority of a service account's key that is being tried. Raises `InvalidRequestError`."""
+        given = {
+            "drive_token": None,
+            "google_service_account_file": None,
+            "google_service_account_key": SecretStr(text),
+        }
+        trying = settings.model_copy(update={**given, "google_subject": subject})
         authority = cls(trying, tally, timeout=timeout)
+        made: Any = from_content(trying, text, SCOPES)
         authority._opened = made, subject or str(made.service_account_email)
         return authority
 
@@ -98,7 +84,7 @@ class Authority:
         """Return an authority for a user, by delegation to the service account. Its key is read once: that takes 0.2 s."""
         with self._lock:
             if self._service is None:
-                self._service, _ = _service_account(self._settings, self._scopes)
+                self._service, _ = service_account(self._settings, self._scopes)
             service: Any = self._service
         other = Authority(self._settings, self._tally, self._scopes)
         other._opened = service.with_subject(subject), subject
@@ -113,10 +99,10 @@ class Authority:
         """Advice for rejected credentials."""
         if self._settings.drive_token is not None:
             return "Set CONCORDANCE_DRIVE_TOKEN to a valid token."
-        if self._settings.google_service_account_file is not None:
+        if self._settings.reads_as_service_account:
             return (
-                "Check the key in CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE, and that the administrator delegated "
-                f"{', '.join(self._scopes)} to it where CONCORDANCE_GOOGLE_SUBJECT is set."
+                "Check the service account's key, and that the administrator delegated "
+                f"{', '.join(self._scopes)} to it where a user is named in whose name it reads."
             )
         return "Connect Google Drive again: GET /api/auth/google."
 
@@ -161,8 +147,8 @@ class Authority:
         settings = self._settings
         if settings.drive_token is not None:
             return Credentials(token=settings.drive_token.get_secret_value()), "token"
-        if settings.google_service_account_file is not None:
-            return _service_account(settings, self._scopes)
+        if settings.reads_as_service_account:
+            return service_account(settings, self._scopes)
         secret = settings.google_client_secret
         if settings.google_client_id is None or secret is None:
             raise ConfigurationError(
@@ -196,23 +182,6 @@ class Authority:
             raise RetryLaterError("Google's token endpoint does not answer.") from None
         finally:
             http.close()
-
-
-def _service_account(settings: Settings, scopes: Sequence[str]) -> tuple[ServiceAccount, str]:
-    library: Any = ServiceAccount  # its types are incomplete
-    make: Callable[..., ServiceAccount] = library.from_service_account_file
-    try:
-        made = make(str(settings.google_service_account_file), scopes=scopes, subject=settings.google_subject)
-    except (OSError, ValueError, GoogleAuthError) as error:
-        raise ConfigurationError(
-            f"CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE: {settings.google_service_account_file} is not a readable key file "
-            f"({type(error).__name__}). Download it again from the Google Cloud console."
-        ) from None
-    if settings.drive_api_url != GOOGLE:
-        untyped: Any = made
-        made = cast("ServiceAccount", untyped.with_token_uri(token_url(settings)))
-    email: Any = made.service_account_email
-    return made, settings.google_subject or str(email)
 
 
 def _is_about_user(reason: str) -> bool:

@@ -16,7 +16,7 @@ from resources.core.errors import AuthorizationError, ConcordanceError, ServiceU
 from resources.core.moments import of_seconds
 from resources.logging import logger
 from resources.settings import Settings
-from resources.sources.drive.auth import GOOGLE
+from resources.sources.drive.addresses import GOOGLE
 from resources.sources.drive.client import DriveClient
 from resources.sources.drive.feeds import Feeds
 from resources.stores.postgres import session

@@ -15,7 +15,7 @@ from resources.core.json import is_object
 from resources.logging import logger
 from resources.settings import Settings
 from resources.sources.drive import READ
-from resources.sources.drive.auth import GOOGLE, token_url
+from resources.sources.drive.addresses import GOOGLE, token_url
 from resources.sources.spec import ConsentError, ConsentGrant
 
 TIMEOUT_SECONDS = 20.0

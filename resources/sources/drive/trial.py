@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -17,7 +16,8 @@ from resources.core.errors import AuthorizationError, InvalidRequestError, Retry
 from resources.core.json import is_object
 from resources.core.retrying import Tally
 from resources.settings import Settings
-from resources.sources.drive.auth import SCOPES, Authority, token_url
+from resources.sources.drive.addresses import token_url
+from resources.sources.drive.auth import SCOPES, Authority
 from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.content import FOLDER
 from resources.sources.drive.roots import MY_DRIVE, SHARED_DRIVES, SHARED_TITLE, SHARED_WITH_ME, TITLE
@@ -29,7 +29,6 @@ TOTAL_SECONDS = 15
 """No further page is asked for after this time."""
 MOST_DRIVES, MOST_FILES = 300, 5000
 _CLIENT = re.compile(r"[\x21-\x7e]{1,200}")
-_KEY_FIELDS = ("client_email", "private_key", "private_key_id")
 _GRANTED = frozenset(SCOPES)
 _FILES = {
     "corpora": "allDrives",
@@ -52,7 +51,7 @@ _EVERYWHERE: dict[str, Any] = {"corpora": "allDrives", "includeItemsFromAllDrive
 
 
 def reach(settings: Settings, values: Mapping[str, str]) -> Reach:
-    """Return what a service account with the key file's content `google_service_account_file` would read, for `google_subject` if given.
+    """Return what a service account with the key file's content `google_service_account_key` would read, for `google_subject` if given.
 
     Without any credential, those in the settings are used. `drive_roots` limits the count to these drives and folders. Of an OAuth client
     (`google_client_id`, `google_client_secret`), only Google's acceptance can be tried before a person consents.
@@ -104,14 +103,14 @@ def _opened(settings: Settings, values: Mapping[str, str]) -> tuple[DriveClient,
     """Return a client, the email of its account, and True if that has a My Drive of its own."""
     quick = settings.model_copy(update={"retry_seconds": ()})
     subject = values.get("google_subject") or None
-    if subject or values.get("google_service_account_file"):
-        key = _key(values.get("google_service_account_file", ""))
+    if subject or values.get("google_service_account_key"):
+        key = values.get("google_service_account_key", "")
         person = permissions.email(subject) if subject else None
         authority = Authority.of_key(quick, key, person, Tally(), SECONDS)
         own = subject is not None
     else:
         authority = Authority(quick, Tally(), timeout=SECONDS)
-        own = bool(settings.google_subject or settings.drive_token or settings.google_service_account_file is None)
+        own = bool(settings.google_subject or settings.drive_token or not settings.reads_as_service_account)
     client = DriveClient(quick, authority, Tally(), sleep=_refuse_to_wait, timeout=SECONDS)
     return client, authority.account, own
 
@@ -137,23 +136,8 @@ def _client(settings: Settings, client_id: str, secret: str) -> Reach:
         raise AuthorizationError("Google does not accept this client ID with this secret. Copy both again.")
     return Reach(
         account="an OAuth client that Google accepts",
-        notes=(
-            "What it reads is known once a person has connected their account: set it up, restart, and connect from this page.",
-        ),
+        notes=("What it reads is known once a person has connected their account: save it, and connect the account.",),
     )
-
-
-def _key(text: str) -> dict[str, str]:
-    """Return the fields of a key file that signing needs; its addresses are not used."""
-    try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    if not is_object(found) or not all(isinstance(found.get(name), str) for name in _KEY_FIELDS):
-        raise InvalidRequestError(
-            "This is not the JSON key file of a service account. Download it again from the Google Cloud console."
-        )
-    return {name: str(found[name]) for name in _KEY_FIELDS}
 
 
 def _before(until: float, pages: Iterator[JSON]) -> Iterator[JSON]:

@@ -1,4 +1,4 @@
-/** Choose drives, folders or channels of a source while it is set up. Nothing is saved: the choice becomes a line of `.env`. */
+/** Choose drives, folders or channels of a source while it is set up. Nothing is saved here. */
 
 import { call } from "./api.js";
 import { element, loading } from "./dom.js";
@@ -6,14 +6,18 @@ import { element, loading } from "./dom.js";
 /** @typedef {{id: string, name: string, opens: boolean, readable: boolean}} Place */
 /** @typedef {{problem: string | null, places: Place[], complete: boolean}} Places */
 
+/** The latest request: one follows the other, since the service limits those at once. @type {Promise<unknown>} */
+let latest = Promise.resolve();
+
 /**
  * The places directly inside one, as the source shows them.
  * @param {string} source @param {Record<string, string>} settings Credentials; none: the configured ones @param {string | null} inside
  * @returns {Promise<Places>}
  */
 async function level(source, settings, inside) {
-  const answer = await call(`/api/sources/${source}/places`, { method: "POST", body: { settings, inside } });
-  const found = await answer.json();
+  const asked = latest.then(() => call(`/api/sources/${source}/places`, { method: "POST", body: { settings, inside } }));
+  latest = asked.catch(() => null);
+  const found = await (await asked).json();
   if (found.problem) throw new Error(found.problem);
   return found;
 }

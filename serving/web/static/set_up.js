@@ -1,7 +1,8 @@
-/** Set a source up: copy what its vendor asks for, check the credentials, choose folders, and print the lines for `.env`. */
+/** Set a source up: copy what its vendor asks for, check the credentials, choose folders, and save them, or print the lines for `.env`. */
 
-import { call } from "./api.js";
+import { call, Problem } from "./api.js";
 import { channels, folders } from "./choose.js";
+import { confirmed, say } from "./confirm.js";
 import { element, loading } from "./dom.js";
 
 /** @typedef {{settings: Record<string, string>, chosen: Map<string, string>}} State The credentials to use, and the chosen folders */
@@ -14,7 +15,7 @@ function lines(form, { chosen }) {
   const fields = /** @type {(HTMLInputElement | HTMLTextAreaElement)[]} */ ([...form.querySelectorAll("[name]")]);
   const given = fields
     .filter((field) => field.value.trim())
-    .map((field) => `${variable(form, field.name)}=${field.dataset.write ? `<${field.dataset.write}>` : field.value.trim()}`);
+    .map((field) => `${variable(form, field.dataset.variable ?? field.name)}=${field.dataset.write ? `<${field.dataset.write}>` : field.value.trim()}`);
   return chosen.size > 0 ? [...given, `${variable(form, form.dataset.choose)}=${[...chosen.keys()].join(",")}`] : given;
 }
 
@@ -45,13 +46,13 @@ function report(found, form, state) {
       ),
     found.place_count > 0 && element("p", {}, `It would read ${count}: ${found.places.join(", ")}${found.place_count > found.places.length ? ", …" : ""}`),
     found.ok && "channels" in form.dataset && channels(form.dataset.check ?? "", state.settings),
-    ...(found.ok && found.first_sync ? first(found, form, state) : [...notes(found), found.ok && next(lines(form, state), form)]),
+    ...(found.ok && found.first_sync ? first(found, form, state) : [...notes(found), found.ok && next(form, state)]),
   ];
 }
 
 /** @param {any} found @param {HTMLFormElement} form @param {State} state */
 function first(found, form, state) {
-  return form.dataset.choose ? choice(found, form, state) : [...estimate(found), next(lines(form, state), form)];
+  return form.dataset.choose ? choice(found, form, state) : [...estimate(found), next(form, state)];
 }
 
 /** Choose folders; the estimate and the lines follow the choice. @param {any} found @param {HTMLFormElement} form @param {State} state */
@@ -60,10 +61,10 @@ function choice(found, form, state) {
   const { check: source = "", choose = "" } = form.dataset;
   const summary = element("div", { role: "status" });
   const outcome = element("div", {}, .../** @type {Node[]} */ (estimate(found)));
-  const env = element("div", {}, next(lines(form, state), form));
+  const env = element("div", {}, next(form, state));
   let counted = [...chosen.keys()].join();
   const show = () => {
-    env.replaceChildren(next(lines(form, state), form));
+    env.replaceChildren(next(form, state));
     summary.replaceChildren(...described(chosen, show));
     if (counted !== [...chosen.keys()].join()) outcome.replaceChildren(element("button", { type: "button", class: "quiet", onclick: count }, "Estimate the first sync"));
   };
@@ -128,8 +129,10 @@ function megabytes(bytes) {
   return bytes < 1e6 ? "less than 1 MB" : bytes < 1e9 ? `${Math.round(bytes / 1e6)} MB` : `${(bytes / 1e9).toFixed(1)} GB`;
 }
 
-/** @param {string[]} wanted @param {HTMLFormElement} form */
-function next(wanted, form) {
+/** What to do once the credentials work. @param {HTMLFormElement} form @param {State} state */
+function next(form, state) {
+  if ("save" in form.dataset) return saving(form, state);
+  const wanted = lines(form, state);
   if (wanted.length === 0) return form.dataset.roots ? element("p", {}, "To read everything, remove ", element("code", {}, variable(form, form.dataset.choose)), " from .env and run ", element("code", {}, "concordance restart"), ".") : "";
   const text = wanted.join("\n");
   return element(
@@ -139,6 +142,52 @@ function next(wanted, form) {
     element("pre", {}, element("code", {}, text)),
     element("p", {}, element("button", { type: "button", class: "quiet", "data-copy": text }, "Copy"), " and run ", element("code", {}, "concordance restart"), "."),
   );
+}
+
+/** A button that saves, and then starts a sync or leads to the provider's consent page. @param {HTMLFormElement} form @param {State} state */
+function saving(form, { settings, chosen }) {
+  const { check: source = "", save = "", then, choose } = form.dataset;
+  const forgotten = Object.fromEntries(save.split(",").filter(Boolean).map((name) => [name, null]));
+  const roots = choose ? { [choose]: [...chosen.keys()].join(",") || null } : {};
+  const button = /** @type {HTMLButtonElement} */ (element("button", { type: "button", "data-saves": true }, then ? "Save and connect an account" : "Save and sync now"));
+  button.addEventListener("click", async () => {
+    button.disabled = true;
+    try {
+      await store(source, { ...forgotten, ...settings, ...roots });
+      if (!then) await begin(source);
+      location.assign(then ?? `/sources#source-${source}`);
+    } catch (error) {
+      button.disabled = false;
+      say(error instanceof Error ? error.message : String(error), true);
+    }
+  });
+  return element("p", {}, button);
+}
+
+/** @param {string} source @param {Record<string, string | null>} settings */
+async function store(source, settings) {
+  await call(`/api/sources/${source}/settings`, { method: "PATCH", body: { settings } });
+}
+
+/** Start a sync, unless one runs already. @param {string} source */
+async function begin(source) {
+  try {
+    await call(`/api/sync/${source}`, { method: "POST", body: {} });
+  } catch (error) {
+    if (!(error instanceof Problem && error.status === 409)) throw error;
+  }
+}
+
+/** @param {HTMLButtonElement} button */
+async function forget(button) {
+  const { forget: source = "", names = "", label = "" } = button.dataset;
+  if (!(await confirmed(`Forget how to read ${label}?`, ["It is no longer synced. What was indexed stays, and can be found for as long as its permissions count as current."], "Forget it"))) return;
+  try {
+    await store(source, Object.fromEntries(names.split(",").map((name) => [name, null])));
+    location.reload();
+  } catch (error) {
+    say(error instanceof Error ? error.message : String(error), true);
+  }
 }
 
 document.addEventListener("submit", async (event) => {
@@ -164,8 +213,9 @@ document.addEventListener("submit", async (event) => {
 });
 
 document.addEventListener("click", async (event) => {
-  const button = event.target instanceof Element ? event.target.closest("button[data-copy]") : null;
+  const button = event.target instanceof Element ? event.target.closest("button[data-copy], button[data-forget]") : null;
   if (!(button instanceof HTMLButtonElement)) return;
+  if (button.dataset.forget) return forget(button);
   const before = button.textContent;
   try {
     await navigator.clipboard.writeText(button.dataset.copy ?? "");

@@ -1492,6 +1492,13 @@ class SourcesResponse(Model):
     """All sources."""
 
 
+class StoredNames(Model):
+    """Settings of the source that are stored."""
+
+    stored: list[str]
+    """Their names, without their values."""
+
+
 class Suggestion(Model):
     """A principal to share with."""
 

@@ -487,6 +487,21 @@ class Operations(ABC):
             Call("POST", f"/api/sync/{quoted(source)}", models.SyncResponse, body={**options}, repeatable=False)
         )
 
+    def store_source_settings(self, source: str, settings: Mapping[str, str | None]) -> models.StoredNames:
+        """Store credentials of a source.
+
+        Store settings of a source, unless the environment sets it up. Its next sync uses them. For administrators.
+        """
+        return self.send(
+            Call(
+                "PATCH",
+                f"/api/sources/{quoted(source)}/settings",
+                models.StoredNames,
+                body={"settings": settings},
+                repeatable=False,
+            )
+        )
+
     def sync_status(self, job_id: str) -> models.SyncStatus:
         """How a sync went.
 
@@ -1010,6 +1025,21 @@ class AsyncOperations(ABC):
         """
         return await self.send(
             Call("POST", f"/api/sync/{quoted(source)}", models.SyncResponse, body={**options}, repeatable=False)
+        )
+
+    async def store_source_settings(self, source: str, settings: Mapping[str, str | None]) -> models.StoredNames:
+        """Store credentials of a source.
+
+        Store settings of a source, unless the environment sets it up. Its next sync uses them. For administrators.
+        """
+        return await self.send(
+            Call(
+                "PATCH",
+                f"/api/sources/{quoted(source)}/settings",
+                models.StoredNames,
+                body={"settings": settings},
+                repeatable=False,
+            )
         )
 
     async def sync_status(self, job_id: str) -> models.SyncStatus:
