@@ -68,6 +68,29 @@ class Month(msgspec.Struct, frozen=True):
     cost_usd: float
 
 
+class MonthOfCost(msgspec.Struct, frozen=True):
+    """Amount embedded in a month, such as `2026-11`."""
+
+    month: str
+    texts: int
+    tokens: int
+    cost_usd: float
+
+
+class UsageWeek(msgspec.Struct, frozen=True):
+    """Use in the week that begins on this day, in UTC. A figure that fewer people than asked for stand behind is null."""
+
+    week: date
+    people: int | None
+    searches: int | None
+    questions: int | None
+    without_results: int | None
+    not_useful: int | None
+    median_ms: float | None
+    """Of answers, like the next one."""
+    p95_ms: float | None
+
+
 class HeldDeletions(msgspec.Struct, frozen=True, kw_only=True):
     """Deletions of one root or channel that wait because they are many."""
 
@@ -158,6 +181,8 @@ class OperatorReads(AsyncFamily, path="operators"):
     async def feedback(self, *, before_at: datetime | None, before_id: str | None, most: int) -> list[NotUseful]: ...
     async def evaluations(self, *, most: int) -> list[EvaluationRun]: ...
     async def month(self, *, month: str) -> Month | None: ...
+    async def months(self, *, most: int) -> list[MonthOfCost]: ...
+    async def usage(self, *, since: datetime, people: int) -> list[UsageWeek]: ...
 
 
 class CommandReads(AsyncFamily, path="cli"):

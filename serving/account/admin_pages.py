@@ -28,10 +28,11 @@ QUESTIONS, RUNS, TAKE_DOWNS = 50, 12, 100
 """Questions of a page, and the latest runs and take-downs that are shown."""
 
 
-def _page(
+def admin_page(
     template: str, access: Access, here: str, account: AccountServices, script: str | None = None, **values: Any
 ) -> Response[str]:
     tabs = [NavigationLink("/admin", "Audit log")] if access.has(Role.AUDITOR) else []
+    tabs.append(NavigationLink("/admin/usage", "Usage"))
     if access.has(Role.CURATOR):
         tabs += [
             NavigationLink("/admin/questions", "Questions"),
@@ -76,7 +77,7 @@ async def audit_log_page(
     )
     found = await audit_page(account.http, access, wanted)
     more = f"/admin?{urlencode({**chosen, 'cursor': found.next_cursor})}" if found.next_cursor else None
-    return _page("admin/audit.html", access, "/admin", account, events=found.events, more=more, chosen=chosen)
+    return admin_page("admin/audit.html", access, "/admin", account, events=found.events, more=more, chosen=chosen)
 
 
 @page_route("/admin/keys", "keysPage", "read", guards=[VisitorNeedsRole(Role.ADMINISTRATOR)])
@@ -86,7 +87,7 @@ async def keys_page(request: Request[Access, Any, Any], account: NamedDependency
     keys = sorted(
         await all_keys(account.identity), key=lambda key: (key.revoked_at is not None, key.email, key.created_at)
     )
-    return _page("admin/keys.html", access, "/admin/keys", account, "admin.js", keys=keys)
+    return admin_page("admin/keys.html", access, "/admin/keys", account, "admin.js", keys=keys)
 
 
 @page_route("/admin/sessions", "sessionsPage", "read", guards=[VisitorNeedsRole(Role.ADMINISTRATOR)])
@@ -94,7 +95,7 @@ async def sessions_page(request: Request[Access, Any, Any], account: NamedDepend
     """List the browser sessions of all people. For administrators."""
     access = request.user
     sessions = await account.identity.sessions.all(account.http.clock())
-    return _page("admin/sessions.html", access, "/admin/sessions", account, "admin.js", sessions=sessions)
+    return admin_page("admin/sessions.html", access, "/admin/sessions", account, "admin.js", sessions=sessions)
 
 
 @page_route("/admin/agents", "agentsPage", "read", guards=[VisitorNeedsRole(Role.ADMINISTRATOR)])
@@ -102,7 +103,7 @@ async def agents_page(request: Request[Access, Any, Any], account: NamedDependen
     """List the agents that people have connected. For administrators."""
     access = request.user
     agents = await account.agents.connections.all(account.http.clock())
-    return _page("admin/agents.html", access, "/admin/agents", account, "admin.js", agents=agents)
+    return admin_page("admin/agents.html", access, "/admin/agents", account, "admin.js", agents=agents)
 
 
 @page_route("/admin/policies", "policiesPage", "read", guards=[VisitorNeedsRole(Role.ADMINISTRATOR)])
@@ -113,7 +114,9 @@ async def policies_page(request: Request[Access, Any, Any], account: NamedDepend
     holders = {role.value: list(settings.roles.get(role, ())) for role in Role}
     kept = {name: getattr(settings, name) for name in RetentionSettings.model_fields}
     names = {name: variable_of(name) for name in kept}
-    return _page("admin/policies.html", access, "/admin/policies", account, holders=holders, kept=kept, variables=names)
+    return admin_page(
+        "admin/policies.html", access, "/admin/policies", account, holders=holders, kept=kept, variables=names
+    )
 
 
 @page_route("/admin/questions", "questionsPage", "read", guards=[VisitorNeedsRole(Role.CURATOR)])
@@ -126,7 +129,7 @@ async def questions_page(
     proposed = await question_page(account.answers, access, "proposed", QUESTIONS, None)
     accepted = await question_page(account.answers, access, "accepted", QUESTIONS, cursor)
     runs = await OperatorReads(account.http.database).evaluations(most=RUNS)
-    return _page(
+    return admin_page(
         "admin/questions.html",
         access,
         "/admin/questions",
@@ -143,7 +146,7 @@ async def feedback_page(request: Request[Access, Any, Any], account: NamedDepend
     """List the questions whose answers were marked not useful, without the answers. For curators."""
     access = request.user
     found = await not_useful(account.answers, QUESTIONS, request.query_params.get("cursor"))
-    return _page("admin/feedback.html", access, "/admin/feedback", account, "admin.js", found=found)
+    return admin_page("admin/feedback.html", access, "/admin/feedback", account, "admin.js", found=found)
 
 
 @page_route("/admin/take-downs", "takeDownsPage", "read", guards=[VisitorNeedsRole(Role.CURATOR)])
@@ -155,7 +158,9 @@ async def take_downs_page(
     events = await WebReads(account.http.database).audit_events(
         email=None, action="take_down", since=None, until=None, before_at=None, before_id=None, most=TAKE_DOWNS
     )
-    return _page("admin/take_downs.html", access, "/admin/take-downs", account, events=events, most=TAKE_DOWNS)
+    return admin_page(
+        "admin/take_downs.html", access, "/admin/take-downs", account, "admin.js", events=events, most=TAKE_DOWNS
+    )
 
 
 def _day(name: str, text: str | None) -> datetime | None:

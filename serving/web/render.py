@@ -55,7 +55,9 @@ def administration(access: Access) -> str | None:
     """Return the first page of the administration that the caller may open, None if there is none."""
     if access.has(Role.AUDITOR):
         return "/admin"
-    return "/admin/questions" if access.has(Role.CURATOR) else None
+    if access.has(Role.CURATOR):
+        return "/admin/questions"
+    return "/admin/usage" if access.has(Role.OPERATOR) else None
 
 
 def navigation(access: Access | None) -> list[NavigationLink]:

@@ -30,6 +30,7 @@ PAGES = {
     "/sources/slack/set-up": {"administrator", "operator"},
     "/sources/files/set-up": {"administrator", "operator"},
     "/admin": {"administrator", "auditor"},
+    "/admin/usage": {"administrator", "auditor", "curator", "operator"},
     "/admin/questions": {"administrator", "curator"},
     "/admin/feedback": {"administrator", "curator"},
     "/admin/take-downs": {"administrator", "curator"},
@@ -128,7 +129,7 @@ def test_each_action_is_refused_without_its_role(running: Running) -> None:
 def test_the_navigation_names_what_a_person_may_open(running: Running) -> None:
     links = {who: [one.text() for one in shown(running, "/", who).css("header nav a")] for who in PEOPLE}
     assert [who for who in PEOPLE if "Sources" in links[who]] == ["administrator", "auditor", "operator"]
-    assert [who for who in PEOPLE if "Admin" in links[who]] == ["administrator", "auditor", "curator"]
+    assert [who for who in PEOPLE if "Admin" in links[who]] == ["administrator", "auditor", "operator", "curator"]
 
 
 def test_people_without_a_role_see_no_names_and_no_totals_of_others(running: Running) -> None:

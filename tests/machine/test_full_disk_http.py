@@ -111,6 +111,7 @@ READS: Mapping[str, Read] = {
     "agentsPage": Read("/admin/agents"),
     "policiesPage": Read("/admin/policies"),
     "questionsPage": Read("/admin/questions"),
+    "usagePage": Read("/admin/usage"),
     "feedbackPage": Read("/admin/feedback"),
     "takeDownsPage": Read("/admin/take-downs"),
     "viewDocument": Read("/documents/{doc_id}"),

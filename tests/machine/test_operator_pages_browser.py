@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,6 +31,7 @@ PAGES = {
     "/admin/sessions": ADMIN,
     "/admin/agents": ADMIN,
     "/admin/policies": ADMIN,
+    "/admin/usage": OPERATOR,
     "/admin/questions": ADMIN,
     "/admin/feedback": ADMIN,
     "/admin/take-downs": ADMIN,
@@ -276,6 +278,26 @@ def test_an_administrator_revokes_a_key(running: Running, browser: Browser, site
     until(browser, "document.querySelector('tr.over')")
     assert site.sql("SELECT count(*) FROM api_keys WHERE revoked_at IS NULL") == [(0,)]
     clean(browser, running)
+
+
+def test_an_upload_is_taken_down_by_its_address(running: Running, browser: Browser, site: Site) -> None:
+    sent = {"file": ("gossip.md", b"Gossip.", "text/markdown")}
+    document = running.request("POST", "/api/upload", "ann@acme.com", files=sent).json()["doc_id"]
+    browser.look()
+    browser.signed_in(running.url, site.session(ADMIN))
+    browser.goto(f"{running.url}/admin/take-downs")
+    for given, said in (
+        ("no address", "neither"),
+        (str(uuid.uuid4()), "No upload"),
+        (document, "hidden from all searches"),
+    ):
+        browser.fill("#document", given if said == "neither" else f"{running.url}/documents/{given}?start=3")
+        press(browser, "#take-down button")
+        if said != "neither":
+            until(browser, "document.querySelector('dialog')")
+            press(browser, "dialog .danger")
+        until(browser, f"document.getElementById('status').textContent.includes('{said}')")
+    assert site.sql("SELECT taken_down_at IS NOT NULL FROM uploads WHERE doc_id = %s", document) == [(True,)]
 
 
 def test_a_question_is_proposed_from_feedback(running: Running, browser: Browser, site: Site) -> None:

@@ -21,6 +21,7 @@ ROUTES: dict[tuple[Role, ...], set[str]] = {
     (Role.CURATOR,): {
         "listQuestions", "decideQuestion", "proposeQuestion", "questionsPage", "feedbackPage", "takeDownsPage",
     },
+    (Role.OPERATOR, Role.CURATOR, Role.AUDITOR): {"usagePage"},
     (Role.PUBLISHER,): {"pushDocument", "pushDocuments", "deletePushed"},
 }  # fmt: skip
 """Operation IDs by the roles besides administrator. Other routes check roles where they decide what to show."""
