@@ -135,8 +135,6 @@ def _sync(settings: Settings, out: Console, outcome: DemoReport) -> None:
 
         def show(source: SourceName, job: dict[str, Any]) -> None:
             stage = job["stage"] or "waiting for the run"
-            if status is None and shown.get(source) != stage:
-                out.print(f"  {label(source)}: {stage}")
             shown[source] = stage
             if status is not None:
                 stages = ", ".join(f"{label(one)} ({stage})" for one, stage in shown.items())
@@ -174,7 +172,6 @@ def _ask_all(settings: Settings, out: Console, outcome: DemoReport) -> None:
     questions = sample.questions()
     questions += [one for one in sample.questions_of_sources()[:SOURCE_QUESTIONS] if one.source in sources]
     for person in (people[name] for name in USERS):
-        out.print(f"\n[bold]{person.name}[/], {person.role} ({', '.join(person.groups) or 'no groups'}) asks:")
         with Client(settings, person.email, person.groups) as client:
             for question in questions:
                 check_results(out, outcome, person, question, client.search(question.question, TOP)["results"])
@@ -187,34 +184,26 @@ def check_results(
     question: sample.SampleQuestion,
     results: list[dict[str, Any]],
 ) -> None:
-    """Print the result of one question and record its faults in `outcome`."""
+    """Record the result of one question in `outcome`, and print its faults."""
     outcome.questions += 1
-    out.print(f"  [bold]{escape(question.question)}[/]")
     leaks = sorted({result["source_id"] for result in results if not person.reads(result["source_id"])})
     for leak in leaks:
         _fault(out, outcome, f"{person.name} was shown {leak}, which she may not read ({question.question!r}).")
     rank = next((i for i, result in enumerate(results) if result["source_id"] == question.source_id), None)
     if person.id in question.may_not:
-        if rank is None:
-            outcome.withheld += 1
-            why = f"{person.name.split()[0]} may not read it" if question.may else "it is shared by link only"
-            out.print(f"     [yellow]withheld[/]: the answer is in {escape(str(question.source_id))}, but {why}.")
+        outcome.withheld += rank is None
     elif rank is None:
         got = ", ".join(result["source_id"] for result in results) or "nothing"
         _fault(out, outcome, f"{question.source_id} is not in the top {TOP} of {question.question!r} (found: {got}).")
     else:
         outcome.found += 1
-        result = results[rank]
-        out.print(f"     [green]{rank + 1}.[/] {escape(result['citation']['text'])}{escape(_location(result))}")
-        out.print(f"        {escape(' '.join(result['snippet'].split()))}", style="dim")
-        out.print(f"        {escape(result['citation']['link'])}")
 
 
 def _answer(settings: Settings, out: Console, outcome: DemoReport) -> None:
     """Print the answers of a few questions for each user, and what was withheld."""
     people = [sample.people()[name] for name in USERS]
     sources = {SourceName.FILES, *simulated(settings)}
-    out.print("\n[bold]Answers[/]")
+    out.print(" and ".join(f"[bold]{person.name}[/], {person.role}," for person in people) + " ask:")
     for question in sample.answered():
         if question.source in sources:
             out.print(f"  [bold]{escape(question.question)}[/]")
@@ -274,19 +263,15 @@ def _read_registry(settings: Settings, outcome: DemoReport) -> None:
 
 
 def _summary(out: Console, outcome: DemoReport) -> None:
-    out.print("\n[bold]Summary[/]")
     counts = ", ".join(f"{label(source)} {count}" for source, count in outcome.sources.items())
     out.print(
-        f"  {outcome.documents} documents ({counts}) in {outcome.chunks} passages; {outcome.embedded} embedded in this run."
+        f"  {outcome.documents} documents ({counts}) in {outcome.chunks} passages, {outcome.embedded} embedded now; "
+        f"{len(outcome.left_out)} could not be read."
     )
-    for one in outcome.left_out:
-        out.print(f"  left out: {one.source_id} ({one.state}): {escape(str(one.reason))}")
     out.print(
         f"  {outcome.questions} answers: {outcome.found} found in the top {TOP}, {outcome.withheld} rightly withheld, "
         f"{len(outcome.faults)} wrong. {outcome.seconds} s in all."
     )
-    for name, url in outcome.urls.items():
-        out.print(f"  {name}: {url}")
     for fault in outcome.faults:
         out.print(f"  [red]WRONG[/]: {escape(fault)}")
 

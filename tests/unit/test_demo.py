@@ -49,18 +49,15 @@ def test_an_answer_is_judged_by_what_the_person_may_read(
     assert len(outcome.faults) == len(faults)
     assert all(words in fault for words, fault in zip(faults, outcome.faults, strict=True))
     assert ("WRONG" in printed.getvalue()) == bool(faults)
-    assert ("[1] A title" in printed.getvalue()) == bool(found)
 
 
 def test_what_is_shared_by_link_alone_is_withheld_from_everybody() -> None:
     question = next(question for question in sample.questions_of_sources() if not question.may)
     outcome = demo.DemoReport()
-    printed = io.StringIO()
-    out = Console(file=printed, soft_wrap=True)
+    out = Console(file=io.StringIO())
     for person in (sample.people()[name] for name in demo.USERS):
         demo.check_results(out, outcome, person, question, [])
     assert (outcome.found, outcome.withheld, outcome.faults) == (0, 2, [])
-    assert printed.getvalue().count("by link only") == 2
     demo.check_results(out, outcome, sample.people()["helen"], question, [hit(str(question.source_id))])
     assert len(outcome.faults) == 1
 
