@@ -30,7 +30,8 @@ async def view_answer(
         access,
         script="kept.js",
         answer=answer,
-        missing=[one.index for one in answer.sources if one.status == "revoked"],
+        cited=sum(one.cited for one in answer.sources),
+        missing=sum(one.cited and one.status == "revoked" for one in answer.sources),
         data=_text(answer),
         base=answers.http.settings.base_url,
     )

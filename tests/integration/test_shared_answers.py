@@ -65,7 +65,19 @@ def test_the_rest_learn_only_how_many_sources_they_may_not_read(running: Running
         for text in (kept.text, page):
             assert "boardroom" not in text
             assert "Board" not in text
-        assert f"you may not read {missing}" in page
+        assert f"cites 2 sources; you may not read {missing} of them" in page
+
+
+def test_only_sources_that_are_cited_are_counted(site: Site, running: Running, shared: dict[str, Any]) -> None:
+    site.sql(
+        "UPDATE answers SET sources = (SELECT jsonb_agg(one || jsonb_build_object('cited', one ->> 'doc_id' = %s))"
+        " FROM jsonb_array_elements(sources) AS one)",
+        site.sql("SELECT doc_id::text FROM documents WHERE source_title = 'Kitchen'")[0][0],
+    )
+    for who, said in ((EVE, "cites 1 source; you may not read 1 of them"), (BOB, "a document that you may not read")):
+        page = running.http.get(f"/answers/{shared['answer_id']}", headers=site.session(who)).text
+        assert said in page
+        assert "boardroom" not in page
 
 
 def test_it_is_closed_again(running: Running, shared: dict[str, Any]) -> None:

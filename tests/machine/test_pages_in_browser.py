@@ -103,7 +103,8 @@ def test_files_are_uploaded_shared_found_and_deleted(desk: Desk, axe: str, tmp_p
     ]
     desk.until("document.querySelectorAll('#mine li').length === 2", "the list of uploads")
     desk.press("#mine button")
-    assert "Delete this upload for good?" in desk.browser.text
+    title = desk.browser.evaluate("document.querySelector('#mine li a').textContent")
+    assert f"Delete “{title}” for good?" in desk.browser.text
     desk.press("dialog .danger")
     desk.until("document.querySelectorAll('#mine li').length === 1", "one of them is deleted")
 
@@ -193,6 +194,7 @@ def test_an_owner_changes_and_deletes_an_upload_on_its_page(desk: Desk, axe: str
         ("Lights", [ANN, "domain:acme.com"], {"year": "2025"})
     ]
     desk.press("#delete")
+    assert "Delete “keeper.md” for good?" in desk.browser.text
     desk.browser.click("dialog .danger")
     desk.until("location.pathname === '/upload'", "the list of uploads")
     assert desk.site.sql("SELECT count(*) FROM uploads WHERE deleted_at IS NULL") == [(0,)]

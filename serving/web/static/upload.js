@@ -126,7 +126,7 @@ async function refresh() {
 
 function bind() {
   for (const button of mine.querySelectorAll("button")) {
-    onceConfirmed(button, "Delete this upload for good?", "Delete", async () => {
+    onceConfirmed(button, `Delete “${button.dataset.title}” for good?`, "Delete", async () => {
       try {
         await call(`/api/documents/${button.dataset.delete}`, { method: "DELETE" });
         await refresh();

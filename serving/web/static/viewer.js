@@ -72,7 +72,7 @@ async function report(work) {
 
 const removal = document.getElementById("delete");
 if (removal) {
-  onceConfirmed(removal, "Delete this document for good?", "Delete", () => report(async () => {
+  onceConfirmed(removal, `Delete “${document.querySelector("h1")?.textContent}” for good?`, "Delete", () => report(async () => {
     await call(`/api/documents/${id}`, { method: "DELETE" });
     location.assign("/upload");
     return "Deleted.";
