@@ -35,6 +35,7 @@ from sql.web_rows import (
     FullTextMatch,
     Holder,
     IngestState,
+    LatestDocument,
     Memberships,
     NotifiedChannel,
     Original,
@@ -194,6 +195,9 @@ class WebReads(AsyncFamily, path="serving"):
         collection: str | None,
         most: int,
     ) -> list[Holder]: ...
+    async def latest_documents(
+        self, *, principals: list[str], fresh_since: datetime, sources: list[str], looked: int, most: int
+    ) -> list[LatestDocument]: ...
     async def readable_count(self, *, principals: list[str], fresh_since: datetime, most: int) -> int: ...
     async def names_of(
         self, *, doc_ids: list[str], principals: list[str], fresh_since: datetime

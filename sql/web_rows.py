@@ -122,6 +122,14 @@ class Holder(msgspec.Struct, frozen=True):
     chunk_text: str
 
 
+class LatestDocument(msgspec.Struct, frozen=True):
+    """A document that was changed lately and that the caller may read."""
+
+    title: str
+    source_type: str
+    mime_type: str
+
+
 class ReadableName(msgspec.Struct, frozen=True):
     """An author, Slack channel or folder of a document that the caller may read."""
 

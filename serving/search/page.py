@@ -23,9 +23,9 @@ from serving.search.first_syncs import still_reading
 from serving.search.results import Result, Span
 from serving.search.retrieval.query import MAX_QUERY
 from serving.search.retrieval.terms import terms
-from serving.search.saved import saved_searches_of
 from serving.search.searches import SearchRequest, SearchResponse, found
 from serving.search.service import SearchServices
+from serving.search.start import start_of
 from serving.search.understanding.filters import Understood
 from serving.search.understanding.named import Named
 from serving.search.understanding.phrases import KINDS, Kind
@@ -227,7 +227,9 @@ async def home(request: Request[Any, Any, Any], search: NamedDependency[SearchSe
         return view("search.html", access, script="search.js", here="/", suggested=True, **_empty(requested))
     values = await _values(search, access, requested)
     if not requested.query:
-        values["saved"] = [(one, saved_address(one)) for one in await saved_searches_of(search, access)]
+        start = await start_of(search, access)
+        saved = [(one, saved_address(one)) for one in start.saved]
+        values |= {"start": start, "saved": saved, "now": search.http.clock()}
     return view("search.html", access, script="search.js", here="/", **values)
 
 
