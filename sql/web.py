@@ -37,6 +37,7 @@ from sql.web_rows import (
     IngestState,
     LatestDocument,
     Memberships,
+    NamedPerson,
     NotifiedChannel,
     Original,
     ReadableName,
@@ -195,6 +196,7 @@ class WebReads(AsyncFamily, path="serving"):
         collection: str | None,
         most: int,
     ) -> list[Holder]: ...
+    async def names_of_people(self, *, email: str, emails: list[str]) -> list[NamedPerson]: ...
     async def latest_documents(
         self, *, principals: list[str], fresh_since: datetime, sources: list[str], looked: int, most: int
     ) -> list[LatestDocument]: ...

@@ -126,7 +126,6 @@ class LatestDocument(msgspec.Struct, frozen=True):
     """A document that was changed lately and that the caller may read."""
 
     title: str
-    source_type: str
     mime_type: str
 
 
@@ -193,6 +192,13 @@ class ExportedUpload(msgspec.Struct, frozen=True):
     """When it was uploaded."""
     modified_at: Moment
     """When it was last uploaded or changed."""
+
+
+class NamedPerson(msgspec.Struct, frozen=True):
+    """The name of a person whom the caller may know."""
+
+    email: str
+    name: str
 
 
 class Colleague(msgspec.Struct, frozen=True):

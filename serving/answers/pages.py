@@ -12,6 +12,7 @@ from serving.answers.history import questions_of
 from serving.answers.schemas import KeptAnswer
 from serving.answers.service import Answers
 from serving.identity.authentication import SessionFrom
+from serving.identity.people import names_of_people
 from serving.identity.visitor import page_route, signed_in
 from serving.web.render import view
 
@@ -30,6 +31,7 @@ async def view_answer(
         access,
         script="kept.js",
         answer=answer,
+        people=await names_of_people(answers.identity, access, [answer.asked_by]),
         cited=sum(one.cited for one in answer.sources),
         missing=sum(one.cited and one.status == "revoked" for one in answer.sources),
         data=_text(answer),

@@ -26,6 +26,7 @@ from serving.http.fields import DocumentId
 from serving.http.openapi.describe import HTML, Answer, described
 from serving.http.request_limits import limited
 from serving.identity.authentication import SESSION, SessionFrom
+from serving.identity.people import names_of_people
 from serving.identity.visitor import PAGE_ERRORS, page_route, signed_in
 from serving.search.citations.links import is_web
 from serving.search.citations.quote import Extent
@@ -175,6 +176,7 @@ async def view_document(
         doc_id=document.doc_id, most=MAX_HEADINGS, **documents.http.readable_by(access)
     )
     contents = outline(sections)[:MAX_HEADINGS]
+    owned = await _owned(documents, access, opened)
     return view(
         "document.html",
         access,
@@ -186,7 +188,8 @@ async def view_document(
         parts=_parts(opened),
         source=document.citation.link if document.url and is_web(document.url) else None,
         original=None if document.mime_type == CONVERSATION else f"/documents/{document.doc_id}/original",
-        **await _owned(documents, access, opened),
+        people=await names_of_people(documents.identity, access, [document.owner, *(owned["readers"] or [])]),
+        **owned,
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -15,6 +16,7 @@ from resources.core.domain import Access
 from resources.sources import label
 from serving.http.errors import UnauthorizedError
 from serving.identity.authentication import SessionFrom, sender_of
+from serving.identity.people import names_of_people
 from serving.identity.visitor import page_route, signed_in, visitor
 from serving.search.citations.excerpt import excerpt
 from serving.search.facets import FacetValue
@@ -135,11 +137,10 @@ def _name(parameter: str, value: str) -> str:
     return {"source": label, "type": kind}.get(parameter, str)(value)
 
 
-def _options(parameter: str, counted: Sequence[FacetValue], chosen: str) -> list[Option]:
-    """Return what may be chosen: the values among the results, and the present choice."""
-    options = [Option(one.value, _name(parameter, one.value), one.value == chosen) for one in counted]
-    if chosen and not any(one.chosen for one in options):
-        options.append(Option(chosen, _name(parameter, chosen), chosen=True))
+def _options(parameter: str, counted: Sequence[FacetValue], chosen: str, people: Mapping[str, str]) -> list[Option]:
+    """Return what may be chosen: the values among the results, and the present choice. `people`: names by address."""
+    values = dict.fromkeys([*(one.value for one in counted), *filter(None, [chosen])])
+    options = [Option(one, people.get(one) or _name(parameter, one), one == chosen) for one in values]
     return sorted(options, key=lambda one: one.name.casefold())
 
 
@@ -165,7 +166,7 @@ def _words(requested: RequestedSearch, response: SearchResponse) -> frozenset[st
     return terms(" ".join([query + requested.query[at:], *instead]))
 
 
-def _shown(requested: RequestedSearch, response: SearchResponse) -> dict[str, Any]:
+def _shown(requested: RequestedSearch, response: SearchResponse, people: Mapping[str, str]) -> dict[str, Any]:
     """Return the values of the template for a search with its response."""
     words = _words(requested, response)
     counted = response.facets if response.facets is not UNSET else {}
@@ -175,9 +176,10 @@ def _shown(requested: RequestedSearch, response: SearchResponse) -> dict[str, An
         "folded": folded(response.results) if requested.cursor is None else 0,
         "excerpts": {one.chunk_id: _excerpt(one, words) for one in response.results},
         "names": _names(response),
+        "people": people,
         "total": response.total if response.total is not UNSET else None,
         "choices": {
-            name: _options(name, counted.get(facet, []), requested.chosen.get(name, ""))
+            name: _options(name, counted.get(facet, []), requested.chosen.get(name, ""), people)
             for name, facet in CHOICES.items()
         },
         "periods": [Option(days, name, days == requested.days) for days, name in PERIODS.items()],
@@ -205,7 +207,19 @@ async def _values(search: SearchServices, access: Access, requested: RequestedSe
     if not requested.query:
         return _empty(requested) | base
     response = await found(search, _request(requested), access)
-    return _shown(requested, response) | base | {"reading": await still_reading(search.http.database, access)}
+    people, reading = await asyncio.gather(
+        names_of_people(search.identity, access, _people(requested, response)),
+        still_reading(search.http.database, access),
+    )
+    return _shown(requested, response, people) | base | {"reading": reading}
+
+
+def _people(requested: RequestedSearch, response: SearchResponse) -> Iterator[str | None]:
+    """Yield whom the page shows: owners of results, authors to choose, and who the query names."""
+    yield from (one.owner for one in response.results)
+    yield from (one.value for one in (response.facets or {}).get("author", []))
+    yield from (one.name for one in response.names or [])
+    yield requested.chosen.get("author")
 
 
 @page_route("/", "home", "search", SessionFrom.LINK)

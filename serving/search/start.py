@@ -29,7 +29,6 @@ class ExampleSearch(NamedTuple):
     """A search that finds something the caller may read."""
 
     query: str
-    source_type: str
     mime_type: str
 
     @property
@@ -81,7 +80,7 @@ def examples(latest: list[LatestDocument]) -> list[ExampleSearch]:
         if len(words) > LONGEST:
             words = words[: LONGEST + 1].rpartition(" ")[0] or words[:LONGEST]
         if words:
-            found.setdefault(words.casefold(), ExampleSearch(words, one.source_type, one.mime_type))
+            found.setdefault(words.casefold(), ExampleSearch(words, one.mime_type))
     return list(found.values())[:EXAMPLES]
 
 

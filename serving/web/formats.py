@@ -66,6 +66,28 @@ KINDS: Mapping[str, str] = {
     "application/vnd.google-apps.spreadsheet": "Google Sheets",
     "application/vnd.google-apps.presentation": "Google Slides",
 }
+TYPE_ICONS: Mapping[str, str] = {
+    "PDF": "pdf",
+    "Excel": "sheet",
+    "OpenDocument spreadsheet": "sheet",
+    "Google Sheets": "sheet",
+    "CSV": "sheet",
+    "TSV": "sheet",
+    "PowerPoint": "slides",
+    "OpenDocument presentation": "slides",
+    "Google Slides": "slides",
+    "Image": "image",
+    "Conversation": "chat",
+    "Email": "mail",
+    "Zip archive": "archive",
+    "Web page": "web",
+    "Source code": "code",
+    "Notebook": "code",
+    "JSON": "code",
+    "XML": "code",
+    "YAML": "code",
+}
+"""Icons of file types by their names; others have that of a text."""
 PARTS: Mapping[str, str] = {
     "dense": "Meaning",
     "keyword": "Words of the query",
@@ -150,6 +172,17 @@ def icon(source_type: str) -> str:
     return source_type if source_type in _ICONS else "files"
 
 
+def type_icon(mime_type: str) -> str:
+    """Return the name of a file type's icon."""
+    return TYPE_ICONS.get(kind(mime_type), "text")
+
+
+def initials(who: str) -> str:
+    """Return one or two letters for a name or an address: MK for Marta Kowalska and for marta.kowalska@acme.com."""
+    words = re.findall(r"[^\W\d_]+", who.partition("@")[0])
+    return "".join(word[0] for word in [*words[:1], *words[1:][-1:]]).upper() or who[:1].upper()
+
+
 def marked(text: str, spans: Sequence[HasRange]) -> Markup:
     """Return the escaped text with these ranges marked. They are in order and do not overlap."""
     parts: list[str] = []
@@ -220,6 +253,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "day": day,
     "exact": exact,
     "icon": icon,
+    "initials": initials,
     "json": as_json,
     "kind": kind,
     "label": label,
@@ -230,4 +264,5 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "own": own,
     "part": part,
     "reader": reader,
+    "type_icon": type_icon,
 }

@@ -16,7 +16,6 @@ WITH latest AS (
 
 SELECT
     d.title,
-    d.source AS source_type,
     d.mime_type
 FROM latest AS g
 INNER JOIN checked_documents AS d ON g.doc_id = d.doc_id

@@ -99,6 +99,7 @@ READS: dict[str, dict[str, Any]] = {
     "notification_channel": {"channel_id": NOBODY, "source": "google_drive"},
     "readable_count": {"most": 10_001, **FRESH},
     "latest_documents": {"sources": [name.value for name in names()], "looked": 100, "most": 8, **FRESH},
+    "names_of_people": {"email": BOB, "emails": [BOB, "ann@acme.com"]},
     "names_of": {"doc_ids": [NOBODY], **FRESH},
     "readable_folders": FRESH,
     "readable_names": FRESH,

@@ -45,12 +45,11 @@ def test_sources_take_turns_and_the_latest_comes_first(site: Site, running: Runn
 def test_an_example_is_short_and_given_once() -> None:
     words = "The very long title of a document that nobody would ever want to type into a box"
     rows = [
-        LatestDocument(title, "files", "text/markdown")
-        for title in (words, "Tea", "tea", " \n ", "x" * 2 * LONGEST, *"abcdef")
+        LatestDocument(title, "text/markdown") for title in (words, "Tea", "tea", " \n ", "x" * 2 * LONGEST, *"abcdef")
     ]
     found = examples(rows)
     assert [one.query for one in found] == [words[:56], "Tea", "x" * LONGEST, "a"]
-    assert ExampleSearch("Tea & cake", "files", "text/markdown").address == "/?q=Tea+%26+cake"
+    assert ExampleSearch("Tea & cake", "text/markdown").address == "/?q=Tea+%26+cake"
 
 
 def test_ones_own_latest_questions_are_listed(site: Site, running: Running) -> None:

@@ -66,7 +66,7 @@ FILTERED = {
     "CheckedPartition.acl_checked_at",
     # columns of the view checked_documents, which are not null in its table
     *(f"Document.{name}" for name in ("title", "source_type", "mime_type", "tags", "chunk_count")),
-    *(f"LatestDocument.{name}" for name in ("title", "source_type", "mime_type")),
+    *(f"LatestDocument.{name}" for name in ("title", "mime_type")),
     *(f"Original.{name}" for name in ("title", "mime_type", "path")),
     # columns of the view active_chunks, likewise
     *(

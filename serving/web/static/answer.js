@@ -102,12 +102,17 @@ function nothing({ message, closest }) {
   return [said, element("p", { class: "soft tiny" }, "Closest documents"), list];
 }
 
+/** The name of a person, if the page says it of this address: results and documents do. @param {string | null} owner */
+function named(owner) {
+  return owner && (document.querySelector(`.person[title="${CSS.escape(owner)}"]`)?.textContent ?? owner);
+}
+
 /** @param {any} done */
 function sourceList(done) {
   const shown = done.cited.length ? done.sources.filter((/** @type {any} */ one) => done.cited.includes(one.citation.index)) : done.sources;
   return element("ol", { class: "sources", "aria-label": "Sources" }, ...shown.map((/** @type {any} */ one) =>
     element("li", {}, element("button", { "aria-expanded": "false", onclick: (/** @type {Event} */ event) => openPassage(one, quotesOf(done, one.citation.index), /** @type {HTMLElement} */ (event.currentTarget)) },
-      element("b", {}, `${one.citation.index} ${one.title}`), element("span", {}, [...one.section_path.slice(-1), pageOf(one, quotesOf(done, one.citation.index)), one.owner].filter(Boolean).join(" · "))))));
+      element("b", {}, `${one.citation.index} ${one.title}`), element("span", {}, [...one.section_path.slice(-1), pageOf(one, quotesOf(done, one.citation.index)), named(one.owner)].filter(Boolean).join(" · "))))));
 }
 
 /** @param {any} done */
