@@ -4,11 +4,11 @@
   "use strict";
   const tag = document.currentScript ?? document.querySelector("script[data-widget]");
   if (!tag?.dataset.widget || customElements.get("concordance-widget")) return;
-  if (!CSS.supports("color", "light-dark(#000, #fff)")) return; // an older browser
+  if (!("adoptedStyleSheets" in document && "TextDecoderStream" in window)) return; // a browser from before 2023
   const { widget, title = "Ask the docs", label = "Ask", suggestions = "" } = tag.dataset;
   const api = new URL(`api/widget/${encodeURIComponent(widget)}/`, tag.src);
 
-  const FEWEST_WORDS = 10;
+  const FEWEST = 10; // words of a selection that can be asked about
   const MOST_SELECTED = 5000; // characters, as of each of the last four messages:
   const MOST_REMEMBERED = 1500;
   const SILENCE_MS = 60_000; // longest wait for the next part of an answer
@@ -22,8 +22,7 @@
     stop: "M7 7h10v10H7z",
   };
 
-  const sheet = new CSSStyleSheet();
-  sheet.replaceSync(`
+  const STYLE = `
 :host {
   all: initial; color-scheme: inherit;
   --bg: var(--concordance-background, light-dark(#fff, #1a1c22)); --text: var(--concordance-text, light-dark(#1c1f26, #eceef3));
@@ -39,17 +38,18 @@ button, textarea { font: inherit; color: inherit; border: 0; background: none; }
 button { cursor: pointer; }
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
 svg { width: 20px; fill: none; stroke: currentColor; stroke-width: 1.8; stroke-linecap: round; stroke-linejoin: round; }
-.pill, .send, .cite:hover { background: var(--accent); color: var(--on-accent); }
+button.pill, .send, .cite:hover { background: var(--accent); color: var(--on-accent); }
 .pill {
   position: fixed; z-index: 2147483000; display: flex; align-items: center; gap: 8px; height: 48px; padding: 0 18px 0 14px;
   border-radius: 24px; font-weight: 600; box-shadow: 0 4px 18px rgb(0 0 0 / .24);
 }
-.pill:hover, .send:hover { filter: brightness(1.1); }
+button.pill:hover, .send:hover { filter: brightness(1.1); }
 .launcher { right: var(--offset); bottom: calc(var(--offset) + env(safe-area-inset-bottom, 0px)); }
 .about { height: 36px; font-size: 14px; }
+.few { height: 30px; padding: 0 12px; border: var(--line); background: var(--bg); color: var(--muted); font-size: 13px; pointer-events: none; }
 dialog {
   position: fixed; z-index: 2147483001; inset: auto var(--offset) var(--offset) auto; border: var(--line);
-  width: min(420px, calc(100vw - 2 * var(--offset))); height: min(640px, calc(100dvh - 2 * var(--offset)));
+  width: min(420px, calc(100vw - 2 * var(--offset))); height: min(640px, calc(100vh - 2 * var(--offset))); height: min(640px, calc(100dvh - 2 * var(--offset)));
   border-radius: var(--concordance-radius, 14px); background: var(--bg); color: var(--text);
   flex-direction: column; overflow: hidden; box-shadow: 0 12px 48px rgb(0 0 0 / .28);
 }
@@ -94,7 +94,7 @@ textarea::placeholder { color: var(--muted); opacity: 1; }
 footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-align: center; }
 .hidden { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
 @media (max-width: 480px) {
-  dialog { inset: 0; width: 100%; height: 100dvh; max-width: none; max-height: none; border: 0; border-radius: 0; padding-top: env(safe-area-inset-top, 0px); }
+  dialog { inset: 0; width: 100%; height: 100vh; height: 100dvh; max-width: none; max-height: none; border: 0; border-radius: 0; padding-top: env(safe-area-inset-top, 0px); }
   textarea { font-size: 16px; } /* below, iOS zooms in */
 }
 @media (prefers-reduced-motion: no-preference) {
@@ -104,7 +104,17 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
 @keyframes rise { from { opacity: 0; transform: translateY(10px); } }
 @keyframes pulse { 50% { opacity: .45; } }
 @media print { :host { display: none; } }
-`);
+`;
+  const sheet = new CSSStyleSheet();
+  const follows = CSS.supports("color", "light-dark(#000, #fff)"); // of itself, without `paint`
+  const scheme = matchMedia("(prefers-color-scheme: dark)");
+
+  /** Give the sheet the colours of a scheme: in browsers from before May 2024, which have no `light-dark()`, those of the page's now. */
+  function paint(host) {
+    const page = getComputedStyle(host).colorScheme;
+    const dark = page.includes("dark") && (scheme.matches || !page.includes("light"));
+    sheet.replaceSync(follows ? STYLE : STYLE.replace(/light-dark\(([^,]+), ([^)]+)\)/g, dark ? "$2" : "$1"));
+  }
 
   /** Return an element. Attributes that begin with `on` are listeners; texts are never parsed as HTML. */
   function h(name, attributes, ...children) {
@@ -183,6 +193,7 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
   }
 
   function wordsIn(text) {
+    if (!Intl.Segmenter) return text.split(/\s+/).filter(Boolean).length;
     return [...new Intl.Segmenter(undefined, { granularity: "word" }).segment(text)].filter((one) => one.isWordLike).length;
   }
 
@@ -264,7 +275,7 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
       marks = new CSSStyleSheet();
       marks.replaceSync("::highlight(concordance) { background: #ffd84d; color: #1c1f26; }");
     }
-    if (!document.adoptedStyleSheets.includes(marks)) document.adoptedStyleSheets.push(marks);
+    if (!document.adoptedStyleSheets.includes(marks)) document.adoptedStyleSheets = [...document.adoptedStyleSheets, marks];
     CSS.highlights.set("concordance", new Highlight(range));
     return range;
   }
@@ -277,18 +288,25 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
     }
   }
 
+  let only; // the element: pages that keep copies of themselves copy the tag, too
+
   class ConcordanceWidget extends HTMLElement {
     #token = null;
     #history = [];
     #selection = null; // what the next question is about
     #running = null; // the AbortController of the answer that is being written
     #phone = matchMedia("(max-width: 480px)");
+    #scrolled = 0; // how far the conversation is, which a browser may forget of what it takes off the page
+    #returns = 0;
 
+    /** Build the widget, or carry on where it was when the page took it away. */
     connectedCallback() {
-      if (this.shadowRoot) return;
+      if (only !== this) return this.remove();
+      if (this.shadowRoot) return this.#return();
       const root = this.attachShadow({ mode: "open" });
       root.adoptedStyleSheets = [sheet];
       this.launcher = h("button", { class: "pill launcher", "aria-haspopup": "dialog", onclick: () => this.open() }, icon("chat"), label);
+      this.few = h("div", { class: "pill few", role: "status", hidden: "" }, "Select at least ten words");
       this.about = h("button", { class: "pill about", hidden: "", onpointerdown: (event) => event.preventDefault() }, icon("chat"), "Ask about this");
       this.log = h("div", { class: "log", role: "log", tabindex: "0", "aria-label": "Conversation" });
       this.quoted = h("div", { class: "quoted" });
@@ -298,7 +316,8 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
       const form = h("div", { class: "form" }, this.quoted, h("div", { class: "row" }, this.input, this.send));
       const foot = h("footer", { class: "note" }, "Answers are made from these pages and can be wrong.");
       this.panel = h("dialog", { "aria-labelledby": "title", onclose: () => this.#closed() }, head, this.log, form, foot);
-      root.append(this.about, this.launcher, this.panel);
+      root.append(this.few, this.about, this.launcher, this.panel);
+      this.log.addEventListener("scroll", () => (this.#scrolled = this.log.scrollTop), { passive: true });
       this.input.addEventListener("keydown", (event) => {
         if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
         event.preventDefault();
@@ -309,7 +328,34 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
         if (event.key === "Escape") this.close();
       });
       this.#watchSelection();
+      this.#watchScheme();
       this.#restart();
+    }
+
+    /** Come back to a page whose body was replaced (Turbo, Astro, htmx), before it is drawn. */
+    disconnectedCallback() {
+      if (only !== this) return;
+      const back = () => this.isConnected || document.body?.append(this);
+      if (++this.#returns % 20) queueMicrotask(back);
+      else setTimeout(back, 1000); // no endless loop with a page that takes it away again
+    }
+
+    #return() {
+      this.#watchScheme();
+      if (this.panel.open && this.#phone.matches) {
+        this.panel.removeAttribute("open"); // the sheet is modal only where it was opened
+        this.panel.showModal();
+      }
+      this.log.scrollTop = this.#scrolled;
+    }
+
+    /** Follow the page's scheme, which its media and the attributes of its root and body decide. */
+    #watchScheme() {
+      paint(this);
+      if (follows) return;
+      scheme.onchange = () => paint(this);
+      this.observer ??= new MutationObserver(() => paint(this));
+      for (const node of [document.documentElement, document.body]) this.observer.observe(node, { attributes: true });
     }
 
     /** Open the panel, on a phone as a sheet over the page. */
@@ -352,14 +398,18 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
       for (const name of ["scroll", "resize"]) addEventListener(name, look, { passive: true });
     }
 
-    /** Show "Ask about this" below a selection of enough words of the page. */
+    /** Show "Ask about this" below a selection of enough words of the page, and below a shorter one how many it takes. */
     #offer(pressed) {
       const selection = getSelection();
       const text = selection.toString().trim().slice(0, MOST_SELECTED);
-      this.about.hidden = pressed || !text || selection.anchorNode === this.parentNode || wordsIn(text) < FEWEST_WORDS;
-      if (this.about.hidden) return;
+      const typed = document.activeElement?.matches("input, textarea, [contenteditable]");
+      const words = pressed || typed || selection.anchorNode === this.parentNode ? 0 : wordsIn(text);
+      this.about.hidden = words < FEWEST;
+      this.few.hidden = words < 2 || words >= FEWEST; // one word is looked up or copied by a double click
+      const shown = [this.about, this.few].find((one) => !one.hidden);
+      if (!shown) return;
       const box = selection.getRangeAt(0).getBoundingClientRect();
-      const { offsetWidth: width, offsetHeight: height, style } = this.about;
+      const { offsetWidth: width, offsetHeight: height, style } = shown;
       const within = (place, size, most) => `${Math.max(8, Math.min(place, most - size - 8))}px`;
       style.left = within(box.left + (box.width - width) / 2, width, innerWidth);
       style.top = within(box.bottom + 8, height, innerHeight);
@@ -543,7 +593,8 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
   }
 
   customElements.define("concordance-widget", ConcordanceWidget);
-  const start = () => document.body.append(document.createElement("concordance-widget"));
+  only = document.createElement("concordance-widget");
+  const start = () => document.body.append(only);
   if (document.body) start();
   else document.addEventListener("DOMContentLoaded", start);
 })();

@@ -5,129 +5,26 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from resources.settings import FileRoot, Widget
 from tests.fixtures.axe import violations
-from tests.fixtures.browser import Browser, running_browser
-from tests.fixtures.host_page import HostPage
+from tests.fixtures.browser import running_browser
 from tests.fixtures.llm import ModelServer
-from tests.fixtures.serving import Running, Site
+from tests.fixtures.serving import Site
+from tests.fixtures.widget import ANSWER, QUESTION, Reader, add, reading
 
-QUESTION = "How many holidays do I have, and what happens to unused ones?"
-ANSWER = (
-    "You have **twenty-eight days** of paid holiday each calendar year [1]. Up to five unused holidays move to the next year and lapse"
-    " at the end of March [2].\n\n- Call before ten if you are ill [3].\n- After five days we need a note from a doctor [3]."
-)
-PASSAGES = (
-    ("time-off", ["Time off"], "Everyone has twenty-eight days of paid holiday each calendar year."),
-    ("carry-over", ["Time off", "Carry-over"], "Up to five unused holidays move to the next year and lapse at the end of March."),
-    ("sick-days", ["Time off", "Sick days"], "Call before ten if you are ill. After five days we need a note from a doctor."),
-)  # fmt: skip
 STORED = "<img src=x onerror='window.ran=1'><script>window.ran=1</script>"
-
-
-class Reader:
-    """A reader's browser on the page, and what the widget shows."""
-
-    def __init__(self, page: HostPage, running: Running, browser: Browser) -> None:
-        self.page, self.running, self.browser = page, running, browser
-
-    def visit(self, path: str = "/time-off") -> None:
-        self.browser.goto(self.page.origin + path)
-        self.wait("!root.querySelector('.launcher').hidden", "the widget's button")
-
-    def look(self, expression: str) -> Any:
-        """Evaluate an expression in which `root` is the widget's tree."""
-        return self.browser.evaluate(
-            f"(() => {{ const root = document.querySelector('concordance-widget').shadowRoot; return {expression} }})()"
-        )
-
-    def wait(self, expression: str, what: str) -> None:
-        try:
-            self.browser.wait(lambda _: self.look(f"!!({expression})"), what)
-        except AssertionError as error:
-            error.add_note(f"The widget says: {self.text('.log')}")
-            raise
-
-    def settle(self) -> None:
-        """Wait until the panel has moved in."""
-        self.look(
-            "Promise.all(root.querySelector('dialog').getAnimations({subtree: true}).filter((one) => "
-            "one.effect.getTiming().iterations === 1).map((one) => one.finished)).then(() => null)"
-        )
-
-    def click(self, selector: str) -> None:
-        self.look(f"root.querySelector({json.dumps(selector)}).click()")
-
-    def text(self, selector: str) -> str:
-        return str(self.look(f"root.querySelector({json.dumps(selector)})?.innerText ?? ''"))
-
-    def ask(self, question: str = QUESTION) -> None:
-        """Type a question, press Enter, and wait for its whole answer."""
-        answers = self.look("root.querySelectorAll('.answer').length")
-        self.look("root.querySelector('textarea').focus()")
-        self.browser.type(question)
-        self.browser.press("Enter")
-        self.wait(f"root.querySelectorAll('.answer').length > {answers}", "an answer begins")
-        self.wait("root.querySelector('.send').ariaLabel === 'Send'", "the answer ends")
-
-    def select(self, selector: str) -> None:
-        """Select an element's text, and wait until the page has drawn what follows from it."""
-        self.browser.evaluate(
-            f"getSelection().selectAllChildren(document.querySelector({json.dumps(selector)}));"
-            "new Promise((done) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(done))))"
-        )
-
-    def respond(self, *responses: str) -> None:
-        """Let the next questions get these responses (JavaScript) instead of the service's."""
-        self.browser.evaluate(
-            f"window.responses = [{','.join(f'() => {one}' for one in responses)}]; window.real ??= window.fetch;"
-            "window.fetch = (url, options) => String(url).endsWith('/ask') && responses.length ? responses.shift()() : real(url, options)"
-        )
-
-
-def settings_of(site: Site, model: ModelServer, origin: str) -> Any:
-    root = FileRoot(name="handbook", url="file:///", tenant="acme", dataset="handbook", base_url=origin)
-    widget = Widget(name="handbook", origins=(origin,), collection="handbook")
-    update = {"widgets": (widget,), "file_roots": (root,), "llm_model": "fake", "llm_base_url": model.url}
-    return site.settings.model_copy(update=update)
-
-
-def add(site: Site, origin: str, title: str, passages: Any) -> None:
-    name = title.lower().replace(" ", "-")
-    site.add(
-        title,
-        [text for _, _, text in passages],
-        ["public"],
-        source_id=f"handbook/{name}.md",
-        path=f"{name}.md",
-        partition="handbook",
-        collection_ids=["handbook"],
-        url=f"{origin}/{name}",
-        places=[{"anchor": anchor, "section_path": path} for anchor, path, _ in passages],
-    )
 
 
 @pytest.fixture
 def reader(site: Site, model_server: ModelServer, tmp_path: Path) -> Iterator[Reader]:
-    model_server.manner = lambda _: ANSWER
-    with HostPage().serving() as page:
-        site.settings = settings_of(site, model_server, page.origin)
-        add(site, page.origin, "Time off", PASSAGES)
-        with site.running() as running, running_browser(tmp_path / "profile") as browser:
-            page.script = f"{running.url}/widget.js"
-            reader = Reader(page, running, browser)
-            browser.look()
-            reader.visit()
-            yield reader
+    with running_browser(tmp_path / "profile") as browser, reading(site, model_server, browser) as reader:
+        yield reader
 
 
 def test_a_reader_asks_by_keyboard_sees_the_answer_grow_and_follows_a_citation(
@@ -223,12 +120,16 @@ def test_nothing_is_stored_and_nothing_foreign_is_loaded(reader: Reader) -> None
 
 
 def test_ten_selected_words_can_be_asked_about_and_nine_cannot(reader: Reader, model_server: ModelServer) -> None:
+    few, about = "!root.querySelector('.few').hidden", "!root.querySelector('.about').hidden"
     reader.select("#nine")
-    assert reader.look("root.querySelector('.about').hidden")
+    assert reader.text(".few") == "Select at least ten words"
+    assert reader.look(f"[{few}, {about}]") == [True, False]
     reader.select("#ten")
-    assert not reader.look("root.querySelector('.about').hidden")
+    assert reader.look(f"[{few}, {about}]") == [False, True]
     reader.select("#nine")
-    assert reader.look("root.querySelector('.about').hidden")
+    assert reader.look(f"[{few}, {about}]") == [True, False]
+    reader.select("#word")  # as by a double click
+    assert reader.look(f"[{few}, {about}]") == [False, False]
     reader.select("#ten")
     reader.click(".about")
     assert reader.text(".quoted blockquote") == "Everyone has twenty-eight days of paid holiday each calendar year."
@@ -388,6 +289,9 @@ def test_it_is_accessible_in_every_state_and_scheme(reader: Reader, axe: str) ->
             reader.visit()
             reader.select("#ten")
             check(f"{kind} selected")
+            reader.select("#nine")
+            check(f"{kind} nine selected")
+            reader.select("#ten")
             reader.click(".about")
             check(f"{kind} asking")
             reader.click(".quoted .icon")
