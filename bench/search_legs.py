@@ -27,6 +27,7 @@ from resources.logging import configure
 from resources.settings import load
 from serving.http.database import Database
 from serving.identity.authentication import access_from
+from serving.identity.scopes import KeyScope
 from serving.search.embedding import QueryEmbedder
 from serving.search.results import results
 from serving.search.retrieval.cache import CandidateCache
@@ -104,7 +105,7 @@ async def _measure(token: str, questions: list[str], top_k: int) -> dict[str, An
         counts: list[int] = []
         for question in questions:
             watch.spent.clear()
-            access = await watch.time("sign_in", access_from(services.identity, token, None))
+            access = await watch.time("sign_in", access_from(services.identity, token, None, KeyScope.READ))
             began = time.perf_counter()
             query = search_query(question, access, services.http.settings, limit=top_k)
             _, outcome = await recorded_search(services.search, query)

@@ -17,14 +17,20 @@ class KeyEntry(msgspec.Struct, frozen=True):
     """ID of the key: the part between its underscores."""
     email: str
     """The person whose permissions apply."""
+    name: str
+    """What its person calls it; empty for keys of `concordance key create`."""
     groups: list[str]
     """Groups of the key."""
     admin: bool
     """True if it has the role administrator."""
     scim: bool
     """True if it opens SCIM and nothing else."""
+    scopes: list[str] | None
+    """What it may do, if its person made it: `read`, `write`, `operate`; null: everything that its person may."""
     created_at: Moment
     """When it was created."""
+    used_at: Moment | None
+    """Last use, to the minute; null if it was never used."""
     expires_at: Moment | None
     """When it expires; null if never."""
     revoked_at: Moment | None

@@ -86,8 +86,11 @@ class StoredKey(msgspec.Struct, frozen=True):
     key_hash: str
     email: str
     groups: list[str]
+    groups_omitted: bool
     admin: bool
     scim: bool
+    scopes: list[str] | None
+    provider: str | None
     expires_at: datetime | None
     revoked_at: datetime | None
 

@@ -177,8 +177,11 @@ def key_list(*, json: Json = False) -> None:
         end = f"revoked {row.revoked_at:%Y-%m-%d}" if row.revoked_at else (
             f"until {row.expires_at:%Y-%m-%d %H:%M} UTC" if row.expires_at else "no expiry"
         )  # fmt: skip
-        rights = ", ".join([*row.groups, *(["admin"] if row.admin else []), *(["scim"] if row.scim else [])])
-        say(f"{row.key_id}  {row.email}  {rights or '-'}  since {row.created_at:%Y-%m-%d}  {end}")
+        rights = ", ".join(
+            [*row.groups, *(["admin"] if row.admin else []), *(["scim"] if row.scim else []), *(row.scopes or ())]
+        )
+        used = f"used {row.used_at:%Y-%m-%d}" if row.used_at else "never used"
+        say(f"{row.key_id}  {row.email}  {rights or '-'}  since {row.created_at:%Y-%m-%d}  {used}  {end}")
     if not rows:
         note("There are no API keys. Create one with: concordance key create EMAIL")
 

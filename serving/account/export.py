@@ -14,9 +14,11 @@ from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.identity.authentication import credential_of
 from serving.identity.me import own_identity
+from serving.identity.own_keys import own_keys_of
 from serving.identity.principals import Identity
 from serving.search.saved import saved_searches_of
 from sql.fields import Moment
+from sql.own_keys import OwnKey
 from sql.saved_searches import SavedSearch
 from sql.web import WebReads
 from sql.web_rows import Asked, ExportedUpload
@@ -49,6 +51,8 @@ class Export(msgspec.Struct, frozen=True):
     """Uploads that are not deleted."""
     saved_searches: list[SavedSearch]
     """Saved searches, as `GET /api/saved-searches` returns them."""
+    keys: list[OwnKey]
+    """API keys, as `GET /api/keys` returns them."""
     questions: list[Asked]
     """Questions, as `GET /api/answers` returns them, without the answers: these quote documents."""
     events: list[ExportedEvent]
@@ -74,6 +78,7 @@ class Export(msgspec.Struct, frozen=True):
             },
             "uploads": [],
             "saved_searches": [],
+            "keys": [],
             "questions": [
                 {
                     "answer_id": "6c5d0c3a-1f0e-4f6d-9d0b-0f6a6b4b6f11",
@@ -101,6 +106,7 @@ async def export_me(request: Request[Access, Any, Any], account: NamedDependency
         await own_identity(account.identity, access, credential_of(request)),
         uploads,
         await saved_searches_of(account.answers.search, access),
+        await own_keys_of(account.identity, access, account.http.clock()),
         (await questions_of(account.answers, access, MOST, None)).answers,
         [ExportedEvent(one.at, one.action, one.query, len(one.doc_ids)) for one in events],
     )

@@ -11,13 +11,14 @@ from resources.core.permissions import PUBLIC
 from serving.account.service import AccountServices
 from serving.identity.authentication import SessionFrom, credential_of
 from serving.identity.me import own_identity
+from serving.identity.own_keys import offered_days, own_keys_of
 from serving.identity.visitor import current_session, page_route, signed_in
 from serving.web.render import view
 
 
 @page_route("/me", "mePage", "open", SessionFrom.LINK)
 async def me_page(request: Request[Any, Any, Any], account: NamedDependency[AccountServices]) -> Response[str]:
-    """Show who the visitor is: groups with where they come from, roles, sessions and agents."""
+    """Show who the visitor is: groups with where they come from, roles, sessions, agents and keys."""
     access = await signed_in(request, account.identity)
     identity = await own_identity(account.identity, access, credential_of(request))
     now = account.http.clock()
@@ -34,5 +35,7 @@ async def me_page(request: Request[Any, Any, Any], account: NamedDependency[Acco
             access.email, await current_session(request, account.identity), now
         ),
         agents=await account.agents.connections.own(access.email, now),
+        keys=await own_keys_of(account.identity, access, now),
+        days=offered_days(account.identity),
         agents_address=account.agents.connections.resource,
     )

@@ -58,6 +58,10 @@ PROBLEMS: dict[str, ProblemType] = {
         "The request comes from another site's page",
         "Open the page at this installation's own address, or send a token.",
     ),
+    "key-scope": ProblemType(
+        403, "The key may not do this", "The detail names the scope that it lacks. Create a key with it on `/me`."
+    ),
+    "sign-in-only": ProblemType(403, "Only a person may do this", "Sign in with a browser, and do it there."),
     "sharing-not-allowed": ProblemType(
         403, "You may not share this widely", "Share within your own domain and groups, or ask an administrator."
     ),

@@ -25,10 +25,13 @@ from sql.signing_in import SessionEntry
 _KEY: dict[str, Any] = {
     "key_id": "0a1b2c3d4e5f6071",
     "email": "bot@acme.com",
+    "name": "",
     "groups": [],
     "admin": False,
     "scim": False,
+    "scopes": None,
     "created_at": "2026-11-22T00:10:00Z",
+    "used_at": "2026-11-23T10:00:00Z",
     "expires_at": None,
     "revoked_at": None,
 }

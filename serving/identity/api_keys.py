@@ -8,11 +8,11 @@ from __future__ import annotations
 import hmac
 import json
 import secrets
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from resources.core.errors import InvalidRequestError
+from resources.core.errors import InvalidRequestError, StorageFullError
 from resources.core.permissions import principals_of
 from serving.http.audit import AuditEvent
 from serving.http.errors import UnauthorizedError
@@ -22,10 +22,12 @@ from sql.web import WebReads, WebSession
 if TYPE_CHECKING:
     from resources.stores.postgres import Connection
     from serving.http.database import Database
+    from sql.web_rows import StoredKey
 
 PREFIX = "ck_"
 INVALID = "This API key is unknown, revoked or expired. Ask for a new one."
 SCIM_ONLY = "SCIM needs a key for SCIM, which opens nothing else: concordance key create EMAIL --scim"
+SEEN_EVERY = timedelta(minutes=1)
 _NO_HASH = secret_hash("")
 
 
@@ -35,6 +37,11 @@ class KeyHolder(NamedTuple):
     email: str
     groups: list[str]
     admin: bool
+    scopes: list[str] | None = None
+    """What the key may do; None: everything that its user may."""
+    provider: str | None = None
+    """The provider that vouches for the groups; None if they were written here, with the key."""
+    groups_omitted: bool = False
 
 
 class KeyRefusedError(UnauthorizedError):
@@ -73,7 +80,7 @@ def create(
         scim=scim,
         expires_at=expires_at,
     )
-    statements.audit_insert(**_event(email, "key_create", key_id, admin=admin, scim=scim).row())
+    statements.audit_insert(**key_event(email, "key_create", key_id, admin=admin, scim=scim).row())
     return f"{PREFIX}{key_id}_{secret}"
 
 
@@ -82,30 +89,49 @@ def revoke(connection: Connection, key_id: str, *, by: str | None = None) -> boo
     statements = WebSession(connection)
     email = statements.api_key_revoke(key_id=key_id)
     if email is not None:
-        statements.audit_insert(**_event(email, "key_revoke", key_id, **({"by": by} if by else {})).row())
+        statements.audit_insert(**key_event(email, "key_revoke", key_id, **({"by": by} if by else {})).row())
     return email is not None
 
 
-async def check(database: Database, key: str, *, scim: bool = False) -> KeyHolder:
+async def check(
+    database: Database, key: str, *, vouching: Collection[str], now: datetime, fresh_since: datetime, scim: bool = False
+) -> KeyHolder:
     """Return the user of a key, which must be one for SCIM if `scim` is true, and must not be one otherwise.
 
-    Raises `KeyRefusedError`, or `ServiceUnavailableError` when Postgres is down.
+    `vouching` are the providers that sign people in now. Raises `KeyRefusedError`, or `ServiceUnavailableError` when Postgres is down.
     """
     key_id, _, secret = key.removeprefix(PREFIX).partition("_")
-    row = await WebReads(database).api_key_by_id(key_id=key_id) if key_id and secret else None
+    row = await _stored(database, key_id, secret, now, fresh_since) if key_id and secret else None
     matches = hmac.compare_digest(row.key_hash if row else _NO_HASH, secret_hash(secret))
-    now = datetime.now(UTC)
     if row is None:
         raise KeyRefusedError(None)
     expired = row.expires_at is not None and row.expires_at <= now
     reason = "secret" if not matches else "revoked" if row.revoked_at is not None else "expired" if expired else None
+    if reason is None and row.provider is not None and row.provider not in vouching:
+        reason = "provider"  # it is no longer set up
     if reason is not None:
-        raise KeyRefusedError(_event(row.email, "key_refused", key_id, reason=reason))
+        raise KeyRefusedError(key_event(row.email, "key_refused", key_id, reason=reason))
     if row.scim != scim:
-        raise KeyRefusedError(_event(row.email, "key_refused", key_id, reason="scope"), "scim-key", SCIM_ONLY)
-    return KeyHolder(row.email, row.groups, row.admin)
+        raise KeyRefusedError(key_event(row.email, "key_refused", key_id, reason="scope"), "scim-key", SCIM_ONLY)
+    return KeyHolder(row.email, row.groups, row.admin, row.scopes, row.provider, row.groups_omitted)
 
 
-def _event(email: str, action: str, key_id: str, **detail: Any) -> AuditEvent:
+async def _stored(
+    database: Database, key_id: str, secret: str, now: datetime, fresh_since: datetime
+) -> StoredKey | None:
+    """Return the key of this ID, and note that it is used if the secret is right."""
+
+    async def found(seen_before: datetime | None) -> StoredKey | None:
+        return await WebReads(database).api_key_by_id(
+            key_id=key_id, key_hash=secret_hash(secret), now=now, seen_before=seen_before, fresh_since=fresh_since
+        )
+
+    try:
+        return await found(now - SEEN_EVERY)
+    except StorageFullError:
+        return await found(None)
+
+
+def key_event(email: str, action: str, key_id: str, **detail: Any) -> AuditEvent:
     """Return an event about a key; `email` is the key's user."""
     return AuditEvent(email=email, action=action, detail=json.dumps({"key_id": key_id, **detail}))

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple, cast
 
+import msgspec
 from litestar import Request
 from litestar.connection import ASGIConnection
 from litestar.datastructures import Address
@@ -21,9 +22,10 @@ from resources.core.durations import duration
 from serving.http.audit import AuditEvent
 from serving.http.errors import ProblemError, UnauthorizedError
 from serving.identity import api_keys
+from serving.identity.scopes import KeyScope, check_scope, scope_of
 from serving.identity.service import ACCESS_PREFIX, MCP_PATH, IdentityServices
 from serving.identity.sign_in.bearer import provider_access, provider_of
-from serving.identity.sign_in.sessions import SignedIn, cookie_name
+from serving.identity.sign_in.sessions import SAMPLE, SignedIn, cookie_name
 from serving.identity.tokens import access_of, verified
 
 PAGE_HEADER = "x-concordance"
@@ -47,7 +49,13 @@ class SessionFrom(StrEnum):
 
 
 async def access_from(
-    identity: IdentityServices, credential: str, client: Address | None, *, scim: bool = False, agents: bool = False
+    identity: IdentityServices,
+    credential: str,
+    client: Address | None,
+    scope: KeyScope,
+    *,
+    scim: bool = False,
+    agents: bool = False,
 ) -> Access:
     """Return the access of a token or API key, including the directory's memberships of its user.
 
@@ -55,7 +63,7 @@ async def access_from(
     Tokens of agents are accepted only if `agents` is true.
     Failures count for the address of `client`; refused keys and blocked addresses are audited.
 
-    Raises `UnauthorizedError` and the problem `rate-limited`.
+    Raises `UnauthorizedError`, the problem `rate-limited`, and `key-scope` for a key that lacks `scope`.
     """
     origin = origin_of(identity, client)
     try:
@@ -71,26 +79,41 @@ async def access_from(
                 AuditEvent(email="", action="sign_in_blocked", detail=json.dumps({"address": origin or "unknown"}))
             )
         raise
+    check_scope(found.scopes, scope)
     completed = await identity.directory.complete(
         found.access, identity.http.fresh_since(), found.token_id, own=found.own
     )
-    return found.access if scim else completed
+    if scim:
+        return found.access
+    if found.scopes is not None and KeyScope.OPERATE not in found.scopes:
+        return msgspec.structs.replace(completed, roles=frozenset())
+    return completed
 
 
 class _Credential(NamedTuple):
-    """Result of checking a credential: an access, for a token of ours its id, and whether its groups were written here."""
+    """Result of checking a credential: an access, for a token of ours its id, whether its groups were written here, and its scopes."""
 
     access: Access
     token_id: str | None = None
     own: bool = True
+    scopes: list[str] | None = None
 
 
 async def _credential_access(identity: IdentityServices, credential: str, *, scim: bool, agents: bool) -> _Credential:
     if credential.startswith(api_keys.PREFIX):
-        holder = await api_keys.check(identity.http.database, credential, scim=scim)
+        holder = await api_keys.check(
+            identity.http.database,
+            credential,
+            vouching=identity.vouching,
+            now=identity.http.clock(),
+            fresh_since=identity.http.fresh_since(),
+            scim=scim,
+        )
         if scim:
             return _Credential(Access(email=holder.email, principals=frozenset()))
-        return _Credential(access_of(holder.email, holder.groups, admin=holder.admin))
+        access = access_of(holder.email, holder.groups, admin=holder.admin)
+        access = msgspec.structs.replace(access, groups_omitted=holder.groups_omitted)
+        return _Credential(access, own=holder.provider in {None, SAMPLE}, scopes=holder.scopes)
     if scim:
         raise UnauthorizedError("scim-key", api_keys.SCIM_ONLY)
     if credential.startswith(ACCESS_PREFIX):
@@ -118,11 +141,12 @@ async def session_access_by_id(identity: IdentityServices, session_id: str) -> S
 
 def current_access(identity: IdentityServices, request: Request[Access, Any, Any]) -> Callable[[], Awaitable[Access]]:
     """Return what authenticates a request again, for an answer that takes a while. It raises as `access_from` does."""
-    credential, agents = credential_of(request), bool(request.scope["route_handler"].opt.get(AGENTS))
+    credential, options = credential_of(request), request.scope["route_handler"].opt
+    agents = bool(options.get(AGENTS))
 
     async def current() -> Access:
         if credential:
-            return await access_from(identity, credential, request.client, agents=agents)
+            return await access_from(identity, credential, request.client, scope_of(options), agents=agents)
         return (await session_access_by_id(identity, request.auth)).access
 
     return current
@@ -218,5 +242,6 @@ class Authentication(AbstractAuthenticationMiddleware):
         if not credential:
             await identity.http.sign_ins.without_credential(origin_of(identity, connection.client))
             raise UnauthorizedError("token-missing", "Send a token in the header: Authorization: Bearer TOKEN")
-        access = await access_from(identity, credential, connection.client, scim=scim, agents=agents)
+        client = connection.client
+        access = await access_from(identity, credential, client, scope_of(options), scim=scim, agents=agents)
         return AuthenticationResult(user=access, auth=None)

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from resources import dagster_access
 from resources.sample_people import sample_people
+from serving.identity.api_keys import key_event
 from serving.identity.directory import Directory
 from serving.identity.sign_in.flow import Flow
 from serving.identity.sign_in.provider import Provider
 from serving.identity.sign_in.sessions import LINK, SAMPLE, Sessions
 from serving.identity.withheld import WithheldReads
 from serving.identity.withholding import Withholding, WithholdingKeeper
+from sql.own_keys import OwnKeyRows
 
 if TYPE_CHECKING:
     from resources.core.domain import Access
@@ -61,10 +63,17 @@ class IdentityServices:
         self.providers = {one.slug: Provider(one) for one in settings.providers}
         self.sample_people = sample_people(settings)
         self.dagster_secrets = dagster_access.secrets_of(settings)
-        self.sessions = Sessions(
-            settings, http.database, http.audit, self.providers, agents.end_all, sign_in_names(settings)
-        )
+        self.vouching = frozenset(sign_in_names(settings))
+        """What people sign in with now: keys that were made in a session of another are refused."""
+        self.sessions = Sessions(settings, http.database, http.audit, self.providers, self._end_allowed, self.vouching)
         self.sign_in_flow = Flow(settings, http.key, http.database)
+
+    async def _end_allowed(self, email: str, provider: str, reason: str) -> None:
+        """End the agents and keys that a person, by email, has allowed with a provider that no longer vouches for them."""
+        await self.agents.end_all(email, provider, reason)
+        now = self.http.clock()
+        for key_id in await OwnKeyRows(self.http.database).revoke_vouched(email=email, provider=provider, now=now):
+            await self.http.audit.record(key_event(email, "key_revoke", key_id, by="concordance", reason=reason))
 
     def start(self) -> None:
         """Start the background tasks."""

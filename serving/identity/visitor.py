@@ -16,6 +16,7 @@ from serving.http.errors import HANDLERS, SCIM_PATHS, ProblemError, Unauthorized
 from serving.http.request_limits import limited
 from serving.http.roles import AnyConnection, NeedsRole
 from serving.identity.authentication import SESSION, SessionFrom, access_from, credential_of, session_access, session_of
+from serving.identity.scopes import KeyScope
 from serving.identity.service import IdentityServices
 from serving.identity.sign_in.flow import own_path
 from serving.identity.sign_in.pages import sign_in_page
@@ -28,7 +29,7 @@ async def visitor(request: AnyConnection, identity: IdentityServices) -> Access 
     Raises `UnauthorizedError` if there is one that is not valid, and the problem `rate-limited`.
     """
     if credential := credential_of(request):
-        return await access_from(identity, credential, request.client)
+        return await access_from(identity, credential, request.client, KeyScope.READ)
     cookie = session_of(identity, request)
     return (await session_access(identity, cookie, request.client)).access if cookie else None
 

@@ -19,6 +19,7 @@ from serving.http.errors import UnauthorizedError
 from serving.http.openapi.describe import JSON, Answer, described
 from serving.http.request_limits import limited
 from serving.identity.authentication import access_from, credential_of
+from serving.identity.scopes import KeyScope
 from serving.search.service import SearchServices
 
 
@@ -129,7 +130,7 @@ async def _may_see_details(request: Request[Any, Any, Any], search: SearchServic
     if hmac.compare_digest(credential.encode(), search.http.metrics_token.encode()):
         return True
     try:
-        return (await access_from(search.identity, credential, request.client)).has(Role.OPERATOR)
+        return (await access_from(search.identity, credential, request.client, KeyScope.READ)).has(Role.OPERATOR)
     except ConcordanceError:
         return False
 

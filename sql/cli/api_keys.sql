@@ -2,10 +2,13 @@
 SELECT
     key_id,
     email,
+    name,
     groups,
     admin,
     scim,
+    scopes,
     created_at,
+    used_at,
     expires_at,
     revoked_at
 FROM api_keys

@@ -32,7 +32,7 @@ BOUNDS = {
     "alerts": "one row of a rule and source",
     "answer_cache": "as answers",
     "answers": "`a_day` of the classes `answer` and `agent`; `daily_questions` of widgets",
-    "api_keys": COMMAND,
+    "api_keys": "twenty valid keys that a person has made; the rest " + COMMAND,
     "audit_log": "one event of a request, at the rates of the classes and of failed sign-ins; `MAX_SPOOLED` without Postgres",
     "capacity_samples": "two an hour, of `KEPT_DAYS`, of each disk and the index",
     "conversations": "`a_day` of the class `track`",

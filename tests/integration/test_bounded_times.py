@@ -43,7 +43,7 @@ OWN_CLOCK = {
     "agent_requests.expires_at", "agent_tokens.expires_at", "agent_tokens.used_at", "agents.created_at", "agents.expires_at",
     "agents.seen_at", "alert_notices.created_at", "alert_notices.next_at", "alerts.fired_at", "alerts.noticed_at", "alerts.resolved_at",
     "alerts.seen_at", "alerts.since", "answer_cache.created_at", "answer_cache.expires_at", "answers.created_at", "answers.erased_at",
-    "answers.shared_at", "api_keys.created_at", "api_keys.revoked_at", "audit_log.at", "capacity_samples.sampled_at",
+    "answers.shared_at", "api_keys.created_at", "api_keys.revoked_at", "api_keys.used_at", "audit_log.at", "capacity_samples.sampled_at",
     "conversations.created_at",
     "conversations.erased_at", "credentials.connected_at", "credentials.updated_at",
     "source_settings.updated_at", "deletion_receipts.caches_gone_at",

@@ -87,6 +87,7 @@ READS: Mapping[str, Read] = {
     "listQuestions": Read("/api/questions"),
     "listSavedSearches": Read("/api/saved-searches"),
     "listSessions": Read("/api/sessions"),
+    "listKeys": Read("/api/keys"),
     "listAgents": Read("/api/agents"),
     "scimList": Read("/scim/v2/Users"),
     "scimGet": Read("/scim/v2/Users/{missing}"),

@@ -222,6 +222,27 @@ def test_other_sessions_and_agents_are_ended_on_the_account_page(desk: Desk, axe
     assert "You are signed out" in desk.browser.text
 
 
+def test_a_key_is_made_shown_once_and_revoked_on_the_account_page(desk: Desk, axe: str) -> None:
+    desk.open("/me")
+    desk.browser.fill("#key-name", "Nightly report")
+    desk.browser.evaluate("document.querySelector('#new-key [value=write]').click()")
+    desk.press("#new-key button")
+    desk.until("document.activeElement.id === 'made-key'", "the key, with the focus")
+    key = desk.browser.evaluate("document.querySelector('#made-key code').textContent")
+    assert desk.running.http.get("/api/me", headers={"X-API-Key": key}).json()["email"] == ANN
+    desk.check(axe)
+    desk.browser.click("#key-kept")
+    revoke = '[data-delete^="/api/keys/"]'
+    listed = desk.browser.evaluate(f"document.querySelector('{revoke}').closest('li').innerText")
+    assert ["Nightly report" in listed, "read" in listed, "write" in listed, "last used" in listed] == [True] * 4
+    assert key not in desk.browser.evaluate("document.documentElement.outerHTML")
+    desk.check(axe)
+    desk.press(revoke)
+    desk.press("dialog .danger")
+    desk.until(f"!document.querySelector('{revoke}')", "the key is revoked")
+    assert desk.running.http.get("/api/me", headers={"X-API-Key": key}).status_code == 401
+
+
 def test_a_question_during_a_first_sync_says_that_documents_are_still_read(desk: Desk, axe: str) -> None:
     desk.site.sql("INSERT INTO sync_jobs (source, status, documents, done) VALUES ('slack', 'running', 100, 40)")
     desk.open("/?q=lantern")

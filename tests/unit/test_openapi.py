@@ -30,6 +30,7 @@ NO_INPUT = {
     "exportMe",
     "listSavedSearches",
     "listSessions",
+    "listKeys",
     "listAgents",
     "listAllKeys",
     "listAllSessions",

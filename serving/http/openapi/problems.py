@@ -30,6 +30,7 @@ SIGNED_IN = (
     "token-revoked",
     "session-over",
     "session-only",
+    "key-scope",
     "token-signature",
     "token-malformed",
     "token-invalid",

@@ -94,10 +94,10 @@ class Sessions:
         database: Database,
         audit: Audit,
         providers: Mapping[str, Provider],
-        end_agents: Callable[[str, str, str], Awaitable[None]],
+        end_allowed: Callable[[str, str, str], Awaitable[None]],
         known: Collection[str],
     ) -> None:
-        """`end_agents` ends the agents that a person, by email, has allowed with a provider, for a reason.
+        """`end_allowed` ends the agents and keys that a person, by email, has allowed with a provider, for a reason.
 
         `known` are the providers whose sessions are valid: all of `providers`, `LINK`, and `SAMPLE` where its people may sign in.
         """
@@ -105,7 +105,7 @@ class Sessions:
         self._reads = SignInReads(database)
         self._audit = audit
         self._providers = providers
-        self._end_agents = end_agents
+        self._end_allowed = end_allowed
         self._known = known
         self._lifetime = duration(settings.session_lifetime)
         self._idle = duration(settings.session_idle)
@@ -222,11 +222,11 @@ class Sessions:
         return identity
 
     async def _end(self, row: BrowserSession, reason: str) -> None:
-        """End a session for which the provider vouches no longer, and with it the agents of its person."""
+        """End a session for which the provider vouches no longer, and with it the agents and keys of its person."""
         if await self._reads.session_end(session_id=row.session_id, email=None) is not None:
             log.info("session_ended", session_id=row.session_id, reason=reason)
             await self._audit.record(session_ended(row.email, row.session_id, by="concordance", reason=reason))
-            await self._end_agents(row.email, row.provider, reason)
+            await self._end_allowed(row.email, row.provider, reason)
 
     async def end(self, session_id: str, email: str | None) -> EndedSession | None:
         """End a session of this person, or of anyone if it is None. Returns None if there is none."""

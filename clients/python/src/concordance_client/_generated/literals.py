@@ -29,6 +29,8 @@ rescaled for each query.
 """
 IngestStatus: TypeAlias = Literal["failed", "queued", "running", "success"]
 """The state of a job: `queued` until a sync has seen the document."""
+KeyScopeName: TypeAlias = Literal["operate", "read", "write"]
+"""A part of what a person may do."""
 MessageRole: TypeAlias = Literal["assistant", "user"]
 """Who wrote a message."""
 NameKind: TypeAlias = Literal["channel", "folder", "person"]

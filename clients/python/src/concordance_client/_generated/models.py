@@ -530,6 +530,17 @@ class ConsentPage(Model):
     """Address of Google's consent page, valid for ten minutes and once."""
 
 
+class CreatedKey(Model):
+    """A new key. Its secret is in no later response."""
+
+    key_id: str
+    """ID of the key."""
+    key: str
+    """The key, for the header `Authorization: Bearer KEY`. Keep it: it cannot be shown again."""
+    expires_at: datetime
+    """When it expires."""
+
+
 class DecidedPartition(Model):
     """Deletions of one root or channel that were decided."""
 
@@ -786,6 +797,23 @@ class Identity(Model):
     """What may read documents in this person's name, sorted."""
 
 
+class OwnKey(Model):
+    """An API key of the caller, without its secret, which is stored nowhere."""
+
+    key_id: str
+    """ID of the key: the part between its underscores."""
+    name: str
+    """What its owner calls it."""
+    scopes: list[str]
+    """What it may do: `read`, `write`, `operate`."""
+    created_at: datetime
+    """When it was created."""
+    used_at: datetime | None
+    """Last use, to the minute; null if it was never used."""
+    expires_at: datetime
+    """When it expires."""
+
+
 class SavedSearch(Model):
     """A search that its owner keeps."""
 
@@ -812,6 +840,8 @@ class Export(Model):
     """Uploads that are not deleted."""
     saved_searches: list[SavedSearch]
     """Saved searches, as `GET /api/saved-searches` returns them."""
+    keys: list[OwnKey]
+    """API keys, as `GET /api/keys` returns them."""
     questions: list[Asked]
     """Questions, as `GET /api/answers` returns them, without the answers: these quote documents."""
     events: list[ExportedEvent]
@@ -969,14 +999,20 @@ class KeyEntry(Model):
     """ID of the key: the part between its underscores."""
     email: str
     """The person whose permissions apply."""
+    name: str
+    """What its person calls it; empty for keys of `concordance key create`."""
     groups: list[str]
     """Groups of the key."""
     admin: bool
     """True if it has the role administrator."""
     scim: bool
     """True if it opens SCIM and nothing else."""
+    scopes: list[str] | None
+    """What it may do, if its person made it: `read`, `write`, `operate`; null: everything that its person may."""
     created_at: datetime
     """When it was created."""
+    used_at: datetime | None
+    """Last use, to the minute; null if it was never used."""
     expires_at: datetime | None
     """When it expires; null if never."""
     revoked_at: datetime | None
@@ -1006,6 +1042,13 @@ class OthersSessionEnded(Model):
     """ID of the session."""
     status: Literal["ended"]
     """The session is over."""
+
+
+class OwnKeyList(Model):
+    """The caller's own keys, newest first."""
+
+    keys: list[OwnKey]
+    """Keys that are valid now."""
 
 
 class FieldError(Model):

@@ -76,6 +76,24 @@ class Operations(ABC):
         """
         return self.send(Call("GET", "/api/auth/google", models.ConsentPage, repeatable=True))
 
+    def create_key(
+        self, name: str, scopes: list[literals.KeyScopeName], **options: Unpack[params.CreateKeyOptions]
+    ) -> models.CreatedKey:
+        """Create an API key.
+
+        Create a key that acts as the caller, within its scopes. Only a browser that is signed in may do this, no
+        token or key.
+        """
+        return self.send(
+            Call(
+                "POST",
+                "/api/keys",
+                models.CreatedKey,
+                body={"name": name, "scopes": scopes, **options},
+                repeatable=False,
+            )
+        )
+
     def decide_held_deletions(
         self, source: str, decision: literals.DeletionDecision, **options: Unpack[params.DecideHeldDeletionsOptions]
     ) -> models.DecisionMade:
@@ -320,6 +338,13 @@ class Operations(ABC):
         """
         return self.send(Call("GET", "/api/held-deletions", models.HeldList, repeatable=True))
 
+    def list_keys(self) -> models.OwnKeyList:
+        """List one's API keys.
+
+        Return the keys that the caller has created, without their secrets.
+        """
+        return self.send(Call("GET", "/api/keys", models.OwnKeyList, repeatable=True))
+
     def list_principals(self, **options: Unpack[params.ListPrincipalsOptions]) -> models.SuggestionList:
         """Suggest whom to share with.
 
@@ -434,6 +459,14 @@ class Operations(ABC):
         Revoke a key with immediate effect. For administrators.
         """
         return self.send(Call("DELETE", f"/api/admin/keys/{quoted(key_id)}", models.KeyRevoked, repeatable=True))
+
+    def revoke_key(self, key_id: str) -> models.KeyRevoked:
+        """Revoke one of one's API keys.
+
+        Revoke a key with immediate effect. Keys of others do not exist for the caller, nor do those that an
+        operator made.
+        """
+        return self.send(Call("DELETE", f"/api/keys/{quoted(key_id)}", models.KeyRevoked, repeatable=True))
 
     def save_search(self, name: str, query: str, **options: Unpack[params.SaveSearchOptions]) -> models.SavedSearch:
         """Save a search.
@@ -591,6 +624,24 @@ class AsyncOperations(ABC):
         Redirect to Google's consent page, or return its URL with `Accept: application/json`. Administrators only.
         """
         return await self.send(Call("GET", "/api/auth/google", models.ConsentPage, repeatable=True))
+
+    async def create_key(
+        self, name: str, scopes: list[literals.KeyScopeName], **options: Unpack[params.CreateKeyOptions]
+    ) -> models.CreatedKey:
+        """Create an API key.
+
+        Create a key that acts as the caller, within its scopes. Only a browser that is signed in may do this, no
+        token or key.
+        """
+        return await self.send(
+            Call(
+                "POST",
+                "/api/keys",
+                models.CreatedKey,
+                body={"name": name, "scopes": scopes, **options},
+                repeatable=False,
+            )
+        )
 
     async def decide_held_deletions(
         self, source: str, decision: literals.DeletionDecision, **options: Unpack[params.DecideHeldDeletionsOptions]
@@ -850,6 +901,13 @@ class AsyncOperations(ABC):
         """
         return await self.send(Call("GET", "/api/held-deletions", models.HeldList, repeatable=True))
 
+    async def list_keys(self) -> models.OwnKeyList:
+        """List one's API keys.
+
+        Return the keys that the caller has created, without their secrets.
+        """
+        return await self.send(Call("GET", "/api/keys", models.OwnKeyList, repeatable=True))
+
     async def list_principals(self, **options: Unpack[params.ListPrincipalsOptions]) -> models.SuggestionList:
         """Suggest whom to share with.
 
@@ -969,6 +1027,14 @@ class AsyncOperations(ABC):
         Revoke a key with immediate effect. For administrators.
         """
         return await self.send(Call("DELETE", f"/api/admin/keys/{quoted(key_id)}", models.KeyRevoked, repeatable=True))
+
+    async def revoke_key(self, key_id: str) -> models.KeyRevoked:
+        """Revoke one of one's API keys.
+
+        Revoke a key with immediate effect. Keys of others do not exist for the caller, nor do those that an
+        operator made.
+        """
+        return await self.send(Call("DELETE", f"/api/keys/{quoted(key_id)}", models.KeyRevoked, repeatable=True))
 
     async def save_search(
         self, name: str, query: str, **options: Unpack[params.SaveSearchOptions]

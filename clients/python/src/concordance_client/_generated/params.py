@@ -162,6 +162,13 @@ class ChangeDocumentOptions(TypedDict, total=False):
     """All principals who may read the document besides you, such as `domain:acme.com`. Empty: only you."""
 
 
+class CreateKeyOptions(TypedDict, total=False):
+    """Options of `create_key`."""
+
+    expires_in_days: int
+    """Days until it expires, at most `CONCORDANCE_LIMITS__TOKEN_MAX_LIFETIME`. Default: `90`."""
+
+
 class DecideHeldDeletionsOptions(TypedDict, total=False):
     """Options of `decide_held_deletions`."""
 
