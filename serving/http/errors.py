@@ -229,6 +229,8 @@ def handle_http(request: Request[Any, Any, Any], error: HTTPException) -> Respon
     detail = error.detail
     if slug == "not-found":
         detail = "Unknown path. The interface is described at /docs."
+    elif slug == "method-not-allowed":
+        detail = f"This path does not take {request.method}. It takes {(error.headers or {}).get('allow')}."
     elif slug == "too-large":
         detail = "The body of the request is larger than this route accepts."
     return problem(request, slug, detail, headers=dict(error.headers or {}), status=error.status_code)

@@ -15,6 +15,7 @@ from msgspec import UNSET, UnsetType
 from serving.http.json_schema import Components, Schema, kind_of, of_parameter, resolved
 
 MAX_NAME = 100
+MAX_MESSAGE = 300
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(.*)`")
 _MISSING_PARAMETER = re.compile(r"Missing required \w+ parameter '(\w+)'")
@@ -89,6 +90,8 @@ def _of_parameter(parameters: Mapping[str, FieldDefinition], key: str, message: 
 def _plain(message: str) -> str:
     """Return a message of msgspec as a phrase that follows the name of a field."""
     message = message.removesuffix(".")
+    if len(message) > MAX_MESSAGE:
+        message = f"{message[:MAX_MESSAGE]}…"  # it quotes the value
     return message[:1].lower() + message[1:]
 
 

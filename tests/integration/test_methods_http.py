@@ -1,0 +1,65 @@
+"""Whatever is wrong with a request, a program receives a problem: for each route, and each method that it does not take."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from litestar.handlers import HTTPRouteHandler
+
+from serving.app import route
+from tests.fixtures.serving import Running, Site
+
+ANN = "ann@acme.com"
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "PROPFIND")
+WRONG = {
+    "an unknown path": ("GET", "/api/nothing", {}, 404),
+    "bytes that are no text": ("GET", "/api/%ff", {}, 404),
+    "JSON that ends early": ("POST", "/api/rag/search", {"content": b"{", "headers": {"Content-Type": "application/json"}}, 400),
+    "another type": ("POST", "/api/rag/search", {"content": b"{}", "headers": {"Content-Type": "text/xml"}}, 415),
+    "no body": ("POST", "/api/rag/search", {"headers": {"Content-Type": "application/json"}}, 400),
+    "a list instead of an object": ("POST", "/api/rag/search", {"json": []}, 400),
+    "a wrong parameter": ("GET", "/api/documents?limit=x", {}, 400),
+    "a body that is too large": ("POST", "/api/feedback", {"json": {"verdict": "x" * 300_000}}, 413),
+}  # fmt: skip
+
+OVERLAPPING = {"/api/documents/{doc_id:str}/original", "/api/documents/{source:str}/batch"}
+"""Their other methods are those of `/api/documents/{source}/{id}`."""
+
+
+def is_problem(answer: httpx.Response) -> bool:
+    kind = "scim" if answer.url.path.startswith("/scim/") else "problem"
+    return answer.headers["content-type"] == f"application/{kind}+json" and answer.json()["status"] in {
+        answer.status_code,
+        str(answer.status_code),
+    }
+
+
+def test_a_method_that_a_path_does_not_take_is_a_problem_that_names_those_it_takes(site: Site) -> None:
+    site.settings = site.settings.model_copy(update={"search_rate_limit": 1_000_000})
+    refused = 0
+    with site.running() as running:
+        for one in route().routes:
+            handlers = [each for each in getattr(one, "route_handlers", ()) if isinstance(each, HTTPRouteHandler)]
+            taken = {str(method) for handler in handlers for method in handler.http_methods}
+            for method in set(METHODS) - taken if taken and one.path not in OVERLAPPING else ():
+                answer = running.http.request(method, one.path.replace("{", "").replace("}", ""))
+                what = f"{method} {one.path}: {answer.status_code} {answer.text}"
+                assert answer.status_code == 405, what
+                assert is_problem(answer), what
+                assert set(answer.headers["allow"].split(", ")) == taken, what
+                assert all(name in answer.json()["detail"] for name in (method, *taken)), what
+                refused += 1
+    assert refused > 400
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_the_framework_refuses_is_a_problem(running: Running, what: str) -> None:
+    method, path, more, status = WRONG[what]
+    headers = {"Authorization": f"Bearer {running.site.token(ANN)}", **more.get("headers", {})}
+    answer = running.http.request(method, path, **{**more, "headers": headers})
+    assert (answer.status_code, is_problem(answer)) == (status, True), answer.text
+
+
+def test_a_refusal_does_not_repeat_a_long_value(running: Running) -> None:
+    refused = running.request("POST", "/api/feedback", ANN, json={"verdict": "x" * 50_000})
+    assert (refused.status_code, len(refused.text) < 2_000) == (400, True)
