@@ -23,6 +23,7 @@ from resources.logging import logger
 from resources.sources import configured, names, stored
 from serving.http.background import cancel
 from serving.http.latency import RecentLatency
+from serving.http.periodic import repeat
 from sql.alerting import Alerts, SyncHealth
 
 if TYPE_CHECKING:
@@ -51,15 +52,10 @@ class Alerting:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="alerts")
+        self._task = asyncio.create_task(repeat("alerts", INTERVAL_SECONDS, self.look), name="alerts")
 
     async def stop(self) -> None:
         await cancel(self._task)
-
-    async def _run(self) -> None:
-        while True:
-            await self.look()
-            await asyncio.sleep(INTERVAL_SECONDS)
 
     async def look(self) -> None:
         """Judge once, and send what is due."""

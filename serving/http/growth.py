@@ -13,6 +13,7 @@ from resources.core.errors import TemporaryError
 from resources.logging import logger
 from resources.stores.room import rooms
 from serving.http.background import cancel
+from serving.http.periodic import repeat
 from sql.growth import Growth
 
 if TYPE_CHECKING:
@@ -60,16 +61,10 @@ class Sampling:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="growth")
+        self._task = asyncio.create_task(repeat("growth", INTERVAL_SECONDS, self.take, FIRST_SECONDS), name="growth")
 
     async def stop(self) -> None:
         await cancel(self._task)
-
-    async def _run(self) -> None:
-        await asyncio.sleep(FIRST_SECONDS)
-        while True:
-            await self.take()
-            await asyncio.sleep(INTERVAL_SECONDS)
 
     async def take(self) -> None:
         """Store samples once, and remove old ones."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from resources.core.errors import ConcordanceError
 from resources.logging import logger
 from serving.http.background import cancel
+from serving.http.periodic import repeat
 
 if TYPE_CHECKING:
     from serving.http.database import Database
@@ -33,7 +34,9 @@ class Load:
     def start(self) -> None:
         self._tasks.append(asyncio.create_task(self._watch(), name="load"))
         if self._lake_size is not None:
-            self._tasks.append(asyncio.create_task(self._measure(self._lake_size), name="lake-size"))
+            self._tasks.append(
+                asyncio.create_task(repeat("lake-size", LAKE_SECONDS, self._measure_lake), name="lake-size")
+            )
 
     async def stop(self) -> None:
         for task in self._tasks:
@@ -49,10 +52,9 @@ class Load:
             await asyncio.sleep(LOOK_SECONDS)
             self._metrics.loop_lag.observe(max(0.0, time.monotonic() - began - LOOK_SECONDS))
 
-    async def _measure(self, lake_size: Callable[[], int]) -> None:
-        while True:
-            try:
-                self._metrics.lake_bytes.set(await asyncio.to_thread(lake_size))
-            except ConcordanceError as error:
-                log.warning("lake_size_unknown", reason=str(error))
-            await asyncio.sleep(LAKE_SECONDS)
+    async def _measure_lake(self) -> None:
+        assert self._lake_size is not None  # noqa: S101 - for the type checker: it is started only then
+        try:
+            self._metrics.lake_bytes.set(await asyncio.to_thread(self._lake_size))
+        except ConcordanceError as error:
+            log.warning("lake_size_unknown", reason=str(error))

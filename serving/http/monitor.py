@@ -10,6 +10,7 @@ from resources.logging import logger
 from resources.stores.disk import DiskFault
 from serving.http.background import cancel
 from serving.http.database import Database
+from serving.http.periodic import repeat
 from sql.web import WebReads
 from sql.web_rows import Figure
 
@@ -55,7 +56,7 @@ class StatusMonitor:
         self._watched[dependency] = answers
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="status-monitor")
+        self._task = asyncio.create_task(repeat("status", REFRESH_SECONDS, self._look), name="status-monitor")
 
     @property
     def passages_per_document(self) -> float:
@@ -66,27 +67,25 @@ class StatusMonitor:
     async def stop(self) -> None:
         await cancel(self._task)
 
-    async def _run(self) -> None:
+    async def _look(self) -> None:
         statements = WebReads(self._database)
-        while True:
-            expected = 0
-            try:
-                self.totals = await statements.totals()
-                expected = await statements.expected_passages()
-            except (TemporaryError, psycopg.Error) as error:
-                log.warning("totals_unavailable", error=str(error))
-                self.totals = ()
-            self.points, self.size = await self._read_index()
-            short = self.points is not None and self.points < COMPLETE_SHARE * expected
-            if short and self._was_short and not self.incomplete:
-                log.warning("index_incomplete", points=self.points, expected=expected)
-            self.incomplete, self._was_short = short and self._was_short, short
-            watched = {name: answers() for name, answers in self._watched.items()}
-            self.dependencies = {"postgres": bool(self.totals), "qdrant": self.points is not None, **watched}
-            gauges = await asyncio.to_thread(self._read_gauges)
-            faults = await asyncio.to_thread(self._read_disk)
-            self.gauges = {**gauges, "home_disk_writable": float(not faults)}
-            if faults and not self.disk_faults:
-                log.error("disk_not_writable", reason=" ".join(map(str, faults)))
-            self.disk_faults = faults
-            await asyncio.sleep(REFRESH_SECONDS)
+        expected = 0
+        try:
+            self.totals = await statements.totals()
+            expected = await statements.expected_passages()
+        except (TemporaryError, psycopg.Error) as error:
+            log.warning("totals_unavailable", error=str(error))
+            self.totals = ()
+        self.points, self.size = await self._read_index()
+        short = self.points is not None and self.points < COMPLETE_SHARE * expected
+        if short and self._was_short and not self.incomplete:
+            log.warning("index_incomplete", points=self.points, expected=expected)
+        self.incomplete, self._was_short = short and self._was_short, short
+        watched = {name: answers() for name, answers in self._watched.items()}
+        self.dependencies = {"postgres": bool(self.totals), "qdrant": self.points is not None, **watched}
+        gauges = await asyncio.to_thread(self._read_gauges)
+        faults = await asyncio.to_thread(self._read_disk)
+        self.gauges = {**gauges, "home_disk_writable": float(not faults)}
+        if faults and not self.disk_faults:
+            log.error("disk_not_writable", reason=" ".join(map(str, faults)))
+        self.disk_faults = faults
