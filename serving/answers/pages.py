@@ -47,7 +47,12 @@ def _text(answer: KeptAnswer) -> dict[str, Any]:
         "sentences": msgspec.to_builtins(answer.sentences),
         "quotes": msgspec.to_builtins(answer.quotes),
         "sources": {
-            one.index: {"title": one.title, "link": f"/documents/{one.doc_id}?chunk={one.chunk_index}#place"}
+            one.index: {
+                "title": one.title,
+                "link": f"/documents/{one.doc_id}?chunk={one.chunk_index}#place",
+                "doc_id": one.doc_id,
+                "chunk_index": one.chunk_index,
+            }
             for one in answer.sources
             if one.chunk_index is not None
         },

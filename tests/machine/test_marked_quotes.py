@@ -106,6 +106,11 @@ def test_the_sentence_is_marked_in_panel_page_and_shared_answer(
     )
     browser.goto(f"{running.url}/answers/{answer_id}")
     picture(browser, f"answer{ending}")
-    browser.click("#text a.cite")
+    browser.evaluate("document.querySelector('#text a.cite').click()")
+    browser.wait(
+        lambda page: page.evaluate("!!document.querySelector('#passage mark')"), "the passage of a kept answer"
+    )
+    assert holds(letters(marked(browser, "#passage mark")), quote)
+    browser.click("#passage .row a:last-child")
     assert holds(letters(marked(browser, "mark.quote")), quote)
     assert browser.complaints == []

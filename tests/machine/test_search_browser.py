@@ -149,6 +149,59 @@ def test_an_answer_with_its_sources_and_a_follow_up(visit: Visit) -> None:
     assert QUESTION not in visit.browser.text
 
 
+ANSWER = """## Kettles 🫖
+Two of them are in use [1].
+
+### Prices
+| Kettle | Price |
+|:---|---:|
+| Blue | **20** [1] |
+| Red | 30 |
+#### Remarks
+- None"""
+PRICES = "Prices 🫖 of kettles.\nKettle | Price\n\nBlue | 20 euros\nRed | 30 euros\nAll are in stock."
+
+
+def test_an_answer_has_headings_and_tables_and_its_source_beside_it(visit: Visit, axe: str) -> None:
+    site = visit.running.site
+    site.add("Prices", [PRICES], [ANN])
+    answer = visit.running.request("POST", "/api/ask", ANN, json={"query": "What is the price of the blue kettle?"})
+    answer_id = answer.json()["answer_id"]
+    visit.running.settle()
+    site.sql("UPDATE answers SET answer = %s, sentences = '[]' WHERE answer_id = %s", ANSWER, answer_id)
+    visit.browser.look(width=1280)
+    visit.sign_in(ANN, f"/answers/{answer_id}")
+    visit.until("!!document.querySelector('#text .cite')")
+    read = "[...document.querySelectorAll({0})].map(one => one.tagName + ' ' + one.textContent)".format
+    assert visit.browser.evaluate(read("'#text :is(h2, h3, h4)'")) == ["H2 Kettles 🫖", "H3 Prices", "H4 Remarks"]
+    assert visit.browser.evaluate(read("'#text :is(th, td)'")) == [
+        "TH Kettle",
+        "TH Price",
+        "TD Blue",
+        "TD 20 1",
+        "TD Red",
+        "TD 30",
+    ]
+    visit.browser.evaluate("(one => (one.focus(), one.click()))(document.querySelector('#text td .cite'))")
+    visit.until("!document.getElementById('passage').hidden")
+    left, right, width = visit.browser.evaluate(
+        "(([main, panel]) => [main.right, panel.left, panel.width])"
+        "(['article.answer', '#passage'].map(one => document.querySelector(one).getBoundingClientRect()))"
+    )
+    assert (left < right, width) == (True, 400)
+    assert visit.browser.evaluate(read("'#passage th'")) == ["TH Kettle", "TH Price"]
+    assert visit.browser.evaluate(read("'#passage td'"))[:2] == ["TD Blue", "TD 20 euros"]
+    assert "All are in stock." in visit.browser.evaluate("document.getElementById('passage').textContent")
+    saved(visit.browser, "answer-beside")
+    for width in (1280, 400):
+        visit.browser.look(width=width)
+        visit.browser.settle()
+        assert violations(visit.browser, axe) == []
+        assert visit.browser.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    visit.browser.press("Escape")
+    assert visit.browser.evaluate("document.activeElement.className") == "cite"
+
+
 def test_a_search_is_saved_opened_and_removed(visit: Visit, axe: str) -> None:
     visit.sign_in(ANN)
     visit.type("kettle")

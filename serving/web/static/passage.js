@@ -2,6 +2,9 @@
 
 import { byId, element, link } from "./dom.js";
 import { marking } from "./quotes.js";
+import { cells, table } from "./table.js";
+
+const CELL = " | "; // as parsers write tables
 
 /** @type {HTMLElement | null} */
 let opener = null;
@@ -36,18 +39,49 @@ export function pageOf(source, quotes) {
   return page ? `page ${page}` : "";
 }
 
-/** The passage with its quotes marked. @param {string} text @param {{start: number, end: number}[]} quotes */
+/** The passage with its quotes marked, and its tables as tables. @param {string} text @param {{start: number, end: number}[]} quotes */
 function highlighted(text, quotes) {
-  const characters = Array.from(text); // the server counts code points
-  /** @type {(Node | string)[]} */
+  const characters = Array.from(text);
+  /** @type {Node[]} */
   const parts = [];
-  let at = 0;
-  for (const { start, end } of [...quotes].sort((one, other) => one.start - other.start)) {
-    if (start < at) continue;
-    parts.push(characters.slice(at, start).join(""), element("mark", {}, characters.slice(start, end).join("")));
-    at = end;
+  /** @type {Node[][][]} */
+  let rows = [];
+  let at = 0, from = 0;
+  for (const line of [...text.split("\n"), null]) {
+    const end = at + points(line ?? "");
+    if (!rows.length) from = at;
+    if (line?.includes(CELL)) rows.push(cells(line, at, CELL, points).map((cell) => marked(characters, cell.start, cell.end, quotes)));
+    else if (line !== "" || rows.length !== 1) { // the head may stand alone
+      if (rows.length > 1) parts.push(table(rows));
+      parts.push(...marked(characters, rows.length === 1 ? from : at, Math.min(end + 1, characters.length), quotes));
+      rows = [];
+    }
+    at = end + 1;
   }
-  return [...parts, characters.slice(at).join("")];
+  return parts;
+}
+
+/** The length of a text as the server counts it, in code points. @param {string} text */
+function points(text) {
+  return Array.from(text).length;
+}
+
+/** A range of the passage with its quotes marked. @param {string[]} characters @param {number} start @param {number} end @param {{start: number, end: number}[]} quotes */
+function marked(characters, start, end, quotes) {
+  /** @type {Node[]} */
+  const parts = [];
+  let at = start;
+  /** @param {number} to */
+  const text = (to) => document.createTextNode(characters.slice(at, to).join(""));
+  for (const quote of [...quotes].sort((one, other) => one.start - other.start)) {
+    const from = Math.max(at, quote.start), to = Math.min(end, quote.end);
+    if (from >= to) continue;
+    parts.push(text(from));
+    at = from;
+    parts.push(element("mark", {}, text(to)));
+    at = to;
+  }
+  return [...parts, text(end)];
 }
 
 export function closePassage() {

@@ -1,9 +1,14 @@
-/** Show the text of an answer: paragraphs, lists, emphasis, code and citations; sentences without support are marked. */
+/** Show the text of an answer: paragraphs, headings, lists, tables, emphasis, code and citations; sentences without support are marked. */
 
 import { element } from "./dom.js";
+import { cells, table } from "./table.js";
 
 const INLINE = /\*\*(.+?)\*\*|`([^`]+)`|\[(\d{1,2})\]/g;
 const ITEM = /^\s*(?:[-*•]|\d{1,2}[.)])\s+/;
+
+const HEADING = /^(#{1,6})\s+/;
+const ROW = /^\s*\|(.+)\|\s*$/, RULE = /^\s*\|(?:\s*:?-+:?\s*\|)+\s*$/;
+const HIGHEST = 2, LOWEST = 4; // levels of headings: the first is the page's title
 
 const REASONS = {
   uncited: "no source is cited",
@@ -23,16 +28,37 @@ export function prose(text, sentences, cite) {
   const blocks = [];
   /** @type {HTMLElement | null} */
   let list = null;
-  let at = 0;
-  for (const line of text.split("\n")) {
+  /** @type {Node[][][] | null} */
+  let rows = null;
+  let at = 0, level = HIGHEST - 1;
+  const lines = text.split("\n");
+  const top = Math.min(...lines.map((line) => line.match(HEADING)?.[1].length ?? 6));
+  /** @param {number} from @param {number} to */
+  const written = (from, to) => ranges(text, from, to, sentences).map((range) => shown(range, cite));
+  for (const [number, line] of lines.entries()) {
     const start = at;
     at += line.length + 1;
+    const heading = line.match(HEADING), row = line.match(ROW);
+    if (row && (rows || RULE.test(lines[number + 1] ?? ""))) {
+      if (RULE.test(line)) continue;
+      const found = cells(row[1], start + line.indexOf("|") + 1, "|").map((cell) => written(cell.start, cell.end));
+      (rows ??= []).push(found);
+      continue;
+    }
+    if (rows) blocks.push(table(rows));
+    rows = null;
     if (!line.trim()) {
       list = null;
       continue;
     }
+    if (heading) {
+      list = null;
+      level = Math.min(HIGHEST + heading[1].length - top, level + 1, LOWEST);
+      blocks.push(element(`h${level}`, {}, ...written(start + heading[0].length, start + line.length)));
+      continue;
+    }
     const marker = line.match(ITEM)?.[0].length ?? 0;
-    const content = ranges(text, start + marker, start + line.length, sentences).map((range) => shown(range, cite));
+    const content = written(start + marker, start + line.length);
     if (marker) {
       if (!list) blocks.push((list = element("ul")));
       list.append(element("li", {}, ...content));
@@ -41,6 +67,7 @@ export function prose(text, sentences, cite) {
       blocks.push(element("p", {}, ...content));
     }
   }
+  if (rows) blocks.push(table(rows));
   return blocks;
 }
 
