@@ -124,6 +124,43 @@ def test_a_file_that_is_refused_says_why_and_the_next_goes_on(desk: Desk, tmp_pa
     desk.browser.complaints.clear()
 
 
+def test_fields_are_checked_first_and_files_kept_after_a_refusal(desk: Desk, axe: str, tmp_path: Path) -> None:
+    file = tmp_path / "keeper.md"
+    file.write_text(TEXT)
+    desk.open("/upload")
+    desk.browser.attach("#files", file)
+    desk.until("!document.querySelector('#choices').hidden", "a file")
+    place = "document.querySelector('#send').getBoundingClientRect().top + scrollY"
+    before = desk.browser.evaluate(place)
+    desk.browser.evaluate("document.querySelector('#share').focus()")
+    desk.until("!document.querySelector('.suggestions').hidden", "suggestions")
+    assert desk.browser.evaluate(place) == before  # they float
+    desk.browser.fill("#share", "bob")
+    desk.browser.fill("#tags", ": lights")
+    desk.press("#send")
+    faults = "[...document.querySelectorAll('.field [role=alert]')].map(one => one.textContent)"
+    assert [one.partition(".")[0] for one in desk.browser.evaluate(faults)] == [
+        "Write a name before the colon: topic: kitchen",
+        "“bob” is no address",
+    ]
+    assert desk.browser.evaluate("document.activeElement.id") == "tags"
+    desk.check(axe)
+    desk.browser.fill("#tags", "topic: lights")
+    desk.browser.fill("#share", "eve@other.com")
+    desk.press("#send")
+    desk.until("document.querySelector('#queue [role=alert]')?.textContent.includes('outside of your domain')", "why")
+    assert desk.browser.evaluate("document.querySelector('#tags').value") == "topic: lights"
+    desk.browser.fill("#share", BOB)
+    desk.browser.evaluate("document.querySelector('#tags').focus()")
+    assert desk.browser.evaluate("document.querySelector('#share').value") == BOB  # typed, and no chip moves the button
+    desk.press("#send")
+    desk.until("document.querySelectorAll('#queue a[href^=\"/documents/\"]').length === 1", "it can be found")
+    assert desk.site.sql("SELECT permissions, tags FROM uploads") == [([ANN, BOB], {"topic": "lights"})]
+    [refused] = desk.browser.complaints
+    assert "403" in refused
+    desk.browser.complaints.clear()
+
+
 def test_a_document_is_asked_about_whole_and_by_what_is_selected(desk: Desk, axe: str) -> None:
     texts = [f"Chapter {number}\n\n{TEXT} It is number {number}." for number in range(3)]
     doc_id = desk.site.add("Keeper", texts, [ANN], places=[{"section_path": [f"Chapter {n}"]} for n in range(3)])

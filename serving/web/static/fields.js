@@ -1,6 +1,11 @@
 /** The fields of an upload that its owner may fill in: title, tags and sharing. */
 
+import { byId } from "./dom.js";
 import { picker } from "./picker.js";
+
+const LONGEST_NAME = 200;
+/** An address, `public`, or what suggestions stand for: a group, a domain, a workspace. The server checks the rest. */
+const READER = /^(?:public|(?:group:)?[^\s@:]+@[^\s@:]+\.[^\s@:]+|domain:@?[^\s@:]+\.[^\s@:]+|slack:\w+)$/i;
 
 /**
  * @param {HTMLElement} form
@@ -12,7 +17,36 @@ export function uploadFields(form, { title = "", tags = {}, share = [] } = {}) {
   const readers = picker(/** @type {HTMLElement} */ (form.querySelector("[data-picker]")), share);
   titleField.value = title;
   tagField.value = Object.entries(tags).map(([name, value]) => `${name}: ${written(value)}`).join("\n");
-  return { values: () => ({ title: titleField.value.trim() || null, tags: tagsOf(tagField.value), share: readers.values() }) };
+  /** Say what is wrong with the fields and go to the first that is. @returns {boolean} whether all are right */
+  function check() {
+    const faults = [fault(tagField, faultOfTags(tagField.value)), fault(readers.input, faultOfReaders(readers.values()))];
+    faults.find((one) => one)?.focus();
+    return !faults.some((one) => one);
+  }
+
+  return { check, values: () => ({ title: titleField.value.trim() || null, tags: tagsOf(tagField.value), share: readers.values() }) };
+}
+
+/** Show a fault below its field. @param {HTMLElement} field @param {string} text @returns {HTMLElement | null} The field, if there is one */
+function fault(field, text) {
+  byId(`${field.id}-fault`).textContent = text;
+  field.setAttribute("aria-invalid", String(Boolean(text)));
+  return text ? field : null;
+}
+
+/** @param {string} text */
+function faultOfTags(text) {
+  const names = text.split("\n").filter((line) => line.trim()).map((line) => line.split(":")[0].trim());
+  if (names.includes("")) return "Write a name before the colon: topic: kitchen";
+  const twice = names.find((name, at) => names.indexOf(name) !== at);
+  if (twice) return `“${twice}” is there twice. Write one line for each name.`;
+  return names.some((name) => name.length > LONGEST_NAME) ? `The name of a tag has at most ${LONGEST_NAME} letters.` : "";
+}
+
+/** @param {string[]} readers */
+function faultOfReaders(readers) {
+  const wrong = readers.find((one) => !READER.test(one));
+  return wrong ? `“${wrong}” is no address. Choose a suggestion, or write one like name@company.com.` : "";
 }
 
 /** A value of a tag as it is edited: texts as they are, unless they could be read as something else. @param {unknown} value */

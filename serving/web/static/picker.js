@@ -84,7 +84,7 @@ export function picker(field, chosen = []) {
     timer = setTimeout(suggest, PAUSE);
   });
   input.addEventListener("focus", suggest);
-  input.addEventListener("blur", () => (/[@:]/.test(input.value) ? add(input.value.trim()) : close()));
+  input.addEventListener("blur", close); // what was typed counts without becoming a chip, which would move what is being clicked
   input.addEventListener("keydown", (event) => {
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       if (!offered.length) return;
@@ -103,7 +103,7 @@ export function picker(field, chosen = []) {
   });
   for (const one of chosen) readers.set(one, named(one));
   draw();
-  return { values: () => [...readers.keys(), ...(input.value.trim() ? [input.value.trim()] : [])] };
+  return { input, values: () => [...readers.keys(), ...(input.value.trim() ? [input.value.trim()] : [])] };
 }
 
 /** @param {string} principal */

@@ -8,6 +8,7 @@ import { send } from "./send.js";
 
 const MB = 1024 * 1024;
 const FIRST_LOOK = 1000, SLOWEST = 8000, LOOKS = 60, ASK_WHY = 4, ASKED = 5;
+const HOPELESS = [413, 415]; // the same file would be refused again
 const form = /** @type {HTMLFormElement} */ (byId("upload"));
 const input = /** @type {HTMLInputElement} */ (byId("files"));
 const drop = byId("drop"), queue = byId("queue"), mine = byId("mine"), said = byId("said");
@@ -28,21 +29,25 @@ function choose(files) {
   for (const file of files) {
     const state = element("div", { class: "soft tiny", role: "status" }, sizeOf(file.size));
     const item = element("li", { class: "card" }, element("b", {}, file.name), state);
-    const entry = { file, item, state };
     queue.append(item);
     if (file.size > limit) {
       fail(state, `The file is larger than the limit of ${Math.round(limit / MB)} MB.`);
       continue;
     }
-    chosen.push(entry);
-    item.append(element("button", { type: "button", class: "plain remove", "aria-label": `Leave out ${file.name}`, onclick: () => {
-      chosen = chosen.filter((one) => one !== entry);
-      item.remove();
-      draw();
-    } }, "Leave out"));
+    offer({ file, item, state });
   }
   input.value = "";
   draw();
+}
+
+/** Take a file among those to be sent. @param {{file: File, item: HTMLElement, state: HTMLElement}} entry */
+function offer(entry) {
+  chosen.push(entry);
+  entry.item.append(element("button", { type: "button", class: "plain remove", "aria-label": `Leave out ${entry.file.name}`, onclick: () => {
+    chosen = chosen.filter((one) => one !== entry);
+    entry.item.remove();
+    draw();
+  } }, "Leave out"));
 }
 
 function draw() {
@@ -57,8 +62,9 @@ function fail(state, message) {
   state.replaceChildren(element("p", { role: "alert" }, message));
 }
 
-/** Send a file. @param {{file: File, item: HTMLElement, state: HTMLElement}} entry @param {import("./send.js").Metadata} metadata @returns {Promise<string | null>} Its document */
-async function sent({ file, item, state }, metadata) {
+/** Send a file; one that was refused for another reason than its content can be sent again. @param {{file: File, item: HTMLElement, state: HTMLElement}} entry @param {import("./send.js").Metadata} metadata @returns {Promise<string | null>} Its document */
+async function sent(entry, metadata) {
+  const { file, item, state } = entry;
   item.querySelector(".remove")?.remove();
   const bar = element("progress", { max: "100", value: "0", "aria-label": `Sending ${file.name}` });
   const note = element("span", {}, "Sending …");
@@ -70,6 +76,7 @@ async function sent({ file, item, state }, metadata) {
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
     fail(state, error.message);
+    if (!HOPELESS.includes(error.status)) offer(entry);
     return null;
   }
 }
@@ -140,6 +147,7 @@ function bind() {
 
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
+  if (!fields.check()) return;
   const sending = chosen, { title, tags, share } = fields.values();
   const metadata = { title: sending.length === 1 ? title : null, tags, share };
   chosen = [];
@@ -148,6 +156,7 @@ form.addEventListener("submit", async (event) => {
     const begun = performance.now(), id = await sent(entry, metadata);
     if (id) waiting.set(id, { state: entry.state, begun });
   }
+  draw();
   await follow();
   await refresh();
 });

@@ -84,7 +84,7 @@ if (changes) {
   const fields = uploadFields(changes, JSON.parse(changes.dataset.changes ?? "{}"));
   changes.addEventListener("submit", (event) => {
     event.preventDefault();
-    report(async () => {
+    if (fields.check()) report(async () => {
       const { title, tags, share } = fields.values();
       const { message } = await (await call(`/api/documents/${id}`, { method: "PATCH", body: { title, tags, share } })).json();
       return `${message}.`;
