@@ -1,7 +1,7 @@
 """`GET /api/answers` and `/api/answers/{answer_id}/share`: one's own questions, and sharing an answer by link."""
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import msgspec
@@ -32,6 +32,15 @@ class AskedList(msgspec.Struct, frozen=True):
     """The questions of this page."""
     next_cursor: str | None
     """The parameter `cursor` of the next page; null on the last one."""
+
+
+class AnswerDeleted(msgspec.Struct, frozen=True):
+    """A question that is gone, with its answer."""
+
+    answer_id: str
+    """ID of the answer."""
+    status: Literal["deleted"] = "deleted"
+    """The answer is not kept any more."""
 
 
 class ShareState(msgspec.Struct, frozen=True):
@@ -83,16 +92,49 @@ async def list_answers(
     return await questions_of(answers, request.user, limit, cursor)
 
 
-async def questions_of(answers: Answers, access: Access, limit: int, cursor: str | None) -> AskedList:
-    """Return a page of a person's questions."""
+async def questions_of(
+    answers: Answers, access: Access, limit: int, cursor: str | None, contains: str = ""
+) -> AskedList:
+    """Return a page of a person's questions, or of those that contain a text."""
     at, last = cursors.decode(cursor, tuple[Moment, UUID]) if cursor is not None else (None, None)
     await settle(answers)
     rows = await WebReads(answers.http.database).answers_of(
-        email=access.email, before_at=at, before_id=str(last) if last else None, most=limit + 1
+        email=access.email,
+        before_at=at,
+        before_id=str(last) if last else None,
+        contains=contains.lower() or None,
+        most=limit + 1,
     )
     page = rows[:limit]
     more = cursors.encode((page[-1].created_at, UUID(page[-1].answer_id))) if len(rows) > limit else None
     return AskedList(page, more)
+
+
+@delete(
+    "/api/answers/{answer_id:str}",
+    operation_id="deleteAnswer",
+    status_code=200,
+    tags=["answers"],
+    summary="Delete one's own question and its answer",
+    opt=limited("write")
+    | described(
+        problems=("not-found",),
+        parameters={"answer_id": EXAMPLE_ID},
+        example={"answer_id": EXAMPLE_ID, "status": "deleted"},
+    ),
+)
+async def delete_answer(
+    request: Request[Access, Any, Any], answers: NamedDependency[Answers], answer_id: AnswerId
+) -> AnswerDeleted:
+    """Delete a question of the caller's with its answer; a link to it is closed. What the audit log and feedback say of it stays."""
+    known_id = parse_id(answer_id, no_answer())
+    await settle(answers)
+    if not await WebReads(answers.http.database).answer_delete(answer_id=known_id, email=request.user.email):
+        raise no_answer()
+    await answers.http.audit.record(
+        AuditEvent(email=request.user.email, action="answer_delete", detail=json.dumps({"answer_id": known_id}))
+    )
+    return AnswerDeleted(known_id)
 
 
 @put(

@@ -14,6 +14,7 @@ from serving.answers.service import Answers
 from serving.identity.authentication import SessionFrom
 from serving.identity.people import names_of_people
 from serving.identity.visitor import page_route, signed_in
+from serving.search.retrieval.query import MAX_QUERY
 from serving.web.render import view
 
 PAGE_SIZE = 50
@@ -61,7 +62,8 @@ def _text(answer: KeptAnswer) -> dict[str, Any]:
 
 @page_route("/history", "history", "open", SessionFrom.LINK)
 async def history(request: Request[Any, Any, Any], answers: NamedDependency[Answers]) -> Response[str]:
-    """Show the visitor's own questions, newest first."""
+    """Show the visitor's own questions, newest first, or those that contain the words that were searched for."""
     access = await signed_in(request, answers.identity)
-    page = await questions_of(answers, access, PAGE_SIZE, request.query_params.get("cursor"))
-    return view("history.html", access, here="/history", page=page)
+    words = " ".join(request.query_params.get("q", "").replace("\x00", " ").split())[:MAX_QUERY]
+    page = await questions_of(answers, access, PAGE_SIZE, request.query_params.get("cursor"), words)
+    return view("history.html", access, script="entries.js", here="/history", page=page, words=words)

@@ -58,7 +58,7 @@ async def start_of(search: SearchServices, access: Access) -> StartPage:
     reads = WebReads(search.http.database)
     saved, questions, latest, sources = await asyncio.gather(
         saved_searches_of(search, access),
-        reads.answers_of(email=access.email, before_at=None, before_id=None, most=QUESTIONS),
+        reads.answers_of(email=access.email, before_at=None, before_id=None, contains=None, most=QUESTIONS),
         reads.latest_documents(
             sources=[name.value for name in managed()],
             looked=LOOKED,

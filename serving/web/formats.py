@@ -141,6 +141,11 @@ def day(moment: datetime | None) -> str:
     return long_date(moment.date()) if moment else ""
 
 
+def minute(moment: datetime) -> str:
+    """Return `3 Nov 2025, 14:05 UTC`."""
+    return f"{day(moment)}, {moment:%H:%M} UTC"
+
+
 def ago(moment: datetime | None, now: datetime) -> str:
     """Return `5 min ago`, or `never`."""
     return f"{age_of(moment, now)} ago" if moment else "never"
@@ -260,6 +265,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "marked": marked,
     "megabytes": megabytes,
     "origin": origin,
+    "minute": minute,
     "number": number,
     "own": own,
     "part": part,

@@ -49,7 +49,7 @@ READS: dict[str, dict[str, Any]] = {
     "active_collection": {},
     "unwithheld": {},
     "answer_by_id": ANSWER,
-    "answers_of": {"email": BOB, "before_at": None, "before_id": None, "most": 5},
+    "answers_of": {"email": BOB, "before_at": None, "before_id": None, "contains": None, "most": 5},
     "answer_cache_lookup": {"cache_key": "none"},
     "any_chunk": FRESH,
     "api_key_by_id": {"key_id": "none", "key_hash": "", "now": NOW, "seen_before": NOW, "fresh_since": NOW},
@@ -124,6 +124,7 @@ READS: dict[str, dict[str, Any]] = {
 WRITES: dict[str, dict[str, Any]] = {
     "answer_cache_expire": {},
     "answer_cache_store": {"cache_key": "new", "body": b"", "seconds": 60},
+    "answer_delete": {"answer_id": NOBODY, "email": BOB},
     "answer_insert": {
         **ANSWER, "put_at": NOW, "principals": [], "question": "q", "standalone": None, "answer": "a", "found": True, "mode": "none",
         "model": None, "sources": "[]", "sentences": "[]", "unsupported": 0, "removed_citations": 0, "removed_links": 0,

@@ -35,6 +35,7 @@ NOT_FOUND = dict.fromkeys(
         "getAnswer",
         "shareAnswer",
         "unshareAnswer",
+        "deleteAnswer",
         "feedback",
         "ingestStatus",
         "syncStatus",

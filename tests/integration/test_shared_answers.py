@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
+from selectolax.lexbor import LexborHTMLParser
 
 from resources.stores.offboarding import offboard
 from resources.stores.postgres import connect
@@ -141,3 +143,36 @@ def test_each_person_lists_their_own_questions(site: Site, running: Running) -> 
     assert page.count(QUESTION) == 3
     assert theirs not in page
     assert "have not asked" in running.http.get("/history", headers=site.session(EVE)).text
+
+
+def test_one_deletes_ones_own_questions_alone(site: Site, running: Running, shared: dict[str, Any]) -> None:
+    address = f"/api/answers/{shared['answer_id']}"
+    site.sql("UPDATE documents SET permissions = ARRAY['domain:acme.com']")
+    assert running.request("DELETE", address, BOB).status_code == 404
+    assert opened(running, shared, BOB).status_code == 200
+    assert running.request("DELETE", address, ANN).json() == {"answer_id": shared["answer_id"], "status": "deleted"}
+    for who in (ANN, BOB):
+        assert opened(running, shared, who).status_code == 404
+    assert [running.request("DELETE", one, ANN).status_code for one in (address, "/api/answers/nonsense")] == [404, 404]
+    assert running.request("GET", "/api/answers", ANN).json()["answers"] == []
+    running.settle()
+    rows = site.sql("SELECT email, detail FROM audit_log WHERE action = 'answer_delete'")
+    assert rows == [(ANN, {"answer_id": shared["answer_id"]})]
+
+
+def test_the_history_is_searched_and_pages_keep_the_words(site: Site, running: Running) -> None:
+    site.add("Kitchen", [SECRET], ["domain:acme.com"])
+    for query in ("Who descales the kettle?", "When is tea?", "Is 100% of the KETTLE_ steel?"):
+        running.request("POST", "/api/ask", ANN, json={"query": query})
+    running.settle()
+
+    def listed(words: str, who: str = ANN) -> list[str]:
+        answer = running.http.get("/history", params={"q": words}, headers=site.session(who))
+        return [one.text() for one in LexborHTMLParser(answer.text).css(".rows a")]
+
+    assert listed("kettle") == ["Is 100% of the KETTLE_ steel?", "Who descales the kettle?"]
+    assert listed("100%") == listed("kettle_") == ["Is 100% of the KETTLE_ steel?"]
+    assert listed("coffee") == listed("kettle", BOB) == []
+    assert len(listed("\x00 ")) == 3
+    page = running.http.get("/history", headers=site.session(ANN)).text
+    assert re.search(r"\d{1,2} \w{3} \d{4}, \d\d:\d\d UTC</time>", page)

@@ -202,6 +202,51 @@ def test_an_answer_has_headings_and_tables_and_its_source_beside_it(visit: Visit
     assert visit.browser.evaluate("document.activeElement.className") == "cite"
 
 
+def test_results_are_walked_through_by_keyboard_and_counted_aloud(visit: Visit, axe: str) -> None:
+    visit.sign_in(ANN)
+    visit.type("kettle descaled")
+    visit.until("document.getElementById('count').textContent === '3 documents'")
+    assert visit.browser.evaluate("document.getElementById('count').role") == "status"
+
+    def at() -> int | str:
+        return visit.browser.evaluate(
+            "((one, all) => all.includes(one) ? all.indexOf(one) : one.id)"
+            "(document.activeElement, [...document.querySelectorAll('.result h2 a')])"
+        )
+
+    def pressed(*keys: str) -> list[int | str]:
+        found: list[int | str] = []
+        for key in keys:
+            visit.browser.press(key) if len(key) > 1 else visit.browser.evaluate(
+                f"document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {{key: '{key}', bubbles: true}}))"
+            )
+            found.append(at())
+        return found
+
+    assert pressed("ArrowUp", "j", "ArrowDown", "j", "ArrowDown", "ArrowDown") == ["q", "q", 0, 1, 2, 2]
+    assert pressed("k", "ArrowUp", "ArrowUp", "ArrowDown", "/") == [1, 0, "q", 0, "q"]
+    visit.browser.evaluate("document.querySelector('.keys').open = true")
+    assert violations(visit.browser, axe) == []
+    saved(visit.browser, "keys")
+    visit.type("zebra unheard")
+    visit.until("document.getElementById('count').textContent.startsWith('Nothing found')")
+
+
+def test_a_question_is_deleted_from_the_history(visit: Visit, axe: str) -> None:
+    for query in (QUESTION, "Who leaks?"):
+        visit.running.request("POST", "/api/ask", ANN, json={"query": query})
+    visit.running.settle()
+    visit.sign_in(ANN, "/history?q=KETTLE")
+    assert visit.browser.evaluate("document.querySelectorAll('.rows li').length") == 1
+    saved(visit.browser, "history-search")
+    visit.browser.evaluate("document.querySelector('.rows button').click()")
+    assert QUESTION in visit.browser.evaluate("document.querySelector('dialog').textContent")
+    assert violations(visit.browser, axe) == []
+    visit.browser.evaluate("document.querySelector('dialog .danger').click()")
+    visit.until("document.getElementById('status').textContent === 'Deleted.'")
+    assert visit.running.site.sql("SELECT question FROM answers") == [("Who leaks?",)]
+
+
 def test_a_search_is_saved_opened_and_removed(visit: Visit, axe: str) -> None:
     visit.sign_in(ANN)
     visit.type("kettle")

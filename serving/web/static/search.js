@@ -34,6 +34,7 @@ async function show(wanted, push = false) {
   try {
     const answer = await call(`/results?${wanted}`, { headers: { "X-Part": "1" }, signal: mine.signal });
     results.innerHTML = await answer.text(); // a template of ours, escaped on the server
+    byId("count").textContent = results.querySelector(".count, .empty p")?.textContent ?? "";
   } catch (error) {
     if (!(error instanceof Problem)) return; // a newer search has replaced this one
     results.replaceChildren(element("p", { role: "alert" }, error.message), element("button", { class: "quiet", onclick: () => show(wanted) }, "Try again"));
@@ -103,7 +104,8 @@ results.addEventListener("click", async (event) => {
     const more = next.querySelector("#more");
     if (more) anchor.replaceWith(more);
     else anchor.remove();
-    /** @type {HTMLElement | null} */ (added[0]?.querySelector("a"))?.focus();
+    byId("count").textContent = `${added.length} more ${added.length === 1 ? "result" : "results"}`;
+    /** @type {HTMLElement | null} */ (added[0]?.querySelector("h2 a"))?.focus();
   } catch (error) {
     anchor.textContent = error instanceof Problem ? `${error.message} Try again` : "Try again";
   }
@@ -123,6 +125,16 @@ results.addEventListener("click", async (event) => {
   }
 });
 
+/** Go to the next or the previous result, from the box or from another one. @param {KeyboardEvent} event @param {number} step */
+function walk(event, step) {
+  const links = [...results.querySelectorAll(".result h2 a")].filter((one) => /** @type {HTMLElement} */ (one).offsetParent);
+  const here = document.activeElement?.closest(".result")?.querySelector("h2 a");
+  const at = here ? links.indexOf(here) : -1;
+  if ((at < 0 && (document.activeElement !== input || step < 0)) || !links.length) return;
+  event.preventDefault();
+  /** @type {HTMLElement} */ (at + step < 0 ? input : links[Math.min(at + step, links.length - 1)]).focus();
+}
+
 addEventListener("popstate", () => location.reload());
 document.addEventListener("keydown", (event) => {
   const typing = event.target instanceof HTMLInputElement || event.target instanceof HTMLTextAreaElement || event.target instanceof HTMLSelectElement;
@@ -130,5 +142,8 @@ document.addEventListener("keydown", (event) => {
     event.preventDefault();
     input.focus();
     input.select();
+  } else if (!event.ctrlKey && !event.metaKey && !event.altKey && (!typing || event.target === input)) {
+    if (event.key === "ArrowDown" || (event.key === "j" && !typing)) walk(event, 1);
+    else if (event.key === "ArrowUp" || (event.key === "k" && !typing)) walk(event, -1);
   }
 });

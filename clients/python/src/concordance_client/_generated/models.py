@@ -75,6 +75,15 @@ class AllSessions(Model):
     """Sessions that are valid now."""
 
 
+class AnswerDeleted(Model):
+    """A question that is gone, with its answer."""
+
+    answer_id: str
+    """ID of the answer."""
+    status: Literal["deleted"]
+    """The answer is not kept any more."""
+
+
 class PromptMessage(Model):
     """A message that the language model is sent."""
 

@@ -127,6 +127,14 @@ class Operations(ABC):
             )
         )
 
+    def delete_answer(self, answer_id: str) -> models.AnswerDeleted:
+        """Delete one's own question and its answer.
+
+        Delete a question of the caller's with its answer; a link to it is closed. What the audit log and feedback
+        say of it stays.
+        """
+        return self.send(Call("DELETE", f"/api/answers/{quoted(answer_id)}", models.AnswerDeleted, repeatable=True))
+
     def delete_document(self, doc_id: str) -> models.DeleteResponse:
         """Delete an upload or a pushed document.
 
@@ -674,6 +682,16 @@ class AsyncOperations(ABC):
                 body={"decision": decision},
                 repeatable=False,
             )
+        )
+
+    async def delete_answer(self, answer_id: str) -> models.AnswerDeleted:
+        """Delete one's own question and its answer.
+
+        Delete a question of the caller's with its answer; a link to it is closed. What the audit log and feedback
+        say of it stays.
+        """
+        return await self.send(
+            Call("DELETE", f"/api/answers/{quoted(answer_id)}", models.AnswerDeleted, repeatable=True)
         )
 
     async def delete_document(self, doc_id: str) -> models.DeleteResponse:
