@@ -134,7 +134,9 @@ def test_the_sentence_is_marked_in_panel_page_and_shared_answer(running: Running
         ((answer_id,),) = running.site.sql("SELECT answer_id::text FROM answers ORDER BY created_at DESC LIMIT 1")
         browser.goto(f"{running.url}/answers/{answer_id}")
         picture(browser, f"answer-{case.title}")
-        browser.click("#text a.cite")
+        browser.evaluate("document.querySelector('#text a.cite').click()")
+        browser.wait(lambda one: one.evaluate("!!document.querySelector('#passage mark')"), "the passage")
+        browser.click("#passage .row a:last-child")
         found[case.title].append(marked(browser, "mark.quote"))
     for case in CASES:
         # The neighbours that are quoted with the sentence are marked with it.
