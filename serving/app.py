@@ -22,6 +22,7 @@ from serving.documents import routes as documents
 from serving.http import rate_headers
 from serving.http import routes as http
 from serving.http.bodies import StrictRequest
+from serving.http.idempotency import Idempotency
 from serving.http.middleware import LimitRequests, guarded
 from serving.http.observed import observed
 from serving.http.opaque_ids import routed
@@ -143,6 +144,7 @@ def route(handlers: Sequence[BaseRouteHandler] = ()) -> Litestar:
             guarded,
             DefineMiddleware(Authentication, exclude="^/docs(/|$)"),
             LimitRequests(),
+            Idempotency(),
         ],
         dependencies=PROVIDED,
         exception_handlers=ERRORS,

@@ -18,6 +18,7 @@ from serving.documents.receiver import keep, launch_upload_sync
 from serving.documents.service import DocumentServices
 from serving.http.errors import ProblemError
 from serving.http.fields import JobId, parse_id
+from serving.http.idempotency import idempotent
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from sql.web import WebReads
@@ -79,6 +80,7 @@ class IngestJob(msgspec.Struct, frozen=True, kw_only=True):
     summary="Ingest a document",
     request_max_body_size=MAX_CONTENT,
     opt=limited("ingest")
+    | idempotent()
     | described(
         repeatable=True,
         problems=(

@@ -29,6 +29,7 @@ from serving.documents.reading import DeleteResponse, delete_own
 from serving.documents.receiver import Kept, launch_upload_sync
 from serving.documents.service import DocumentServices
 from serving.http.errors import ProblemError
+from serving.http.idempotency import idempotent
 from serving.http.opaque_ids import opaque_id
 from serving.http.openapi.describe import FORM, JSON, described
 from serving.http.origins import accepts
@@ -128,6 +129,7 @@ async def launch_push_sync(documents: DocumentServices, access: Access, stored: 
     guards=[NeedsRole(Role.PUBLISHER)],
     opt=limited("upload")
     | accepts(None)
+    | idempotent()
     | described(
         problems=("content-type", "sharing-not-allowed", "unsupported-type"),
         parameters={"source": "wiki", "id": "kitchen/tea"},

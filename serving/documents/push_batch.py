@@ -16,6 +16,7 @@ from serving.documents.pushing import MAX_DOCUMENTS, BatchDocument, checked_id, 
 from serving.documents.receiver import Kept
 from serving.documents.service import DocumentServices
 from serving.http.errors import ProblemError
+from serving.http.idempotency import idempotent
 from serving.http.openapi.describe import described
 from serving.http.problems import PREFIX
 from serving.http.request_limits import limited
@@ -83,6 +84,7 @@ class BatchResponse(msgspec.Struct, frozen=True):
     request_max_body_size=MAX_CONTENT,
     guards=[NeedsRole(Role.PUBLISHER)],
     opt=limited("ingest")
+    | idempotent()
     | described(
         repeatable=True,
         parameters={"source": "wiki"},

@@ -12,6 +12,7 @@ from resources.logging import logger
 from serving.documents.files import UploadMetadata, UploadReceiver
 from serving.documents.receiver import keep, launch_upload_sync, message_for, new_upload
 from serving.documents.service import DocumentServices
+from serving.http.idempotency import idempotent
 from serving.http.openapi.describe import described
 from serving.http.origins import accepts
 from serving.http.request_limits import limited
@@ -69,6 +70,7 @@ FORM_SCHEMA = {
     request_max_body_size=None,
     opt=limited("upload")
     | accepts(None)
+    | idempotent()
     | described(
         repeatable=True,
         problems=(

@@ -74,6 +74,12 @@ PROBLEMS: dict[str, ProblemType] = {
     "unknown-source": ProblemType(404, "Unknown source", "The detail lists the known sources."),
     "method-not-allowed": ProblemType(405, "Method not allowed", "The interface is described at /docs."),
     "sync-busy": ProblemType(409, "A sync of this source is running", "Wait for it to end; `job_id` names it."),
+    "idempotency-key-in-use": ProblemType(
+        409, "A request with this key is in progress", "Send it again after the seconds in `Retry-After`."
+    ),
+    "idempotency-key-reused": ProblemType(
+        422, "This key was used for another body", "Choose a new `Idempotency-Key` for each new request."
+    ),
     "source-not-configured": ProblemType(
         409, "This source is not set up", "The detail names the settings that are missing."
     ),

@@ -12,6 +12,7 @@ from resources.core.domain import Access, Role
 from resources.sources import configured, parse, spec_of
 from serving.http.errors import ProblemError
 from serving.http.fields import JobId, Name, parse_id
+from serving.http.idempotency import idempotent
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.http.roles import NeedsRole, sees_reasons
@@ -79,6 +80,7 @@ class SyncStatus(LastJob, frozen=True, kw_only=True):
     summary="Start a sync",
     guards=[NeedsRole(Role.OPERATOR)],
     opt=limited("write")
+    | idempotent()
     | described(
         problems=("unknown-source", "sync-busy", "source-not-configured"),
         parameters={"source": "upload"},

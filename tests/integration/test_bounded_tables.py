@@ -65,6 +65,7 @@ BOUNDS = {
     "people": SCIM,
     "questions": "one row of a person and question; as feedback",
     "rate_buckets": "one row of a limit and caller; dropped each day once the bucket is full, which takes a minute or a day",
+    "repeated_requests": "a thousand of a person, for a day",
     "revoked_tokens": COMMAND,
     "saved_searches": "a hundred of a person",
     "scim_groups": SCIM,

@@ -29,6 +29,7 @@ NOT_FOUND = dict.fromkeys(
         "endAnySession",
         "endAnyAgent",
         "revokeAnyKey",
+        "revokeKey",
         "decideHeldDeletions",
         "decideQuestion",
         "proposeQuestion",
@@ -52,6 +53,7 @@ OTHERS = NOT_FOUND | {
     "slackEvents": 401,  # Slack is not set up
     "connectGoogle": 409,  # Google is not set up
     "googleCallback": 400,
+    "createKey": 403,  # a browser that is signed in does that
     "driveNotifications": 404,
     "metrics": 401,  # requires a token of its own
 }

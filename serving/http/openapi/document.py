@@ -11,6 +11,7 @@ from litestar.typing import FieldDefinition
 
 from resources.core.json import is_object
 from serving.http.errors import documentation_of
+from serving.http.idempotency import HEADER, IDEMPOTENT, MAX_KEY
 from serving.http.json_schema import Components, Schema, kind_of, of_parameter, resolved
 from serving.http.openapi.describe import FORM, JSON, KEY, Answer, Description
 from serving.http.openapi.problems import problems_of, responses
@@ -149,7 +150,7 @@ def _operation(route: Route, components: Components) -> Schema:
     security = declared.security
     if security is None:
         security = [] if handler.opt.get("exclude_from_auth") else SIGNED_IN
-    parameters = [*_parameters(route, components), *_headers(declared)]
+    parameters = [*_parameters(route, components), *_headers(handler, declared)]
     body = _body(route, components)
     validates = body is not None or any(one["in"] == "query" for one in parameters)
     slugs = problems_of(handler, declared, validates=validates)
@@ -225,7 +226,11 @@ def _parameters(route: Route, components: Components) -> Iterator[Schema]:
         yield parameter
 
 
-def _headers(declared: Description) -> Iterator[Schema]:
+def _headers(handler: HTTPRouteHandler, declared: Description) -> Iterator[Schema]:
+    if handler.opt.get(IDEMPOTENT):
+        text = "Names this request for a day: sent again with the same key, it is answered as before."
+        schema = {"type": "string", "minLength": 1, "maxLength": MAX_KEY}
+        yield {"name": HEADER, "in": "header", "required": False, "description": text, "schema": schema}
     for name, text in declared.headers.items():
         yield {"name": name, "in": "header", "required": True, "description": text, "schema": {"type": "string"}}
 

@@ -6,6 +6,7 @@ from typing import Any, cast
 from litestar.handlers import HTTPRouteHandler
 
 from resources.core.guard import JSON_ONLY
+from serving.http.idempotency import IDEMPOTENT
 from serving.http.json_schema import REFERENCE, Schema
 from serving.http.openapi.describe import Description
 from serving.http.origins import ACCEPTED
@@ -59,6 +60,8 @@ def problems_of(handler: HTTPRouteHandler, declared: Description, *, validates: 
         wanted.add("origin-foreign")
         if handler.opt.get(ACCEPTED, JSON_ONLY).body_type is not None:
             wanted.add("content-type")
+    if handler.opt.get(IDEMPOTENT):
+        wanted |= {"idempotency-key-in-use", "idempotency-key-reused", "invalid-request"}
     if validates:
         wanted.add("invalid-request")
     return [slug for slug in PROBLEMS if slug in wanted]
