@@ -11,13 +11,17 @@ import structlog
 
 from assets.index.collection import activate
 from assets.index.targets import Target
-from assets.reindex import Reindex, catch_up, check_complete
+from assets.reindex import Reindex, catch_up, check_complete, open_reindex
 from resources.core.errors import InvalidRequestError
 from resources.core.tables import embedded_table
 from resources.jobs import hold_all
+from resources.settings import Settings
 from resources.stores import qdrant
 from resources.stores.clients import Stores
+from resources.stores.postgres import session
 from resources.syncing import SyncJob
+from sql.provisioning import Offboarding
+from sql.sync import Collections
 
 log = structlog.get_logger("reindex")
 
@@ -46,16 +50,26 @@ def promote(work: Reindex, made: Target) -> None:
     log.info("collection_activated", collection=made.collection.name, kept=replaced)
 
 
-def obsolete(work: Reindex, *, unfinished: bool) -> list[Dropped]:
+def drop_expired(settings: Settings) -> list[Dropped]:
+    """Drop and return the collections that were replaced two weeks ago or earlier. Their models' vectors stay in the lake."""
+    with session(settings.postgres_dsn) as connection:
+        if not any(row.expired for row in Collections(connection).collections()):
+            return []
+    with open_reindex(settings) as work:
+        return drop(work, unfinished=False, vectors=False, by="weekly_upkeep", expired=True)
+
+
+def obsolete(work: Reindex, *, unfinished: bool, expired: bool = False) -> list[Dropped]:
     """Return the collections that are not searched: replaced ones and, with `unfinished`, one under construction.
 
-    Raises `InvalidRequestError` if one was replaced so recently that searches may still use it.
+    With `expired`, only those that were replaced long ago. Raises `InvalidRequestError` if one was replaced so recently that searches
+    may still use it.
     """
     stores = work.jobs[0].stores
     there = set(qdrant.collections(stores.qdrant))
     found: list[Dropped] = []
     for row in work.collections.collections():
-        if row.active or (row.building and not unfinished):
+        if row.active or (row.building and not unfinished) or (expired and not row.expired):
             continue
         if row.just_replaced:
             raise InvalidRequestError(f"{row.name} was replaced within the last minute; wait until no search uses it.")
@@ -64,15 +78,20 @@ def obsolete(work: Reindex, *, unfinished: bool) -> list[Dropped]:
     return found
 
 
-def drop(work: Reindex, *, unfinished: bool, vectors: bool) -> list[Dropped]:
-    """Drop and return obsolete collections; with `vectors`, also the lake's vectors of models that no collection uses."""
+def drop(work: Reindex, *, unfinished: bool, vectors: bool, by: str, expired: bool = False) -> list[Dropped]:
+    """Drop and return obsolete collections; with `vectors`, also the lake's vectors of models that no collection uses.
+
+    Each leaves an event `index_dropped` of `by` in the audit log.
+    """
     with hold_all(work.settings) as held:
         rows = work.collections.collections()
-        dropped = obsolete(work, unfinished=unfinished)
+        dropped = obsolete(work, unfinished=unfinished, expired=expired)
         for one in dropped:
             with qdrant.qdrant_errors(f"delete {one.collection}"):
                 held[0].qdrant.delete_collection(one.collection)
             work.collections.forget_collection(name=one.collection)
+            detail = {"collection": one.collection, "model": one.model, "points": one.points}
+            Offboarding(work.connection).record(email=by, action="index_dropped", detail=detail)
         gone = {one.collection for one in dropped}
         if vectors:
             _drop_vectors(held[0], [(row.model, row.dimensions) for row in rows if row.name in gone])

@@ -1,4 +1,4 @@
-"""Weekly maintenance: vacuum and analyse Postgres, remove abandoned files of the blob store, compact lake tables."""
+"""Weekly maintenance: drop indexes replaced long ago, vacuum and analyse Postgres, remove abandoned blobs, compact lake tables."""
 
 import dagster as dg
 
@@ -13,12 +13,14 @@ CRON = "30 3 * * 0"
 
 def maintain(settings: Settings) -> dict[str, int]:
     """Run the maintenance and return the counts. Idempotent."""
+    from assets.cutover import drop_expired
     from assets.raw import raw_table
     from resources.core.tables import embedded_table
     from resources.jobs import stored_sources
     from resources.stores.blobs import Blobs
     from resources.stores.lake import Lake
 
+    dropped = drop_expired(settings)
     with session(settings.postgres_dsn, autocommit=True) as connection:
         connection.execute("VACUUM (ANALYZE)")
         sources = stored_sources(connection)
@@ -28,10 +30,16 @@ def maintain(settings: Settings) -> dict[str, int]:
     tables += [raw_table(source) for source in sources]
     tables += [embedded_table(collection.model, collection.dimensions) for collection in collections]
     compacted = sum(lake.compact(table, past=1) for table in tables)
-    return {"abandoned_files": Blobs(settings.lake_address).sweep(), "tables_compacted": compacted}
+    return {
+        "abandoned_files": Blobs(settings.lake_address).sweep(),
+        "tables_compacted": compacted,
+        "indexes_dropped": len(dropped),
+    }
 
 
-@dg.op(description="Vacuum Postgres, remove abandoned files, compact the lake.")
+@dg.op(
+    description="Drop indexes that were replaced two weeks ago, vacuum Postgres, remove abandoned files, compact the lake."
+)
 def upkeep(context: dg.OpExecutionContext) -> None:
     context.add_output_metadata(maintain(load()))
 

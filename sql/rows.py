@@ -261,6 +261,7 @@ class CollectionState(msgspec.Struct, frozen=True):
     building: bool
     replaced_at: datetime | None
     just_replaced: bool
+    expired: bool
 
 
 class ProfileUse(msgspec.Struct, frozen=True):

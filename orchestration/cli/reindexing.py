@@ -62,8 +62,7 @@ def reindex(
             report["questions"] = verdict
             if not verdict.passed:
                 note(
-                    f"The new index is not used: it scores {verdict.loss:.3f} lower, more than "
-                    f"{settings.reindex_max_loss:g} allows. Searches keep using the old one. Drop the new one with: "
+                    f"The new index is not used: {_why(verdict, settings)}. Searches keep using the old one. Drop the new one with: "
                     "concordance cleanup --unfinished --yes"
                 )
                 return _end(report, 1, json=json)
@@ -97,7 +96,11 @@ def cleanup(
     settings = load()
     _check_database(settings)
     with open_reindex(settings) as work:
-        found = drop(work, unfinished=unfinished, vectors=vectors) if yes else obsolete(work, unfinished=unfinished)
+        found = (
+            drop(work, unfinished=unfinished, vectors=vectors, by="operator@localhost")
+            if yes
+            else obsolete(work, unfinished=unfinished)
+        )
     if json:
         say_json({"dropped": yes, "collections": found})
         return 0
@@ -163,6 +166,14 @@ def _compare(work: Reindex, made: Target) -> ModelComparison:
         f"MRR {verdict.active.mrr:.3f} → {verdict.new.mrr:.3f}"
     )
     return verdict
+
+
+def _why(verdict: ModelComparison, settings: Settings) -> str:
+    """Return why a comparison was not passed."""
+    if verdict.leaks:
+        people = ", ".join(f"{email} ({count})" for email, count in sorted(verdict.leaks.items()))
+        return f"documents that must not be found were found, in questions asked as {people}"
+    return f"it scores {verdict.loss:.3f} lower, more than {settings.reindex_max_loss:g} allows"
 
 
 def _advise(settings: Settings, made: Target) -> None:

@@ -5,13 +5,15 @@ queries: that is easier than real questions, but still shows a model that loses 
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from assets.index.targets import Target
 from orchestration.evaluation.measures import score
 from orchestration.evaluation.question_set import StoredQuestion, stored
+from orchestration.evaluation.relevance import outcomes_of
 from orchestration.evaluation.runner import EvaluationQuestion, QuestionResult, QuestionRunner, question_runner
 from resources.core.domain import Access
 from resources.embedding.cross_encoder import CrossEncoder
@@ -41,12 +43,14 @@ class ModelComparison(msgspec.Struct, frozen=True, kw_only=True):
     new: Score
     loss: float
     """The larger decrease of the two scores; 0 if neither decreased."""
+    leaks: dict[str, int]
+    """Questions whose results in the new index contain documents that must not be found, by the person as whom they were asked."""
     passed: bool
 
 
 def compare(settings: Settings, connection: Connection, active: Target, made: Target) -> ModelComparison:
     """Run the questions against both collections. Raises `ServiceUnavailableError` if one does not respond."""
-    questions = [one for one in stored(connection, accepted=True) if not one.never]
+    questions = stored(connection, accepted=True)
     return asyncio.run(_compare(settings, connection, questions, active, made))
 
 
@@ -54,10 +58,12 @@ async def _compare(
     settings: Settings, connection: Connection, questions: Sequence[StoredQuestion], active: Target, made: Target
 ) -> ModelComparison:
     async with question_runner(_ageless(settings)) as runner:
-        readable = await _readable(connection, runner, questions)
+        readable = await _readable(connection, runner, [one for one in questions if not one.never])
         asked = readable or _titles(connection)
         before, after = [_score(asked, await runner.run(one, asked)) for one in (active, made)]
-    return _verdict(settings, asked, before, after, from_titles=not readable)
+        outcomes = await outcomes_of(connection, runner, made, questions)
+    leaks = Counter(one.stored.email for one in outcomes if one.leaked)
+    return _verdict(settings, asked, before, after, from_titles=not readable, leaks=leaks)
 
 
 def compare_reranker(
@@ -91,7 +97,13 @@ def _ageless(settings: Settings) -> Settings:
 
 
 def _verdict(
-    settings: Settings, asked: Sequence[EvaluationQuestion], before: Score, after: Score, *, from_titles: bool
+    settings: Settings,
+    asked: Sequence[EvaluationQuestion],
+    before: Score,
+    after: Score,
+    *,
+    from_titles: bool,
+    leaks: Mapping[str, int] | None = None,
 ) -> ModelComparison:
     loss = max(0.0, before.recall - after.recall, before.mrr - after.mrr)
     return ModelComparison(
@@ -100,7 +112,8 @@ def _verdict(
         active=before,
         new=after,
         loss=round(loss, 4),
-        passed=loss <= settings.reindex_max_loss,
+        leaks=dict(leaks or {}),
+        passed=loss <= settings.reindex_max_loss and not leaks,
     )
 
 

@@ -151,13 +151,20 @@ async def _run(
     settings: Settings, connection: Connection, active: Target, questions: Sequence[StoredQuestion]
 ) -> list[QuestionOutcome]:
     async with question_runner(settings) as runner:
-        asked = [await _evaluation_question(runner, one) for one in questions]
-        results = await runner.run(active, asked)
-        shown_wrongly = shown_without_permission(connection, asked, results)
-        if shown_wrongly:
-            # A permission revoked between the search and this check is not a leak, so the search is repeated.
-            again = [one for one in asked if one.id in shown_wrongly]
-            shown_wrongly = shown_without_permission(connection, again, await runner.run(active, again))
+        return await outcomes_of(connection, runner, active, questions)
+
+
+async def outcomes_of(
+    connection: Connection, runner: QuestionRunner, index: Target, questions: Sequence[StoredQuestion]
+) -> list[QuestionOutcome]:
+    """Run questions against an index, and return what each found and leaked."""
+    asked = [await _evaluation_question(runner, one) for one in questions]
+    results = await runner.run(index, asked)
+    shown_wrongly = shown_without_permission(connection, asked, results)
+    if shown_wrongly:
+        # A permission revoked between the search and this check is not a leak, so the search is repeated.
+        again = [one for one in asked if one.id in shown_wrongly]
+        shown_wrongly = shown_without_permission(connection, again, await runner.run(index, again))
     wanted = [one for one in zip(asked, results, strict=True) if not one[0].never]
     scores = score(
         {one.id: dict.fromkeys(one.documents, 1) for one, _ in wanted},

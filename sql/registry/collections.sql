@@ -28,8 +28,16 @@ FROM index_collections
 WHERE name = :name;
 
 -- name: collections
--- Every collection that was ever created here. Grain: collection.
-SELECT name, model, dimensions, active, building, replaced_at, coalesce(replaced_at > now() - make_interval(mins => 1), FALSE) AS just_replaced
+-- Every collection that was ever created here; `expired`: replaced so long ago that nobody will go back to it. Grain: collection.
+SELECT
+    name,
+    model,
+    dimensions,
+    active,
+    building,
+    replaced_at,
+    coalesce(replaced_at > now() - make_interval(mins => 1), FALSE) AS just_replaced,
+    coalesce(replaced_at < now() - make_interval(days => 14), FALSE) AS expired
 FROM index_collections
 ORDER BY name;
 

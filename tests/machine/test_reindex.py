@@ -21,6 +21,7 @@ from assets.cutover import promote
 from assets.index.targets import Target
 from assets.reindex import Reindex, open_reindex
 from orchestration.cli import run as command
+from orchestration.maintenance import maintain
 from orchestration.supervision.environment import child_environment
 from resources.core.errors import BusyError
 from resources.embedding import choose, embedder
@@ -287,14 +288,54 @@ def test_a_loss_is_refused_and_the_command_line_goes_the_whole_way(
     assert reindex("--rollback")[1]["switched"]
     assert alias(served) == old
     served.rows("UPDATE index_collections SET replaced_at = now() - interval '1 hour' WHERE NOT active RETURNING name")
+    assert maintain(served.settings)["indexes_dropped"] == 0
     capsys.readouterr()
     assert command(["cleanup", "--yes", "--vectors", "--json"]) == 0
     (dropped,) = json.loads(capsys.readouterr().out)["collections"]
     assert dropped["model"] == "word-counts"
+    receipt = {"collection": dropped["collection"], "model": "word-counts", "points": dropped["points"]}
+    assert served.rows("SELECT detail FROM audit_log WHERE action = 'index_dropped'") == [{"detail": receipt}]
     assert [row["name"] for row in served.rows("SELECT name FROM index_collections")] == [old]
     assert served.rows("SELECT DISTINCT collection FROM chunks") == [{"collection": old}]
     assert served.sync().counts.embedded == 0
     assert served.agrees()
+
+
+def test_a_new_index_that_shows_what_must_not_be_found_is_refused(
+    served: Installation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in child_environment(served.settings).items():
+        monkeypatch.setenv(name, value)
+    old = alias(served)
+    # Ada may read it: a question that names it as forbidden stands for a permission that the index lacks
+    assert command(["questions", "add", "zebra", "--document", "docs/zebra.md", "--as", ADA, "--never"]) == 0
+    capsys.readouterr()
+    assert command(["reindex", "--model", "word-counts", "--yes", "--json"]) == 1
+    said = capsys.readouterr()
+    report = json.loads(said.out.splitlines()[-1])
+    assert (report["switched"], report["questions"]["leaks"]) == (False, {ADA: 1})
+    assert f"asked as {ADA} (1)" in said.err
+    assert alias(served) == old
+
+
+def test_an_index_that_was_replaced_long_ago_is_dropped_by_the_weekly_upkeep(
+    served: Installation, service: OpenAIServer
+) -> None:
+    installation, old = served, alias(served)
+    with open_reindex(installation.settings) as work:
+        promote(work, build(work, "word-counts"))
+    new = alias(installation)
+    assert new != old
+    installation.rows(
+        "UPDATE index_collections SET replaced_at = now() - interval '15 days' WHERE NOT active RETURNING 1"
+    )
+    assert maintain(installation.settings)["indexes_dropped"] == 1
+    assert maintain(installation.settings)["indexes_dropped"] == 0
+    assert [row["name"] for row in installation.rows("SELECT name FROM index_collections")] == [new]
+    (event,) = installation.rows("SELECT email, detail FROM audit_log WHERE action = 'index_dropped'")
+    assert (event["email"], event["detail"]["collection"]) == ("weekly_upkeep", old)
+    assert installation.sync().counts.embedded == 0
+    assert installation.agrees()
 
 
 def test_changed_prompts_take_effect_with_a_reindex(installation: Installation, service: OpenAIServer) -> None:
