@@ -29,6 +29,21 @@ class Notice(msgspec.Struct, frozen=True):
     attempts: int
 
 
+class EndedJob(msgspec.Struct, frozen=True):
+    """A sync that has ended, of which a webhook is to be told, and how often that was tried, this time included."""
+
+    job_id: str
+    source: str
+    status: str
+    started_at: datetime
+    completed_at: datetime
+    synced: int
+    skipped: int
+    deleted: int
+    failed: int
+    attempts: int
+
+
 class SyncHealth(msgspec.Struct, frozen=True):
     """What the latest syncs of a source show. `seconds_ago` is the age of the latest good one, None if there is none."""
 
@@ -64,3 +79,11 @@ class AlertReads(AsyncFamily, path="alerts/alerts.sql"):
     """What pages show of alerts."""
 
     async def current(self) -> list[AlertState]: ...
+
+
+class EndedJobs(Family, path="alerts/jobs.sql"):
+    """Syncs that have ended and of which the webhook has not been told."""
+
+    def claim_job(self, *, pause_seconds: float, since: datetime) -> EndedJob | None: ...
+    def postpone_job(self, *, job_id: str, seconds: float) -> int: ...
+    def told_job(self, *, job_id: str) -> int: ...

@@ -7,11 +7,12 @@ answer is lost is sent again: nobody can know whether it was read.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import httpx
+import msgspec
 import structlog
 
 from resources import http_clients
@@ -56,12 +57,17 @@ class Outcome(NamedTuple):
 
 
 async def post(url: str, text: str) -> Outcome:
-    """Send a text. Redirects are not followed, and neither the address nor the response's body is logged or kept."""
+    """Send a text as chat services take it."""
+    return await send(url, msgspec.json.encode({"text": mask(text)}), {"content-type": "application/json"})
+
+
+async def send(url: str, body: bytes, headers: Mapping[str, str]) -> Outcome:
+    """Send a body. Redirects are not followed, and neither the address nor the response's body is logged or kept."""
     try:
         async with (
             asyncio.timeout(DEADLINE_SECONDS),
             http_clients.outward_async(timeout=DEADLINE_SECONDS) as http,
-            http.stream("POST", url, json={"text": mask(text)}) as response,
+            http.stream("POST", url, content=body, headers=dict(headers)) as response,
         ):
             if response.is_success:
                 return Outcome(accepted=True)

@@ -1,12 +1,13 @@
 """Settings of the service itself: its folder, its addresses, its keys, its logs."""
 
+import base64
 import json
 from collections.abc import Mapping
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field, SecretStr, field_validator
+from pydantic import BaseModel, BeforeValidator, Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import NoDecode
 
 from resources.core import permissions
@@ -41,6 +42,10 @@ class ServiceSettings(BaseModel):
     roles: Annotated[Mapping[Role, tuple[str, ...]], NoDecode] = {}
     """Emails and groups (`group:NAME@DOMAIN`) of the people who have each role."""
     alert_webhook_url: SecretStr | None = None
+    job_webhook_secret: SecretStr | None = None
+    """Signs what is posted to `job_webhook_url`: `whsec_` and at least 24 random bytes in base64."""
+    job_webhook_url: SecretStr | None = None
+    """Gets a signed request for each sync that has ended."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     @field_validator("home")
@@ -60,12 +65,36 @@ class ServiceSettings(BaseModel):
             )
         return key
 
-    @field_validator("alert_webhook_url")
+    @field_validator("alert_webhook_url", "job_webhook_url")
     @classmethod
     def _of_a_service(cls, url: SecretStr | None) -> SecretStr | None:
         if url is not None and not isinstance(url, Withheld):  # `up` has checked it
             check_secret_http_url(url)
         return url
+
+    @field_validator("job_webhook_url")
+    @classmethod
+    def _signed(cls, url: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
+        if url is not None and "job_webhook_secret" in info.data and info.data["job_webhook_secret"] is None:
+            raise ValueError("needs CONCORDANCE_JOB_WEBHOOK_SECRET, which signs what is sent")
+        return url
+
+    @field_validator("job_webhook_secret")
+    @classmethod
+    def _random_enough(cls, secret: SecretStr | None) -> SecretStr | None:
+        if secret is None or isinstance(secret, Withheld):
+            return secret
+        prefix, _, encoded = secret.get_secret_value().partition("_")
+        try:
+            key = base64.b64decode(encoded, validate=True)
+        except ValueError:
+            key = b""
+        if prefix != "whsec" or not 24 <= len(key) <= 64:
+            raise ValueError(
+                "must be whsec_ and 24 to 64 bytes in base64; make one with: "
+                "python -c 'import base64, secrets; print(\"whsec_\" + base64.b64encode(secrets.token_bytes(32)).decode())'"
+            )
+        return secret
 
     @field_validator("roles", mode="before")
     @classmethod

@@ -25,6 +25,7 @@ from serving.http.capacity import capacity
 from serving.http.cross_origin import cross_origin
 from serving.http.database import Database
 from serving.http.growth import Sampling
+from serving.http.job_webhook import ToldJobs
 from serving.http.load import Load
 from serving.http.metrics import Metrics
 from serving.http.monitor import StatusMonitor
@@ -82,6 +83,7 @@ class HttpServices:
         self.load = Load(self.database, self.metrics, self.blobs.lake_size if first else None)
         self.sampling = Sampling(settings, self.database, self.index_size)
         self.alerting = Alerting(settings, self.database, self.metrics, self.monitor)
+        self.told_jobs = ToldJobs(settings, self.database, clock)
 
     def fresh_since(self) -> datetime:
         """Return the time before which a check of permissions or of a directory is too old to count."""
@@ -114,11 +116,13 @@ class HttpServices:
         self.load.start()
         if self.shared.worker == 0:
             self.alerting.start()
+            self.told_jobs.start()
             self.sampling.start()
 
     async def close(self) -> None:
         """Write what is queued, then close the connections."""
         await self.alerting.stop()
+        await self.told_jobs.stop()
         await self.sampling.stop()
         await self.monitor.stop()
         await self.load.stop()

@@ -58,6 +58,7 @@ OWN_CLOCK = {
     "partitions.last_sync_at", "partitions.lost_at", "people.updated_at", "questions.added_at", "revoked_tokens.revoked_at",
     "schema_migrations.applied_at", "scim_groups.created_at", "scim_groups.modified_at", "scim_users.created_at",
     "saved_searches.saved_at", "embedding_reservations.until", "rate_buckets.at", "rate_buckets.full_at",
+    "sync_jobs.webhook_next_at", "sync_jobs.webhook_told_at",
     "repeated_requests.claimed_at", "repeated_requests.expires_at",
     "scim_users.modified_at", "sessions.created_at", "sessions.expires_at", "sessions.groups_at", "sessions.refreshed_at",
     "sessions.seen_at", "sign_ins.expires_at", "slack_questions.leased_until", "slack_questions.rated_at",

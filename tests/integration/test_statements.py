@@ -84,6 +84,7 @@ FILTERED = {
     "SourceTotals.source",
     "UnstoredRating.verdict",
     *(f"StoredResponse.{name}" for name in ("fingerprint", "size", "status", "media_type", "body")),
+    "EndedJob.completed_at",
     "OwnKey.scopes",
     "OwnKey.expires_at",
     "DueDocument.deleted_at",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 from collections.abc import Iterator
@@ -55,6 +56,8 @@ HOLDERS = {
         "metrics_token",
         "dagster_secret",
         "alert_webhook_url",
+        "job_webhook_url",
+        "job_webhook_secret",
         "AWS_SECRET_ACCESS_KEY",
         "HTTPS_PROXY",
     },
@@ -83,6 +86,8 @@ def canaries(postgres: PostgresProcess) -> dict[str, str]:
     }
     made["oidc_providers"] = json.dumps([provider])
     made["alert_webhook_url"] = "http://127.0.0.1:9/canary-alert"
+    made["job_webhook_url"] = "http://127.0.0.1:9/canary-jobs"
+    made["job_webhook_secret"] = f"whsec_{base64.b64encode(b'canary of the webhook of jobs').decode()}"
     account, place = f"postgresql://concordance:{quote(password)}", f"{postgres.settings.postgres_port}/concordance"
     made["postgres_url"] = f"{account}@127.0.0.1:{place}"
     made["dagster_database_url"] = f"{account}@localhost:{place}?options=-csearch_path%3Ddagster"

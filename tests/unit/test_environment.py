@@ -71,7 +71,8 @@ def test_a_child_reads_the_very_same_settings(tmp_path: Path, monkeypatch: pytes
 @pytest.fixture
 def full(tmp_path: Path) -> Settings:
     urls = {"postgres_url": "postgresql://ann:canary@db/x", "dagster_database_url": "postgresql://ann:canary@db/y"}
-    urls |= {"alert_webhook_url": "https://hooks.example/" + "k" * 40}
+    urls |= dict.fromkeys(("alert_webhook_url", "job_webhook_url"), "https://hooks.example/" + "k" * 40)
+    urls |= {"job_webhook_secret": "whsec_" + "k" * 40}
     acme = {"name": "Acme", "issuer": "https://id.example", "client_id": "x", "client_secret": "k" * 40}
     providers = {"oidc_providers": json.dumps([acme])}
     assert urls.keys() <= SECRETS

@@ -27,7 +27,8 @@ def test_every_secret_may_be_in_a_file(tmp_path: Path, monkeypatch: pytest.Monke
     assert secret_fields(Settings) == SECRETS
     documented = (Path(__file__).parents[2] / "docs/processes.md").read_text()
     for field, variable in variables_of(Settings).items():
-        value = {"encryption_keys": "", "alert_webhook_url": "https://hooks.example/x"}.get(field, KEY)
+        value = {"encryption_keys": "", "job_webhook_secret": f"whsec_{'k' * 40}"}.get(field, KEY)
+        value = "https://hooks.example/x" if field.endswith("webhook_url") else value
         value = "postgresql://ann:secret@db/x" if field.endswith(("postgres_url", "database_url")) else value or KEY
         value = (
             '[{"name": "Acme", "issuer": "https://id.example", "client_id": "x"}]'
@@ -36,10 +37,13 @@ def test_every_secret_may_be_in_a_file(tmp_path: Path, monkeypatch: pytest.Monke
         )
         (tmp_path / field).write_text(f"{value}\n")
         monkeypatch.setenv(variable, str(tmp_path / field))
+        if field == "job_webhook_url":  # which is not accepted by itself
+            monkeypatch.setenv("CONCORDANCE_JOB_WEBHOOK_SECRET", f"whsec_{'k' * 40}")
         found = getattr(load(), field)
         assert found.get_secret_value() == value, field
         assert f"`{variable}`" in documented
         monkeypatch.delenv(variable)
+        monkeypatch.delenv("CONCORDANCE_JOB_WEBHOOK_SECRET", raising=False)
 
 
 def test_the_name_of_a_file_may_be_in_dotenv_and_is_a_known_setting(

@@ -157,6 +157,12 @@ CASES: list[Case] = [
     ),
     ({"ROLES": '{"auditor": ["public"]}'}, "CONCORDANCE_ROLES: 'public' is not an email or a group"),
     ({"ALERT_WEBHOOK_URL": "hooks/canary"}, "CONCORDANCE_ALERT_WEBHOOK_URL: must be a URL that begins with https://"),
+    ({"JOB_WEBHOOK_URL": "hooks/canary"}, "CONCORDANCE_JOB_WEBHOOK_URL: must be a URL that begins with https://"),
+    ({"JOB_WEBHOOK_URL": "https://hooks.example"}, "CONCORDANCE_JOB_WEBHOOK_URL: needs CONCORDANCE_JOB_WEBHOOK_SECRET"),
+    (
+        {"JOB_WEBHOOK_SECRET": "whsec_canary"},
+        "CONCORDANCE_JOB_WEBHOOK_SECRET: must be whsec_ and 24 to 64 bytes in base64",
+    ),
     (
         {"POSTGRES_URL": f"postgresql://ann:canary@{CLOSED}/x"},
         "CONCORDANCE_POSTGRES_URL: the database does not respond (connection failed: ",
