@@ -9,6 +9,7 @@ from litestar.di import NamedDependency
 
 from resources.core.permissions import PUBLIC
 from serving.account.service import AccountServices
+from serving.agents.install import install_links
 from serving.identity.authentication import SessionFrom, credential_of
 from serving.identity.me import own_identity
 from serving.identity.own_keys import offered_days, own_keys_of
@@ -38,4 +39,5 @@ async def me_page(request: Request[Any, Any, Any], account: NamedDependency[Acco
         keys=await own_keys_of(account.identity, access, now),
         days=offered_days(account.identity),
         agents_address=account.agents.connections.resource,
+        install_links=install_links(account.agents.connections.resource),
     )

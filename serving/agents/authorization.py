@@ -6,6 +6,7 @@ Imported by the first request that needs it: see `serving.agents.oauth`.
 from __future__ import annotations
 
 from typing import Any, cast
+from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 from litestar import Request, Response
@@ -195,12 +196,19 @@ async def authorize(agents: AgentServices, request: LitestarRequest) -> Response
 
 
 async def token(agents: AgentServices, request: LitestarRequest) -> Response[bytes]:
-    server, asked = AuthorizationServer(agents), await _request(request)
+    server, asked = AuthorizationServer(agents), _with_body(request, _without_scope(await request.body()))
     resource = (await asked.form()).get("resource")
     if isinstance(resource, str) and not for_us(resource, agents.connections.resource):
         fault = TokenErrorResponse(error="invalid_target", error_description=f"There is no {resource!r} here.")
         return _response(PydanticJSONResponse(status_code=400, content=fault))
     return _response(await TokenHandler(server, ClientAuthenticator(server)).handle(asked))
+
+
+def _without_scope(body: bytes) -> bytes:
+    """Return a form without `scope`: all tokens allow the same, and the package refuses one that a refresh token does not name."""
+    return urlencode(
+        [(name, value) for name, value in parse_qsl(body, keep_blank_values=True) if name != b"scope"]
+    ).encode()
 
 
 async def _request(request: LitestarRequest) -> StarletteRequest:

@@ -68,6 +68,7 @@ def authorization_server(agents: NamedDependency[AgentServices]) -> dict[str, An
         "revocation_endpoint": f"{base}/oauth/revoke",
         "response_types_supported": ["code"],
         "grant_types_supported": ["authorization_code", "refresh_token"],
+        "scopes_supported": ["offline_access"],  # ChatGPT asks for refresh tokens only if it is listed
         "code_challenge_methods_supported": ["S256"],
         "token_endpoint_auth_methods_supported": ["none"],
         "revocation_endpoint_auth_methods_supported": ["none"],

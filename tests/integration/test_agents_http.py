@@ -289,6 +289,22 @@ def test_refresh_tokens_rotate_and_a_second_use_ends_the_family(site: Site, runn
     assert agent.refresh(second["refresh_token"]).json()["error"] == "invalid_grant"
 
 
+def test_an_agent_that_names_the_scope_of_refresh_tokens_gets_and_renews_them(site: Site, running: Running) -> None:
+    """As ChatGPT and others do once the metadata list it: they ask for it, and name it again when they renew."""
+    server = running.http.get("/.well-known/oauth-authorization-server").json()
+    assert server["scopes_supported"] == ["offline_access"]
+    assert "scopes_supported" not in running.http.get("/.well-known/oauth-protected-resource").json()
+    agent, browser = Agent(running), Browser(running, site.session(ANN))
+    browser.decide(agent.asks(scope="offline_access").headers["location"])
+    tokens = agent.exchange(browser.returned["code"]).json()
+    for scope in ("offline_access", "offline_access openid", None):
+        renewed = agent.refresh(tokens["refresh_token"], scope=scope)
+        assert renewed.status_code == 200, renewed.text
+        assert renewed.json()["refresh_token"] != tokens["refresh_token"]
+        tokens = renewed.json()
+    assert agent.opens(tokens["access_token"]) == 200
+
+
 def test_tokens_of_agents_open_mcp_and_nothing_else(site: Site, running: Running) -> None:
     doc_id = site.add("Ferries", ["The ferry leaves at nine."], [ANN])
     agent = Agent(running)
