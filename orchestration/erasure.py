@@ -19,10 +19,10 @@ CRON = "30 1 * * *"
 def erase_due(settings: Settings, instance: dg.DagsterInstance | None = None) -> dict[str, Any]:
     """Erase what is due, apply the retention settings and return the counts. Raises `ConcordanceError` after an alert."""
     from assets.upkeep.erase import cutoff_of, erase
-    from assets.upkeep.retention import prune, prune_buckets
+    from assets.upkeep.retention import prune, prune_expired
 
     try:
-        deleted = prune(settings) | {"rate_buckets": prune_buckets(settings)}
+        deleted = prune(settings) | prune_expired(settings)
         runs = 0 if instance is None else prune_runs(settings, instance)
         erased = erase(settings, cutoff=cutoff_of(duration(settings.erase_after)))
     except ConcordanceError as error:

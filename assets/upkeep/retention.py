@@ -23,8 +23,9 @@ TABLES: dict[str, tuple[str, ...]] = {
     "audit": ("audit_log", "grant_audit"),
 }
 """The tables governed by each setting CONCORDANCE_RETENTION__…."""
-RATE_BUCKETS_KEPT = timedelta(hours=1)
-"""How long after it is full a bucket is kept, so that clocks that differ delete none that says something."""
+EXPIRED: dict[str, timedelta] = {"rate_buckets": timedelta(hours=1), "repeated_requests": timedelta()}
+"""Tables whose rows say nothing once they have expired, and how long they are kept after that: buckets of rates so long that clocks that
+differ delete none that says something."""
 
 
 def prune(settings: Settings, *, batch: int = BATCH_ROWS) -> dict[str, int]:
@@ -42,10 +43,12 @@ def prune(settings: Settings, *, batch: int = BATCH_ROWS) -> dict[str, int]:
     return deleted
 
 
-def prune_buckets(settings: Settings, *, batch: int = BATCH_ROWS) -> int:
-    """Delete the buckets of rates that are full, and return their number. Raises `ServiceUnavailableError`."""
+def prune_expired(settings: Settings, *, batch: int = BATCH_ROWS) -> dict[str, int]:
+    """Delete rows that have expired, and return their number by table. Idempotent. Raises `ServiceUnavailableError`."""
+    now = datetime.now(UTC)
     with session(settings.postgres_dsn, autocommit=True) as connection:
-        return _delete(Retention(connection), "rate_buckets", datetime.now(UTC) - RATE_BUCKETS_KEPT, batch)
+        statements = Retention(connection)
+        return {table: _delete(statements, table, now - kept, batch) for table, kept in EXPIRED.items()}
 
 
 def _delete(statements: Retention, table: str, before: datetime, batch: int) -> int:

@@ -13,6 +13,7 @@ from resources.alerts.jobs import job_webhook, tell
 from resources.core.errors import TemporaryError
 from resources.logging import logger
 from serving.http.background import cancel
+from serving.http.periodic import repeat
 
 if TYPE_CHECKING:
     from resources.settings import Settings
@@ -34,15 +35,10 @@ class ToldJobs:
 
     def start(self) -> None:
         if self._webhook is not None:
-            self._task = asyncio.create_task(self._run(), name="job-webhook")
+            self._task = asyncio.create_task(repeat("job-webhook", INTERVAL_SECONDS, self.look), name="job-webhook")
 
     async def stop(self) -> None:
         await cancel(self._task)
-
-    async def _run(self) -> None:
-        while True:
-            await self.look()
-            await asyncio.sleep(INTERVAL_SECONDS)
 
     async def look(self) -> None:
         """Tell of what is due."""

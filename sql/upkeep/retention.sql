@@ -67,6 +67,11 @@ DELETE FROM grant_audit WHERE id IN (SELECT id FROM grant_audit WHERE at < :befo
 DELETE FROM rate_buckets
 WHERE bucket IN (SELECT bucket FROM rate_buckets WHERE full_at < :before ORDER BY full_at LIMIT :most FOR UPDATE SKIP LOCKED);
 
+-- name: prune_repeated_requests!
+-- Delete stored responses to requests with an Idempotency-Key that have expired. Grain: key. Index: repeated_requests_expires.
+DELETE FROM repeated_requests
+WHERE key_hash IN (SELECT key_hash FROM repeated_requests WHERE expires_at < :before ORDER BY expires_at LIMIT :most);
+
 -- name: forget_checks!
 -- Delete the check results of Dagster runs, except the latest of each check. Grain: check result. Parameters: run_ids.
 DELETE FROM dagster.asset_check_executions

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from assets.upkeep.retention import prune_expired
 from resources.core.domain import Role
 from serving.http.idempotency import KEPT, LOST, Fingerprint
 from tests.fixtures.serving import Running, Site
@@ -132,6 +133,15 @@ def test_keys_end_after_a_day_and_wrong_ones_are_refused(site: Site, running: Ru
     assert site.sql("SELECT count(*) FROM repeated_requests") == [(1,)]  # what has expired is dropped
     for key in ("", "x" * 256, '""', "caf\xe9".encode("latin-1")):
         assert problem(send(running, path, key, **body)) == (400, "invalid-request")  # type: ignore[arg-type]
+
+
+def test_expired_responses_are_deleted_every_day(site: Site, running: Running) -> None:
+    for key in ("old", "new"):
+        send(running, "/api/documents/wiki/batch", key, **batch(key))
+    (first,) = site.sql("SELECT key_hash FROM repeated_requests ORDER BY claimed_at LIMIT 1")
+    site.sql("UPDATE repeated_requests SET expires_at = now() - interval '1 s' WHERE key_hash = %s", first[0])
+    assert prune_expired(site.settings)["repeated_requests"] == 1
+    assert site.sql("SELECT count(*) FROM repeated_requests") == [(1,)]
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])

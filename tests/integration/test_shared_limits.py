@@ -12,7 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from assets.upkeep.retention import prune_buckets
+from assets.upkeep.retention import prune_expired
 from resources.rates import Rate, bucket
 from resources.servers.shared import Shared
 from resources.stores.postgres import session
@@ -183,5 +183,5 @@ def test_buckets_that_are_full_are_dropped(site: Site) -> None:
         connection.execute(
             "UPDATE rate_buckets SET full_at = now() - interval '2 hours' WHERE bucket = %s", (bucket("k", "old"),)
         )
-        assert prune_buckets(site.settings) == 1
+        assert prune_expired(site.settings)["rate_buckets"] == 1
         assert connection.execute("SELECT bucket FROM rate_buckets").fetchall() == [{"bucket": bucket("k", "new")}]
