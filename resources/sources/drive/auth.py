@@ -101,8 +101,9 @@ class Authority:
             return "Set CONCORDANCE_DRIVE_TOKEN to a valid token."
         if self._settings.reads_as_service_account:
             return (
-                "Check the service account's key, and that the administrator delegated "
-                f"{', '.join(self._scopes)} to it where a user is named in whose name it reads."
+                "Check the service account's key (CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE, or the one that was saved), and that the "
+                "administrator delegated "
+                f"{', '.join(self._scopes)} to it where CONCORDANCE_GOOGLE_SUBJECT is set."
             )
         return "Connect Google Drive again: GET /api/auth/google."
 
