@@ -351,6 +351,42 @@ def test_the_audit_log_says_who_was_created_changed_and_deactivated(provider: Pr
     assert "hunter2" not in "".join([kept, *(detail for _, _, detail in rows)])
 
 
+@pytest.mark.parametrize(
+    ("operation", "active"),
+    [
+        ({"op": "Replace", "path": "active", "value": "False"}, False),  # Entra ID
+        ({"op": "Replace", "value": {"active": "False"}}, False),
+        ({"op": "Replace", "path": "active", "value": "True"}, True),
+        ({"op": "replace", "value": {"active": False}}, False),  # Okta
+        ({"op": "replace", "path": f"{USER}:active", "value": False}, False),
+        ({"op": "Add", "value": {"active": False, f"{USER}:userName": ADA}}, False),
+    ],
+)
+def test_providers_end_an_account_each_in_its_own_form(
+    provider: Provider, operation: dict[str, Any], active: bool
+) -> None:
+    user = provider.user(ADA, active=not active)
+    changed = provider.patch(f"/Users/{user}", operation)
+    assert changed.is_success, changed.text
+    assert provider.send("GET", f"/Users/{user}").json()["active"] is active
+
+
+@pytest.mark.parametrize("active", ["False", "false", False])
+def test_an_account_that_is_created_or_replaced_may_have_its_state_as_text(provider: Provider, active: Any) -> None:
+    user = provider.user(ADA, active=active)
+    assert provider.send("GET", f"/Users/{user}").json()["active"] is False
+    body = {"schemas": [USER], "userName": ADA, "active": "True"}
+    assert provider.send("PUT", f"/Users/{user}", body).json()["active"] is True
+
+
+@pytest.mark.parametrize("text", [f"userName eq {ADA}", f'userName eq "{ADA}"', f'userName Eq "{ADA.upper()}"'])
+def test_a_filter_may_leave_out_the_quotes_of_a_value(provider: Provider, text: str) -> None:
+    user = provider.user(ADA)
+    provider.user(BOB)
+    found = provider.send("GET", "/Users", params={"filter": text})
+    assert [one["id"] for one in found.json()["Resources"]] == [user], found.text
+
+
 def test_only_attributes_that_are_used_are_kept(provider: Provider, site: Site) -> None:
     ada = provider.user(ADA, title="Countess", addresses=[{"locality": "London"}])
     kept = site.sql("SELECT resource::text FROM scim_users")[0][0]

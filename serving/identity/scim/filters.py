@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from uuid import UUID
 
 from scim2_models import InvalidFilterException, ScimFilter
 from scim2_models.path import CompareOperator, Comparison, FilterNode, LogicalExpr, LogicalOperator
 
+_BARE = re.compile(r'(\beq\s+)(?!")([^\s()"]+)', re.IGNORECASE)
+"""A value without the quotes that RFC 7644 3.4.2.2 demands, which some providers leave out."""
 Criteria = dict[str, frozenset[str]]
 """The values that each attribute may have, by its name in lower case."""
 
@@ -15,7 +18,13 @@ def criteria(text: str, attributes: frozenset[str]) -> Criteria:
     """Return what a filter demands. Raises `SCIMException` for a filter that is not supported, naming what is."""
     if "\0" in text:
         raise InvalidFilterException(detail="The filter contains a NUL character.")
-    return _of(ScimFilter(text).ast, attributes)
+    try:
+        node = ScimFilter(text).ast
+    except InvalidFilterException:
+        if (quoted := _BARE.sub(r'\1"\2"', text)) == text:
+            raise
+        node = ScimFilter(quoted).ast
+    return _of(node, attributes)
 
 
 def exact(values: frozenset[str] | None) -> list[str] | None:
