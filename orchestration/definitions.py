@@ -3,6 +3,7 @@
 from contextlib import suppress
 
 import dagster as dg
+import psycopg
 
 from assets.factory import source_assets
 from orchestration.checks import source_checks
@@ -69,8 +70,8 @@ def definitions() -> dg.Definitions:
 
 
 def _set_up(settings: Settings) -> dict[SourceName, bool]:
-    """Return which sources are set up: by stored settings too, if Postgres answers."""
-    with suppress(ServiceUnavailableError):
+    """Return which sources are set up: by stored settings too, if Postgres answers and has been migrated."""
+    with suppress(ServiceUnavailableError, psycopg.errors.UndefinedTable):
         settings = complete(settings)
     return {spec.name: spec.configured(settings) for spec in specs()}
 

@@ -20,7 +20,6 @@ def maintain(settings: Settings) -> dict[str, int]:
     from resources.stores.blobs import Blobs
     from resources.stores.lake import Lake
 
-    dropped = drop_expired(settings)
     with session(settings.postgres_dsn, autocommit=True) as connection:
         connection.execute("VACUUM (ANALYZE)")
         sources = stored_sources(connection)
@@ -33,7 +32,7 @@ def maintain(settings: Settings) -> dict[str, int]:
     return {
         "abandoned_files": Blobs(settings.lake_address).sweep(),
         "tables_compacted": compacted,
-        "indexes_dropped": len(dropped),
+        "indexes_dropped": len(drop_expired(settings)),  # last: it is refused while a reindex runs
     }
 
 

@@ -55,11 +55,12 @@ def _request(
 
     `accepted` is called in the first two cases.
     """
-    settings = stored.complete(load())
+    settings = load()
+    with session(settings.postgres_dsn) as connection:
+        settings = stored.complete(settings, connection)
+        state = Partitions(connection, source.value).source_state()
     if not configured(settings, source):
         return dg.SkipReason(spec_of(source).help)
-    with session(settings.postgres_dsn) as connection:
-        state = Partitions(connection, source.value).source_state()
     if (
         state is not None
         and state.paused_at is not None

@@ -69,9 +69,9 @@ def start_sync(
     `StorageReadOnlyError` if a disk keeps it from starting, and `NotRunningError` if Dagster does not answer for another reason.
     The job is closed again.
     """
-    if not configured(stored.complete(settings), source):
-        raise InvalidRequestError(spec_of(source).help)
     try:
+        if not configured(stored.complete(settings), source):
+            raise InvalidRequestError(spec_of(source).help)
         job = create_job(
             settings.postgres_dsn,
             source,

@@ -55,7 +55,7 @@ def with_simulators(settings: Settings) -> tuple[Settings, list[Service]]:
     for simulator, port in ports.items():
         settings = _point_to(settings, simulator, _address(port))
     environment = bare_environment(settings)
-    return settings, [_service(simulator, port, environment) for simulator, port in ports.items()]
+    return settings, [_service(settings, simulator, port, environment) for simulator, port in ports.items()]
 
 
 def with_running_simulators(settings: Settings) -> Settings:
@@ -90,7 +90,23 @@ def _address(port: int) -> str:
     return f"http://127.0.0.1:{port}"
 
 
-def _service(simulator: Simulator, port: int, environment: dict[str, str]) -> Service:
+def _check_unconnected(settings: Settings, source: SourceName) -> None:
+    """Raise `ConfigurationError` if the source was connected in the browser: the simulator would take its place."""
+    from resources.core.errors import ConfigurationError
+    from resources.sources import label
+    from resources.stores.postgres import session
+    from sql.source_settings import StoredSettings
+
+    with session(settings.postgres_dsn) as connection:
+        stored = {row.source for row in StoredSettings(connection).stored_settings()}
+    if source.value in stored:
+        raise ConfigurationError(
+            f"{label(source)} is connected in {settings.home}, as saved on its page, and a simulator would take its place. Give the "
+            "sample company a home of its own: CONCORDANCE_HOME=.concordance-sample"
+        )
+
+
+def _service(settings: Settings, simulator: Simulator, port: int, environment: dict[str, str]) -> Service:
     from orchestration.supervision.liveness import answers
     from orchestration.supervision.service import Service
 
@@ -100,6 +116,7 @@ def _service(simulator: Simulator, port: int, environment: dict[str, str]) -> Se
             sys.executable, "-m", "orchestration.cli", "simulate", simulator.name, "--sample", "--port", str(port),
         ],
         ready=lambda: answers(_address(port)),
+        prepare=lambda: _check_unconnected(settings, simulator.source),
         url=_address(port),
         environment=environment,
     )  # fmt: skip

@@ -10,6 +10,7 @@ import pytest
 from cryptography.fernet import Fernet
 from pydantic import SecretStr
 
+from orchestration.demo.simulated import with_simulators
 from resources.core.domain import SourceName
 from resources.core.errors import ConfigurationError
 from resources.settings import Settings
@@ -146,3 +147,15 @@ def test_a_stored_secret_survives_key_rotation_and_a_lost_key_is_named(site: Sit
         open_source(site.settings, SourceName.SLACK)
     with site.running() as running:
         assert is_configured(running, "slack")
+
+
+def test_a_simulator_takes_the_place_of_no_source_that_is_connected(site: Site) -> None:
+    _, services = with_simulators(site.settings)
+    for service in services:
+        service.prepare()
+    with site.running() as running:
+        assert store(running, "slack", slack_bot_token=TOKEN).status_code == 200
+    drive, slack = services
+    drive.prepare()
+    with pytest.raises(ConfigurationError, match=r"Slack is connected in .* a home of its own"):
+        slack.prepare()
