@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from assets.raw import raw_table
 from resources.stores.clients import Stores
 
 ROWS = 5
@@ -30,9 +31,13 @@ SHOWN = frozenset(
 
 
 def sample_of(stores: Stores, stage: str, name: str) -> list[dict[str, Any]]:
-    """Return rows of a stage that were written last, masked. `name` is its table in the lake; the index has none there."""
+    """Return rows of a stage that were written last, masked. `name` is its table in the lake; the index has none there: its rows are
+    those of the documents that changed last.
+    """
+    rows: Sequence[Mapping[str, Any]]
     if stage == "indexed":
-        rows: Sequence[Mapping[str, Any]] = stores.index.sample(most=ROWS)
+        changed = stores.lake.newest(raw_table(stores.source), ROWS)
+        rows = stores.index.sample(doc_ids=changed["doc_id"].to_list())
     else:
         rows = stores.lake.newest(name, ROWS).to_dicts()
     return [{column: masked(column, value) for column, value in row.items()} for row in rows]

@@ -7,7 +7,7 @@ stages after that derive from a document is copied from the first one.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,14 +24,14 @@ from assets.stages.identify import passage_version, scoped_hash
 from assets.stages.payload import chunk_payload, document_payload
 from bench.search_setup import say
 from resources.core import bm25
-from resources.core.domain import DEFAULT_PROFILE, Item, SourceName, chunk_id
+from resources.core.domain import DEFAULT_PROFILE, Item, SourceName, chunk_id, document_id
 from resources.core.tables import embedded_table, table
 from resources.settings import Settings
 from resources.sources import open_source
 from resources.sources.push import place_of
 from resources.stores import qdrant
 from resources.stores.blobs import Blobs
-from resources.stores.postgres import session
+from resources.stores.postgres import Connection, session
 from resources.stores.uploads import NewUpload, record
 from resources.syncing import SyncJob, open_sync
 
@@ -47,7 +47,10 @@ def fill(settings: Settings, source: SourceName, folder: Path, count: int, sync:
     """Add `count` documents of a source; `sync` syncs it once."""
     _add(settings, source, folder, range(1))
     sync()
-    _add(settings, source, folder, range(1, count))
+    if source is SourceName.FILES:
+        _add(settings, source, folder, range(1, count))
+    else:
+        _push_like_first(settings, range(1, count))
     with open_sync(settings, source, requested_by="bench") as job:
         _register(job)
         for name in job.stores.lake.names():
@@ -100,6 +103,53 @@ def _add(settings: Settings, source: SourceName, folder: Path, numbers: Sequence
                             place=place,
                         ),
                     )
+
+
+def _push_like_first(settings: Settings, numbers: Sequence[int]) -> None:
+    """Copy the first pushed document's record for others, and write their bytes without waiting for the disk."""
+    blobs = Blobs(settings.lake_address)
+    with session(settings.postgres_dsn, autocommit=True) as connection:
+        first = connection.execute("SELECT * FROM uploads").fetchone() or {}
+        for part in batches(numbers, GROUP):
+            texts = [_text(number).encode() for number in part]
+            hashes = [hashlib.sha256(text).hexdigest() for text in texts]
+            for text, content_hash in zip(texts, hashes, strict=True):
+                path = blobs.local_path(content_hash)
+                if path is None:
+                    raise SystemExit("The benchmark needs a lake in a folder.")
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(text)
+            names = [f"note-{number:07}.md" for number in part]
+            source_ids = [place_of(OWNER, ROOT, name, None, None).source_id for name in names]
+            given = {
+                "source_id": ("text", source_ids),
+                "doc_id": ("uuid", [document_id(SourceName.PUSH, source_id) for source_id in source_ids]),
+                "content_hash": ("text", hashes),
+                "file_name": ("text", names),
+                "title": ("text", names),
+                "size": ("bigint", [len(text) for text in texts]),
+            }
+            _copy_row(connection, "uploads", first, given, {"change": "nextval('uploads_change')"})
+
+
+def _copy_row(
+    connection: Connection,
+    name: str,
+    row: Mapping[str, Any],
+    given: Mapping[str, tuple[str, Sequence[Any]]],
+    computed: Mapping[str, str],
+) -> None:
+    """Insert copies of a table's only row, or of the one with these values, with other values in the columns `given`."""
+    others = [column for column in row if column not in {*given, *computed, *GENERATED}]
+    columns = ", ".join((*given, *computed, *others))
+    values = ", ".join((*(f"r.{column}" for column in given), *computed.values(), *(f"t.{one}" for one in others)))
+    arrays = ", ".join(f"%s::{type_} []" for type_, _ in given.values())
+    key = next(iter(given))
+    text = (
+        f"INSERT INTO {name} ({columns}) SELECT {values}"  # noqa: S608 - names of columns
+        f" FROM unnest({arrays}) AS r ({', '.join(given)}) CROSS JOIN (SELECT * FROM {name} WHERE {key} = %s LIMIT 1) AS t"
+    )
+    connection.execute(text.encode(), [*(list(column) for _, column in given.values()), row[key]])
 
 
 def _items(job: SyncJob) -> Iterator[list[Item]]:
@@ -198,16 +248,13 @@ def _passages(
     texts: Sequence[str],
     hashes: Sequence[str],
 ) -> None:
-    given = {"chunk_id", "doc_id", "chunk_text", "text_hash"}
-    others = ", ".join(name for name in template if name not in given | GENERATED)
-    text = (
-        f"INSERT INTO chunks (chunk_id, doc_id, chunk_text, text_hash, {others})"  # noqa: S608 - names of columns
-        f" SELECT r.chunk_id, r.doc_id, r.chunk_text, r.text_hash, {others}"
-        " FROM unnest(%s::uuid [], %s::uuid [], %s::text [], %s::text []) AS r (chunk_id, doc_id, chunk_text, text_hash)"
-        f" CROSS JOIN (SELECT {others} FROM active_chunks WHERE chunk_id = %s) AS c"
-    )
-    values = [list(points), [row["doc_id"] for row in rows], list(texts), list(hashes), template["chunk_id"]]
-    job.stores.connection.execute(text.encode(), values)
+    given = {
+        "chunk_id": ("uuid", points),
+        "doc_id": ("uuid", [row["doc_id"] for row in rows]),
+        "chunk_text": ("text", texts),
+        "text_hash": ("text", hashes),
+    }
+    _copy_row(job.stores.connection, "chunks", template, given, {})
 
 
 def _copies(frame: pl.DataFrame, count: int) -> pl.DataFrame:

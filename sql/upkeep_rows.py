@@ -139,15 +139,7 @@ class RegisteredDocument(msgspec.Struct, frozen=True):
     source_id: str
     partition: str
     state: str
-
-
-class ExpectedContent(msgspec.Struct, frozen=True):
-    """A document whose content the lake should hold."""
-
-    doc_id: str
-    source_id: str
-    content_hash: str
-    state: str
+    content_hash: str | None
 
 
 class LiveEntry(msgspec.Struct, frozen=True):

@@ -1,26 +1,24 @@
 """Compare the stores of one source with the registry and return the differences. The caller holds the source's lock.
 
-Documents are compared as sets of ids, points page by page, so that memory stays bounded.
+Documents and points are compared page by page, so that memory grows with the differences only.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
-import polars as pl
 
-from assets.intake.rows import raw_table
-from resources.core.domain import SourceName, State
+from assets.index.inventory import Inventory
+from resources.core.domain import SourceName
 from resources.jobs import stored_sources
 from resources.stores import qdrant
 from resources.stores.clients import Stores
 from sql.upkeep import Reconciliation
-from sql.upkeep_rows import ExpectedContent
 
 PAGE_DOCUMENTS = 500
 """Documents whose points are looked up at a time."""
@@ -34,10 +32,8 @@ class LakeFaults(msgspec.Struct, frozen=True, kw_only=True):
 
     orphans: dict[str, str]
     missing: set[str]
-    gone: set[str]
+    gone: list[str]
     """Contents whose bytes are missing or damaged."""
-    held: set[str]
-    """All documents that the source has according to the lake."""
 
 
 class IncompleteDocument(NamedTuple):
@@ -51,31 +47,18 @@ class IncompleteDocument(NamedTuple):
     """Chunks that Postgres has counted but no longer has."""
 
 
-def lake_faults(stores: Stores, *, deep: bool = False) -> LakeFaults:
+def lake_faults(stores: Stores, inventory: Inventory, *, deep: bool = False) -> LakeFaults:
     """Compare the lake with the registry: rows in both directions and the presence of bytes; with `deep`, also their hashes."""
-    held = (
-        stores.lake.latest(raw_table(stores.source))
-        .filter(pl.col("op") == "upsert")
-        .select("doc_id", "source_id", "partition", "content_hash")
-        .collect()
-    )
-    rows = Reconciliation(stores.connection, stores.source.value).contents()
-    schema = pl.Schema({name: pl.String() for name in ExpectedContent.__struct_fields__})
-    wanted = pl.DataFrame([msgspec.structs.astuple(row) for row in rows], schema=schema, orient="row")
-    orphans = held.join(wanted.select("doc_id"), on="doc_id", how="anti")
-    # documents that we can no longer read cannot be fetched again; they are checked when they return
-    readable = wanted.filter(pl.col("state") != State.LOST_ACCESS.value)
-    without_row = readable.join(held, on=["doc_id", "content_hash"], how="anti")
-    hashes = readable["content_hash"].unique().to_list()
-    gone = _without_bytes(stores, hashes)
-    if deep:
-        gone += corrupt(stores, sorted(set(hashes) - set(gone)))
-    without_bytes = readable.filter(pl.col("content_hash").is_in(gone))
+    gone: list[str] = []
+    for hashes in inventory.contents():
+        missing = _without_bytes(stores, hashes)
+        gone += missing
+        if deep:
+            gone += corrupt(stores, sorted(set(hashes) - set(missing)))
     return LakeFaults(
-        orphans=dict(orphans.select("source_id", "partition").iter_rows()),
-        missing=set(without_row["source_id"]) | set(without_bytes["source_id"]),
-        gone=set(gone),
-        held=set(held["source_id"]),
+        orphans=inventory.only_stored(),
+        missing={*inventory.unstored(), *inventory.with_contents(gone)},
+        gone=gone,
     )
 
 
@@ -84,7 +67,7 @@ def corrupt(stores: Stores, hashes: list[str]) -> list[str]:
     return [one for one in hashes if hashlib.sha256(stores.blobs.read(one)).hexdigest() != one]
 
 
-def _without_bytes(stores: Stores, hashes: list[str]) -> list[str]:
+def _without_bytes(stores: Stores, hashes: Sequence[str]) -> list[str]:
     blobs = stores.blobs
     if not hashes or blobs.local_path(hashes[0]) is not None:
         return [content_hash for content_hash in hashes if not blobs.exists(content_hash)]

@@ -4,7 +4,7 @@ Reconciliation compares the record with what the stores held before, so that one
 sync. Only a complete listing is evidence that something is gone.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
 from resources.core.domain import Batch
@@ -16,14 +16,14 @@ EVERYTHING = "*"
 
 
 class ListingRecord:
-    """Forwards calls to a source and records the answers. One instance serves one sync or one survey."""
+    """Forwards calls to a source and records the answers. One instance serves one sync or one survey.
 
-    def __init__(self, port: Source) -> None:
+    `note` is called with the source ids of each batch: those that the source has, refused ones included, and explicit tombstones.
+    """
+
+    def __init__(self, port: Source, note: Callable[[Iterable[str], Iterable[str]], None] | None = None) -> None:
         self._port = port
-        self.shown: set[str] = set()
-        """Source ids of all documents that the source has, including refused ones."""
-        self.deleted: set[str] = set()
-        """Source ids of explicit tombstones."""
+        self._note_ids = note
         self.complete: set[str] = set()
         """Partitions that were listed completely."""
         self.lost_partitions: set[str] = set()
@@ -95,11 +95,9 @@ class ListingRecord:
         return partition in self.complete
 
     def _note(self, batch: Batch) -> None:
-        ids = [item.source_id for item in batch.seen]
-        ids += [refusal.source_id for refusal in batch.refused]
-        self.deleted.update(batch.deleted)
-        self.shown.difference_update(batch.deleted)
-        self.shown.update(ids)
-        self.deleted.difference_update(ids)
+        if self._note_ids is not None:
+            ids = [item.source_id for item in batch.seen]
+            ids += [refusal.source_id for refusal in batch.refused]
+            self._note_ids(ids, batch.deleted)
         if batch.listing == "complete":
             self.complete.add(batch.partition)

@@ -13,10 +13,11 @@ from functools import partial
 import msgspec
 
 from assets.index.comparison import IncompleteDocument, LakeFaults, incomplete_documents, lake_faults, orphan_points
+from assets.index.inventory import Inventory, open_inventory
 from assets.intake.listing_record import EVERYTHING, ListingRecord
 from assets.intake.rows import append
 from assets.pipeline import WORK, raw
-from resources.core.domain import STAGES, SourceName, State
+from resources.core.domain import STAGES, SourceName
 from resources.core.errors import AbortSyncError
 from resources.core.ports import Source
 from resources.jobs import hold
@@ -28,8 +29,6 @@ from resources.syncing import SyncJob, open_sync
 from sql.upkeep import Reconciliation
 
 EXAMPLES = 20
-HELD_STATES = (State.LIVE, State.SKIPPED, State.FAILED)
-"""States of documents that the source should show."""
 
 
 class Sides(msgspec.Struct):
@@ -73,13 +72,13 @@ class ReconcileReport(msgspec.Struct):
 
 
 class _Differences:
-    """The differences of one source, before or after the repair."""
+    """The differences of one source, before or after the repair. `inventory` is filled, and takes what the source lists later."""
 
-    def __init__(self, stores: Stores, *, repair: bool = False, deep: bool = False) -> None:
+    def __init__(self, stores: Stores, inventory: Inventory, *, repair: bool = False, deep: bool = False) -> None:
         statements = Reconciliation(stores.connection, stores.source.value)
-        self.known = {row.source_id: row for row in statements.known()}
-        self.waiting = set(statements.waiting())
-        self.lake: LakeFaults = lake_faults(stores, deep=deep)
+        inventory.read_stores(stores)
+        self.inventory = inventory
+        self.lake: LakeFaults = lake_faults(stores, inventory, deep=deep)
         self.incomplete: list[IncompleteDocument] = [
             document for page in incomplete_documents(stores) for document in page
         ]
@@ -93,24 +92,13 @@ class _Differences:
                 statements.mark_points_incomplete(doc_ids=orphans.doc_ids)
                 qdrant.delete_points(stores.qdrant, orphans.collection, orphans.ids)
 
-    def held(self) -> set[str]:
-        """Return the documents that exist at the source according to the registry."""
-        return {source_id for source_id, row in self.known.items() if row.state in HELD_STATES}
-
     def unshown(self, listed: ListingRecord) -> set[str]:
         """Return documents that the source no longer has, except those whose deletion awaits approval."""
-        gone = (self.held() - listed.shown) - self.waiting
         return {
             source_id
-            for source_id in gone
-            if source_id in listed.deleted
-            or listed.is_authoritative_for(self.known[source_id].partition)
-            or self.known[source_id].partition in listed.lost_partitions
+            for source_id, partition, deleted in self.inventory.unshown()
+            if deleted or listed.is_authoritative_for(partition) or partition in listed.lost_partitions
         }
-
-    def unknown(self, listed: ListingRecord) -> set[str]:
-        """Return documents that the source has and that the registry lacks or has marked as gone."""
-        return listed.shown - self.held()
 
 
 def reconcile(
@@ -122,20 +110,22 @@ def reconcile(
 
     Raises `BusyError` or `ServiceUnavailableError`; errors of the source are in the report.
     """
-    listed = ListingRecord(port if port is not None else open_source(settings, source))
-    if apply:
-        with open_sync(settings, source, requested_by="reconcile") as job:
-            return _repair(job, listed, deep=deep)
-    with hold(settings, source) as stores:
-        listed.survey(_partitions(stores))
-        return _report(stores, listed, _Differences(stores, deep=deep))
+    port = port if port is not None else open_source(settings, source)
+    with open_inventory() as inventory:
+        listed = ListingRecord(port, inventory.list)
+        if apply:
+            with open_sync(settings, source, requested_by="reconcile") as job:
+                return _repair(job, listed, inventory, deep=deep)
+        with hold(settings, source) as stores:
+            listed.survey(_partitions(stores))
+            return _report(stores, listed, _Differences(stores, inventory, deep=deep))
 
 
-def _repair(job: SyncJob, listed: ListingRecord, *, deep: bool) -> ReconcileReport:
+def _repair(job: SyncJob, listed: ListingRecord, inventory: Inventory, *, deep: bool) -> ReconcileReport:
     """Repair from the registry first, then by a sync with a full listing, then count again."""
     stores = job.stores
     statements = Reconciliation(stores.connection, stores.source.value)
-    before = _Differences(stores, repair=True, deep=deep)
+    before = _Differences(stores, inventory, repair=True, deep=deep)
     if before.incomplete:
         statements.mark_for_rewrite(doc_ids=[document.doc_id for document in before.incomplete])
     for content in before.lake.gone:
@@ -146,17 +136,19 @@ def _repair(job: SyncJob, listed: ListingRecord, *, deep: bool) -> ReconcileRepo
     _remove_lake_orphans(stores, listed)
     report = _report(stores, listed, before)
     report.error = error
-    after = _Differences(stores)
-    left = [
-        len(before.lake.orphans.keys() & after.lake.orphans.keys()),
-        len(before.lake.missing & after.lake.missing),
-        len(before.unshown(listed) & after.held()),
-        len(before.unknown(listed) - after.held()),
-        after.points,
-        sum(document.points + bool(document.rows) for document in after.incomplete),
-    ]
+    with open_inventory() as now:
+        after = _Differences(stores, now)
+        unregistered = set(inventory.unregistered())
+        left = [
+            len(before.lake.orphans.keys() & after.lake.orphans.keys()),
+            len(before.lake.missing & after.lake.missing),
+            len(now.held(before.unshown(listed))),
+            len(unregistered - now.held(unregistered)),
+            after.points,
+            sum(document.points + bool(document.rows) for document in after.incomplete),
+        ]
+        report.waiting = now.waiting()
     report.repaired = max(0, report.faults() - sum(left))
-    report.waiting = len(after.waiting)
     return report
 
 
@@ -176,7 +168,9 @@ def _sync(job: SyncJob, listed: ListingRecord) -> str | None:
 
 def _remove_lake_orphans(stores: Stores, listed: ListingRecord) -> None:
     """Tombstone documents that only the lake has, except in partitions that could not be listed."""
-    orphans = lake_faults(stores).orphans
+    with open_inventory() as inventory:
+        inventory.read_stores(stores)
+        orphans = inventory.only_stored()
     known = {source_id: partition for source_id, partition in orphans.items() if not _unclear(listed, partition)}
     append(stores, [], list(known.items()))
 
@@ -186,7 +180,7 @@ def _unclear(listed: ListingRecord, partition: str) -> bool:
 
 
 def _report(stores: Stores, listed: ListingRecord, found: _Differences) -> ReconcileReport:
-    unshown, unknown = found.unshown(listed), found.unknown(listed)
+    unshown, unknown = found.unshown(listed), set(found.inventory.unregistered())
     without_rows = {document.source_id for document in found.incomplete if document.rows}
     without_points = [document.source_id for document in found.incomplete if document.points]
     examples: dict[str, Iterable[str]] = {
@@ -199,14 +193,14 @@ def _report(stores: Stores, listed: ListingRecord, found: _Differences) -> Recon
     }
     return ReconcileReport(
         source=stores.source,
-        checked=len(found.held() | listed.shown | found.lake.held),
+        checked=found.inventory.checked(),
         orphans=Sides(lake=len(found.lake.orphans), postgres=len(unshown), qdrant=found.points),
         missing=Sides(
             lake=len(found.lake.missing),
             postgres=len(unknown) + len(without_rows),
             qdrant=sum(document.points for document in found.incomplete),
         ),
-        waiting=len(found.waiting),
+        waiting=found.inventory.waiting(),
         unlisted=listed.unlisted,
         examples={kind: ids for kind, all_ids in examples.items() if (ids := list(all_ids)[:EXAMPLES])},
     )

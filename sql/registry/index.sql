@@ -180,15 +180,14 @@ SELECT
 FROM counted AS c;
 
 -- name: sample
--- Documents that were indexed last. Grain: document. Parameters: source, most.
+-- Those of these documents that are indexed. Grain: document. Parameters: source, doc_ids. Index: primary keys.
 SELECT
     d.doc_id::text AS doc_id, d.partition, d.title, d.source_id, d.path, d.owner, d.mime_type, d.permissions, d.language, d.page_count,
     e.chunk_count, e.indexed_at
 FROM active_entries AS e
 INNER JOIN documents AS d ON d.doc_id = e.doc_id
-WHERE d.source = :source AND e.content <> ''
-ORDER BY e.indexed_at DESC, d.doc_id ASC
-LIMIT :most;
+WHERE d.source = :source AND e.content <> '' AND d.doc_id = ANY(:doc_ids::uuid [])
+ORDER BY e.indexed_at DESC, d.doc_id ASC;
 
 -- name: content_ids
 -- Documents whose content the lake should hold: seen and not deleted. Grain: document.

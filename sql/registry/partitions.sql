@@ -37,8 +37,10 @@ WHERE source = :source AND partition = :partition AND lost_at IS NULL;
 DELETE FROM partitions WHERE source = :source AND partition = :partition;
 
 -- name: partition_names
--- Partitions with documents that are not deleted, and those that were synced.
-SELECT partition FROM documents WHERE source = :source AND state <> 'deleted'
+-- Partitions with documents that are not deleted, and those that were synced. Index: document_counts_partition.
+SELECT partition FROM document_counts WHERE source = :source AND state <> 'deleted'
+GROUP BY partition
+HAVING sum(documents) > 0
 UNION
 SELECT partition FROM partitions WHERE source = :source AND cursor IS NOT NULL
 ORDER BY partition;

@@ -43,10 +43,11 @@ FROM unnest(:doc_ids::uuid []) AS i (doc_id)
 WHERE NOT EXISTS (SELECT FROM documents AS d WHERE d.doc_id = i.doc_id);
 
 -- name: filled_sources
--- Sources of which the registry knows any document. Grain: source. Index: sources' key, documents_partition.
-SELECT s.source FROM sources AS s
-WHERE EXISTS (SELECT FROM documents AS d WHERE d.source = s.source)
-ORDER BY s.source;
+-- Sources of which the registry knows any document. Grain: source. Index: document_counts_partition.
+SELECT source FROM document_counts
+GROUP BY source
+HAVING sum(documents) > 0
+ORDER BY source;
 
 -- name: narrowing
 -- Indexed documents that lose readers when these rows are saved, and the readers that they keep. Parameters: source, rows jsonb

@@ -1,18 +1,17 @@
 -- Reads and repairs of Postgres by reconciliation. Grain: document, unless a statement says otherwise.
 
--- name: known
--- Every document of a source in the registry. Parameters: source.
-SELECT source_id, partition, state FROM documents WHERE source = :source;
+-- name: registered_page
+-- A page of the documents of a source in the registry; content_hash: of the content that the lake should hold. Parameters: source,
+-- after (source_id), most. Index: unique (source, source_id).
+SELECT source_id, partition, state, content_hash
+FROM documents
+WHERE source = :source AND source_id > :after
+ORDER BY source_id
+LIMIT :most;
 
 -- name: waiting
 -- Documents with a held deletion, approved or not. Parameters: source.
 SELECT source_id FROM held_deletions WHERE source = :source;
-
--- name: contents
--- Documents whose content the lake should hold. Parameters: source.
-SELECT doc_id::text AS doc_id, source_id, content_hash, state
-FROM documents
-WHERE source = :source AND state <> 'deleted' AND content_hash IS NOT NULL;
 
 -- name: live_points
 -- Those of these chunks of a collection that belong to live documents of a source. Parameters: source, collection, chunk_ids.

@@ -176,8 +176,16 @@ UPDATE documents SET
 WHERE doc_id = :doc_id AND NOT permissions <@ :permissions::text [];
 
 -- name: partitions(source)
--- Purpose: the partitions of a source. Index: uploads_partition_change.
-SELECT DISTINCT partition FROM uploads WHERE source = :source ORDER BY partition;
+-- Purpose: the partitions of a source, each found from the one before. Grain: partition. Index: uploads_partition_change.
+WITH RECURSIVE present AS (
+    SELECT min(u.partition) AS partition FROM uploads AS u WHERE u.source = :source
+    UNION ALL
+    SELECT (SELECT min(u.partition) FROM uploads AS u WHERE u.source = :source AND u.partition > p.partition)
+    FROM present AS p
+    WHERE p.partition IS NOT NULL
+)
+
+SELECT partition FROM present WHERE partition IS NOT NULL ORDER BY partition;
 
 -- name: changes(source, partition, after, most)
 -- Purpose: a page of a partition's uploads in their current state, oldest change first. Index: uploads_partition_change.
