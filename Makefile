@@ -181,8 +181,19 @@ bench-first-sync: $(STAMP) ## Measure first syncs of 50,000 and 200,000 files wi
 bench-scale: $(STAMP) ## Measure what a document and a passage cost, and print the tables of docs/scale.md
 	@$(BIN)/python -m bench.scale $(ARGS)
 
+PLOTS := .venv-plots
+plot-scale: $(PLOTS)/.installed ## Draw the picture of docs/scale.md again, from the figures that it shows
+	@$(PLOTS)/bin/python -m bench.scale_plot docs/scale.md docs/images/scale.svg
+
+$(PLOTS)/.installed: bench/requirements-plots.txt | $(STAMP)
+	@echo "Installing matplotlib into $(PLOTS) ..."
+	@$(PYTHON) -m venv $(PLOTS)
+	@UV_PYTHON=$(PLOTS)/bin/python $(BIN)/uv pip install --quiet --system-certs -r bench/requirements-plots.txt 2>$(PLOTS)/uv.log || \
+	  $(PLOTS)/bin/python -m pip install --quiet --disable-pip-version-check -r bench/requirements-plots.txt
+	@touch $@
+
 bench-erasure: $(STAMP) ## Measure the memory of an erasure from a lake table of 600 MB
 	@$(BIN)/python -m bench.erasure
 
 clean: ## Remove the environments; data in .concordance stays
-	rm -rf $(VENV) $(PEERS) $(TXTAI) $(REAL) $(CLIENTS) $(CLUSTER)
+	rm -rf $(VENV) $(PEERS) $(TXTAI) $(REAL) $(CLIENTS) $(CLUSTER) $(PLOTS)

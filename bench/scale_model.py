@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Iterable, Sequence
@@ -51,6 +52,11 @@ class Measured(NamedTuple):
     cpu: Sequence[Row]
     memory: Sequence[Row]
     tokens: float
+
+
+def drawn_from(measured: Measured) -> str:
+    """Return a hash of the measured figures, which a picture of them carries."""
+    return hashlib.sha256(repr(measured).encode()).hexdigest()
 
 
 def rounded(figure: float) -> float:

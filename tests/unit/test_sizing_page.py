@@ -15,6 +15,7 @@ from bench.scale_model import (
     PASSAGES,
     Measured,
     Row,
+    drawn_from,
     duration,
     hire,
     parse,
@@ -25,12 +26,19 @@ from bench.scale_model import (
     tables,
 )
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "scale.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = (DOCS / "scale.md").read_text(encoding="utf-8")
 
 
 def test_the_page_multiplies_what_it_says_was_measured() -> None:
     for table in tables(parse(PAGE)).split("\n\n"):
         assert table in PAGE
+
+
+def test_the_picture_shows_the_figures_of_the_page() -> None:
+    assert drawn_from(parse(PAGE)) in (DOCS / "images" / "scale.svg").read_text(encoding="utf-8"), (
+        "run: make plot-scale"
+    )
 
 
 def test_the_page_has_all_stores_and_steps() -> None:
