@@ -38,6 +38,7 @@ pytest_plugins = [
     "tests.fixtures.paired_sites",
     "tests.fixtures.parsers",
     "tests.fixtures.durations",
+    "tests.fixtures.smtp",
     "tests.fixtures.webhook",
     "tests.fixtures.skipped",
 ]

@@ -86,7 +86,7 @@ SERVING = Needs(
     frozenset({
         "postgres_url", "qdrant_api_key", "encryption_keys", "openai_api_key", "llm_api_key", "google_client_secret",
         "google_service_account_key", "slack_bot_token", "slack_signing_secret", "oidc_providers", "secret_key", "metrics_token",
-        "dagster_secret", "alert_webhook_url", "job_webhook_url", "job_webhook_secret",
+        "dagster_secret", "alert_webhook_url", "job_webhook_url", "job_webhook_secret", "smtp_url",
     }),
     outside=True,
     consents=True,

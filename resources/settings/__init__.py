@@ -20,6 +20,7 @@ from resources.core.errors import ConfigurationError
 from resources.settings import variables
 from resources.settings.database import DatabaseSettings
 from resources.settings.limits import MAX_UPLOAD_BYTES, FixedFigures, LimitSettings, RetentionSettings
+from resources.settings.mail import MailSettings, check_mail
 from resources.settings.messages import message
 from resources.settings.ports import chosen
 from resources.settings.search import BUNDLED_MODEL, AnswerSettings, EmbeddingSettings, IndexSettings, SearchSettings
@@ -59,6 +60,7 @@ class Settings(  # pyright: ignore[reportIncompatibleVariableOverride] (the grou
     DatabaseSettings,
     HttpSettings,
     SignInSettings,
+    MailSettings,
     EmbeddingSettings,
     SearchSettings,
     IndexSettings,
@@ -113,6 +115,7 @@ class Settings(  # pyright: ignore[reportIncompatibleVariableOverride] (the grou
                 "CONCORDANCE_INDEX__SHARDS, CONCORDANCE_INDEX__REPLICAS, CONCORDANCE_INDEX__WRITE_CONSISTENCY and "
                 "CONCORDANCE_INDEX__QUANTIZATION=binary need a Qdrant server: set CONCORDANCE_QDRANT_URL"
             )
+        check_mail(self)
         if self.llm_model is not None and self.llm_api_key is None and "api.openai.com" in self.llm_base_url:
             raise ValueError(
                 "CONCORDANCE_LLM_MODEL needs CONCORDANCE_LLM_API_KEY, or CONCORDANCE_LLM_BASE_URL of a service that asks "

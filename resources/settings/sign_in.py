@@ -3,14 +3,13 @@
 import json
 import re
 from functools import lru_cache
-from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 
 from resources.settings.messages import message
-from resources.settings.urls import http_url
+from resources.settings.urls import http_url, is_local
 from resources.settings.values import text_or_file
 from resources.withheld import Withheld
 
@@ -18,6 +17,7 @@ _DOMAIN = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+")
 _OWN = {
     "sample": "the sample company's people",
     "link": "people who opened a link of `concordance sign-in`",
+    "email": "people who opened a link that was sent by email",
 }
 """Providers of ours, which take these names."""
 OWN_PARAMETERS = frozenset({
@@ -64,7 +64,7 @@ class OidcProvider(BaseModel):
     @classmethod
     def _secure(cls, url: str) -> str:
         parts = urlsplit(http_url(url))
-        if parts.scheme != "https" and not _is_local(parts.hostname or ""):
+        if parts.scheme != "https" and not is_local(parts.hostname or ""):
             raise ValueError(f"must begin with https://, not {url!r}")
         return url
 
@@ -154,10 +154,3 @@ def _providers(text: str) -> tuple[OidcProvider, ...]:
             f"provider {open_ended[0]} (domains): is missing. With several providers, list the domains that each of them vouches for"
         )
     return tuple(found)
-
-
-def _is_local(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
@@ -96,3 +97,11 @@ def without_password(url: str) -> str:
     """Return a URL without user, password and query."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def is_local(host: str) -> bool:
+    """Return True for a loopback address and for `localhost`."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -21,8 +21,8 @@ from serving.http.errors import UnauthorizedError
 from serving.http.origins import FORM, accepts
 from serving.http.request_limits import limited
 from serving.identity.authentication import SESSION, SessionFrom, check_same_origin, session_access, session_of
+from serving.identity.begin import DATABASE_DOWN
 from serving.identity.sign_in.pages import failure_page
-from serving.identity.sign_in_routes import DATABASE_DOWN
 from serving.identity.visitor import page_route
 
 if TYPE_CHECKING:

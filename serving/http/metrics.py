@@ -67,6 +67,12 @@ class Metrics:
         self.pushed = Counter(
             "pushed_documents_total", "Pushed documents by outcome.", ["outcome"], registry=self.registry
         )
+        self.sign_in_emails = Counter(
+            "sign_in_emails_total",
+            "Links for signing in that were asked for by email, by outcome.",
+            ["outcome"],
+            registry=self.registry,
+        )
         self.requests = Counter(
             "http_requests_total", "Requests by route and status.", ["route", "status"], registry=self.registry
         )

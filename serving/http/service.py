@@ -67,7 +67,7 @@ class HttpServices:
         self.qdrant = async_client(settings)
         self.blobs = Blobs(settings.lake_address, Breaker(STORE))
         self.metrics = Metrics(shared)
-        limits = CallerLimits(shared, self.database, self.key)
+        self.caller_limits = limits = CallerLimits(shared, self.database, self.key)
         self.limit = limits.limit(settings.search_rate_limit, "search")
         self.origins = Origins(settings.trusted_proxies)
         self.rules = serving_rules(settings)

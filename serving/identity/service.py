@@ -9,9 +9,11 @@ from resources import dagster_access
 from resources.sample_people import sample_people
 from serving.identity.api_keys import key_event
 from serving.identity.directory import Directory
+from serving.identity.sign_in.emailed import EmailedLinks
 from serving.identity.sign_in.flow import Flow
+from serving.identity.sign_in.pages import Ways
 from serving.identity.sign_in.provider import Provider
-from serving.identity.sign_in.sessions import LINK, SAMPLE, Sessions
+from serving.identity.sign_in.sessions import EMAIL, LINK, SAMPLE, Sessions
 from serving.identity.withheld import WithheldReads
 from serving.identity.withholding import Withholding, WithholdingKeeper
 from sql.own_keys import OwnKeyRows
@@ -45,8 +47,9 @@ class AgentTokens(Protocol):
 
 
 def sign_in_names(settings: Settings) -> list[str]:
-    """Return the names of what people sign in with: providers, links, and the people of the sample company."""
-    return [*(one.slug for one in settings.providers), LINK, *([SAMPLE] if sample_people(settings) else [])]
+    """Return the names of what people sign in with: providers, links, and what else is set up."""
+    own = {LINK: True, EMAIL: bool(settings.sign_in_domains), SAMPLE: bool(sample_people(settings))}
+    return [*(one.slug for one in settings.providers), *(name for name, on in own.items() if on)]
 
 
 class IdentityServices:
@@ -67,6 +70,9 @@ class IdentityServices:
         """What people sign in with now: keys that were made in a session of another are refused."""
         self.sessions = Sessions(settings, http.database, http.audit, self.providers, self._end_allowed, self.vouching)
         self.sign_in_flow = Flow(settings, http.key, http.database)
+        self.emailed_links = EmailedLinks(http, self.directory)
+        self.ways = Ways(list(self.providers.values()), self.sample_people, email=self.emailed_links.offered)
+        """What `/sign-in` offers."""
 
     async def _end_allowed(self, email: str, provider: str, reason: str) -> None:
         """End the agents and keys that a person, by email, has allowed with a provider that no longer vouches for them."""
@@ -78,8 +84,10 @@ class IdentityServices:
     def start(self) -> None:
         """Start the background tasks."""
         self.withholding_keeper.start()
+        self.emailed_links.start()
 
     async def close(self) -> None:
+        await self.emailed_links.stop()
         await self.withholding_keeper.stop()
         for provider in self.providers.values():
             await provider.close()

@@ -57,7 +57,7 @@ def here(request: Request[Any, Any, Any]) -> str:
 def _sign_in(request: Request[Any, Any, Any], error: UnauthorizedError) -> Response[str]:
     identity: IdentityServices = request.app.state.services.identity
     note = "" if error.slug == "token-missing" else str(error)
-    return sign_in_page(list(identity.providers.values()), identity.sample_people, here(request), note=note, status=401)
+    return sign_in_page(identity.ways, here(request), note=note, status=401)
 
 
 def _as_page(

@@ -72,7 +72,7 @@ BOUNDS = {
     "scim_members": SCIM,
     "scim_users": SCIM,
     "sessions": "fifty sessions of a person",
-    "sign_ins": "a sign-in that a provider vouches for, or a command; dropped after ten minutes",
+    "sign_ins": "a sign-in that a provider vouches for, a command, or an email to a mailbox that is due one; dropped after 15 minutes",
     "slack_questions": EVENT,
     "source_accounts": EVENT,
     "source_events": EVENT,

@@ -265,6 +265,7 @@ def people(paired_sites: PairedSites) -> None:
     said = {"query": "heron?", "answer": SECRET_TEXT, "timestamp": "2026-11-22T10:00:00Z", "sources": shown}
     paired_sites.ask("POST", "/track", json=said)
     paired_sites.ask("GET", "/sign-in/link")
+    paired_sites.ask("POST", "/sign-in/email", data={"address": EVE}, headers={"Sec-Fetch-Site": "same-origin"})
     paired_sites.ask("POST", "/sign-in/link", data={"token": "none"}, headers={"Sec-Fetch-Site": "same-origin"})
 
 

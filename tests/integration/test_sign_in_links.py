@@ -79,7 +79,7 @@ def test_links_that_are_refused(site: Site, running: Running) -> None:
     token, old = made(site), made(site, ago=timedelta(minutes=11))
     foreign = running.http.post("/sign-in/link", data={"token": token}, headers={"Sec-Fetch-Site": "cross-site"})
     assert foreign.status_code == 403
-    assert pressed(running, old)[1].startswith("This link is older than ten minutes.")
+    assert pressed(running, old)[1].startswith("This link is too old.")
     for wrong in ("", token[:-2], site.token(ANN, admin=True)):
         assert pressed(running, wrong)[1].startswith("This link is incomplete, or of another installation.")
     site.sql("INSERT INTO people (source, email, active) VALUES ('scim', %s, FALSE)", ANN)

@@ -58,6 +58,7 @@ HOLDERS = {
         "alert_webhook_url",
         "job_webhook_url",
         "job_webhook_secret",
+        "smtp_url",
         "AWS_SECRET_ACCESS_KEY",
         "HTTPS_PROXY",
     },
@@ -88,6 +89,7 @@ def canaries(postgres: PostgresProcess) -> dict[str, str]:
     made["alert_webhook_url"] = "http://127.0.0.1:9/canary-alert"
     made["job_webhook_url"] = "http://127.0.0.1:9/canary-jobs"
     made["job_webhook_secret"] = f"whsec_{base64.b64encode(b'canary of the webhook of jobs').decode()}"
+    made["smtp_url"] = "smtp://ann:canary-of-the-mail-server@127.0.0.1:9"
     account, place = f"postgresql://concordance:{quote(password)}", f"{postgres.settings.postgres_port}/concordance"
     made["postgres_url"] = f"{account}@127.0.0.1:{place}"
     made["dagster_database_url"] = f"{account}@localhost:{place}?options=-csearch_path%3Ddagster"

@@ -29,6 +29,7 @@ def test_every_secret_may_be_in_a_file(tmp_path: Path, monkeypatch: pytest.Monke
     for field, variable in variables_of(Settings).items():
         value = {"encryption_keys": "", "job_webhook_secret": f"whsec_{'k' * 40}"}.get(field, KEY)
         value = "https://hooks.example/x" if field.endswith("webhook_url") else value
+        value = "smtps://ann:secret@smtp.example" if field == "smtp_url" else value
         value = "postgresql://ann:secret@db/x" if field.endswith(("postgres_url", "database_url")) else value or KEY
         value = (
             '[{"name": "Acme", "issuer": "https://id.example", "client_id": "x"}]'

@@ -84,6 +84,33 @@ CASES: list[Case] = [
         {"SLACK_BOT_TOKEN": "xoxb-…"},
         "CONCORDANCE_SLACK_BOT_TOKEN: has a character that no key or token has, such as the …",
     ),
+    (
+        {"SMTP_URL": "smtp.acme.com:465"},
+        "CONCORDANCE_SMTP_URL: must have the form smtps://user:password@host:465 or, with",
+    ),
+    (
+        {"SMTP_URL": "smtps://canary@smtp.acme.com"},
+        "CONCORDANCE_SMTP_URL: must have both a user and a password, or neither",
+    ),
+    (
+        {"SMTP_SENDER": "Concordance"},
+        "CONCORDANCE_SMTP_SENDER: 'Concordance' is not an email address; write it as name@",
+    ),
+    ({"SIGN_IN_DOMAINS": "@"}, "CONCORDANCE_SIGN_IN_DOMAINS: must list domains such as acme.com"),
+    (
+        {"SIGN_IN_DOMAINS": "acme.com", "SMTP_URL": "smtps://smtp.acme.com"},
+        "CONCORDANCE_SIGN_IN_DOMAINS needs CONCORDANCE_SMTP_SENDER and CONCORDANCE_PUBLIC_URL",
+    ),
+    (
+        {
+            "SIGN_IN_DOMAINS": "acme.com",
+            "SMTP_URL": "smtps://smtp.acme.com",
+            "SMTP_SENDER": "concordance@acme.com",
+            "PUBLIC_URL": "https://search.acme.com",
+            "OIDC_PROVIDERS": '[{"name": "Acme", "issuer": "https://id.acme.com", "client_id": "x"}]',
+        },
+        "CONCORDANCE_SIGN_IN_DOMAINS and CONCORDANCE_OIDC_PROVIDERS exclude each other",
+    ),
     ({"SECRET_KEY": "short"}, "CONCORDANCE_SECRET_KEY: must have at least 32 characters; make one with: python -c"),
     ({"OIDC_PROVIDERS": "{"}, "CONCORDANCE_OIDC_PROVIDERS: is not valid JSON: "),
     (

@@ -19,9 +19,11 @@ def sign_in_refused(email: str, provider: str, reason: str, address: str) -> Aud
     return AuditEvent(email=email, action="sign_in_refused", detail=json.dumps(detail))
 
 
-def link_made(email: str, *, by: str, administrator: bool) -> AuditEvent:
-    """Return the event of a link that signs a person in, made by an account of this machine."""
-    detail = {"by": by, "administrator": administrator}
+def link_made(email: str, *, by: str, administrator: bool, address: str | None = None) -> AuditEvent:
+    """Return the event of a link that signs a person in: made by an account of this machine, or asked for from an `address`."""
+    detail: dict[str, Any] = {"by": by, "administrator": administrator}
+    if address is not None:
+        detail["address"] = address or "unknown"
     return AuditEvent(email=email, action="sign_in_link", detail=json.dumps(detail))
 
 

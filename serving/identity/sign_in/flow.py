@@ -6,9 +6,6 @@ vouches for someone.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import secrets
 import uuid
 from collections.abc import Mapping
 from datetime import datetime
@@ -21,10 +18,10 @@ from litestar.datastructures import Cookie
 from resources.settings import Settings
 from serving.http.database import Database
 from serving.identity.sign_in.attempts import LIFETIME, Attempts
+from serving.identity.sign_in.browsers import bound, is_bound
 from serving.identity.sign_in.claims import ProviderIdentity, signed_in
 from serving.identity.sign_in.provider import Provider, Tokens
 from serving.identity.sign_in.refusals import SignInRefusedError
-from serving.identity.sign_in.sessions import is_https
 from sql.web import WebReads
 
 MAX_PATH = 3000
@@ -49,10 +46,6 @@ def own_path(text: str) -> str:
     return text if own else "/"
 
 
-def browser_cookie_name(settings: Settings) -> str:
-    return "__Host-concordance-sign-in" if is_https(settings) else "concordance-sign-in"
-
-
 class Flow:
     def __init__(self, settings: Settings, key: str, database: Database) -> None:
         self._settings = settings
@@ -68,11 +61,11 @@ class Flow:
 
         `browser` is the cookie's value so far, so that several tabs may sign in at a time. Raises `ProviderDownError`.
         """
-        attempt, browser = str(uuid.uuid4()), browser if _is_secret(browser) else secrets.token_urlsafe(32)
+        attempt, binding = str(uuid.uuid4()), bound(self._settings, browser)
         # read again for each sign-in: a provider that is down gets a page of ours instead of the browser's
         setting, metadata = provider.setting, await provider.metadata(max_age=0)
         state = self._attempts.signed(
-            attempt, now + LIFETIME, provider=setting.slug, after=own_path(after), browser=_digest(browser)
+            attempt, now + LIFETIME, provider=setting.slug, after=own_path(after), browser=binding.digest
         )
         address = self._attempts.address(
             metadata.authorization_endpoint,
@@ -86,16 +79,7 @@ class Flow:
                 "nonce": self._attempts.secret("nonce", attempt),
             },
         )
-        cookie = Cookie(
-            key=browser_cookie_name(self._settings),
-            value=browser,
-            path="/",
-            max_age=int(LIFETIME.total_seconds()),
-            httponly=True,
-            samesite="lax",
-            secure=is_https(self._settings),
-        )
-        return address, cookie
+        return address, binding.cookie
 
     async def finish(self, provider: Provider, answer: Mapping[str, str], browser: str, now: datetime) -> Finished:
         """Return who signed in, according to the provider's callback. Raises `SignInRefusedError` and `ServiceUnavailableError`."""
@@ -134,18 +118,10 @@ class Flow:
             raise SignInRefusedError("state", "This sign-in was not started here. Please start again.") from None
         if state.get("provider") != provider.setting.slug:
             raise SignInRefusedError("provider", "This sign-in was started with another provider. Please start again.")
-        if not _is_secret(browser) or not hmac.compare_digest(str(state.get("browser")), _digest(browser)):
+        if not is_bound(state.get("browser"), browser):
             raise SignInRefusedError("browser", "This sign-in was started in another browser. Please start again here.")
         return state
 
 
 def _replayed() -> SignInRefusedError:
     return SignInRefusedError("replayed", "This sign-in was already completed. Please start again.")
-
-
-def _is_secret(text: str) -> bool:
-    return len(text) == 43 and text.isascii()
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

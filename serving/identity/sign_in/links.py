@@ -1,14 +1,14 @@
-"""Links that sign a person in once, without a provider, made by `concordance sign-in` on the machine that has the keys.
+"""Links that sign a person in once, without a provider: printed by `concordance sign-in`, or sent by email.
 
 The token is in the address's fragment, which a browser sends to no server, so that it is in no log and no `Referer`. Opening the link
-changes nothing: the page shows whom it is for, and its button posts the token. A token is signed for this purpose only, valid for ten
+changes nothing: the page shows whom it is for, and its button posts the token. A token is signed for this purpose only, valid for some
 minutes, and consumed in Postgres by its first use.
 """
 
 from __future__ import annotations
 
 import uuid
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 import jwt
@@ -16,37 +16,65 @@ import jwt
 from resources.keys import secret_key
 from serving.identity.sign_in.attempts import LIFETIME, Attempts
 from serving.identity.sign_in.events import link_made
+from serving.identity.sign_in.flow import own_path
 from serving.identity.sign_in.refusals import SignInRefusedError
-from serving.identity.sign_in.sessions import LINK
+from serving.identity.sign_in.sessions import EMAIL, LINK
 from sql.web import WebReads, WebSession
 
 if TYPE_CHECKING:
     from resources.settings import Settings
     from resources.stores.postgres import Connection
+    from serving.http.audit import AuditEvent
     from serving.http.database import Database
 
 PATH = "/sign-in/link"
 PURPOSE = "sign-in-link"
-ANOTHER = "Ask the person who runs Concordance for a new one: concordance sign-in EMAIL"
+EMAILED_LIFETIME = timedelta(minutes=15)
+LONGEST_AFTER = 500
+"""Longest path to return to in an email: its line must not be broken."""
+ANOTHER = "Ask for a new one at /sign-in, or ask the person who runs Concordance: concordance sign-in EMAIL"
 
 
 class LinkGrant(NamedTuple):
-    """Whom a link signs in, and whether as an administrator."""
+    """Whom a link signs in, by which way, whether as an administrator, and the path to go on to."""
 
     email: str
+    way: str
     administrator: bool
+    after: str
 
 
 def make(settings: Settings, connection: Connection, email: str, *, administrator: bool, by: str, now: datetime) -> str:
     """Record a link in the database and the audit log, and return its address. `by` is the account that asks for it."""
+    audited = link_made(email, by=by, administrator=administrator)
+    return _made(settings, connection, email, LINK, now + LIFETIME, now, audited, administrator=administrator)
+
+
+def make_emailed(
+    settings: Settings, connection: Connection, email: str, *, after: str, origin: str, now: datetime
+) -> str:
+    """Do as `make` for a link that is sent to its person's mailbox. `origin` is the address that asked for it."""
+    audited = link_made(email, by=EMAIL, administrator=False, address=origin)
+    claims = {"next": after} if len(after) <= LONGEST_AFTER else {}
+    return _made(settings, connection, email, EMAIL, now + EMAILED_LIFETIME, now, audited, **claims)
+
+
+def _made(
+    settings: Settings,
+    connection: Connection,
+    email: str,
+    way: str,
+    expires: datetime,
+    now: datetime,
+    audited: AuditEvent,
+    **claims: object,
+) -> str:
     statements = WebSession(connection)
     link_id = str(uuid.uuid4())
-    statements.sign_in_begin(sign_in_id=link_id, requested_by=LINK, now=now, expires_at=now + LIFETIME)
-    statements.audit_insert(**link_made(email, by=by, administrator=administrator).row())
-    attempts = Attempts(secret_key(settings), PURPOSE)
-    return (
-        f"{settings.base_url}{PATH}#{attempts.signed(link_id, now + LIFETIME, sub=email, administrator=administrator)}"
-    )
+    statements.sign_in_begin(sign_in_id=link_id, requested_by=way, now=now, expires_at=expires)
+    statements.audit_insert(**audited.row())
+    token = Attempts(secret_key(settings), PURPOSE).signed(link_id, expires, sub=email, **claims)
+    return f"{settings.base_url}{PATH}#{token}"
 
 
 async def use(database: Database, key: str, token: str, now: datetime) -> LinkGrant:
@@ -54,10 +82,12 @@ async def use(database: Database, key: str, token: str, now: datetime) -> LinkGr
     try:
         claims = Attempts(key, PURPOSE).opened(token)
     except jwt.ExpiredSignatureError:
-        raise SignInRefusedError("too-late", f"This link is older than ten minutes. {ANOTHER}") from None
+        raise SignInRefusedError("too-late", f"This link is too old. {ANOTHER}") from None
     except jwt.InvalidTokenError:
         raise SignInRefusedError("link", f"This link is incomplete, or of another installation. {ANOTHER}") from None
     email = str(claims["sub"])
-    if await WebReads(database).sign_in_finish(sign_in_id=claims["jti"], now=now) != LINK:
+    way = await WebReads(database).sign_in_finish(sign_in_id=claims["jti"], now=now)
+    if way not in {LINK, EMAIL}:
         raise SignInRefusedError("replayed", f"This link was already used. {ANOTHER}", email)
-    return LinkGrant(email, claims.get("administrator") is True)
+    administrator = way == LINK and claims.get("administrator") is True
+    return LinkGrant(email, way, administrator, own_path(str(claims.get("next", "/"))))

@@ -1,7 +1,8 @@
-"""The HTML of signing in and out. Everything is escaped; no page needs a script, which only saves a click after signing out."""
+"""The HTML of signing in and out. Everything is escaped; only passkeys need a script, and one saves a click after signing out."""
 
 from collections.abc import Sequence
 from html import escape
+from typing import NamedTuple
 from urllib.parse import quote
 
 from litestar import Response
@@ -11,44 +12,35 @@ from serving.identity.sign_in.provider import Provider, SignOutForm
 from serving.web.docs import page
 from serving.web.render import SCRIPT_POLICY, view
 
-NOBODY_YET = (
-    "<p>Signing in is not set up here yet. The person who runs Concordance can connect your company's accounts: the guide is "
-    "<code>docs/sign-in.md</code>, the setting <code>CONCORDANCE_OIDC_PROVIDERS</code>.</p>"
-    "<p>Until then, <code>concordance sign-in you@company.com</code> on the machine that runs Concordance prints a link that signs you in "
-    "once. With <code>--administrator</code>, you also see the pages of operators.</p>"
-)
+
+class Ways(NamedTuple):
+    """The ways to sign in that an installation offers."""
+
+    providers: Sequence[Provider]
+    people: Sequence[SamplePerson]
+    """Those of the sample company, if it may be tried out."""
+    email: bool = False
+    """True if a link is sent by email."""
 
 
-def sign_in_page(
-    providers: Sequence[Provider], people: Sequence[SamplePerson], after: str, *, note: str = "", status: int = 200
-) -> Response[str]:
-    """Return the page with a button for each provider, and for each person of the sample company if it may be tried out."""
-    hint = f"<p role=alert>{escape(note)}</p>" if note else ""
-    intro = "<p>Use your company account. You will find what you may read, and nothing else.</p>" if providers else ""
-    buttons = "".join(
-        f'<p><a class="button" href="/sign-in/{quote(one.setting.slug)}?next={quote(after, safe="")}">'
-        f"Continue with {escape(one.setting.name)}</a></p>"
-        for one in providers
+def sign_in_page(ways: Ways, after: str, *, note: str = "", status: int = 200) -> Response[str]:
+    """Return the page with all ways to sign in. `after` is the path to go on to."""
+    return view("sign_in.html", status=status, ways=ways, after=after, note=note)
+
+
+def sent_page() -> Response[str]:
+    """Return the page after asking for a link, which is the same for every address."""
+    return page(
+        "Look into your mailbox",
+        "<h1>Look into your mailbox</h1><p role=status>If you may sign in here, a link is on its way. It is valid for 15 minutes and works "
+        '<b>once</b>.</p><p>Nothing there? Look among the spam, then <a href="/sign-in">ask again</a>.</p>',
     )
-    body = f"<h1>Sign in</h1>{hint}{intro}{buttons}{_people(people, after)}"
-    if not providers and not people:
-        body += NOBODY_YET
-    return page("Sign in", body, status)
 
 
-def _people(people: Sequence[SamplePerson], after: str) -> str:
-    if not people:
-        return ""
-    buttons = "".join(
-        f'<li><button name="person" value="{escape(one.id, quote=True)}"><b>{escape(one.name)}</b> {escape(one.role)}'
-        f'<span class="tiny soft">{escape(one.sees)}</span></button></li>'
-        for one in people
-    )
-    return (
-        "<p>This installation tries out the sample company. Choose whom to be: each person finds different documents.</p>"
-        f'<form method="post" action="/sign-in/sample"><input type="hidden" name="next" value="{escape(after, quote=True)}">'
-        f'<ul class="people">{buttons}</ul></form>'
-    )
+def unknown_page() -> Response[str]:
+    """Return the page for a way to sign in that this installation does not have."""
+    body = '<h1>Unknown sign-in</h1><p>There is no such way to sign in here.</p><p><a class="button" href="/sign-in">Sign in</a></p>'
+    return page("Unknown sign-in", body, 404)
 
 
 def failure_page(message: str, after: str, status: int) -> Response[str]:

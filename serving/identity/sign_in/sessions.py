@@ -45,6 +45,8 @@ SAMPLE = "sample"
 """Provider of the sample company's people."""
 LINK = "link"
 """Provider of people who opened a link that `concordance sign-in` printed."""
+EMAIL = "email"
+"""Provider of people who opened a link that was sent to their mailbox."""
 
 log = logger("serving")
 
@@ -99,7 +101,7 @@ class Sessions:
     ) -> None:
         """`end_allowed` ends the agents and keys that a person, by email, has allowed with a provider, for a reason.
 
-        `known` are the providers whose sessions are valid: all of `providers`, `LINK`, and `SAMPLE` where its people may sign in.
+        `known` are the ways to sign in whose sessions are valid: all of `providers`, and those of ours that are set up.
         """
         self._settings = settings
         self._reads = SignInReads(database)

@@ -55,7 +55,9 @@ class SessionEntry(Model):
     email: str
     """Who is signed in."""
     provider: str
-    """The provider it was begun with; `sample` for the sample company, `link` for a link of `concordance sign-in`."""
+    """The provider it was begun with; `sample` for the sample company, `link` for a link of `concordance sign-in`,
+    `email` for another.
+    """
     administrator: bool
     """True if the session itself has the role administrator."""
     browser: str
