@@ -1,4 +1,4 @@
-"""The documents that a sync has yet to process, handed to its threads in waves, small documents first."""
+"""The documents that a sync has yet to process, handed to its threads in waves, new and small documents first."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ EXPRESS_DOCUMENTS = 50
 EXPRESS_BYTES = 256 * 2**10
 SMALL_BYTES = 64 * 2**10
 """Documents that need not wait for a wave: so many, of so many bytes in total, each of at most this size."""
+SAMPLE_DOCUMENTS = 100
+SAMPLE_BYTES = 16 * 2**20
+"""A sample: so many documents, of so many bytes in total."""
 
 
 class Backlog:
@@ -125,6 +128,20 @@ def _version(document: Pending) -> tuple[str, str]:
     return document.doc_id, document.content_key
 
 
-def _urgency(document: Pending) -> tuple[int, float, str]:
-    """Sort small documents before large ones (sizes that differ by less than a factor of four count as equal), then new before old."""
-    return max(0, document.size // 4096).bit_length() // 2, -document.changed, document.doc_id
+def _urgency(document: Pending) -> tuple[bool, int, float, str]:
+    """Sort what is indexed again last, small documents before large ones (sizes that differ by less than a factor of four count as
+    equal), then new before old."""
+    return document.again, max(0, document.size // 4096).bit_length() // 2, -document.changed, document.doc_id
+
+
+def evenly(documents: Sequence[Pending]) -> list[Pending]:
+    """Return a sample of documents, evenly spaced by size."""
+    ordered = sorted(documents, key=lambda one: (one.size, one.doc_id))
+    found: list[Pending] = []
+    total = 0
+    for one in ordered[:: max(1, -(-len(ordered) // SAMPLE_DOCUMENTS))]:
+        total += one.size
+        if found and total > SAMPLE_BYTES:
+            break
+        found.append(one)
+    return found

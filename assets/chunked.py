@@ -40,7 +40,7 @@ def chunk_missing(
     wanted = {
         (document.content_key, chunk_version(profiles[document.profile])): document.partition for document in pending
     }
-    todo = sorted(wanted.keys() - _present(stores, {key for key, _ in wanted}))
+    todo = sorted(wanted.keys() - present(stores, {key for key, _ in wanted}))
     result = StageResult({"documents": 0, "chunked": 0, "reused": 0, "chunks": 0, "tokens": 0})
     waiting = set(todo)
     for text, partition in wanted.items():
@@ -68,7 +68,8 @@ def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
         yield items[start : start + size]
 
 
-def _present(stores: Stores, keys: set[str]) -> set[tuple[str, str]]:
+def present(stores: Stores, keys: set[str]) -> set[tuple[str, str]]:
+    """Return the versions of chunks that the lake has of these contents: (content key, version)."""
     return set(stores.keyed.rows(TABLE, keys).select("content_key", "version").unique().collect().iter_rows())
 
 

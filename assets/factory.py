@@ -127,7 +127,9 @@ def _backfilled(
     context: dg.AssetExecutionContext, report: "Report", key: dg.AssetKey, chosen: list[str]
 ) -> StageEvents:
     for partition in chosen:
-        context.add_asset_metadata(report.partition(partition), asset_key=key, partition_key=partition)
+        context.add_asset_metadata(
+            report.partition(partition) | report.remaining(), asset_key=key, partition_key=partition
+        )
     yield dg.MaterializeResult(asset_key=key)
     if BACKFILL_TAG not in context.run.tags:  # a backfill fails if its runs record more than its partitions
         # last, because Dagster shows the latest event as the state of the asset

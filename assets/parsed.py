@@ -20,7 +20,7 @@ from assets.stages.diff import MAX_ATTEMPTS
 from assets.stages.identify import is_book
 from assets.stages.language import identify_language
 from assets.stages.parse import PARSER_VERSION, word_count
-from resources.core.domain import State
+from resources.core.domain import ParsedDocument, State
 from resources.core.errors import FailedDocumentError
 from resources.core.notes import kind_of
 from resources.core.tables import table
@@ -79,6 +79,22 @@ def parse_missing(job: SyncJob, pending: Sequence[Pending], pool: ParserPool | N
         result.touched.update(document.partition for document in judged if document.state == State.LIVE)
         result.touched |= _write_outcomes(job, judged, {document.content_key for document in todo}, latest)
     return result
+
+
+def untried(stores: Stores, documents: Sequence[Pending]) -> list[Pending]:
+    """Return documents whose contents the next sync parses, one of each content."""
+    by_key = {document.content_key: document for document in documents}
+    verdicts = _verdicts(stores, by_key)
+    return [document for key, document in by_key.items() if _worth_a_try(stores, verdicts.get(key))]
+
+
+def parse_unrecorded(stores: Stores, documents: Sequence[Pending]) -> dict[str, ParsedDocument]:
+    """Parse documents and return the texts of those that have one, by content key. Nothing is written."""
+    if not documents:
+        return {}
+    with parser_pool(stores.settings, len(documents)) as parsers:
+        outcomes = list(parsers.run(_job(stores, document) for document in documents))
+    return {one.key: one.document for one in outcomes if one.document is not None}
 
 
 def _worth_a_try(stores: Stores, verdict: dict[str, Any] | None) -> bool:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from assets import steps
+from assets.index.again import admitted, rewrite_all, tell_left
 from assets.index.collection import ensure_collection
 from assets.index.targets import Target, active_target, pending
 from assets.index.work import marked
@@ -25,10 +26,21 @@ from sql.rows import Pending
 
 def _pending(job: SyncJob, active: Target, *, everything: bool) -> list[Pending]:
     """Return the documents that a stage has to look at for the active collection."""
-    complete = everything or job.full or job.documents is not None
+    if job.documents is not None or ((everything or job.full) and not _rewrites(job, everything=everything)):
+        return pending(job, active, everything=True, rejected=True)
     known = job.stores.collections.collection(name=active.collection.name)
-    ids = None if complete or known is None else marked(job, active)
-    return pending(job, active, doc_ids=ids, everything=complete, rejected=True)
+    ids = None if known is None else marked(job, active)
+    return admitted(job, pending(job, active, doc_ids=ids, rejected=True))
+
+
+def _rewrites(job: SyncJob, *, everything: bool) -> bool:
+    """Return True if this run writes every entry again, and have that done before its first stage."""
+    if not (everything or job.full) or STAGES[-1] not in job.planned or job.documents is not None:
+        return False
+    if not job.rewriting:
+        rewrite_all(job, job.partitions)
+        job.rewriting = True
+    return True
 
 
 def raw(job: SyncJob, *, source: Source | None = None, everything: bool = False) -> StageResult:
@@ -39,6 +51,7 @@ def raw(job: SyncJob, *, source: Source | None = None, everything: bool = False)
 
     if job.documents is not None:
         return StageResult(dict.fromkeys(COUNTED, 0))
+    _rewrites(job, everything=everything)
     if everything or not job.planned.issuperset(STAGES):
         return collect(job, opened(), relist=everything)
     job.overlapped = True
@@ -79,6 +92,7 @@ def indexed(job: SyncJob, *, everything: bool = False) -> StageResult:
     todo = [document for document in _pending(job, active, everything=everything) if document.state == "live"]
     result.add(steps.index(job, active, todo))
     steps.finish(job, active)
+    tell_left(job)
     return result
 
 

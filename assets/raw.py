@@ -51,8 +51,8 @@ def collect(
 ) -> StageResult:
     """Synchronise the lake and the registry with the source.
 
-    With `relist`, partitions are listed from the beginning; content with an unchanged version is still not fetched. `stored` is
-    called after each batch with the result so far.
+    With `relist`, partitions are listed from the beginning; content with an unchanged version is still not fetched, except by a full
+    sync. An interrupted listing is continued by the next sync. `stored` is called after each batch with the result so far.
 
     Returns counts: seen, fetched, rewritten, refused, deleted, failed, held (deletions awaiting approval), calls by method.
     """
@@ -117,13 +117,15 @@ def _collect_all(
             _hide_partition(job, partition, result)
     if job.partitions is not None:
         job.partitions = roots_of(stores.connection, stores.source, job.partitions)
+    if relist:  # at once for all of them, so that the next sync continues if this one does not get that far
+        stores.partitions.begin_listing(partitions=job.partitions, reread=job.full)
     share_out(job, available, known)
     faults = _unknown_partitions(job, available, known)
     for partition in available:
         if job.partitions is not None and partition not in job.partitions:
             continue
         try:
-            _collect_partition(job, source, partition, result, stored, relist=relist)
+            _collect_partition(job, source, partition, result, stored)
         except LostPartitionError as error:
             job.partition_fault(partition, str(error), skipped=True)
             _hide_partition(job, partition, result)
@@ -185,12 +187,11 @@ def _collect_partition(
     partition: str,
     result: StageResult,
     stored: Callable[[StageResult], None] | None,
-    *,
-    relist: bool,
 ) -> None:
     job.stores.partitions.reconsider(partition=partition)
-    cursor = None if relist else job.stores.partitions.saved_cursor(partition=partition)
-    batches = PartitionSync(job, source, partition, result, begun=cursor is not None)
+    saved = job.stores.partitions.saved_cursor(partition=partition)
+    cursor, reread = (None, False) if saved is None else (saved.cursor, saved.reread)
+    batches = PartitionSync(job, source, partition, result, begun=cursor is not None, reread=reread)
     last = "delta"
     for batch in source.changes(partition, cursor):
         batches.take(batch)
@@ -202,6 +203,8 @@ def _collect_partition(
         last = batch.listing
     if last == "page":  # part of it could not be listed
         job.stores.partitions.uncount(partition=partition)
+    if reread:
+        job.stores.partitions.end_reread(partition=partition)
 
 
 def _prune_approved(job: SyncJob, result: StageResult) -> None:

@@ -46,6 +46,16 @@ Progress = Callable[[int, int], None]
 """Called with the number of chunks embedded and the number to embed."""
 
 
+class SourceEstimate(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of a source in the work of a reindex; texts that several sources have count for the first."""
+
+    source: str
+    documents: int
+    chunks: int
+    to_embed: int
+    tokens: int
+
+
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     """Estimate of a reindex: its work and its cost."""
 
@@ -64,6 +74,8 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     chunks_per_second: float | None
     """Measured now; None if there is nothing to embed."""
     hours: float
+    sources: list[SourceEstimate]
+    """Those with documents that are not in the new collection yet."""
 
 
 class Reindex:
@@ -130,10 +142,10 @@ class Reindex:
         """Return what filling the collection takes. Texts are chunked now, which needs no model, so the count is exact."""
         known = set[str]()
         rate: float | None = None
-        documents, chunks, to_embed, tokens = 0, 0, 0, 0
+        sources: list[SourceEstimate] = []
         for job in self.jobs:
             todo = pending(job, made)
-            documents += len(todo)
+            chunks, to_embed, tokens = 0, 0, 0
             for part in batches(todo, BATCH_DOCUMENTS):
                 chunk_missing(job, part, made.profiles, made.tokenizer())
                 texts = texts_of(job.stores, part, made.profiles)
@@ -145,18 +157,30 @@ class Reindex:
                 tokens += int(missing["tokens"].sum())
                 if rate is None and missing.height:
                     rate = _rate(made, missing["text"].head(SAMPLE_TEXTS).to_list())
+            if todo:
+                sources.append(
+                    SourceEstimate(
+                        source=job.stores.source.value,
+                        documents=len(todo),
+                        chunks=chunks,
+                        to_embed=to_embed,
+                        tokens=tokens,
+                    )
+                )
+        tokens, to_embed = sum(one.tokens for one in sources), sum(one.to_embed for one in sources)
         price = made.embedder.price_per_million
         return Estimate(
             collection=made.collection.name,
             model=made.collection.model,
             dimensions=made.collection.dimensions,
-            documents=documents,
-            chunks=chunks,
+            documents=sum(one.documents for one in sources),
+            chunks=sum(one.chunks for one in sources),
             to_embed=to_embed,
             tokens=tokens,
             cost_usd=None if price is None else round(tokens / 1e6 * price, 4),
             chunks_per_second=None if rate is None else round(rate, 1),
             hours=0.0 if rate is None else round(to_embed / rate / 3600, 4),
+            sources=sources,
         )
 
     def begin(self, made: Target) -> Target:
@@ -177,9 +201,13 @@ class Reindex:
         return made
 
     def fill(self, made: Target, progress: Progress, to_embed: int, *, batch: int = BATCH_DOCUMENTS) -> None:
-        """Write all pending documents to the collection, holding syncs only briefly; repeat until none are left."""
+        """Write pending documents to the collection, holding syncs only briefly, until none are left or the limit of a run is reached."""
+        limit = self.settings.reindex_documents
         for job in self.jobs:
             while todo := pending(job, made):
+                if limit is not None:
+                    todo = todo[:limit]
+                    limit -= len(todo)
                 written = 0
                 for part in batches(todo, batch):
                     chunk_missing(job, part, made.profiles, made.tokenizer())
@@ -190,7 +218,11 @@ class Reindex:
                     with hold(self.settings, job.stores.source, partitions=partitions) as stores:
                         written += _write(SyncJob(stores), made, part)
                 if not written:
-                    break  # not parsed yet: the sync that parses them writes to both collections
+                    break  # not parsed yet: the sync that parses them writes to both collections; or none are allowed
+
+    def left(self, made: Target) -> int:
+        """Return how many documents of the active collection are not in this one yet."""
+        return expected_points(self.connection, made).documents
 
     def _average(self, made: Target) -> float:
         """Return the mean BM25 length of the source with the most documents."""

@@ -15,7 +15,7 @@ from assets.holdings import rows_of
 from assets.index.targets import active_target
 from assets.raw import raw_table
 from assets.sample import sample_of
-from resources.core.domain import document_id
+from resources.core.domain import STAGES, document_id
 from resources.core.notes import KINDS as NOTES
 from resources.core.reasons import kind_of
 from resources.core.tables import embedded_table
@@ -118,7 +118,13 @@ class Report:
         """Return what the stage did in this run, and the seconds in which it was busy."""
         counts = {name: self._result.counts.get(key, 0) for key, name in RUN_COUNTS[self._stage].items()}
         shown = {f"run/{name}": number for name, number in counts.items() if number or name not in ONLY_IF_ANY}
-        return shown | {"run/busy_seconds": round(self._result.seconds, 3)}
+        return shown | {"run/busy_seconds": round(self._result.seconds, 3)} | self.remaining()
+
+    def remaining(self) -> dict[str, str]:
+        """Return what the run has left to the next one, if anything; the sentence is the one of the sync's warnings."""
+        if self._stage != STAGES[-1] or self._job.remaining is None:
+            return {}
+        return {"remaining": self._job.remaining}
 
     def partition(self, key: str) -> dict[str, Any]:
         """Return the metadata of one partition; of one that is gone, no more than that."""

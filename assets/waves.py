@@ -17,7 +17,8 @@ from dataclasses import replace
 from functools import partial
 
 from assets import steps
-from assets.backlog import Backlog
+from assets.backlog import Backlog, evenly
+from assets.index.again import admitted, rewrite_all, tell_left
 from assets.index.collection import ensure_collection, is_measured
 from assets.index.targets import Target, active_target, pending
 from assets.index.work import marked, unmark
@@ -26,16 +27,13 @@ from assets.parsing.pool import ParserPool
 from resources import priority, tracing
 from resources.claiming import roots_of
 from resources.core.domain import STAGES, State
-from resources.core.errors import ConcordanceError
+from resources.core.errors import BudgetExceededError, CapacityError, ConcordanceError
 from resources.sync_counts import StageResult
 from resources.syncing import SyncJob, reason_of
 from sql.rows import Pending
 
 EARLY_DOCUMENTS = 1000
 """Documents of a listing after which waves begin, before it ends."""
-SAMPLE_DOCUMENTS = 100
-SAMPLE_BYTES = 16 * 2**20
-"""Documents that decide a new collection's mean length of passages: so many, of so many bytes in total."""
 LOOK_SECONDS = 0.5
 CLAIM_SECONDS = 5.0
 """How long a sync that has nothing else to do waits for partitions of a request that another process keeps, before it looks again."""
@@ -88,12 +86,14 @@ class Waves:
                 job.add("raw", self._collect(job, self._stored))
             with self._failing("indexed"):
                 self._bring_up_to_date()
+            tell_left(job)
         except BaseException:
             job.stopping.set()
             raise
         finally:
             self._end()
             job.stopping.clear()
+        self._tell_stopped()
 
     def _bring_up_to_date(self) -> None:
         """Process what is pending, list the source again for each request, and end once there is nothing of either."""
@@ -145,7 +145,8 @@ class Waves:
             return False
         if job.partitions is not None:
             job.partitions = None if asked is None else sorted({*job.partitions, *asked})
-        job.full = job.full or found.full_sync
+        if found.full_sync:
+            rewrite_all(job, asked)
         view = replace(job, partitions=asked, full=found.full_sync, rest=job.rest and found.partitions is None, runs=1)
         try:
             with job.busy("raw"), tracing.span(SPANS["raw"]):
@@ -179,7 +180,7 @@ class Waves:
         job, active = self._job, active_target(self._job.stores)
         sample: list[Pending] = []
         if not is_measured(job.stores.collections.collection(name=active.collection.name)):
-            sample = _sample(pending(job, active, everything=True, rejected=True))
+            sample = evenly(pending(job, active, everything=True, rejected=True))
         if sample:
             with parser_pool(job.stores.settings, len(sample)) as parsers:
                 self._pass(
@@ -189,8 +190,8 @@ class Waves:
         return ensure_collection(job.stores, active, sample)
 
     def _pending(self, active: Target) -> list[Pending]:
-        ids = None if self._job.full else marked(self._job, active)
-        return [] if ids == [] else pending(self._job, active, doc_ids=ids, everything=self._job.full, rejected=True)
+        ids = marked(self._job, active)
+        return admitted(self._job, pending(self._job, active, doc_ids=ids, rejected=True) if ids else [])
 
     def _start(self) -> None:
         """Start the threads if documents wait for them."""
@@ -248,6 +249,14 @@ class Waves:
         self._backlog.end()
         for thread in self._threads:
             thread.join()
+
+    def _tell_stopped(self) -> None:
+        """Record how far the sync came if a limit has stopped it."""
+        if any(isinstance(error, BudgetExceededError | CapacityError) for error in self._job.failures.values()):
+            done, (_, documents) = self._job.results["indexed"].counts["documents"], self._backlog.progress
+            self._job.warn(
+                f"{done:,} of {documents:,} documents were indexed before that. The next sync continues with the others."
+            )
 
     def _pass(self, job: SyncJob, documents: Sequence[Pending], work: Mapping[str, Step]) -> None:
         """Pass documents through stages, up to the first error."""
@@ -317,7 +326,7 @@ class Waves:
     def _index(self, job: SyncJob, documents: Sequence[Pending]) -> StageResult:
         """Index documents as the registry has them now; what changed since they were taken remains pending."""
         keys = {one.doc_id: one.content_key for one in documents}
-        rows = pending(job, self._target, doc_ids=list(keys), everything=job.full)
+        rows = pending(job, self._target, doc_ids=list(keys))
         todo = [row for row in rows if row.state == State.LIVE and row.content_key == keys[row.doc_id]]
         result = steps.index(job, self._target, todo, list(keys))
         unmark(job, self._target, list(keys))
@@ -334,16 +343,3 @@ def _parse(parsers: ParserPool, job: SyncJob, documents: Sequence[Pending]) -> S
 
 def _chunk(active: Target, job: SyncJob, documents: Sequence[Pending]) -> StageResult:
     return steps.chunk(job, active, documents, _ids(documents))
-
-
-def _sample(documents: Sequence[Pending]) -> list[Pending]:
-    """Return documents evenly spaced by size."""
-    ordered = sorted(documents, key=lambda one: (one.size, one.doc_id))
-    found: list[Pending] = []
-    total = 0
-    for one in ordered[:: max(1, -(-len(ordered) // SAMPLE_DOCUMENTS))]:
-        total += one.size
-        if found and total > SAMPLE_BYTES:
-            break
-        found.append(one)
-    return found

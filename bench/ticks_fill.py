@@ -155,7 +155,8 @@ def _copy_row(
 def _items(job: SyncJob) -> Iterator[list[Item]]:
     """Yield what the source shows beyond the first document, and save the cursor that follows it."""
     stores = job.stores
-    known = stores.partitions.saved_cursor(partition=ROOT)
+    saved = stores.partitions.saved_cursor(partition=ROOT)
+    known = None if saved is None else saved.cursor
     cursor = known
     total = 0
     for batch in open_source(stores.settings, stores.source).changes(ROOT, known):

@@ -42,8 +42,8 @@ class Syncs(dg.ConfigurableResource["Syncs"]):
 
     full: bool = Field(
         default=False,
-        description="List the source, or the chosen partitions, from the beginning, and rewrite every index entry. What is stored "
-        "and has not changed is not fetched, parsed or embedded again.",
+        description="List the source, or the chosen partitions, from the beginning, fetch every document and rewrite every index entry. "
+        "What has not changed is not parsed or embedded again. If the run is interrupted, the next sync continues.",
     )
     documents: list[str] = Field(
         default=[],

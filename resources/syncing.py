@@ -64,6 +64,14 @@ class SyncJob:
     """Runs that may share the work of this sync; 1: this one does everything."""
     documents: list[str] | None = None
     """Ids of the only documents to process, without asking the source; None: all."""
+    again: set[str] = field(default_factory=set[str])
+    """Ids of the documents that this run indexes again, if their number is limited."""
+    left: set[str] = field(default_factory=set[str])
+    """Ids of those that it leaves to the next run."""
+    rewriting: bool = False
+    """It has had the entries of all its documents marked, to be written again."""
+    remaining: str | None = None
+    """How many it has left, as a sentence that names no document."""
     counts: SyncCounts = field(default_factory=SyncCounts)
     planned: set[str] = field(default_factory=set[str])
     """Stages that this sync is supposed to complete; one that ends before one of them has failed."""

@@ -91,6 +91,16 @@ class SourceCounts(msgspec.Struct, frozen=True):
     outdated: int
 
 
+class StageRate(msgspec.Struct, frozen=True):
+    """How long a stage was busy for its rows, in how many syncs, the first of which ended at `since`."""
+
+    stage: str
+    seconds: float
+    rows: int
+    syncs: int
+    since: datetime
+
+
 class Root(msgspec.Struct, frozen=True):
     """A root, drive or channel: its documents that are not deleted, and how many of their deletions are held."""
 
@@ -129,6 +139,7 @@ class Commands(Family, path="cli"):
     def folders(self, *, source: str, wanted: list[str]) -> list[str]: ...
     def roots(self) -> list[Root]: ...
     def sources(self, *, parser: str) -> list[SourceCounts]: ...
+    def stage_rates(self, *, source: str | None) -> list[StageRate]: ...
     def tables(self) -> list[str]: ...
 
 

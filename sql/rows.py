@@ -87,6 +87,15 @@ class Pending(msgspec.Struct, frozen=True):
     """Bytes of its content; 0 if unknown."""
     changed: float
     """When the registry row last changed, in seconds since 1970."""
+    again: bool
+    """True if the index has this content already, in another version or to be written again, or if parsing rejected it."""
+
+
+class SavedCursor(msgspec.Struct, frozen=True):
+    """Where a partition's changes continue. `reread`: every document is fetched again until the listing ends."""
+
+    cursor: str | None
+    reread: bool
 
 
 class Requested(msgspec.Struct, frozen=True):

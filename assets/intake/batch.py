@@ -33,12 +33,14 @@ CLAIM_SECONDS = 20.0
 
 
 class PartitionSync:
-    def __init__(self, job: SyncJob, source: Source, partition: str, result: StageResult, *, begun: bool) -> None:
+    def __init__(
+        self, job: SyncJob, source: Source, partition: str, result: StageResult, *, begun: bool, reread: bool
+    ) -> None:
         self._job = job
         self._source = source
         self._result = result
         self._listing = Listing(job.stores, partition, begun=begun)
-        self._hold = DeletionHold(job.stores, partition, full=job.full)
+        self._hold = DeletionHold(job.stores, partition, full=reread)
 
     def take(self, batch: Batch) -> None:
         """Decide what a batch changes and make that durable."""

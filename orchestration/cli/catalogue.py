@@ -54,7 +54,7 @@ COMMANDS = {
         "model add": "Copy an embedding model or reranker into HOME, try it, and show its speed and gain. Nothing is switched.",
     },
     "reindexing": {
-        "reindex": "Build a second index with another embedding model, compare both, and switch. Run again to continue.",
+        "reindex": "Preview what the next syncs index again; or build an index with another embedding model, compare both, and switch.",
         "cleanup": "Drop indexes that no search uses: those replaced by a reindex and, with --unfinished, an unfinished one.",
     },
     "backing_up": {
@@ -151,6 +151,11 @@ EXAMPLES = {
     "model add": (
         "concordance model add BAAI/bge-small-en-v1.5",
         "concordance model add /srv/models/ms-marco-MiniLM-L6-v2",
+    ),
+    "reindex": (
+        "concordance reindex",
+        "concordance reindex --full",
+        "concordance reindex --model text-embedding-3-small --yes",
     ),
     "reconcile": ("concordance reconcile", "concordance reconcile files --apply"),
     "backup": ("concordance backup /srv/backup/monday",),

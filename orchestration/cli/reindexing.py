@@ -1,4 +1,4 @@
-"""The commands `reindex` and `cleanup`: change the embedding model of the index, roll back, and drop obsolete indexes."""
+"""The commands `reindex` and `cleanup`: preview what is indexed again, change the embedding model, roll back, and drop obsolete indexes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from cyclopts import Parameter
 from orchestration.cli.arguments import Json
 from orchestration.cli.installed import database
 from orchestration.cli.output import confirmed, note, say, say_json
-from resources.core.errors import InvalidRequestError
+from resources.core.errors import BudgetExceededError, CapacityError, InvalidRequestError
 from resources.settings import Settings, load
 
 if TYPE_CHECKING:
     from assets.index.targets import Target
+    from assets.preview import SourcePreview
     from assets.reindex import Estimate, Reindex
     from orchestration.evaluation.comparison import ModelComparison
 
+SETTING = "CONCORDANCE_LIMITS__REINDEX_DOCUMENTS"
 STEPS = 20
 """Progress lines per reindex."""
 
@@ -35,17 +37,29 @@ def reindex(
     rollback: Annotated[
         bool, Parameter(negative="", help="Go back to the index that the last reindex replaced.")
     ] = False,
+    full: Annotated[
+        bool, Parameter(negative="", help="Show what full syncs, or backfills of all partitions, would index again.")
+    ] = False,
     json: Json = False,
 ) -> int:
-    """Build a second index with another embedding model, compare both, and switch. Run again to continue."""
+    """Build a second index with another embedding model, compare both, and switch; without a model, preview what the next syncs index
+    again."""
     from assets.cutover import promote
     from assets.reindex import open_reindex
     from resources.embedding import choose
 
-    if rollback == (model is not None):
+    if rollback and model is not None:
         raise InvalidRequestError("Give either --model M or --rollback.")
+    if full and (rollback or model is not None):
+        raise InvalidRequestError("--full previews syncs with the present model: leave out --model and --rollback.")
     settings = load()
     _check_database(settings)
+    if not rollback and model is None:
+        if yes or force:
+            raise InvalidRequestError(
+                "Without --model M there is nothing to start: the next syncs index again what has changed."
+            )
+        return _preview(settings, full=full, json=json)
     with open_reindex(settings) as work:
         present = work.active_name()
         made = work.kept() if rollback else work.wanted(choose(settings, str(model), dimensions))
@@ -56,7 +70,14 @@ def reindex(
             note("Nothing was started. Start with --yes")
             return _end(report, 0, json=json)
         made = work.begin(made)
-        work.fill(made, _progress(), estimate.to_embed)
+        try:
+            work.fill(made, _progress(), estimate.to_embed)
+        except (BudgetExceededError, CapacityError):
+            _tell_left(work, made, estimate, "")
+            raise
+        if settings.reindex_documents is not None and estimate.documents > settings.reindex_documents:
+            _tell_left(work, made, estimate, f" {SETTING} is {settings.reindex_documents}.")
+            return _end(report, 0, json=json)
         if not (rollback or force):
             verdict = _compare(work, made)
             report["questions"] = verdict
@@ -131,11 +152,88 @@ def _show(estimate: Estimate, work: Reindex) -> None:
     if estimate.chunks_per_second is None:
         note("Nothing needs to be embedded.")
         return
+    for one in estimate.sources:
+        note(
+            f"    {one.source}: {one.documents} documents, {one.chunks} chunks, {one.to_embed} to embed ({one.tokens} tokens)"
+        )
     note(f"Cost: {cost}. Time: {_hours(estimate.hours)} at {estimate.chunks_per_second:g} chunks/s, as just measured.")
     limit = work.settings.embedding_budget
     if limit is not None and estimate.cost_usd and spent(work.connection) + estimate.cost_usd > limit:
         note(
             f"This exceeds the rest of this month's budget of ${limit:.2f}. The reindex stops there; run it again to continue."
+        )
+
+
+def _tell_left(work: Reindex, made: Target, estimate: Estimate, why: str) -> None:
+    """Print how far a reindex came that ended before its end, and why."""
+    left = work.left(made)
+    note(
+        f"{estimate.documents - left:,} of {estimate.documents:,} documents were written to the new index.{why} Searches keep using the "
+        "old one. Continue with the same command."
+    )
+
+
+def _preview(settings: Settings, *, full: bool, json: bool) -> int:
+    """Show what the next syncs, or with `full` full ones, index again."""
+    from assets.embedded import spent
+    from assets.preview import preview
+    from resources.jobs import stored_sources
+    from resources.sources import stored
+    from resources.stores.clients import Stores
+    from resources.stores.postgres import session
+    from resources.syncing import SyncJob
+
+    with session(settings.postgres_dsn, autocommit=True) as connection:
+        settings = stored.complete(settings, connection)
+        found = [
+            preview(SyncJob(Stores(settings, source, connection)), full=full) for source in stored_sources(connection)
+        ]
+        used = spent(connection)
+    found = [one for one in found if one.documents]
+    if json:
+        say_json({"sources": found, "limit": settings.reindex_documents})
+        return 0
+    for one in found:
+        _say_preview(one)
+    if not found:
+        say("Nothing is indexed again: every document is indexed as the settings and this version want it.")
+        return 0
+    limit = settings.reindex_documents
+    if limit is None:
+        note(f"To divide the work among several runs, or to hold it up, set {SETTING}.")
+    elif limit == 0:
+        note(f"{SETTING} is 0, so none of this is done.")
+    else:
+        runs = max(-(-one.documents // limit) for one in found)
+        note(f"{SETTING} is {limit}, so this takes {runs} {'run' if runs == 1 else 'runs'}.")
+    _tell_budget(settings, used, sum(one.cost_usd or 0.0 for one in found))
+    return 0
+
+
+def _say_preview(one: SourcePreview) -> None:
+    fetched = f"{one.fetch:,} fetched from the source, " if one.fetch else ""
+    about = "" if one.sampled is None else "about "
+    say(
+        f"{one.source}: {one.documents:,} documents are indexed again: {fetched}{one.parse:,} parsed, {one.split:,} split; {about}"
+        f"{one.passages:,} passages, of which {about}{one.embed:,} need a vector ({one.tokens:,} tokens)."
+    )
+    cost = "unknown" if one.cost_usd is None else f"${one.cost_usd:,.2f}"
+    if one.seconds is None:
+        time = "unknown, because no earlier sync has measured it"
+    else:
+        syncs = f"{one.measured:,} {'sync' if one.measured == 1 else 'syncs'}"
+        time = f"{_hours(one.seconds / 3600)}, as long as the stages of {syncs} took for as much since {one.since:%Y-%m-%d}"
+    say(f"    Cost: {cost}. Time: {time}.")
+    if one.sampled is not None:
+        say(f"    Passages are estimated from {one.sampled} documents.")
+
+
+def _tell_budget(settings: Settings, used: float, cost: float) -> None:
+    """Print that the month's budget does not suffice, if so."""
+    limit = settings.embedding_budget
+    if limit is not None and cost and used + cost > limit:
+        note(
+            f"This exceeds the rest of this month's budget of ${limit:.2f}. The work stops there and continues once it is raised."
         )
 
 

@@ -34,6 +34,8 @@ class LimitSettings(BaseModel):
     parse_workers: Annotated[int, Field(ge=1, le=64)] = 2
     sync_runs: Annotated[int, Field(ge=1, le=64)] = 1
     """Runs that share the first sync of a source, or a full one. 1: one run does everything."""
+    reindex_documents: Annotated[int | None, Field(ge=0)] = None
+    """Documents that one run indexes again, of those that are indexed already. Unset: all. 0: none."""
     max_vectors: Count | None = None
     disk_reserve_bytes: Annotated[int | None, Field(ge=0)] = None
     """Free space of each disk that syncs leave. Unset: a fiftieth of the disk, at most 5 GiB."""

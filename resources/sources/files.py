@@ -47,7 +47,7 @@ class Files(Source):
         self._settings = settings
         self._stores = stores or {}
         self._roots = {root.name: root for root in settings.file_roots}
-        self._describers = {name: _Describer(root, settings) for name, root in self._roots.items()}
+        self._describers = {name: _Describer(root) for name, root in self._roots.items()}
 
     @property
     def name(self) -> SourceName:
@@ -128,11 +128,11 @@ class Files(Source):
 class _Describer:
     """Turns the entries of one root's tree into items and refusals."""
 
-    def __init__(self, root: FileRoot, settings: Settings) -> None:
+    def __init__(self, root: FileRoot) -> None:
         self._permissions, self._owner = root.permissions, root.owner
         self._root = root
         self._book = root.kind == "book"
-        self._profile = root.profile or settings.chunk_profile
+        self._profile = root.profile or domain.DEFAULT_PROFILE
         self._defaults = sidecars.root_tags(root)
         # those who may know the names of folders: sidecars only apply to files
         self._known_to = (*self._permissions, *([self._owner] if self._owner else ()))

@@ -153,7 +153,6 @@ class Uploads(Source):
             collection_ids=(row.partition,),
             tags=row.tags,
             description=row.description,
-            profile=self._settings.chunk_profile,
             owner_scoped=True,
             locator=row.content_hash,
         )

@@ -114,16 +114,22 @@ WHERE
     AND (d.state, d.reason, d.attempts) IS DISTINCT FROM (r.state, r.reason, r.attempts);
 
 -- name: pending
--- Documents whose entry in a collection is missing or out of date. Parameters: source, partitions or null, doc_ids or null, collection,
--- signatures jsonb (profile -> signature) of it, everything bool (all documents with content), rejected bool (also those that parsing
--- rejected: an unchanged parser finds its earlier result in the lake, a newer one tries again), active jsonb or null (signatures of the
--- active collection: leave out documents that it holds as wanted and that this collection has never held).
+-- Documents whose entry in a collection is missing or out of date, or is to be written again (`index_work.rewrite`). again: it has an entry
+-- of this content, or parsing rejected it. Parameters: source, partitions or null, doc_ids or null, collection, signatures jsonb (profile ->
+-- signature) of it, everything bool (all documents with content), rejected bool (also those that parsing rejected: an unchanged parser finds
+-- its earlier result in the lake, a newer one tries again), active jsonb or null (signatures of the active collection: leave out documents
+-- that it holds as wanted and that this collection has never held).
 SELECT
     d.doc_id::text AS doc_id, d.source_id, d.partition, d.content_hash, d.content_key, d.mime_type, d.source_title AS title,
     d.description, d.profile, d.owner, d.tags, d.state, d.attempts, e.doc_id IS NOT NULL AS was_indexed,
-    coalesce(d.size, 0) AS size, extract(EPOCH FROM d.changed_at)::double precision AS changed
+    coalesce(d.size, 0) AS size, extract(EPOCH FROM d.changed_at)::double precision AS changed,
+    d.state <> 'live' OR coalesce(starts_with(e.content, d.content_key || '|'), FALSE) AS again
 FROM documents AS d
 LEFT JOIN index_entries AS e ON e.doc_id = d.doc_id AND e.collection = :collection
+LEFT JOIN index_work AS w
+    ON
+        w.doc_id = d.doc_id AND w.rewrite
+        AND (SELECT c.active FROM index_collections AS c WHERE c.name = :collection)
 WHERE
     d.source = :source AND d.content_key IS NOT NULL
     AND (:partitions::text [] IS NULL OR d.partition = ANY(:partitions))
@@ -131,7 +137,10 @@ WHERE
     AND (
         (
             d.state = 'live'
-            AND (:everything OR e.content IS DISTINCT FROM d.content_key || '|' || (:signatures::jsonb ->> d.profile))
+            AND (
+                :everything OR w.doc_id IS NOT NULL
+                OR e.content IS DISTINCT FROM d.content_key || '|' || (:signatures::jsonb ->> d.profile)
+            )
         )
         OR (:rejected AND d.state IN ('skipped', 'failed') AND d.stage = 'parsed')
     )

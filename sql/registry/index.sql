@@ -96,10 +96,28 @@ ON CONFLICT (doc_id, collection) DO UPDATE SET content = '';
 DELETE FROM chunks WHERE doc_id = ANY(:doc_ids::uuid []) AND collection = :collection;
 
 -- name: indexed!
--- Record that both stores hold these documents as wanted. Grain: document.
+-- Record that both stores hold these documents as wanted; in the active collection, they need not be written again. Grain: document.
+WITH written AS (
+    SELECT r.*
+    FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, content text, payload text, keywords text, chunk_count integer)
+),
+
+rewritten AS (
+    UPDATE index_work AS w SET rewrite = FALSE
+    FROM (
+        SELECT k.doc_id
+        FROM index_work AS k
+        INNER JOIN written AS r ON r.doc_id = k.doc_id
+        WHERE k.rewrite AND EXISTS (SELECT FROM index_collections AS c WHERE c.name = :collection AND c.active)
+        ORDER BY k.doc_id
+        FOR UPDATE OF k
+    ) AS l
+    WHERE w.doc_id = l.doc_id
+)
+
 UPDATE index_entries AS e SET
     content = r.content, payload = r.payload, keywords = r.keywords, chunk_count = r.chunk_count, indexed_at = now()
-FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, content text, payload text, keywords text, chunk_count integer)
+FROM written AS r
 WHERE e.doc_id = r.doc_id AND e.collection = :collection;
 
 -- name: payloads_updated!

@@ -59,8 +59,20 @@ saved AS (
 
 SELECT count(*) AS documents FROM page;
 
+-- name: rewrite!
+-- Mark the documents of partitions (null: all of the source), so that their entries are written again. Grain: document.
+-- Index: documents_partition.
+INSERT INTO index_work (doc_id, source, rewrite)
+SELECT d.doc_id, d.source, TRUE
+FROM documents AS d
+WHERE
+    d.source = :source AND d.state = 'live' AND d.content_key IS NOT NULL
+    AND (:partitions::text [] IS NULL OR d.partition = ANY(:partitions))
+ORDER BY d.doc_id
+ON CONFLICT (doc_id) DO UPDATE SET marked = excluded.marked, rewrite = TRUE;
+
 -- name: unmark!
--- Remove the marks of documents that do not differ in any of these collections. Parameters: doc_ids, collections jsonb ([{name,
+-- Remove the marks of documents that do not differ in any of these collections and are not to be written again. Parameters: doc_ids, collections jsonb ([{name,
 -- signatures, version}]), attempts (of parsing, after which it gives up), parsed bool (the sync has parsed what it had to: those that
 -- parsing rejected are done with), deferred text[] (contents that it left to the next sync), partitions or null (the only ones that the
 -- sync had to process). A document that is changing meanwhile keeps its mark, because its row has another number by then.
@@ -80,6 +92,7 @@ USING (
                 e.doc_id IS NOT NULL, e.content, e.payload, e.keywords, c.signatures, c.version
             )
         )
+        AND NOT (k.rewrite AND d.state = 'live')
         AND NOT (d.state <> 'live' AND EXISTS (SELECT FROM index_entries AS o WHERE o.doc_id = d.doc_id))
         AND NOT (
             d.state IN ('skipped', 'failed') AND d.stage IS NOT DISTINCT FROM 'parsed' AND d.content_key IS NOT NULL

@@ -1,8 +1,18 @@
 -- State kept per partition: cursor, memory, counts, pending work. Grain: partition, unless a statement says otherwise.
 
 -- name: saved_cursor
--- Cursor of one partition. Grain: partition.
-SELECT cursor FROM partitions WHERE source = :source AND partition = :partition;
+-- Cursor of one partition, and whether every document is fetched again until its listing ends. Grain: partition.
+SELECT cursor, reread FROM partitions WHERE source = :source AND partition = :partition;
+
+-- name: begin_listing!
+-- List partitions (null: all of the source) from the beginning; with `reread`, every document is fetched again until their listings end.
+-- Grain: partition.
+UPDATE partitions SET cursor = NULL, reread = reread OR :reread
+WHERE source = :source AND (:partitions::text [] IS NULL OR partition = ANY(:partitions));
+
+-- name: end_reread!
+-- Fetch only what has changed from now on: the listing has ended. Grain: partition.
+UPDATE partitions SET reread = FALSE WHERE source = :source AND partition = :partition AND reread;
 
 -- name: save_cursor!
 -- Save the cursor of a partition, and that its permissions are current. Parameters: source, partition, cursor, title or null,

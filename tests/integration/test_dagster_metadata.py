@@ -159,3 +159,32 @@ def test_a_backfill_of_one_stage_does_that_stage_alone(dagster_runs: DagsterRuns
     for stage in ("chunked", "embedded", "indexed"):
         dagster_runs.only(stage, "docs")
     assert len(dagster_runs.installation.points()) == 1
+
+
+def test_what_a_run_leaves_to_the_next_is_said_as_by_the_sync(
+    dagster_runs: DagsterRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("grey", "brown", "black"):
+        dagster_runs.installation.write(f"{name}.txt", f"The {name} otter of the river sleeps until noon.\n")
+    dagster_runs.sync()
+    assert "remaining" not in latest(dagster_runs, "indexed")
+    monkeypatch.setenv("CONCORDANCE_LIMITS__REINDEX_DOCUMENTS", "1")
+    dagster_runs.sync(run_config={"resources": {"syncs": {"config": {"full": True}}}})
+    said = "1 documents were indexed again, and 2 are left: "
+    assert latest(dagster_runs, "indexed")["remaining"].value == warning(dagster_runs)
+    assert warning(dagster_runs).startswith(said)
+    dagster_runs.sync()
+    dagster_runs.sync()
+    assert "remaining" not in latest(dagster_runs, "indexed")
+    found = dagster_runs.materializations(dagster_runs.backfill("docs", "docs").run_id)
+    assert found["indexed", "docs"]["remaining"] == warning(dagster_runs)
+    assert warning(dagster_runs).startswith(said)
+
+
+def warning(runs: DagsterRuns) -> str:
+    """Return the warning of the latest sync."""
+    (row,) = runs.installation.rows(
+        "SELECT e.reason FROM sync_errors AS e JOIN sync_jobs AS j USING (job_id) WHERE e.outcome = 'warning'"
+        " ORDER BY j.started_at DESC LIMIT 1"
+    )
+    return row["reason"]

@@ -254,6 +254,47 @@ def test_a_killed_reindex_goes_on_where_it_was(served: Installation, service: Op
     assert served.agrees()
 
 
+def test_a_limited_reindex_goes_on_with_the_same_command(
+    served: Installation,
+    service: OpenAIServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    limits = {"reindex_documents": 5, "embedding_price": 1000.0, "embedding_budget": 0.001}
+    for name, value in child_environment(served.settings.model_copy(update=limits)).items():
+        monkeypatch.setenv(name, value)
+    old = alias(served)
+
+    def reindex() -> tuple[int, dict[str, Any], str]:
+        capsys.readouterr()
+        status = command(["reindex", "--model", "word-counts", "--yes", "--force", "--json"])
+        said = capsys.readouterr()
+        return status, json.loads(said.out.splitlines()[-1]) if status == 0 else {}, said.err
+
+    status, _, said = reindex()
+    assert status == 1
+    assert "0 of 12 documents were written to the new index. Searches keep using the old one." in said
+    assert "CONCORDANCE_LIMITS__EMBEDDING_BUDGET" in said
+    monkeypatch.setenv("CONCORDANCE_LIMITS__EMBEDDING_BUDGET", "100")
+    reports = [reindex() for _ in range(3)]
+    assert [report["switched"] for _, report, _ in reports] == [False, False, True]
+    assert [report["estimate"]["documents"] for _, report, _ in reports] == [12, 7, 2]
+    (source,) = reports[0][1]["estimate"]["sources"]
+    assert (source["source"], source["documents"], source["to_embed"]) == ("files", 12, 12)
+    assert (
+        "5 of 12 documents were written to the new index. CONCORDANCE_LIMITS__REINDEX_DOCUMENTS is 5." in reports[0][2]
+    )
+    texts = [text for request in service.requests for text in request["input"] if "sleeps in its den" in text]
+    sampled = [texts.count(text) for text in set(texts)]  # the preview measures the model with some of them
+    assert len(sampled) == len(ANIMALS)
+    assert alias(served) != old
+    assert served.rows("SELECT sum(texts)::int AS texts FROM embedding_usage WHERE model = 'word-counts'") == [
+        {"texts": len(ANIMALS)}
+    ]
+    assert served.sync().counts.embedded == 0
+    assert served.agrees()
+
+
 def test_a_loss_is_refused_and_the_command_line_goes_the_whole_way(
     served: Installation,
     service: OpenAIServer,

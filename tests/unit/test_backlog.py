@@ -9,11 +9,13 @@ from assets.backlog import EXPRESS_DOCUMENTS, FIRST_WAVE, LAST_WAVE, SMALL_BYTES
 from sql.rows import Pending
 
 
-def document(name: str, size: int = 100, changed: float = 0, content: str = "1", **facts: Any) -> Pending:
+def document(
+    name: str, size: int = 100, changed: float = 0, content: str = "1", *, again: bool = False, **facts: Any
+) -> Pending:
     plain = dict.fromkeys(("source_id", "partition", "content_hash", "mime_type", "title", "profile", "state"), "")
     return Pending(
         doc_id=name, content_key=content, size=size, changed=changed, description=None, owner=None, tags={}, attempts=0,
-        was_indexed=False, **(plain | facts),
+        was_indexed=False, again=again, **(plain | facts),
     )  # fmt: skip
 
 
@@ -29,6 +31,14 @@ def test_small_documents_come_first_and_of_those_the_newest() -> None:
     ])  # fmt: skip
     assert names(backlog.wave()) == ["new", "old", "report"]
     assert names(backlog.wave()) == ["book"]
+
+
+def test_what_is_indexed_again_comes_after_what_is_new() -> None:
+    backlog = Backlog()
+    backlog.refill([
+        document("again", changed=9, again=True), document("report", size=300_000), document("new", changed=1)
+    ])  # fmt: skip
+    assert names(backlog.wave()) == ["new", "report", "again"]
 
 
 def test_waves_grow_and_shrink_towards_the_end() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from resources.core.domain import Batch, Item, Refusal, SourceName
+from resources.core.domain import DEFAULT_PROFILE, Batch, Item, Refusal, SourceName
 from resources.core.errors import AbortSyncError, FailedDocumentError, SkipDocumentError
 from resources.settings import Settings
 from resources.sources.files import Files
@@ -387,7 +387,7 @@ def test_a_sidecar_does_not_turn_a_file_into_a_book(root: Path) -> None:
     put(root, "a.md", sidecar={"tags": {"tenant": "t"}})
     item = listing(files(root, more={"chunk_profile": "a500"}))[0]["a.md"]
     assert "kind" not in item.tags
-    assert item.profile == "a500"
+    assert item.profile == DEFAULT_PROFILE, "which the setting names"
 
 
 def test_tenant_and_dataset_from_the_path(root: Path) -> None:

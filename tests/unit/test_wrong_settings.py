@@ -138,6 +138,10 @@ CASES: list[Case] = [
         {"PUBLIC_URL": "https://ann:canary@acme.com/"},
         "CONCORDANCE_PUBLIC_URL: must be the root of a site, such as https",
     ),
+    (
+        {"LIMITS__REINDEX_DOCUMENTS": "-1"},
+        "CONCORDANCE_LIMITS__REINDEX_DOCUMENTS: must be a number of at least 0, not '-1'",
+    ),
     ({"LIMITS__PRUNE_SHARE": "20"}, "CONCORDANCE_LIMITS__PRUNE_SHARE: must be a number from 0 to 1, not '20'"),
     (
         {"RETENTION__AUDIT": "long"},

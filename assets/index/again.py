@@ -1,0 +1,57 @@
+"""Documents that are indexed again: because the parser, a profile or the model's window has changed, or a full sync or backfill wants it.
+
+They are found as they are until then, so a run may leave some of them to the next one (`CONCORDANCE_LIMITS__REINDEX_DOCUMENTS`). New and
+changed documents are never left. Which documents are to be indexed again is in the registry (`pending`), so a run that was killed, stopped
+or limited leaves nothing to remember.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from resources.claiming import roots_of
+from resources.core.domain import State
+from resources.syncing import SyncJob
+from sql.rows import Pending
+
+SETTING = "CONCORDANCE_LIMITS__REINDEX_DOCUMENTS"
+
+
+def rewrite_all(job: SyncJob, partitions: Sequence[str] | None) -> None:
+    """Have the entries of all documents of these partitions (None: of the source) written again, by this run or the next ones."""
+    stores = job.stores
+    wanted = None if partitions is None else roots_of(stores.connection, stores.source, partitions)
+    with job.writing:
+        stores.index_work.rewrite(partitions=wanted)
+
+
+def admitted(job: SyncJob, documents: Sequence[Pending]) -> list[Pending]:
+    """Return the documents without those that this run leaves to the next one; the others come back in each call."""
+    most = job.stores.settings.reindex_documents
+    if most is None:
+        return list(documents)
+    found: list[Pending] = []
+    left: list[Pending] = []
+    for one in documents:
+        if one.again and one.doc_id not in job.again:
+            if len(job.again) >= most:
+                left.append(one)
+                continue
+            job.again.add(one.doc_id)
+        found.append(one)
+    job.left.clear()
+    job.left.update(one.doc_id for one in left)
+    parsed = job.results.get("parsed")
+    if parsed is not None:  # else none of those that parsing rejected is done with
+        parsed.deferred.update(one.content_key for one in left if one.state != State.LIVE)
+    return found
+
+
+def tell_left(job: SyncJob) -> None:
+    """Record how many documents this run has left to the next one, if any."""
+    if job.left:
+        job.remaining = (
+            f"{len(job.again):,} documents were indexed again, and {len(job.left):,} are left: {SETTING} is "
+            f"{job.stores.settings.reindex_documents}. They are found as they are, and the next sync continues with them."
+        )
+        job.warn(job.remaining)
