@@ -52,7 +52,7 @@ class Inventory:
         for statement in (TABLE, HELD, EXPECTED):
             database.execute(statement)
 
-    def list(self, shown: Iterable[str], deleted: Iterable[str]) -> None:
+    def note_listing(self, shown: Iterable[str], deleted: Iterable[str]) -> None:
         """Note what the source shows and what it says is deleted."""
         self._write(LISTED, ((source_id, 0) for source_id in deleted))
         self._write(LISTED, ((source_id, 1) for source_id in shown))

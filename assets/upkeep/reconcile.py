@@ -112,7 +112,7 @@ def reconcile(
     """
     port = port if port is not None else open_source(settings, source)
     with open_inventory() as inventory:
-        listed = ListingRecord(port, inventory.list)
+        listed = ListingRecord(port, inventory.note_listing)
         if apply:
             with open_sync(settings, source, requested_by="reconcile") as job:
                 return _repair(job, listed, inventory, deep=deep)

@@ -88,10 +88,15 @@ def qdrant_orphan(installation: Installation) -> None:
 
 
 def lake_row_missing(installation: Installation) -> None:
+    add_tombstone(installation, 1)
+
+
+def add_tombstone(installation: Installation, later: int) -> None:
+    """Add a row to the lake by which a document was deleted `later` than it was written."""
     lake = Lake(installation.settings.lake_address)
     name = raw_table(FILES)
     row = lake.latest(name).filter(pl.col("source_id") == "docs/doc1.txt").collect()
-    tombstone = row.with_columns(op=pl.lit("delete"), seq=pl.col("seq") + 1).select(table(name).schema.names())
+    tombstone = row.with_columns(op=pl.lit("delete"), seq=pl.col("seq") + later).select(table(name).schema.names())
     lake.append(name, tombstone)
 
 
@@ -170,6 +175,12 @@ def test_an_agreeing_index_is_left_as_it_is(filled: Installation) -> None:
     assert filled.rows(state) == before
     jobs = filled.rows("SELECT status, embedded FROM sync_jobs WHERE requested_by = 'reconcile'")
     assert jobs == [{"status": "success", "embedded": 0}]
+
+
+def test_the_newest_row_of_the_lake_counts_whatever_their_order(filled: Installation) -> None:
+    add_tombstone(filled, -1)
+    report = reconcile(filled.settings, FILES, apply=False)
+    assert (counts(report), report.checked) == ({}, 3)
 
 
 def test_missing_points_are_written_without_parsing_or_embedding(filled: Installation) -> None:
