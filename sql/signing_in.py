@@ -31,7 +31,7 @@ class Session(msgspec.Struct, frozen=True):
     session_id: str
     """Its ID, which is not the cookie."""
     provider: str
-    """The provider it was begun with; `sample` for the sample company, `link` for a link of `concordance sign-in`, `email` for another."""
+    """The provider it was begun with, or `sample` for the sample company, `link` and `email` for a link, `passkey` for a passkey."""
     browser: str
     """What the browser said of itself (`User-Agent`)."""
     created_at: Moment
@@ -52,7 +52,7 @@ class SessionEntry(msgspec.Struct, frozen=True):
     email: str
     """Who is signed in."""
     provider: str
-    """The provider it was begun with; `sample` for the sample company, `link` for a link of `concordance sign-in`, `email` for another."""
+    """The provider it was begun with, or `sample` for the sample company, `link` and `email` for a link, `passkey` for a passkey."""
     administrator: bool
     """True if the session itself has the role administrator."""
     browser: str

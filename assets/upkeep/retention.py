@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from resources.core.durations import kept_for
 from resources.settings import Settings
 from resources.stores.postgres import session
+from sql.passkeys import RemovedPasskeys
 from sql.upkeep import Retention
 
 BATCH_ROWS = 5000
@@ -48,7 +49,10 @@ def prune_expired(settings: Settings, *, batch: int = BATCH_ROWS) -> dict[str, i
     now = datetime.now(UTC)
     with session(settings.postgres_dsn, autocommit=True) as connection:
         statements = Retention(connection)
-        return {table: _delete(statements, table, now - kept, batch) for table, kept in EXPIRED.items()}
+        deleted = {table: _delete(statements, table, now - kept, batch) for table, kept in EXPIRED.items()}
+        if settings.oidc_providers is not None:  # it does not know them, so they must not return without it
+            deleted["passkeys"] = RemovedPasskeys(connection).remove_all_passkeys()
+        return deleted
 
 
 def _delete(statements: Retention, table: str, before: datetime, batch: int) -> int:

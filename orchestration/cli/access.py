@@ -16,8 +16,9 @@ from resources.core import permissions
 from resources.core.durations import duration
 from resources.core.errors import InvalidRequestError, NotRunningError, ServiceUnavailableError
 from resources.settings import load
-from serving.identity.sign_in.events import session_ended
+from serving.identity.sign_in.events import passkey_removed, session_ended
 from sql.commands import Commands
+from sql.passkeys import RemovedPasskeys
 from sql.signing_in import SignInSession
 from sql.web import WebSession
 
@@ -118,14 +119,19 @@ def session_end(
     session_id: Annotated[str | None, Parameter(help="The id that `session list` shows.")] = None,
     /,
     *,
-    email: Annotated[str | None, Parameter(help="End all sessions of this person.")] = None,
+    email: Annotated[str | None, Parameter(help="End all sessions of this person, and remove their passkeys.")] = None,
 ) -> int:
     if (session_id is None) == (email is None):
         raise InvalidRequestError("Give the id of a session, or --email EMAIL for all sessions of a person.")
     with database(load()) as connection:
         statements, writes = SignInSession(connection), WebSession(connection)
+        removed: list[str] = []
         if email is not None:
             address = permissions.email(email)
+            removed = RemovedPasskeys(connection).remove_passkeys_of(email=address)
+            for passkey_id in removed:
+                event = passkey_removed(address, passkey_id, by=operator(), reason="ended by an operator")
+                writes.audit_insert(**event.row())
             ended = [(address, one) for one in statements.sessions_end_of(email=address)]
         else:
             row = statements.session_end(session_id=_uuid(session_id or ""), email=None)
@@ -133,7 +139,8 @@ def session_end(
         for address, one in ended:
             event = session_ended(address, one, by=operator(), reason="ended by an operator")
             writes.audit_insert(**event.row())
-    note(f"Ended {len(ended)} session{'' if len(ended) == 1 else 's'}.")
+    also = f" Removed {len(removed)} passkey{'' if len(removed) == 1 else 's'}." if removed else ""
+    note(f"Ended {len(ended)} session{'' if len(ended) == 1 else 's'}.{also}")
     return 0 if ended or email is not None else 1
 
 

@@ -18,6 +18,7 @@ _OWN = {
     "sample": "the sample company's people",
     "link": "people who opened a link of `concordance sign-in`",
     "email": "people who opened a link that was sent by email",
+    "passkey": "people who used a passkey",
 }
 """Providers of ours, which take these names."""
 OWN_PARAMETERS = frozenset({

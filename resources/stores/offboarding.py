@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sql.passkeys import RemovedPasskeys
 from sql.provisioning import Offboarding
 
 if TYPE_CHECKING:
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def offboard(connection: Connection, email: str, by: str, reason: str) -> None:
-    """Revoke a person's API keys, end their sessions, agents and the sharing of their answers; audit who ended the account, and why.
+    """Revoke a person's API keys and passkeys, end their sessions, agents and the sharing of their answers; audit who ended the account.
 
     Call it in the transaction that reports the person as inactive in `people`, which refuses whatever they have at every
     request. Returning to active restores none of these. Idempotent: a second call ends nothing, but is recorded.
@@ -19,6 +20,8 @@ def offboard(connection: Connection, email: str, by: str, reason: str) -> None:
     statements = Offboarding(connection)
     keys, sessions = sorted(statements.revoke_keys(email=email)), sorted(statements.end_sessions(email=email))
     detail = {"person": email, "reason": reason, "keys": keys, "sessions": sessions}
+    if passkeys := sorted(RemovedPasskeys(connection).remove_passkeys_of(email=email)):
+        detail["passkeys"] = passkeys
     if agents := sorted(statements.end_agents(email=email)):
         detail["agents"] = agents
     if answers := sorted(statements.unshare_answers(email=email)):

@@ -15,10 +15,12 @@ from serving.http.request_limits import limited
 from serving.identity.authentication import credential_of
 from serving.identity.me import own_identity
 from serving.identity.own_keys import own_keys_of
+from serving.identity.passkeys import own_passkeys_of
 from serving.identity.principals import Identity
 from serving.search.saved import saved_searches_of
 from sql.fields import Moment
 from sql.own_keys import OwnKey
+from sql.passkeys import OwnPasskey
 from sql.saved_searches import SavedSearch
 from sql.web import WebReads
 from sql.web_rows import Asked, ExportedUpload
@@ -53,6 +55,8 @@ class Export(msgspec.Struct, frozen=True):
     """Saved searches, as `GET /api/saved-searches` returns them."""
     keys: list[OwnKey]
     """API keys, as `GET /api/keys` returns them."""
+    passkeys: list[OwnPasskey]
+    """Passkeys, as `/me` shows them."""
     questions: list[Asked]
     """Questions, as `GET /api/answers` returns them, without the answers: these quote documents."""
     events: list[ExportedEvent]
@@ -79,6 +83,7 @@ class Export(msgspec.Struct, frozen=True):
             "uploads": [],
             "saved_searches": [],
             "keys": [],
+            "passkeys": [],
             "questions": [
                 {
                     "answer_id": "6c5d0c3a-1f0e-4f6d-9d0b-0f6a6b4b6f11",
@@ -107,6 +112,7 @@ async def export_me(request: Request[Access, Any, Any], account: NamedDependency
         uploads,
         await saved_searches_of(account.answers.search, access),
         await own_keys_of(account.identity, access, account.http.clock()),
+        await own_passkeys_of(account.identity, access),
         (await questions_of(account.answers, access, MOST, None)).answers,
         [ExportedEvent(one.at, one.action, one.query, len(one.doc_ids)) for one in events],
     )

@@ -12,8 +12,9 @@ from serving.identity.directory import Directory
 from serving.identity.sign_in.emailed import EmailedLinks
 from serving.identity.sign_in.flow import Flow
 from serving.identity.sign_in.pages import Ways
+from serving.identity.sign_in.passkeys import Passkeys, relying_party
 from serving.identity.sign_in.provider import Provider
-from serving.identity.sign_in.sessions import EMAIL, LINK, SAMPLE, Sessions
+from serving.identity.sign_in.sessions import EMAIL, LINK, PASSKEY, SAMPLE, Sessions
 from serving.identity.withheld import WithheldReads
 from serving.identity.withholding import Withholding, WithholdingKeeper
 from sql.own_keys import OwnKeyRows
@@ -48,7 +49,12 @@ class AgentTokens(Protocol):
 
 def sign_in_names(settings: Settings) -> list[str]:
     """Return the names of what people sign in with: providers, links, and what else is set up."""
-    own = {LINK: True, EMAIL: bool(settings.sign_in_domains), SAMPLE: bool(sample_people(settings))}
+    own = {
+        LINK: True,
+        EMAIL: bool(settings.sign_in_domains),
+        PASSKEY: relying_party(settings) is not None,
+        SAMPLE: bool(sample_people(settings)),
+    }
     return [*(one.slug for one in settings.providers), *(name for name, on in own.items() if on)]
 
 
@@ -71,7 +77,14 @@ class IdentityServices:
         self.sessions = Sessions(settings, http.database, http.audit, self.providers, self._end_allowed, self.vouching)
         self.sign_in_flow = Flow(settings, http.key, http.database)
         self.emailed_links = EmailedLinks(http, self.directory)
-        self.ways = Ways(list(self.providers.values()), self.sample_people, email=self.emailed_links.offered)
+        party = relying_party(settings)
+        self.passkeys = Passkeys(settings, party, http.key, http.database) if party else None
+        self.ways = Ways(
+            list(self.providers.values()),
+            self.sample_people,
+            email=self.emailed_links.offered,
+            passkeys=party.origin if party else "",
+        )
         """What `/sign-in` offers."""
 
     async def _end_allowed(self, email: str, provider: str, reason: str) -> None:

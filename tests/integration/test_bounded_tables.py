@@ -62,6 +62,7 @@ BOUNDS = {
     "partition_leases": "one row of a partition; released when the sync ends, or lapsed and deleted by the next claim",
     "partitions": SYNC,
     "passage_counts": "as document_counts",
+    "passkeys": "ten of a person",
     "people": SCIM,
     "questions": "one row of a person and question; as feedback",
     "rate_buckets": "one row of a limit and caller; dropped each day once the bucket is full, which takes a minute or a day",

@@ -27,6 +27,16 @@ def link_made(email: str, *, by: str, administrator: bool, address: str | None =
     return AuditEvent(email=email, action="sign_in_link", detail=json.dumps(detail))
 
 
+def passkey_added(email: str, passkey_id: str, name: str) -> AuditEvent:
+    detail = {"passkey_id": passkey_id, "name": name}
+    return AuditEvent(email=email, action="passkey_add", detail=json.dumps(detail))
+
+
+def passkey_removed(email: str, passkey_id: str, *, by: str, reason: str) -> AuditEvent:
+    detail = {"passkey_id": passkey_id, "by": by, "reason": reason}
+    return AuditEvent(email=email, action="passkey_remove", detail=json.dumps(detail))
+
+
 def dagster_opened(email: str, session_id: str, rights: str) -> AuditEvent:
     return AuditEvent(
         email=email, action="dagster_opened", detail=json.dumps({"rights": rights, "session_id": session_id})

@@ -21,19 +21,22 @@ class Ways(NamedTuple):
     """Those of the sample company, if it may be tried out."""
     email: bool = False
     """True if a link is sent by email."""
+    passkeys: str = ""
+    """The origin at which passkeys are accepted; empty if none are."""
 
 
 def sign_in_page(ways: Ways, after: str, *, note: str = "", status: int = 200) -> Response[str]:
     """Return the page with all ways to sign in. `after` is the path to go on to."""
-    return view("sign_in.html", status=status, ways=ways, after=after, note=note)
+    script = "passkey.js" if ways.passkeys else None
+    return view("sign_in.html", status=status, script=script, ways=ways, after=after, note=note)
 
 
 def sent_page() -> Response[str]:
     """Return the page after asking for a link, which is the same for every address."""
     return page(
-        "Look into your mailbox",
-        "<h1>Look into your mailbox</h1><p role=status>If you may sign in here, a link is on its way. It is valid for 15 minutes and works "
-        '<b>once</b>.</p><p>Nothing there? Look among the spam, then <a href="/sign-in">ask again</a>.</p>',
+        "Check your email",
+        "<h1>Check your email</h1><p role=status>If you may sign in here, a link is on its way. It is valid for 15 minutes and works "
+        '<b>once</b>.</p><p>Nothing there? Check your spam folder, then <a href="/sign-in">ask again</a>.</p>',
     )
 
 

@@ -47,6 +47,8 @@ LINK = "link"
 """Provider of people who opened a link that `concordance sign-in` printed."""
 EMAIL = "email"
 """Provider of people who opened a link that was sent to their mailbox."""
+PASSKEY = "passkey"
+"""Provider of people who used a passkey."""
 
 log = logger("serving")
 

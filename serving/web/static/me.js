@@ -1,9 +1,10 @@
-/** The page of one's own account: end sessions, disconnect agents, create and revoke keys. */
+/** The page of one's own account: end sessions, disconnect agents, create and revoke keys, add and remove passkeys. */
 
 import { call } from "./api.js";
 import { onceConfirmed } from "./confirm.js";
 import { byId } from "./dom.js";
 import { act } from "./entries.js";
+import "./passkeys.js";
 
 const others = document.getElementById("others");
 if (others) {

@@ -55,8 +55,8 @@ class SessionEntry(Model):
     email: str
     """Who is signed in."""
     provider: str
-    """The provider it was begun with; `sample` for the sample company, `link` for a link of `concordance sign-in`,
-    `email` for another.
+    """The provider it was begun with, or `sample` for the sample company, `link` and `email` for a link, `passkey` for
+    a passkey.
     """
     administrator: bool
     """True if the session itself has the role administrator."""
@@ -825,6 +825,19 @@ class OwnKey(Model):
     """When it expires."""
 
 
+class OwnPasskey(Model):
+    """A passkey of the caller."""
+
+    passkey_id: str
+    """Its ID."""
+    name: str
+    """What its owner calls it."""
+    created_at: datetime
+    """When it was added."""
+    used_at: datetime | None
+    """When it last signed its owner in; null if it never did."""
+
+
 class SavedSearch(Model):
     """A search that its owner keeps."""
 
@@ -853,6 +866,8 @@ class Export(Model):
     """Saved searches, as `GET /api/saved-searches` returns them."""
     keys: list[OwnKey]
     """API keys, as `GET /api/keys` returns them."""
+    passkeys: list[OwnPasskey]
+    """Passkeys, as `/me` shows them."""
     questions: list[Asked]
     """Questions, as `GET /api/answers` returns them, without the answers: these quote documents."""
     events: list[ExportedEvent]
