@@ -49,9 +49,14 @@ def admitted(job: SyncJob, documents: Sequence[Pending]) -> list[Pending]:
 
 def tell_left(job: SyncJob) -> None:
     """Record how many documents this run has left to the next one, if any."""
-    if job.left:
-        job.remaining = (
-            f"{len(job.again):,} documents were indexed again, and {len(job.left):,} are left: {SETTING} is "
-            f"{job.stores.settings.reindex_documents}. They are found as they are, and the next sync continues with them."
-        )
-        job.warn(job.remaining)
+    if not job.left:
+        return
+    limit, left = job.stores.settings.reindex_documents, len(job.left)
+    if limit:
+        done = f"{limit:,} {'document was' if limit == 1 else 'documents were'} indexed again"
+        after = "the next sync continues with them"
+    else:
+        done, after = "No document was indexed again", "will be until that is raised"
+    waiting = f"{left:,} {'is' if left == 1 else 'are'} left"
+    job.remaining = f"{done}, and {waiting}: {SETTING} is {limit}. They are found as they are, and {after}."
+    job.warn(job.remaining)

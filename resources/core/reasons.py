@@ -25,7 +25,7 @@ _PATTERNS = {
     r"CONCORDANCE_FILE_ROOTS|UTF-8; rename|contains a NUL",
     "changed": r"no longer|being written|not in the blob store|was removed|was deleted|changed while",
     "unavailable": r"temporarily|slow down|does not answer|stopped answering|HTTP \d{3}|cannot be (listed|accessed|read)",
-    "waiting": r"were kept|listed from the beginning|were indexed",
+    "waiting": r"were kept|listed from the beginning|indexed again|were indexed before",
 }
 _KINDS = {kind: re.compile(pattern) for kind, pattern in _PATTERNS.items()}
 KINDS = (*_PATTERNS, OTHER)

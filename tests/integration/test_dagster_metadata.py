@@ -170,7 +170,7 @@ def test_what_a_run_leaves_to_the_next_is_said_as_by_the_sync(
     assert "remaining" not in latest(dagster_runs, "indexed")
     monkeypatch.setenv("CONCORDANCE_LIMITS__REINDEX_DOCUMENTS", "1")
     dagster_runs.sync(run_config={"resources": {"syncs": {"config": {"full": True}}}})
-    said = "1 documents were indexed again, and 2 are left: "
+    said = "1 document was indexed again, and 2 are left: "
     assert latest(dagster_runs, "indexed")["remaining"].value == warning(dagster_runs)
     assert warning(dagster_runs).startswith(said)
     dagster_runs.sync()

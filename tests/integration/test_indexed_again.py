@@ -146,7 +146,11 @@ def test_a_limit_of_none_holds_everything_but_new_documents(
 ) -> None:
     change(served, reindex_documents=0)
     served.write("crane.md", page("crane"))
-    CHANGES[what](served, monkeypatch)
+    job = CHANGES[what](served, monkeypatch)
+    assert warnings(served, job) == [
+        "No document was indexed again, and 12 are left: CONCORDANCE_LIMITS__REINDEX_DOCUMENTS is 0. They are found as they are, and will "
+        "be until that is raised."
+    ]
     assert served.last["indexed"]["documents"] == 1
     assert served.last["parsed"]["parsed"] == 1
     change(served, reindex_documents=None)

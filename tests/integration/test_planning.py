@@ -212,6 +212,26 @@ def test_what_a_dead_run_has_left_is_planned_again(large: Installation, queue: Q
     assert documents(large) == dict.fromkeys(ROOTS, 1)
 
 
+def test_a_full_sync_whose_runs_are_lost_is_finished_by_the_next(
+    large: Installation, queue: Queue, waiting: set[str]
+) -> None:
+    sync(large, runs=1)
+    full = create_job(large.settings.postgres_dsn, FILES, partitions=None, full=True, requested_by="test")
+    sync(large, job_id=full.job_id)
+    assert len(queue.jobs) == len(ROOTS)
+    done = sync(large, job_id=queue.jobs[0])
+    assert (done.results["raw"].counts["fetched"], done.results["indexed"].counts["documents"]) == (1, 1)
+    waiting.update(queue.jobs)
+    rest = sync(large)
+    assert not rest.full
+    left = len(ROOTS) - 1
+    assert (rest.results["raw"].counts["fetched"], rest.results["indexed"].counts["documents"]) == (left, left)
+    assert rest.counts.embedded == 0
+    last = sync(large)
+    assert (last.results["raw"].counts["fetched"], last.results["indexed"].counts["documents"]) == (0, 0)
+    assert large.agrees()
+
+
 def test_partitions_that_cannot_be_listed_are_not_planned_again_and_again(large: Installation, queue: Queue) -> None:
     for name in ROOTS[:5]:
         (large.root.parent / name / "one.md").unlink()
