@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from assets.parsed import untried
 from resources.claiming import roots_of
 from resources.core.domain import State
 from resources.syncing import SyncJob
@@ -32,8 +33,9 @@ def admitted(job: SyncJob, documents: Sequence[Pending]) -> list[Pending]:
         return list(documents)
     found: list[Pending] = []
     left: list[Pending] = []
+    judged = _judged(job, documents)
     for one in documents:
-        if one.again and one.doc_id not in job.again:
+        if one.again and one.doc_id not in job.again and one.doc_id not in judged:
             if len(job.again) >= most:
                 left.append(one)
                 continue
@@ -45,6 +47,15 @@ def admitted(job: SyncJob, documents: Sequence[Pending]) -> list[Pending]:
     if parsed is not None:  # else none of those that parsing rejected is done with
         parsed.deferred.update(one.content_key for one in left if one.state != State.LIVE)
     return found
+
+
+def _judged(job: SyncJob, documents: Sequence[Pending]) -> set[str]:
+    """Return those of the documents that parsing rejected and would not try again: they cost nothing."""
+    rejected = [one for one in documents if one.state != State.LIVE]
+    if not rejected:
+        return set()
+    tried_again = {one.content_key for one in untried(job.stores, rejected)}
+    return {one.doc_id for one in rejected if one.content_key not in tried_again}
 
 
 def tell_left(job: SyncJob) -> None:
