@@ -3,6 +3,7 @@
 Nothing is started or changed, except for a temporary file in HOME; each model is loaded and called once.
 """
 
+import asyncio
 import shutil
 import sys
 import tempfile
@@ -61,7 +62,7 @@ def examine() -> list[Check]:
     checks: list[tuple[str, Callable[[Installation], Iterator[Check]]]] = [
         ("home", _home), ("account", _account), ("disk", _disk), ("ports", _ports), ("postgres", _postgres), ("qdrant", _qdrant),
         ("embedder", _embedder), ("reranker", _reranker), ("language model", _language_model), ("budget", _budget), ("lake", _lake),
-        ("dagster", _dagster), ("serving", _serving),
+        ("dagster", _dagster), ("serving", _serving), ("email", email),
         ("reverse proxy", _reverse_proxy), ("keys", _keys), ("file roots", _roots), ("sources", _sources),
         ("outsiders", _outsiders), ("parsers", lambda _: parsers()),
     ]  # fmt: skip
@@ -244,6 +245,21 @@ def _serving(site: Installation) -> Iterator[Check]:
         f"{address} is {'ready' if ok else 'not ready'}",
         "" if ok else f"See {site.settings.home / 'logs' / 'serving.log'}.",
     )
+
+
+def email(site: Installation) -> Iterator[Check]:
+    """Sign in to the server that sends links, if there is one, and send nothing."""
+    server, sender = site.settings.smtp_server, site.settings.smtp_sender
+    if server is None or sender is None:
+        return
+    from resources import mail
+
+    try:
+        asyncio.run(mail.check(server, sender))
+    except mail.MailFailedError as error:
+        yield Check("email", False, str(error), "Correct CONCORDANCE_SMTP_URL, or repair the server.")
+    else:
+        yield Check("email", True, f"{server!r} would accept a message")
 
 
 def _reverse_proxy(site: Installation) -> Iterator[Check]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import formatdate, make_msgid
@@ -50,6 +52,19 @@ async def send(server: SmtpServer, sent: EmailMessage, sender: str, to: str) -> 
 
     Texts of the server are left out of errors, because they may quote the recipient.
     """
+    async with _connected(server, sender) as client:
+        await client.send_message(sent, sender=sender, recipients=to)
+
+
+async def check(server: SmtpServer, sender: str) -> None:
+    """Connect and sign in as for a message, and send none. Raises `MailFailedError`."""
+    async with _connected(server, sender):
+        pass
+
+
+@asynccontextmanager
+async def _connected(server: SmtpServer, sender: str) -> AsyncGenerator[aiosmtplib.SMTP]:
+    """Context with a client that is signed in, whose errors become a `MailFailedError`, as does what takes too long."""
     client = aiosmtplib.SMTP(
         hostname=server.host,
         port=server.port,
@@ -66,7 +81,7 @@ async def send(server: SmtpServer, sent: EmailMessage, sender: str, to: str) -> 
     try:
         async with asyncio.timeout(DEADLINE_SECONDS):
             async with client:
-                await client.send_message(sent, sender=sender, recipients=to)
+                yield client
     except aiosmtplib.SMTPRecipientsRefused as error:
         codes = ", ".join(str(one.code) for one in error.recipients)
         raise RecipientRefusedError(f"{server!r} does not deliver to the address (status {codes}).") from None

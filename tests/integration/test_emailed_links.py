@@ -14,6 +14,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
+from orchestration import doctor
 from resources import http_clients, mail
 from resources.servers.processes import free_port
 from serving.identity.sign_in import emailed
@@ -202,12 +203,18 @@ def test_operators_are_told_once_that_no_link_can_be_sent(
 @pytest.mark.filterwarnings("ignore:Requiring AUTH while not requiring TLS")
 def test_a_wrong_password_is_named_and_not_shown(site: Site, webhook: Webhook) -> None:
     with running_smtp(password=True) as server:
+        with_mail(site, f"smtp://{USER}:{quote(PASSWORD, safe='')}@127.0.0.1:{server.port}")
+        (good,) = doctor.email(doctor.Installation(site.settings, running=True))
+        assert (good.ok, good.detail) == (True, f"127.0.0.1:{server.port} would accept a message")
         with_mail(site, f"smtp://{USER}:canary@127.0.0.1:{server.port}", alert_webhook_url=SecretStr(webhook.url))
+        (bad,) = doctor.email(doctor.Installation(site.settings, running=True))
+        assert (bad.ok, "refuses the user and password" in bad.detail, "canary" in bad.detail) == (False, True, False)
         with site.running(port=site.settings.http_port) as running:
             asked(running, ANN)
             counted(running, failed=1)
         where = f"127.0.0.1:{server.port}"
-        assert server.mailboxes.passwords[0] == b"canary"
+        assert server.mailboxes.passwords[-1] == b"canary"
+        assert server.mailboxes.messages == []
     assert webhook.accepted == [f"{LOGGED}{where} refuses the user and password of CONCORDANCE_SMTP_URL (status 535)."]
 
 

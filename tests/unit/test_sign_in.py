@@ -14,6 +14,7 @@ from resources.core.errors import ConfigurationError
 from resources.settings import OidcProvider, Settings, load
 from serving.identity.sign_in.claims import GOOGLE, identity
 from serving.identity.sign_in.flow import own_path
+from serving.identity.sign_in.passkeys import relying_party
 from serving.identity.sign_in.refusals import SignInRefusedError
 
 ROW: dict[str, Any] = {"name": "Acme", "issuer": "https://id.acme.com", "client_id": "concordance"}
@@ -144,3 +145,22 @@ def test_the_sample_companys_people_are_offered_only_where_nobody_else_can_be_af
         {"allowed_hosts": ("search.example",)},
     ):
         assert sample_people.sample_people(settings.model_copy(update=changes)) == ()
+
+
+@pytest.mark.parametrize(
+    ("address", "host", "origin"),
+    [
+        ("https://Search.Acme.com/", "search.acme.com", "https://search.acme.com"),
+        ("https://search.acme.com:443", "search.acme.com", "https://search.acme.com"),
+        ("https://search.acme.com:8443", "search.acme.com", "https://search.acme.com:8443"),
+        ("http://localhost:8080", "localhost", "http://localhost:8080"),
+    ],
+)
+def test_passkeys_are_for_the_address_that_people_open(address: str, host: str, origin: str, tmp_path: Path) -> None:
+    settings = Settings(_env_file=None, home=tmp_path, public_url=address)  # type: ignore[call-arg]
+    assert relying_party(settings) == (host, origin)
+
+
+@pytest.mark.parametrize("address", [None, "http://search.acme.com", "https://192.0.2.1", "https://[::1]:8443"])
+def test_an_address_that_browsers_take_no_passkeys_at_has_none(address: str | None, tmp_path: Path) -> None:
+    assert relying_party(Settings(_env_file=None, home=tmp_path, public_url=address)) is None  # type: ignore[call-arg]
