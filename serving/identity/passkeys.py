@@ -5,7 +5,7 @@ They exist only in installations without a provider of sign-in. Only a browser t
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import parse_qs
 
 import msgspec
@@ -28,9 +28,11 @@ from serving.identity.sign_in import events, pages
 from serving.identity.sign_in.browsers import browser_cookie_name
 from serving.identity.sign_in.claims import ProviderIdentity
 from serving.identity.sign_in.flow import own_path
-from serving.identity.sign_in.passkeys import Passkeys
 from serving.identity.sign_in.sessions import PASSKEY
 from sql.passkeys import OwnPasskey, PasskeyReads
+
+if TYPE_CHECKING:
+    from serving.identity.sign_in.passkeys import Passkeys
 
 MOST_BYTES = 16 * 1024
 """Longest credential of a browser, as JSON: without attestation it takes some 1.5 kB."""

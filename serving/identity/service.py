@@ -12,8 +12,8 @@ from serving.identity.directory import Directory
 from serving.identity.sign_in.emailed import EmailedLinks
 from serving.identity.sign_in.flow import Flow
 from serving.identity.sign_in.pages import Ways
-from serving.identity.sign_in.passkeys import Passkeys, relying_party
 from serving.identity.sign_in.provider import Provider
+from serving.identity.sign_in.relying_party import RelyingParty, relying_party
 from serving.identity.sign_in.sessions import EMAIL, LINK, PASSKEY, SAMPLE, Sessions
 from serving.identity.withheld import WithheldReads
 from serving.identity.withholding import Withholding, WithholdingKeeper
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from resources.core.domain import Access
     from resources.settings import Settings
     from serving.http.service import HttpServices
+    from serving.identity.sign_in.passkeys import Passkeys
 
 
 MCP_PATH = "/mcp"
@@ -78,7 +79,7 @@ class IdentityServices:
         self.sign_in_flow = Flow(settings, http.key, http.database)
         self.emailed_links = EmailedLinks(http, self.directory)
         party = relying_party(settings)
-        self.passkeys = Passkeys(settings, party, http.key, http.database) if party else None
+        self.passkeys = None if party is None else _passkeys(http, party)
         self.ways = Ways(
             list(self.providers.values()),
             self.sample_people,
@@ -104,3 +105,10 @@ class IdentityServices:
         await self.withholding_keeper.stop()
         for provider in self.providers.values():
             await provider.close()
+
+
+def _passkeys(http: HttpServices, party: RelyingParty) -> Passkeys:
+    """Return the passkeys of a site; the library is imported only where there are any."""
+    from serving.identity.sign_in.passkeys import Passkeys
+
+    return Passkeys(http.settings, party, http.key, http.database)

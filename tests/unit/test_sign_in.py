@@ -14,8 +14,8 @@ from resources.core.errors import ConfigurationError
 from resources.settings import OidcProvider, Settings, load
 from serving.identity.sign_in.claims import GOOGLE, identity
 from serving.identity.sign_in.flow import own_path
-from serving.identity.sign_in.passkeys import relying_party
 from serving.identity.sign_in.refusals import SignInRefusedError
+from serving.identity.sign_in.relying_party import relying_party
 
 ROW: dict[str, Any] = {"name": "Acme", "issuer": "https://id.acme.com", "client_id": "concordance"}
 

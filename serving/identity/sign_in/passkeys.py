@@ -16,9 +16,7 @@ import secrets
 import uuid
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import urlsplit
 
 import jwt
 from webauthn import (
@@ -52,6 +50,7 @@ from sql.web import WebReads
 if TYPE_CHECKING:
     from resources.settings import Settings
     from serving.http.database import Database
+    from serving.identity.sign_in.relying_party import RelyingParty
 
 LIFETIME = timedelta(minutes=5)
 """Of a challenge. Source of the length: https://www.w3.org/TR/webauthn-3/#sctn-timeout-recommended-range"""
@@ -62,14 +61,6 @@ MOST = 10
 LONGEST_ID = 1023
 """Bytes of a credential's ID. Source: https://www.w3.org/TR/webauthn-3/#credential-id"""
 NOT_ACCEPTED = "This passkey is not accepted here. Sign in another way, and look at your passkeys on /me."
-_DEFAULT_PORTS = {"https": 443, "http": 80}
-
-
-class RelyingParty(NamedTuple):
-    """The site that passkeys are for, by its host name, and the origin of its pages."""
-
-    host: str
-    origin: str
 
 
 class CeremonyOffer(NamedTuple):
@@ -84,22 +75,6 @@ class UsedPasskey(NamedTuple):
 
     email: str
     passkey_id: str
-
-
-def relying_party(settings: Settings) -> RelyingParty | None:
-    """Return the site that passkeys are for; None where they are not offered.
-
-    With a provider, it alone decides who has left. Browsers use passkeys on https and on `localhost` only, and not for addresses without
-    a name.
-    """
-    if settings.oidc_providers is not None or settings.public_url is None:
-        return None
-    parts = urlsplit(settings.public_url.lower())
-    host = parts.hostname or ""
-    if _is_address(host) or not (parts.scheme == "https" or host == "localhost"):
-        return None
-    port = "" if parts.port in {None, _DEFAULT_PORTS[parts.scheme]} else f":{parts.port}"
-    return RelyingParty(host, f"{parts.scheme}://{host}{port}")
 
 
 class Passkeys:
@@ -272,11 +247,3 @@ def _check_top_level(client_data: bytes) -> None:
     """Raise `ValueError` if the passkey was used in a frame of a page of another site, which py_webauthn does not check."""
     if parse_client_data_json(client_data).cross_origin:
         raise ValueError("used in a frame of another site")
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
