@@ -138,7 +138,7 @@ def _fetched(document: Document) -> Fetched:
 
 def _pending(row: dict[str, Any]) -> Pending:
     now = datetime.now(UTC).timestamp()
-    given = {"was_indexed": False, "changed": now, "state": "live"}
+    given = {"was_indexed": False, "changed": now, "state": "live", "again": False}
     return msgspec.convert({**row, **given}, Pending, strict=False)
 
 
