@@ -24,7 +24,8 @@ TABLE = """CREATE TABLE documents (
     source_id TEXT PRIMARY KEY,
     shown INTEGER, -- 1: the source has it; 0: it says that it is deleted; null: it says nothing
     partition TEXT, state TEXT, content_hash TEXT, waiting INTEGER, -- registry
-    stored INTEGER, stored_partition TEXT, stored_hash TEXT, seq INTEGER -- lake: its newest row; stored: the row is no tombstone
+    stored INTEGER, stored_partition TEXT, stored_hash TEXT, seq INTEGER, -- lake: its newest row; stored: the row is no tombstone
+    held INTEGER AS (coalesce(state IN ('live', 'skipped', 'failed'), 0)) -- registry: the source should show it
 ) WITHOUT ROWID"""
 LISTED = """INSERT INTO documents (source_id, shown) VALUES (?, ?)
 ON CONFLICT (source_id) DO UPDATE SET shown = excluded.shown"""
@@ -36,8 +37,6 @@ STORED = """INSERT INTO documents (source_id, stored, stored_partition, stored_h
 ON CONFLICT (source_id) DO UPDATE
 SET stored = excluded.stored, stored_partition = excluded.stored_partition, stored_hash = excluded.stored_hash, seq = excluded.seq
 WHERE seq IS NULL OR excluded.seq >= seq"""
-HELD = "CREATE VIEW held AS SELECT * FROM documents WHERE state IN ('live', 'skipped', 'failed')"
-"""Documents that the source should show."""
 EXPECTED = """CREATE VIEW expected AS SELECT * FROM documents
 WHERE content_hash IS NOT NULL AND state NOT IN ('deleted', 'lost_access')"""
 """Documents whose content the lake should have: those that we can no longer read are checked when they return."""
@@ -49,7 +48,7 @@ class Inventory:
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
         database.execute(f"PRAGMA cache_size = -{CACHE_KB}")
-        for statement in (TABLE, HELD, EXPECTED):
+        for statement in (TABLE, EXPECTED):
             database.execute(statement)
 
     def note_listing(self, shown: Iterable[str], deleted: Iterable[str]) -> None:
@@ -72,9 +71,7 @@ class Inventory:
 
     def checked(self) -> int:
         """Return how many documents any of the three has."""
-        return self._number(
-            "SELECT count(*) FROM documents WHERE state IN ('live', 'skipped', 'failed') OR shown = 1 OR stored = 1"
-        )
+        return self._number("SELECT count(*) FROM documents WHERE held OR shown = 1 OR stored = 1")
 
     def waiting(self) -> int:
         """Return how many deletions await approval."""
@@ -112,20 +109,18 @@ class Inventory:
         deleted; not those whose deletion awaits approval.
         """
         rows = self._database.execute(
-            "SELECT source_id, partition, shown IS 0 FROM held WHERE shown IS NOT 1 AND waiting IS NULL"
+            "SELECT source_id, partition, shown IS 0 FROM documents WHERE held AND shown IS NOT 1 AND waiting IS NULL"
         )
         for source_id, partition, deleted in rows:
             yield source_id, partition, bool(deleted)
 
     def unregistered(self) -> Iterator[str]:
         """Yield documents that the source has and that the registry lacks or has marked as gone."""
-        return self._ids(
-            "SELECT source_id FROM documents WHERE shown = 1 AND coalesce(state NOT IN ('live', 'skipped', 'failed'), 1)"
-        )
+        return self._ids("SELECT source_id FROM documents WHERE shown = 1 AND NOT held")
 
     def held(self, source_ids: Iterable[str]) -> set[str]:
         """Return those of these documents that exist at the source according to the registry."""
-        one = "SELECT 1 FROM held WHERE source_id = ?"
+        one = "SELECT 1 FROM documents WHERE source_id = ? AND held"
         return {source_id for source_id in source_ids if self._database.execute(one, [source_id]).fetchone()}
 
     def _ids(self, query: str, *parameters: str) -> Iterator[str]:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from assets.reindex import Estimate, Reindex
     from orchestration.evaluation.comparison import ModelComparison
 
-SETTING = "CONCORDANCE_LIMITS__REINDEX_DOCUMENTS"
 STEPS = 20
 """Progress lines per reindex."""
 
@@ -45,6 +44,7 @@ def reindex(
     """Build a second index with another embedding model, compare both, and switch; without a model, preview what the next syncs index
     again."""
     from assets.cutover import promote
+    from assets.index.again import SETTING
     from assets.reindex import open_reindex
     from resources.embedding import choose
 
@@ -176,6 +176,7 @@ def _tell_left(work: Reindex, made: Target, estimate: Estimate, why: str) -> Non
 def _preview(settings: Settings, *, full: bool, json: bool) -> int:
     """Show what the next syncs, or with `full` full ones, index again."""
     from assets.embedded import spent
+    from assets.index.again import SETTING
     from assets.preview import preview
     from resources.jobs import stored_sources
     from resources.sources import stored
