@@ -306,3 +306,15 @@ def test_a_wave_reads_only_its_own_keys_of_the_lake(site: Site) -> None:
             site.sql("ANALYZE lake_keys")
         statement = sql.load(sql.ROOT / "registry" / "lake_keys.sql").times.sql
         assert rows_of(site, statement, {"number": 1, "keys": [*keys, NOBODY]}) < 110
+
+
+def test_the_permission_check_of_a_search_is_planned_once(site: Site) -> None:
+    site.add("Open", ["The ferry."], ["public"])
+    parameters = READS["recheck"] | {"principals": [f"group:{number}@acme.com" for number in range(50)] + ["public"]}
+    with psycopg.connect(site.settings.postgres_dsn) as connection:
+        for _ in range(10):  # of which Postgres plans five for their values
+            connection.execute(sql.statement("serving", "recheck").encode(), parameters, prepare=True)
+        plans = connection.execute(
+            "SELECT generic_plans FROM pg_prepared_statements WHERE statement LIKE '%wanted AS MATERIALIZED%'"
+        ).fetchall()
+    assert [generic > 0 for (generic,) in plans] == [True]
