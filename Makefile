@@ -160,7 +160,7 @@ bench-vector: $(STAMP) ## Measure the embedded vector server over HTTP: queries 
 bench-spread: $(STAMP) ## Measure a first sync that 1, 2 and 4 runs share: ARGS="--drives 100 --killed"
 	@$(BIN)/python -m bench.spread $(ARGS)
 
-bench-principals: $(STAMP) ## Measure what a search costs with 50 and with 5,000 principals: ARGS="--chunks 20000"
+bench-principals: $(STAMP) ## Measure what searches and listings cost with 50 and with 5,000 principals: ARGS="--chunks 20000"
 	@$(BIN)/python -m bench.principals $(ARGS)
 
 bench-dimensions: $(STAMP) ## Measure the vector server's memory and speed by the size of the vectors: ARGS="--points 50000"

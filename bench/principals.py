@@ -1,4 +1,4 @@
-"""Measure what a search costs by the number of the caller's principals: processor time by service, latency, bytes sent to the index.
+"""Measure what a search and listings cost by the number of the caller's principals: processor time, latency, bytes sent to the index.
 
 `python -m bench.principals [--chunks 20000] [--searches 200]`. Every document of the search benchmark's company gets one reader more,
 of as many groups as there are documents, so that a caller may be in thousands of groups each of which can read something. Callers:
@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import psutil
 
@@ -41,6 +42,9 @@ from sql.people import People
 MANY = 5_000
 TOP_K = 10
 WARM = 40
+LISTINGS = ("/api/collections", "/api/documents", "/api/sources")
+TIMES = 5
+"""Requests for each listing, of which the fastest counts."""
 WIDE = "wide@example.org"
 RARE = "rare@example.org"
 
@@ -94,6 +98,7 @@ def main() -> None:
         with serving(environment, settings.home / "logs" / "serving.log") as (port, pid):
             for name, email in (("50 principals", EMAIL), ("5,000, few occur", RARE), ("5,000, all occur", WIDE)):
                 one = _measure(settings, email, port, folder, {"serving": pid, **pids}, asked)
+                one["listings_ms"] = _listings(settings, email, port)
                 one["index_request_bytes"] = _request_bytes(settings, email, callers[email])
                 figures["callers"][name] = one
                 _print(name, one, figures["callers"]["50 principals"])
@@ -133,6 +138,18 @@ def _measure(
     }
 
 
+def _listings(settings: Settings, email: str, port: int) -> dict[str, float]:
+    """Return milliseconds for each listing, or 0 if there is none: the service is too busy to answer in time."""
+    headers = {"Authorization": f"Bearer {mint(settings, email, [], False, timedelta(hours=1))}"}
+    found: dict[str, float] = {}
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=60) as client:
+        for path in LISTINGS:
+            answers = [client.get(path) for _ in range(TIMES)]
+            answered = [one.elapsed.total_seconds() * 1000 for one in answers if one.status_code == 200]
+            found[path] = round(min(answered, default=0), 1)
+    return found
+
+
 def _ask(job: Job, asked: Sequence[str]) -> dict[str, Any]:
     Path(job.bodies).write_text("\n".join(json.dumps({"query": query, "top_k": TOP_K}) for query in asked))
     found = search_load.run(job)
@@ -164,6 +181,8 @@ def _print(name: str, one: Mapping[str, Any], first: Mapping[str, Any]) -> None:
     print(
         f"{name:20} p50 {one['p50_ms']} ms  p95 {one['p95_ms']} ms  CPU {one['cpu_ms_total']} ms ({ratio:.2f} times; {spent})"
     )
+    listings = "  ".join(f"{path} {ms} ms" for path, ms in one["listings_ms"].items())
+    print(f"{'':20} {listings}")
     print(f"{'':20} request to the index: {one['index_request_bytes']:,} bytes", flush=True)
 
 

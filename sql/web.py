@@ -55,7 +55,17 @@ class WebReads(AsyncFamily, path="serving"):
 
     # one plan of full_text for all words would go over every passage: 2 s instead of 0.2 s at 100,000; one for all people would go
     # over every document
-    planned_each_time: ClassVar[frozenset[str]] = frozenset({"full_text", "documents", "collections", "audit_events"})
+    planned_each_time: ClassVar[frozenset[str]] = frozenset(
+        {
+            "full_text",
+            "documents",
+            "collections",
+            "audit_events",
+            "readable_count",
+            "readable_folders",
+            "readable_totals",
+        }
+    )
 
     async def active_collection(self) -> ActiveModel | None: ...
     async def answer_by_id(self, *, answer_id: str, email: str) -> StoredAnswer | None: ...

@@ -2,18 +2,42 @@
 -- Parameters: principals, fresh_since, source_types (null: all), include_archived, most, and after_source, after_id (the last collection
 -- of the page before; null: the first page). Grain: one row, its text a JSON array of collections; a folder counts what lies below it.
 -- Index: documents_kept_permissions. Names of folders come from one document in which the caller may know the folder.
-WITH readable AS MATERIALIZED (
+-- `own` are the principals as keys, which are searched in halves: as an array, each document would compare its readers with all. Fewer than
+-- 300 are looked up in the index, so the statement is planned for its values.
+WITH own AS MATERIALIZED (
+    SELECT jsonb_object_agg(r.principal, 0) AS principals
+    FROM unnest(%(principals)s::text []) AS r (principal)
+),
+
+readable AS MATERIALIZED (
     SELECT
         d.doc_id,
         d.source,
         p.shown_collections AS known
     FROM checked_documents AS d
     CROSS JOIN LATERAL shown_place(
-        d.doc_id, d.source, d.source_id, d.path, d.url, d.collection_ids, d.folders, d.place_readers, %(principals)s::text []
+        d.doc_id, d.source, d.source_id, d.path, d.url, d.collection_ids, d.folders, d.place_readers,
+        CASE
+            WHEN cardinality(%(principals)s::text []) < 300 THEN %(principals)s::text []
+            ELSE ARRAY(
+                SELECT r.principal
+                FROM unnest(d.place_readers) AS r (principal)
+                WHERE (SELECT o.principals FROM own AS o) ? r.principal
+                UNION ALL
+                SELECT r.principal
+                FROM jsonb_array_elements(d.folders) AS e (folder)
+                CROSS JOIN LATERAL jsonb_array_elements_text(e.folder -> 'readers') AS r (principal)
+                WHERE (SELECT o.principals FROM own AS o) ? r.principal
+            )
+        END
     ) AS p
     WHERE
         d.state = 'live'
-        AND d.permissions && %(principals)s::text [] AND NOT d.departed && %(principals)s::text []
+        AND CASE
+            WHEN cardinality(%(principals)s::text []) < 300 THEN d.permissions && %(principals)s::text []
+            ELSE (SELECT o.principals FROM own AS o) ?| d.permissions
+        END
+        AND NOT (SELECT o.principals FROM own AS o) ?| d.departed
         AND d.acl_checked_at >= %(fresh_since)s
         AND (%(source_types)s::text [] IS NULL OR d.source = ANY(%(source_types)s::text []))
         AND (%(include_archived)s OR d.tags ->> 'lifecycle' IS DISTINCT FROM 'archived')

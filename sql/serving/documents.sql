@@ -4,14 +4,25 @@
 -- Index: documents_kept_permissions, and primary keys for the page. Its duration depends on what the caller may read, not on what is
 -- hidden: the permissions are the first condition (`matching` is materialized), the order comes after.
 -- A filter on collections only uses those that the caller may know.
-WITH matching AS MATERIALIZED (
+-- `own` are the principals as keys, which are searched in halves: as an array, each document would compare its readers with all. Fewer than
+-- 300 are looked up in the index, so the statement is planned for its values.
+WITH own AS MATERIALIZED (
+    SELECT jsonb_object_agg(r.principal, 0) AS principals
+    FROM unnest(%(principals)s::text []) AS r (principal)
+),
+
+matching AS MATERIALIZED (
     SELECT
         d.doc_id,
         coalesce(d.modified_at, '-infinity') AS changed_at
     FROM checked_documents AS d
     WHERE
         d.state = 'live'
-        AND d.permissions && %(principals)s::text [] AND NOT d.departed && %(principals)s::text []
+        AND CASE
+            WHEN cardinality(%(principals)s::text []) < 300 THEN d.permissions && %(principals)s::text []
+            ELSE (SELECT o.principals FROM own AS o) ?| d.permissions
+        END
+        AND NOT (SELECT o.principals FROM own AS o) ?| d.departed
         AND d.acl_checked_at >= %(fresh_since)s
         AND (%(source_types)s::text [] IS NULL OR d.source = ANY(%(source_types)s::text []))
         AND (%(mime_types)s::text [] IS NULL OR d.mime_type = ANY(%(mime_types)s::text []))

@@ -2,14 +2,24 @@
 -- far as the caller may know the folders of its path. It lists all of them, as `readable_names` does, and reads every document that the
 -- caller may read: only where a folder may be meant, and by one caller at a time.
 -- Parameters: principals, fresh_since. Grain: folder and path. Index: documents_kept_permissions.
-WITH places AS MATERIALIZED (
+-- `own` are the principals as keys, which are searched in halves: as an array, each document would compare its readers with all. Fewer than
+-- 300 are looked up in the index, so the statement is planned for its values.
+WITH own AS MATERIALIZED (
+    SELECT jsonb_object_agg(r.principal, 0) AS principals
+    FROM unnest(%(principals)s::text []) AS r (principal)
+),
+
+places AS MATERIALIZED (
     SELECT min(d.doc_id::text) AS doc_id
     FROM checked_documents AS d
     WHERE
         d.state = 'live'
         AND d.folders <> '[]'
-        AND d.permissions && %(principals)s::text []
-        AND NOT d.departed && %(principals)s::text []
+        AND CASE
+            WHEN cardinality(%(principals)s::text []) < 300 THEN d.permissions && %(principals)s::text []
+            ELSE (SELECT o.principals FROM own AS o) ?| d.permissions
+        END
+        AND NOT (SELECT o.principals FROM own AS o) ?| d.departed
         AND d.acl_checked_at >= %(fresh_since)s
     GROUP BY d.source, d.collection_ids
 )

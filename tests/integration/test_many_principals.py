@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from qdrant_client import models
 
+import sql
 from resources.core.domain import Access, SourceName
 from resources.core.permissions import READER_IDS, reader_id
 from resources.stores import qdrant
@@ -16,6 +18,7 @@ from serving.search.retrieval.plan import NUMBERS_FROM, filter_for
 from serving.search.retrieval.query import Narrowing
 from tests.fixtures.installation import Installation
 from tests.fixtures.serving import Running, Site
+from tests.integration.test_bounded_reads import NOW, READS
 from tests.machine.test_degradation_http import codes, own_postgres, until_ready
 
 __all__ = ["own_postgres"]
@@ -194,3 +197,39 @@ def test_places_and_departures_count_for_people_with_many_principals_too(site: S
         )
         assert titles(running, EVE) == {"Ferry"}
         assert titles(running, ANN) == set()
+
+
+LISTINGS = ("collections", "documents", "readable_count", "readable_folders", "readable_totals")
+
+
+@pytest.mark.parametrize("others", [range(300), range(GROUPS)], ids=len)
+def test_listings_are_the_same_with_many_principals(site: Site, others: range) -> None:
+    def folders(*readers: list[str]) -> dict[str, Any]:
+        ids = [f"root/{number}" for number in range(len(readers))]
+        names = [{"id": one, "name": one[-1], "readers": who} for one, who in zip(ids, readers, strict=True)]
+        return {"collection_ids": ids, "folders": names}
+
+    site.add("Own", ["The ferry."], [ANN], **folders([ANN, EVE], [EVE]))
+    site.add("Team", ["The ferry."], ["group:own@acme.com", EVE], **folders(["public"], ["group:own@acme.com"]))
+    site.add("Everyone", ["The ferry."], ["public"], **folders([EVE], ["public"], [ANN]))
+    site.add("Hidden", ["The ferry."], [EVE, "group:hidden@acme.com"], **folders(["public"]))
+    site.add("Other", ["The ferry."], ["group:hidden@acme.com", EVE], source=SourceName.GOOGLE_DRIVE)
+    left = {"collection_ids": ["left"], "folders": [{"id": "left", "name": "left", "readers": ["public"]}]}
+    site.add("Left", ["The ferry."], ["group:own@acme.com", "public"], partition="left", **left)
+    site.sql("INSERT INTO departures (source, partition, email, event_id) VALUES ('files', 'left', %s, 'e')", ANN)
+
+    def rows(name: str, principals: list[str]) -> list[Any]:
+        wanted = READS[name] | {"principals": principals, "fresh_since": NOW - timedelta(days=1)}
+        found = site.connection.execute(sql.statement("serving", name).encode(), wanted).fetchall()
+        return sorted(found, key=str)
+
+    few = {who: [who, "group:own@acme.com", "public"] for who in (ANN, EVE)}
+    seen = {name: {who: rows(name, own) for who, own in few.items()} for name in LISTINGS}
+    more = [f"group:{one}@acme.com" for one in others]
+    assert seen == {name: {who: rows(name, [*own, *more]) for who, own in few.items()} for name in LISTINGS}
+    for who, readable in ((ANN, 3), (EVE, 5)):
+        assert seen["readable_count"][who] == [(readable,)]
+        assert seen["documents"][who][0][0] == readable
+        assert sum(live for _, live, *_ in seen["readable_totals"][who]) == readable
+        for name in ("collections", "readable_folders"):
+            assert ("left" in str(seen[name][who])) == (who == EVE)
