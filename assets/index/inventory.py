@@ -66,7 +66,7 @@ class Inventory:
         self._write(WAITING, ((source_id,) for source_id in statements.waiting()))
         name = raw_table(stores.source)
         columns = ("source_id", pl.col("op") == "upsert", "partition", "content_hash", "seq")
-        for rows in stores.lake.scan(name).select(*columns).collect_batches(chunk_size=PAGE):
+        for rows in stores.lake.pages(name, *columns):
             self._write(STORED, rows.iter_rows())
 
     def checked(self) -> int:

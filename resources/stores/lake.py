@@ -8,7 +8,7 @@ the bytes of its little-endian float32 numbers: Delta has no arrays of fixed len
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +25,7 @@ from resources.core.tables import Table, is_table, table
 from resources.stores.blobs import stored_folders
 from resources.stores.delta import (
     FILE_BYTES,
+    ROW_GROUP,
     beginnings,
     check,
     files_of,
@@ -54,6 +55,8 @@ CHECKPOINT_COMMITS = 20
 """Commits between two checkpoints: opening a table reads the log from the last one on, a request each in an object
 store.
 """
+PAGE_ROWS = 2 * ROW_GROUP
+"""Rows of a frame of `pages`; of a compacted table, row groups that no other page reads."""
 _OPENINGS = 3
 """Attempts to open a table whose log changes meanwhile; between two checkpoints are `CHECKPOINT_COMMITS` commits."""
 
@@ -138,6 +141,17 @@ class Lake:
         """Return the rows of local files. scan_delta (polars 2.1) does not find them below a folder whose name holds a space."""
         assert self._folder is not None  # noqa: S101 - for the type checker
         return unpacked(pl.scan_parquet([self._folder / spec.name / file for file in files], glob=False), spec)
+
+    def pages(self, name: str, *columns: str | pl.Expr) -> Iterator[pl.DataFrame]:
+        """Yield these columns of all rows of all versions in frames of at most `PAGE_ROWS` rows.
+
+        Each is read when it is asked for, so that memory does not grow with the table: `collect_batches` reads ahead.
+        """
+        rows = self.scan(name).select(*columns)
+        start = 0
+        while not (page := rows.slice(start, PAGE_ROWS).collect(engine="streaming")).is_empty():
+            yield page
+            start += page.height
 
     def period(self, name: str, start: datetime, end: datetime) -> pl.LazyFrame:
         """Return the rows written from `start` to before `end`, lazily."""

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from resources.core.errors import AbortSyncError
 from resources.core.tables import embedded_table, table
-from resources.stores.lake import COMPACT_PAST, Lake
+from resources.stores.lake import COMPACT_PAST, PAGE_ROWS, Lake
 from resources.stores.lake_erasure import drop_rows, scrub
 from tests.fixtures.lake import NOW, raw
 
@@ -55,6 +55,17 @@ def test_rows_come_back_as_they_went_in(lake: Lake) -> None:
     assert lake.scan("parsed").sort("content_key").collect().equals(frame)
     lake.append("raw_files", raw([{"seq": 1, "doc_id": "d", "permissions": ["a@x.org", "group:b@x.org"]}]))
     assert lake.scan("raw_files").collect()["permissions"].to_list() == [["a@x.org", "group:b@x.org"]]
+
+
+def test_pages_have_every_row_of_every_file_once(lake: Lake) -> None:
+    assert list(lake.pages("raw_files", "seq")) == []
+    numbers = list(range(2 * PAGE_ROWS + 5))
+    for part in (numbers[:10], numbers[10 : PAGE_ROWS + 20], numbers[PAGE_ROWS + 20 :]):
+        lake.append("raw_files", raw([{"seq": seq, "doc_id": "d"} for seq in part]))
+    pages = list(lake.pages("raw_files", "seq", pl.col("op") == "upsert"))
+    assert [page.height for page in pages] == [PAGE_ROWS, PAGE_ROWS, 5]
+    assert [set(page.columns) for page in pages] == [{"seq", "op"}] * 3
+    assert sorted(seq for page in pages for seq in page["seq"]) == numbers
 
 
 def test_what_others_write_is_seen_by_who_has_read_the_table_before(lake: Lake, tmp_path: Path) -> None:

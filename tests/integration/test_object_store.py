@@ -53,6 +53,7 @@ def test_the_lake_appends_reads_and_compacts(store: S3Server) -> None:
         lake.append("raw_files", raw([{"seq": seq, "doc_id": f"d{seq % 3}", "title": str(seq)}]))
     before = sorted(lake.latest("raw_files").select("doc_id", "title").collect().rows())
     assert before == [("d0", "3"), ("d1", "4"), ("d2", "5")]
+    assert [sorted(page["seq"]) for page in lake.pages("raw_files", "seq")] == [list(range(6))]
     assert lake.compact("raw_files", past=5) is True
     assert lake.files("raw_files") == 1
     assert sorted(lake.latest("raw_files").select("doc_id", "title").collect().rows()) == before
