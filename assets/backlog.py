@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
+from resources.core.domain import State
 from sql.rows import Pending
 
 FIRST_WAVE = 64
@@ -17,13 +18,20 @@ EXPRESS_DOCUMENTS = 50
 EXPRESS_BYTES = 256 * 2**10
 SMALL_BYTES = 64 * 2**10
 """Documents that need not wait for a wave: so many, of so many bytes in total, each of at most this size."""
+LENT_DOCUMENTS = 250
+LEAST_LENT = 16
+"""Documents of a wave that is lent to another run, of `WAVE_BYTES` in total: so many that their hand-over costs little, so few that the
+last one is not waited for long.
+"""
 SAMPLE_DOCUMENTS = 100
 SAMPLE_BYTES = 16 * 2**20
 """A sample: so many documents, of so many bytes in total."""
 
 
 class Backlog:
-    """Pending documents: those that wait, and those in the hands of a thread, which no other thread may write or remove. Thread-safe."""
+    """Pending documents: those that wait, those in the hands of a thread, which no other thread may write or remove, and those lent to
+    other runs, which write nothing that belongs to a document. Thread-safe.
+    """
 
     def __init__(self) -> None:
         self.busy: set[str] = set()
@@ -31,6 +39,10 @@ class Backlog:
         self._changed = threading.Condition()
         self._waiting: list[Pending] = []
         """Sorted, the next one last."""
+        self._lent: set[str] = set()
+        """Ids of the documents that are lent, or given back and not in hand again."""
+        self._returned: list[list[Pending]] = []
+        """Waves that were given back, which are the next ones."""
         self._taken: set[tuple[str, str]] = set()
         self._wave = FIRST_WAVE
         self._taken_bytes = self._waiting_bytes = 0
@@ -41,15 +53,25 @@ class Backlog:
         return bool(self._waiting)
 
     @property
+    def left(self) -> int:
+        """Number of documents that no thread and no other run has taken."""
+        return len(self._waiting)
+
+    @property
+    def drained(self) -> bool:
+        """True if there is no next wave, so that threads wait for documents that are lent."""
+        return not self._waiting and not self._returned
+
+    @property
     def idle(self) -> bool:
-        """True if no document waits or is in hand."""
-        return not self._waiting and not self.busy
+        """True if no document waits, is in hand or is lent."""
+        return not self._waiting and not self.busy and not self._lent
 
     @property
     def progress(self) -> tuple[int, int]:
         """Number of documents that are done, and of all so far."""
         with self._changed:
-            return len(self._taken) - len(self.busy), len(self._taken) + len(self._waiting)
+            return len(self._taken) - len(self.busy) - len(self._lent), len(self._taken) + len(self._waiting)
 
     @property
     def size(self) -> int:
@@ -60,7 +82,8 @@ class Backlog:
     def refill(self, pending: Sequence[Pending]) -> None:
         """Replace the waiting documents by those of `pending` that have not been taken before with the same content."""
         with self._changed:
-            found = [one for one in pending if one.doc_id not in self.busy and _version(one) not in self._taken]
+            held = self.busy | self._lent
+            found = [one for one in pending if one.doc_id not in held and _version(one) not in self._taken]
             self._waiting = sorted(found, key=_urgency, reverse=True)
             self._waiting_bytes = sum(one.size for one in found)
             self._changed.notify_all()
@@ -79,13 +102,48 @@ class Backlog:
     def wave(self) -> list[Pending] | None:
         """Take the next wave; waits until there is one. Returns None after `end`."""
         with self._changed:
-            while not self._waiting and not self._ended:
+            while self.drained and not self._ended:
                 self._changed.wait()
             if self._ended:
                 return None
+            if self._returned:
+                wave = self._returned.pop()
+                self._lent.difference_update(one.doc_id for one in wave)
+                self.busy.update(one.doc_id for one in wave)
+                return wave
             most = max(FIRST_WAVE, min(self._wave, len(self._waiting) // 4))
             self._wave = min(LAST_WAVE, self._wave * 2)
             return self._take(most, WAVE_BYTES)
+
+    def lend(self, share: int) -> list[Pending]:
+        """Take the least urgent documents for another run: at most one in `share` of those that wait, and none if these are few.
+
+        Those that parsing rejected before are not lent: this sync reports what becomes of them.
+        """
+        with self._changed:
+            most = min(LENT_DOCUMENTS, len(self._waiting) // share)
+            if most < LEAST_LENT:
+                return []
+            lent: list[Pending] = []
+            passed: list[Pending] = []
+            for one in self._waiting:
+                if len(lent) == most or (lent and sum(other.size for other in lent) + one.size > WAVE_BYTES):
+                    break
+                (lent if one.state == State.LIVE else passed).append(one)
+            self._waiting[: len(lent) + len(passed)] = passed
+            self._moved(lent)
+            self._lent.update(one.doc_id for one in lent)
+            return lent
+
+    def give_back(self, documents: Sequence[Pending], *, unchanged: Container[str]) -> list[Pending]:
+        """Make lent documents the next wave, and return it; those that are not `unchanged` (ids) are released instead."""
+        with self._changed:
+            self._lent.difference_update(one.doc_id for one in documents if one.doc_id not in unchanged)
+            wave = [one for one in documents if one.doc_id in unchanged]
+            if wave:
+                self._returned.append(wave)
+            self._changed.notify_all()
+            return wave
 
     def done(self, documents: Sequence[Pending]) -> None:
         """Release documents."""
@@ -116,12 +174,15 @@ class Backlog:
             if largest is not None and self._waiting[-1].size > largest:
                 break
             taken.append(self._waiting.pop())
+        self._moved(taken)
+        self.busy.update(one.doc_id for one in taken)
+        return taken
+
+    def _moved(self, taken: Sequence[Pending]) -> None:
         size = sum(one.size for one in taken)
         self._taken_bytes += size
         self._waiting_bytes -= size
         self._taken.update(map(_version, taken))
-        self.busy.update(one.doc_id for one in taken)
-        return taken
 
 
 def _version(document: Pending) -> tuple[str, str]:

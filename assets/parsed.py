@@ -6,7 +6,7 @@ with a larger limit. Workers alternate between the uploads of different people.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Any
@@ -46,6 +46,30 @@ def parse_missing(job: SyncJob, pending: Sequence[Pending], pool: ParserPool | N
 
     Without a `pool`, it starts one for these documents.
     """
+    result, tried, latest = _outcomes(job, pending, pool, lambda _: True)
+    if pending:
+        result.deferred = tried - latest.keys()
+        if result.deferred:
+            log.info("parsed_deferred", job_id=job.job_id, documents=len(result.deferred))
+        judged = [document for document in pending if document.content_key not in result.deferred]
+        result.touched.update(document.partition for document in judged if document.state == State.LIVE)
+        result.touched |= _write_outcomes(job, judged, tried, latest)
+    return result
+
+
+def parse_ahead(job: SyncJob, pending: Sequence[Pending], pool: ParserPool) -> StageResult:
+    """Parse contents without a text in the lake for another sync, which finds them there and writes the documents' outcomes.
+
+    Failures are left to that sync: it tries again, and each attempt counts.
+    """
+    result, _, _ = _outcomes(job, pending, pool, lambda row: row["status"] != "failed")
+    return result
+
+
+def _outcomes(
+    job: SyncJob, pending: Sequence[Pending], pool: ParserPool | None, kept: Callable[[dict[str, Any]], bool]
+) -> tuple[StageResult, set[str], dict[str, dict[str, Any]]]:
+    """Parse contents and write those rows to the lake that are to be kept. Returns counts, the keys that were to be tried, and outcomes."""
     stores = job.stores
     by_key = {document.content_key: document for document in pending}
     verdicts = _verdicts(stores, by_key)
@@ -59,10 +83,11 @@ def parse_missing(job: SyncJob, pending: Sequence[Pending], pool: ParserPool | N
     unread: dict[str, dict[str, Any]] = {}
     written = time.monotonic()
     for row, noted in _parse(job, todo, unread, pool):
-        rows.append(row)
-        verdicts[row["content_key"]] = _verdict(row, verdicts.get(row["content_key"]))
-        counted = {"parsed" if row["status"] == "ok" else row["status"]: 1} | {f"noted_{kind}": 1 for kind in noted}
-        result.count(by_key[row["content_key"]].partition, **counted)
+        if kept(row):
+            rows.append(row)
+            verdicts[row["content_key"]] = _verdict(row, verdicts.get(row["content_key"]))
+            counted = {"parsed" if row["status"] == "ok" else row["status"]: 1} | {f"noted_{kind}": 1 for kind in noted}
+            result.count(by_key[row["content_key"]].partition, **counted)
         if len(rows) >= BATCH_DOCUMENTS or time.monotonic() - written > BATCH_SECONDS:
             _append(stores, rows)
             rows, written = [], time.monotonic()
@@ -70,15 +95,7 @@ def parse_missing(job: SyncJob, pending: Sequence[Pending], pool: ParserPool | N
     _append(stores, rows)
     for key in unread:
         result.count(by_key[key].partition, failed=1)
-    if pending:
-        latest = verdicts | unread
-        result.deferred = {document.content_key for document in todo} - latest.keys()
-        if result.deferred:
-            log.info("parsed_deferred", job_id=job.job_id, documents=len(result.deferred))
-        judged = [document for document in pending if document.content_key not in result.deferred]
-        result.touched.update(document.partition for document in judged if document.state == State.LIVE)
-        result.touched |= _write_outcomes(job, judged, {document.content_key for document in todo}, latest)
-    return result
+    return result, {document.content_key for document in todo}, verdicts | unread
 
 
 def untried(stores: Stores, documents: Sequence[Pending]) -> list[Pending]:

@@ -22,6 +22,7 @@ from assets.index.again import admitted, rewrite_all, tell_left
 from assets.index.collection import ensure_collection, is_measured
 from assets.index.targets import Target, active_target, pending
 from assets.index.work import marked, unmark
+from assets.offering import Offering
 from assets.parsed import parse_missing, parser_pool
 from assets.parsing.pool import ParserPool
 from resources import priority, tracing
@@ -73,6 +74,7 @@ class Waves:
         self._prepared: set[str] = set()
         """Ids of documents that were parsed and chunked for the sample."""
         self._threads: list[threading.Thread] = []
+        self._offering: Offering | None = None
         self._refilled = 0.0
         self._chunks = self._chunked_bytes = 0
 
@@ -208,6 +210,9 @@ class Waves:
         ):
             self._threads.append(threading.Thread(target=tracing.in_context(work), name="waves", daemon=True))
             self._threads[-1].start()
+        if self._job.job_id and self._job.runs > 1 and self._job.stores.settings.reindex_documents is None:
+            self._offering = Offering(self._job, self._backlog, self._target)
+            self._offering.start()
 
     def _prepare(self, parsed: queue.Queue[list[Pending] | None]) -> None:
         settings = self._job.stores.settings
@@ -249,6 +254,8 @@ class Waves:
         self._backlog.end()
         for thread in self._threads:
             thread.join()
+        if self._offering is not None:
+            self._offering.end()
 
     def _tell_stopped(self) -> None:
         """Record how far the sync came if a limit has stopped it."""
@@ -264,7 +271,10 @@ class Waves:
             if stage in self._job.failures:
                 return
             with self._failing(stage), job.busy(stage), tracing.span(SPANS[stage], documents=len(documents)):
-                job.add(stage, step(job, documents))
+                result = step(job, documents)
+                if self._offering is not None:
+                    self._offering.credit(documents, stage, result)
+                job.add(stage, result)
 
     @contextmanager
     def _failing(self, stage: str) -> Generator[None]:
@@ -304,8 +314,9 @@ class Waves:
 
         def work(job: SyncJob, documents: Sequence[Pending]) -> StageResult:
             result = step(job, documents)
-            self._chunks += result.counts.get("chunks", 0)
-            self._chunked_bytes += sum(one.size for one in documents)
+            if result.counts.get("chunks"):  # else they were there already
+                self._chunks += result.counts["chunks"]
+                self._chunked_bytes += sum(one.size for one in documents)
             self._count()
             return result
 

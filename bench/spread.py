@@ -4,6 +4,9 @@
 started as by the HTTP interface: documents a minute, the most calls in any minute, and documents that are missing or there twice.
 `--killed` ends a run's process on the way; `--waiting SECONDS` keeps the planned runs in the queue for so long while the source is
 synced. Embeddings come at once from a server in this process. The last line is JSON.
+
+With `--folder DOCUMENTS`, the same of one folder, whose documents other runs prepare: embedded by the bundled model, or with
+`--service SECONDS` by a service that takes so long for each text, and answers requests at the same time.
 """
 
 from __future__ import annotations
@@ -36,12 +39,19 @@ from simulators.drive import DriveApp, SimulatedDrive
 from tests.fixtures.openai_server import OpenAIServer
 
 DRIVE = SourceName.GOOGLE_DRIVE
+FILES = SourceName.FILES
+PARAGRAPHS = 12
+"""Of a document of the folder: about four passages."""
 ANSWER_SECONDS = 0.2
 LOOK_SECONDS = 1.0
 SYNC_SECONDS = 30.0
 LONGEST_SECONDS = 1800.0
 
 RUNNING = "SELECT count(*) FROM sync_jobs WHERE status = 'running'"
+EMBEDDED = "SELECT coalesce(sum(texts), 0)::integer FROM embedding_usage"
+PASSAGES = "SELECT count(*) FROM chunks"
+PREPARING = """SELECT count(*) FROM dagster.runs AS r WHERE r.status = 'STARTED'
+AND EXISTS (SELECT FROM dagster.run_tags AS q WHERE q.run_id = r.run_id AND q.key = 'concordance/prepares')"""
 WORKING_JOBS = (
     "SELECT count(*) FROM sync_jobs WHERE status = 'running' AND claimed_at IS NOT NULL AND planned_by IS NOT NULL"
 )
@@ -62,10 +72,20 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=5)
     parser.add_argument("--killed", action="store_true")
     parser.add_argument("--waiting", type=float, default=0.0)
+    parser.add_argument("--folder", type=int)
+    parser.add_argument("--service", type=float)
     arguments = parser.parse_args()
     configure("error", "bench")
     figures: dict[str, Any] = {}
     for runs in arguments.runs:
+        if arguments.folder is not None:
+            found = figures[str(runs)] = _one_folder(runs, arguments)
+            print(
+                f"{runs} runs: {found['documents_per_min']:,} documents a minute in {found['seconds']} s, {found['passages']:,} passages, "
+                f"embedded twice {found['embedded_twice']}, missing {found['missing']}; at most {found['runs_at_a_time']} preparing runs "
+                f"at a time"
+            )
+            continue
         found = _first_sync(runs, arguments)
         figures[str(runs)] = found
         print(
@@ -91,7 +111,9 @@ def _first_sync(runs: int, arguments: argparse.Namespace) -> dict[str, Any]:
     folder.chmod(0o711)
     try:
         with serve(DriveApp(drive)) as url, OpenAIServer() as model:
-            settings = _settings(folder, runs, url, drive.token, model.url)
+            settings = _settings(
+                folder, runs, {"DRIVE_API_URL": url, "DRIVE_TOKEN": drive.token, **_service(model.url)}
+            )
             supervisor = start_set(settings)
             try:
                 if arguments.waiting:
@@ -103,19 +125,55 @@ def _first_sync(runs: int, arguments: argparse.Namespace) -> dict[str, Any]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _settings(folder: Path, runs: int, drive: str, token: str, model: str) -> Settings:
+def _one_folder(runs: int, arguments: argparse.Namespace) -> dict[str, Any]:
+    folder = Path(tempfile.mkdtemp(prefix="concordance-bench-"))
+    folder.chmod(0o711)
+    (folder / "docs").mkdir(mode=0o755)
+    for number in range(arguments.folder):
+        lines = [
+            f"Parcel {number}-{line} was weighed on day {line} of the year {1000 + number} by keeper {number * 31 + line}, who noted that "
+            f"the scale of room {number % 17} showed {number * line} grams more than the one beside it, and sent a letter about it.\n"
+            for line in range(PARAGRAPHS)
+        ]
+        (folder / "docs" / f"note-{number}.md").write_text(f"# Note {number}\n\n" + "\n".join(lines))
+    try:
+        with OpenAIServer(seconds=arguments.service or 0.0) as model:
+            root = {
+                "name": "docs",
+                "url": (folder / "docs").as_uri(),
+                "tenant": "acme",
+                "dataset": "docs",
+                "permissions": ["public"],
+            }
+            served = {} if arguments.service is None else _service(model.url)
+            settings = _settings(folder, runs, {"FILE_ROOTS": json.dumps([root]), **served})
+            supervisor = start_set(settings)
+            try:
+                return _measured_folder(settings, arguments.folder)
+            finally:
+                supervisor.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _service(url: str) -> dict[str, str]:
+    """Return the settings of an embedding service."""
+    return {
+        "EMBEDDING_PROVIDER": "openai",
+        "EMBEDDING_MODEL": "bench",
+        "EMBEDDING_DIMENSIONS": "64",
+        "OPENAI_BASE_URL": url,
+        "OPENAI_API_KEY": "bench",
+    }
+
+
+def _settings(folder: Path, runs: int, more: dict[str, str]) -> Settings:
     values = {name: str(free_port()) for name in ("HTTP_PORT", "QDRANT_PORT", "POSTGRES_PORT", "DAGSTER_PORT")} | {
         "HOME": str(folder / "home"),
         "LOG_LEVEL": "error",
         "SYNC_MINUTES": "60",
-        "DRIVE_API_URL": drive,
-        "DRIVE_TOKEN": token,
         "LIMITS__SYNC_RUNS": str(runs),
-        "EMBEDDING_PROVIDER": "openai",
-        "EMBEDDING_MODEL": "bench",
-        "EMBEDDING_DIMENSIONS": "64",
-        "OPENAI_BASE_URL": model,
-        "OPENAI_API_KEY": "bench",
+        **more,
     }
     os.environ.update({f"CONCORDANCE_{name}": value for name, value in values.items()})
     return load(_env_file=None)
@@ -166,9 +224,38 @@ def _measured(settings: Settings, drive: SimulatedDrive, arguments: argparse.Nam
         }
 
 
-def _sync(settings: Settings) -> None:
+def _measured_folder(settings: Settings, count: int) -> dict[str, Any]:
+    """Sync once. The other runs that prepare documents end with the sync."""
+    began = time.monotonic()
+    most = 0
+    _sync(settings, FILES)
+    with psycopg.connect(settings.postgres_dsn, autocommit=True) as connection:
+
+        def number(query: str) -> int:
+            row = connection.execute(query).fetchone()  # type: ignore[arg-type]
+            return 0 if row is None else int(row[0])
+
+        while number(RUNNING):
+            if time.monotonic() - began > LONGEST_SECONDS:
+                raise SystemExit(f"After {LONGEST_SECONDS:.0f} s, {number(INDEXED)} of {count} documents are indexed.")
+            most = max(most, number(PREPARING))
+            time.sleep(LOOK_SECONDS)
+        seconds = time.monotonic() - began
+        return {
+            "documents_per_min": round(count / seconds * 60),
+            "seconds": round(seconds, 1),
+            "passages": number(PASSAGES),
+            "embedded_twice": number(EMBEDDED) - number(PASSAGES),
+            "runs_at_a_time": most,
+            "jobs": dict(connection.execute(JOBS).fetchall()),
+            "missing": count - number(INDEXED),
+            "twice": number(TWICE),
+        }
+
+
+def _sync(settings: Settings, source: SourceName = DRIVE) -> None:
     try:
-        start_sync(settings, DRIVE, partitions=None, full=False, requested_by="bench")
+        start_sync(settings, source, partitions=None, full=False, requested_by="bench")
     except BusyError as error:
         print(f"… {error}", file=sys.stderr)
 

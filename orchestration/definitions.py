@@ -11,6 +11,7 @@ from orchestration.erasure import daily_erasure, daily_erasure_schedule
 from orchestration.evaluation.monthly import monthly_evaluation, monthly_evaluation_schedule, relevance_evaluation
 from orchestration.maintenance import weekly_upkeep, weekly_upkeep_schedule
 from orchestration.people import people_job, people_schedule
+from orchestration.preparing import preparation_job
 from orchestration.reconciliation import JOBS, SCHEDULES
 from orchestration.schedules import event_sensor, failure_alert, sync_job, sync_schedule, waiting_sensor
 from resources.bindings import Syncs
@@ -37,7 +38,15 @@ def definitions() -> dg.Definitions:
             relevance_evaluation,
         ],
         asset_checks=[check for source in jobs for check in source_checks(source)],
-        jobs=[*jobs.values(), people, weekly_upkeep, *JOBS, daily_erasure, monthly_evaluation],
+        jobs=[
+            *jobs.values(),
+            *map(preparation_job, jobs),
+            people,
+            weekly_upkeep,
+            *JOBS,
+            daily_erasure,
+            monthly_evaluation,
+        ],
         schedules=[
             *(
                 sync_schedule(

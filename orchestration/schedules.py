@@ -12,7 +12,7 @@ from resources.alerts import alert
 from resources.core.domain import SourceName
 from resources.core.errors import BusyError
 from resources.jobs import create_job, end_job
-from resources.launch import JOB_TAG, SOURCE_TAG, launch_again, run_tags
+from resources.launch import JOB_TAG, PREPARES_TAG, SOURCE_TAG, launch_again, run_tags
 from resources.settings import Settings, load
 from resources.sources import configured, label, spec_of, stored
 from resources.sources.spec import WaitingWork
@@ -221,5 +221,5 @@ def close_failed(settings: Settings, run: dg.DagsterRun, message: str | None, *,
     reason = f"Dagster run {run.run_id} of {run.job_name} failed. {said}"
     if job_id is not None:
         end_job(settings.postgres_dsn, job_id, reason)
-    else:
+    elif PREPARES_TAG not in run.tags:  # its sync does the work itself
         alert(settings, f"Dagster run {run.run_id} of {run.job_name} failed. Its log says why.")

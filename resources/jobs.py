@@ -42,6 +42,11 @@ def _launch(job_id: str) -> str:
     return f"launch {job_id}"
 
 
+def preparing(source: SourceName) -> str:
+    """Return the source of the leases of runs that prepare documents for its syncs. No source has this name."""
+    return f"{source.value} preparing"
+
+
 def is_lost(connection: Connection, source: SourceName, running: RunningJob, *, elsewhere: bool) -> bool:
     """Return True if the process of a job died, or if no process will claim it. One that waits for its turn is not lost, however long.
 
@@ -161,8 +166,14 @@ def stored_sources(connection: Connection) -> list[SourceName]:
 
 @contextmanager
 def hold_all(settings: Settings) -> Generator[list[Stores]]:
-    """Hold the leases of all sources, as `hold` does for one."""
+    """Hold the leases of all sources, as `hold` does for one, and those of the runs that prepare documents for their syncs."""
     with session(settings.postgres_dsn) as connection:
         sources = stored_sources(connection)
     with ExitStack() as stack:
-        yield [stack.enter_context(hold(settings, source)) for source in sources]
+        held = [stack.enter_context(hold(settings, source)) for source in sources]
+        for source in sources:
+            lease = claim(settings.postgres_dsn, preparing(source), None)
+            if lease is None:
+                raise BusyError(f"A run that prepares documents of {source.value} did not end.", "")
+            stack.callback(lease.release)
+        yield held

@@ -28,6 +28,11 @@ JOB_TAG = "concordance/job_id"
 SOURCE_TAG = "concordance/source"
 PLANNED_TAG = "concordance/planned"
 """Of a run whose partitions a sync of the whole source has left to it: Dagster's queue starts it."""
+PREPARES_TAG = "concordance/prepares"
+"""Of a run that prepares documents for a sync: the id of the sync's job."""
+NAME_TAG = "concordance/preparing"
+"""The name of its lease."""
+PRIORITY_TAG = "dagster/priority"
 TRACE_TAG = "concordance/traceparent"
 """Continues the trace of the request in the run."""
 WHOLE = "whole source"
@@ -119,6 +124,17 @@ def launch_again(settings: Settings, source: SourceName, job_id: str) -> bool:
 def launch_run(settings: Settings, source: SourceName, job_id: str, *, planned: bool = False) -> str:
     """Launch the run of a job, and return its id; one that is `planned` waits in Dagster's queue. Raises `NotRunningError`."""
     return launch(settings, f"sync_{source.value}", run_tags(source, job_id, planned=planned))
+
+
+def launch_preparing(settings: Settings, source: SourceName, job_id: str, name: str) -> str:
+    """Launch a run that prepares documents for a sync, behind the syncs in Dagster's queue. Raises `NotRunningError`."""
+    tags = {PREPARES_TAG: job_id, NAME_TAG: name, SOURCE_TAG: source.value, PLANNED_TAG: "true", PRIORITY_TAG: "-1"}
+    return launch(settings, preparing_job(source), tags)
+
+
+def preparing_job(source: SourceName) -> str:
+    """Return the name of Dagster's job that prepares documents of a source."""
+    return f"prepare_{source.value}"
 
 
 def launch(settings: Settings, job: str, tags: Mapping[str, str]) -> str:

@@ -59,6 +59,7 @@ BOUNDS = {
     "listed_documents": SYNC,
     "model_turns": "one row of a language model in the settings",
     "notification_channels": SYNC,
+    "offered_waves": "one row of a run that prepares documents for a sync; dropped when that ends",
     "partition_leases": "one row of a partition; released when the sync ends, or lapsed and deleted by the next claim",
     "partitions": SYNC,
     "passage_counts": "as document_counts",

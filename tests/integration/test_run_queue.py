@@ -13,8 +13,10 @@ from dagster._core.workspace.context import WorkspaceRequestContext
 from dagster._daemon.run_coordinator.queued_run_coordinator_daemon import QueuedRunCoordinatorDaemon
 
 from orchestration.dagster_api import SubmitRunContext
+from resources import launch
 from resources.core.domain import SourceName
 from resources.launch import LOCATION, REPOSITORY, run_tags
+from resources.settings import Settings
 from tests.fixtures.dagster_runs import instance_with
 
 LIMIT = 2
@@ -42,8 +44,7 @@ def instance(database: str) -> Iterator[dg.DagsterInstance]:
         yield made
 
 
-def submit(instance: dg.DagsterInstance, *, planned: bool) -> dg.DagsterRun:
-    tags = run_tags(SourceName.SLACK, "job", planned=planned)
+def submit(instance: dg.DagsterInstance, tags: dict[str, str]) -> dg.DagsterRun:
     repository = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin(LOCATION), REPOSITORY)
     run = instance.create_run_for_job(
         sync_slack,
@@ -56,12 +57,12 @@ def submit(instance: dg.DagsterInstance, *, planned: bool) -> dg.DagsterRun:
 
 
 def test_only_planned_runs_wait(instance: dg.DagsterInstance) -> None:
-    assert submit(instance, planned=True).status == dg.DagsterRunStatus.QUEUED
-    assert submit(instance, planned=False).status == dg.DagsterRunStatus.STARTING
+    assert submit(instance, run_tags(SourceName.SLACK, "job", planned=True)).status == dg.DagsterRunStatus.QUEUED
+    assert submit(instance, run_tags(SourceName.SLACK, "job", planned=False)).status == dg.DagsterRunStatus.STARTING
 
 
 def test_the_pool_has_its_limit_before_the_queue_is_looked_at(instance: dg.DagsterInstance) -> None:
-    runs = [submit(instance, planned=True).run_id for _ in range(LIMIT + 3)]
+    runs = [submit(instance, run_tags(SourceName.SLACK, "job", planned=True)).run_id for _ in range(LIMIT + 3)]
     daemon = QueuedRunCoordinatorDaemon(interval_seconds=1)
     waiting: Any = daemon._get_runs_to_dequeue(instance, instance.get_concurrency_config(), None)
     assert [run.run_id for run in waiting] == runs[:LIMIT]
@@ -69,5 +70,21 @@ def test_the_pool_has_its_limit_before_the_queue_is_looked_at(instance: dg.Dagst
 
 def test_a_limit_that_an_operator_has_set_is_kept(instance: dg.DagsterInstance) -> None:
     instance.event_log_storage.set_concurrency_slots("slack", 5)
-    submit(instance, planned=True)
+    submit(instance, run_tags(SourceName.SLACK, "job", planned=True))
     assert [(one.name, one.limit) for one in instance.event_log_storage.get_pool_limits()] == [("slack", 5)]
+
+
+def test_runs_that_prepare_documents_wait_behind_planned_ones(
+    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, str]] = []
+    monkeypatch.setattr(launch, "launch", lambda _settings, job, tags: asked.append({"job": job, **tags}))
+    launch.launch_preparing(Settings(), SourceName.SLACK, "job", "name")
+    (tags,) = asked
+    assert tags.pop("job") == "prepare_slack"
+    preparing = submit(instance, tags).run_id
+    planned = [submit(instance, run_tags(SourceName.SLACK, "job", planned=True)).run_id for _ in range(2)]
+    daemon = QueuedRunCoordinatorDaemon(interval_seconds=1)
+    waiting: Any = daemon._get_runs_to_dequeue(instance, instance.get_concurrency_config(), None)
+    assert [run.run_id for run in waiting] == planned
+    assert instance.get_run_by_id(preparing)

@@ -222,6 +222,24 @@ def test_the_sensor_gives_a_reason_of_one_line(
     )
 
 
+def test_a_run_that_prepares_documents_alerts_no_one(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its sync does what it has left."""
+    from orchestration import schedules
+
+    alerts: list[str] = []
+    monkeypatch.setattr(schedules, "alert", lambda _, text: alerts.append(text))
+    job = create_job(
+        installation.settings.postgres_dsn, SourceName.FILES, partitions=None, full=False, requested_by="test"
+    )
+    for tags in ({schedules.PREPARES_TAG: job.job_id}, {}):
+        run: Any = SimpleNamespace(run_id="r1", job_name="prepare_files", tags=tags)
+        schedules.close_failed(installation.settings, run, "It broke.", late=False)
+    assert len(alerts) == 1, "of the other run"
+    assert last(installation)[0] == "running"
+
+
 def test_the_command_prints_the_reason(installation: Installation) -> None:
     settings = installation.settings
     job = create_job(settings.postgres_dsn, SourceName.SLACK, partitions=None, full=False, requested_by="test")
