@@ -5,20 +5,27 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from orchestration.backup import back_up
-from orchestration.backup import restore as carry_out
+from orchestration.backup import back_up, back_up_to_store
+from orchestration.backup_store import BackupStore
 from orchestration.cli import installed_version
 from orchestration.cli.output import note, say
 from orchestration.cli.presence import Presence
+from orchestration.restore import restore as carry_out
 from orchestration.supervision import ports
+from resources.core.errors import InvalidRequestError
 from resources.settings import load
 
 SHOWN = 10
 
 
 def backup(
-    folder: Annotated[
-        Path, Parameter(help="The folder to write to; it must be empty or not exist. Only its owner can read it.")
+    target: Annotated[
+        str,
+        Parameter(
+            name="FOLDER",
+            help="The folder to write to, which must be empty or not exist and only its owner can read; or an address in an object store, "
+            "such as s3://bucket/prefix, to which a backup is added.",
+        ),
     ],
     /,
     *,
@@ -27,15 +34,24 @@ def backup(
     ] = None,
 ) -> int:
     settings = load()
-    presence = Presence(settings)
-    earlier = None if since is None else since.absolute()
-    made, faults = back_up(settings, folder.absolute(), installed_version(), since=earlier, lasts=presence.lasts)
-    say(f"Backed up {settings.home} to {folder}.")
+    lasts = Presence(settings).lasts
+    if "://" in target:
+        if since is not None:
+            raise InvalidRequestError("--since is for folders. In an object store, backups share files by themselves.")
+        made, faults, written = back_up_to_store(settings, BackupStore(target), installed_version(), lasts=lasts)
+        earlier = "the backups before" if made.shared else None
+    else:
+        before = None if since is None else since.absolute()
+        made, faults = back_up(settings, Path(target).absolute(), installed_version(), since=before, lasts=lasts)
+        written, earlier = target, since
+    say(f"Backed up {settings.home} to {written}.")
     if earlier is not None:
-        say(f"Of the lake, {made.copied / 1e6:.1f} MB are new and {made.shared / 1e6:.1f} MB are shared with {since}.")
+        say(
+            f"Of the lake, {made.copied / 1e6:.1f} MB are new and {made.shared / 1e6:.1f} MB are shared with {earlier}."
+        )
     note(
-        f"{folder / 'keys.json'} can sign in as anyone and decrypt the saved credentials of your sources. Store it apart from "
-        "the rest, in a password manager or a vault, and remove it from this folder."
+        f"{written}/keys.json can sign in as anyone and decrypt the saved credentials of your sources. Store it apart from "
+        "the rest, in a password manager or a vault, and remove it from there."
     )
     if not made.lake:
         note(f"The lake is not in this backup: copy the bucket of {settings.lake_address} as well.")
@@ -46,9 +62,23 @@ def backup(
     return 1 if faults else 0
 
 
-def restore(folder: Annotated[Path, Parameter(help="The folder that `concordance backup` wrote.")], /) -> None:
+def restore(
+    origin: Annotated[
+        str,
+        Parameter(
+            name="FOLDER",
+            help="The folder or address that `concordance backup` wrote; of an address with several backups, the newest is taken.",
+        ),
+    ],
+    /,
+) -> None:
     settings = ports.choose(load())
-    made = carry_out(settings, folder.absolute())
+    if "://" in origin:
+        store = BackupStore(origin)
+        with store.fetched() as folder:
+            made = carry_out(settings, folder, store.lake)
+    else:
+        made = carry_out(settings, Path(origin).absolute())
     ports.record(settings)
     say(f"Restored {settings.home} as it was at {made.made_at:%Y-%m-%d %H:%M:%S} UTC.")
     note(

@@ -58,7 +58,7 @@ COMMANDS = {
         "cleanup": "Drop indexes that no search uses: those replaced by a reindex and, with --unfinished, an unfinished one.",
     },
     "backing_up": {
-        "backup": "Back up the embedded Postgres, the lake and the keys. Syncs wait meanwhile; searches continue.",
+        "backup": "Back up Postgres, the lake and the keys to a folder or an object store. Searches and syncs continue.",
         "restore": "Restore HOME from a backup. HOME must contain no data, except for keys.json if the backup has none.",
     },
     "rebuilding": {
@@ -158,7 +158,7 @@ EXAMPLES = {
         "concordance reindex --model text-embedding-3-small --yes",
     ),
     "reconcile": ("concordance reconcile", "concordance reconcile files --apply"),
-    "backup": ("concordance backup /srv/backup/monday",),
+    "backup": ("concordance backup /srv/backup/monday", "concordance backup s3://bucket/concordance"),
     "serve": ("concordance serve --host 0.0.0.0 --port 8080 --drain 5",),
     "service install": ("concordance service install --show",),
     "code": ("concordance code --host 0.0.0.0 --port 4000",),

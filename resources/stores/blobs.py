@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _ABANDONED_SECONDS = 3600.0
-STORE = "The object store of CONCORDANCE_LAKE_URL"
+LAKE_URL = "CONCORDANCE_LAKE_URL"
+STORE = f"The object store of {LAKE_URL}"
 CALL_SECONDS = 20.0
 """Deadline of a call that transfers no content; obstore itself retries for up to three minutes."""
 LEAST_RATE = 500_000
@@ -288,8 +289,8 @@ def _key(content_hash: str) -> str:
     return f"{content_hash[:2]}/{content_hash[2:4]}/{content_hash}"
 
 
-def open_store(url: str) -> ObjectStore:
-    """Return the object store of the lake at this address. Raises `ConfigurationError`."""
+def open_store(url: str, named_by: str = LAKE_URL) -> ObjectStore:
+    """Return the object store at this address, which the setting or argument `named_by` gives. Raises `ConfigurationError`."""
     from obstore.exceptions import BaseError
     from obstore.store import from_url
 
@@ -297,19 +298,19 @@ def open_store(url: str) -> ObjectStore:
         return from_url(url)
     except (BaseError, ValueError) as error:
         raise ConfigurationError(
-            f"CONCORDANCE_LAKE_URL: {url} cannot be opened: {error}. It must be file:///path, s3://bucket/prefix, "
+            f"{named_by}: {url} cannot be opened: {error}. It must be file:///path, s3://bucket/prefix, "
             "az://… or gs://…, "
             "with the credentials in the environment (AWS_*, AZURE_*, GOOGLE_*)."
         ) from error
 
 
 @contextmanager
-def mapped_errors() -> Generator[None]:
-    """Raise errors of the object store as `ServiceUnavailableError`; a missing object stays a `FileNotFoundError`."""
+def mapped_errors(store: str = STORE) -> Generator[None]:
+    """Raise errors of the store that messages call `store` as `ServiceUnavailableError`; a missing object stays a `FileNotFoundError`."""
     from obstore.exceptions import BaseError
 
     try:
         yield
     except BaseError as error:
         reason = str(error).splitlines()[0]
-        raise ServiceUnavailableError(f"{STORE} is not responding as expected: {reason}") from error
+        raise ServiceUnavailableError(f"{store} is not responding as expected: {reason}") from error

@@ -1,9 +1,11 @@
-"""Copy a lake's folder to an object store, for an installation that moves from one machine to servers."""
+"""Copy a lake's folder: to another folder, for a backup, and to an object store, for an installation that moves to servers."""
 
 from __future__ import annotations
 
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 from resources.core.errors import InvalidRequestError
 from resources.stores.blobs import mapped_errors, open_store
@@ -11,6 +13,78 @@ from resources.stores.blobs import mapped_errors, open_store
 THREADS = 16
 """Concurrent uploads: a lake has many small files, and each upload waits for the store."""
 LOG = "_delta_log"
+COPIES = 3
+"""Attempts to copy a table's log: meanwhile a checkpoint may replace entries that are older than a week."""
+
+
+class Copied(NamedTuple):
+    """Bytes that a copy wrote, and those that it shares with an earlier one."""
+
+    new: int = 0
+    shared: int = 0
+
+
+def copy_folder(source: Path, target: Path, earlier: Path | None = None) -> Copied:
+    """Copy the files of a folder, if it exists; those that `earlier` has, too, and that never change are linked to it.
+
+    Logs of Delta tables are listed and copied before the files that they name.
+    """
+    new, shared = copy_logs(source, target), 0
+    for file in sorted(path for path in source.rglob("*") if path.is_file()):
+        if LOG in file.parts or ".incoming" in file.parts:
+            continue
+        name = file.relative_to(source)
+        place = target / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if earlier is not None and (size := _linked(earlier / name, file, place)) is not None:
+            shared += size
+            continue
+        try:
+            new += _copied(file, place)
+        except FileNotFoundError:
+            continue  # an event that is now in Postgres, or a file that a compaction replaced, which the check of the copy finds
+    return Copied(new, shared)
+
+
+def _linked(earlier: Path, file: Path, place: Path) -> int | None:
+    """Share a file of an earlier backup; return its size, None where that has no such file or it cannot be shared."""
+    try:
+        size = file.stat().st_size
+        if earlier.stat().st_size != size:
+            return None
+        place.hardlink_to(earlier)
+    except OSError:
+        return None
+    return size
+
+
+def copy_logs(source: Path, target: Path) -> int:
+    """Copy the logs of the tables in a folder; return their bytes."""
+    logs = sorted(path for path in source.rglob(LOG) if path.is_dir())
+    return sum(_copy_log(log, target / log.relative_to(source)) for log in logs)
+
+
+def _copy_log(log: Path, target: Path) -> int:
+    """Copy a table's log; return its bytes. A checkpoint that is written meanwhile removes old entries: then once more.
+
+    The name of the last checkpoint is copied first, so that the copy has the checkpoint.
+    """
+    target.mkdir(parents=True, exist_ok=True)
+    for attempt in range(COPIES):
+        try:
+            newest = [log / "_last_checkpoint"] if (log / "_last_checkpoint").exists() else []
+            copied = sum(_copied(file, target / file.name) for file in newest)
+            entries = [file for file in log.iterdir() if file.suffix in {".json", ".parquet"}]
+            return copied + sum(_copied(file, target / file.name) for file in sorted(entries))
+        except FileNotFoundError:
+            if attempt == COPIES - 1:
+                raise
+    return 0
+
+
+def _copied(file: Path, place: Path) -> int:
+    shutil.copyfile(file, place)
+    return place.stat().st_size
 
 
 def check_empty(url: str) -> None:

@@ -1,0 +1,105 @@
+"""Restore HOME, and the database and the object store of the settings, from a backup (`orchestration.backup`)."""
+
+import shutil
+from pathlib import Path
+
+from orchestration.backup import DUMP, LAKE, SPOOLS, Manifest, local_lake, private, read_manifest, running_postgres
+from orchestration.backup_store import FILES
+from resources import keys
+from resources.core.errors import ConfigurationError, InvalidRequestError
+from resources.servers.postgres.dump import load_dump
+from resources.settings import Settings
+from resources.stores import lake_copy
+from resources.stores.lake_objects import LakeObjects
+from resources.stores.postgres import session
+from sql.commands import Commands
+
+REBUILT = frozenset({"dagster", "eval", "logs", "models", "run"})
+"""Folders of HOME without data of their own, which may exist before a restore."""
+
+
+def restore(settings: Settings, folder: Path, objects: LakeObjects | None = None) -> Manifest:
+    """Restore HOME from a backup. If it is from an object store, `objects` has the files of its lake, and `folder` the rest.
+    `keys.json` is taken from the backup, or from HOME if the backup has none.
+
+       A lake of this machine is copied to the object store if the settings name one, whose address must be empty.
+       Raises `ConcordanceError`, and `InvalidRequestError` if HOME contains data: nothing is ever overwritten.
+    """
+    manifest = read_manifest(folder)
+    kept, own = folder / "keys.json", keys.path(settings)
+    if not kept.exists() and not own.exists():
+        raise InvalidRequestError(
+            f"The backup has no keys.json. Put your copy of it in {settings.home} (mode 0600), then restore."
+        )
+    _check_empty(settings, kept, own)
+    if not settings.embedded_postgres:
+        _check_database(settings)
+    lake = local_lake(settings)
+    if not manifest.lake and lake is not None:
+        raise ConfigurationError(
+            "The backup contains no lake: it was in an object store. Set CONCORDANCE_LAKE_URL to its value at the time of the backup."
+        )
+    moves = manifest.lake and lake is None
+    if moves:
+        lake_copy.check_empty(settings.lake_address)
+    copy_keys = not own.exists()
+    with private():
+        try:
+            keys.make_home(settings)
+            if copy_keys:
+                shutil.copyfile(kept, own)
+            if lake is not None:
+                if objects is not None and manifest.lake:
+                    objects.download(folder / FILES, lake)
+                lake_copy.copy_folder(folder / LAKE, lake)
+            elif moves:
+                if objects is not None:
+                    objects.forward(folder / FILES, settings.lake_address)
+                lake_copy.upload(folder / LAKE, settings.lake_address)
+            for name in SPOOLS:
+                lake_copy.copy_folder(folder / name, settings.home / name)
+            with running_postgres(settings):  # last: it is loaded as a whole or not at all
+                load_dump(settings, folder / DUMP)
+        except BaseException:
+            _undo(settings, lake, own if copy_keys else None)
+            if moves:
+                lake_copy.remove_all(settings.lake_address)
+            raise
+    return manifest
+
+
+def _check_empty(settings: Settings, kept: Path, own: Path) -> None:
+    """Raise `InvalidRequestError` when a restore would overwrite or mix data."""
+    held = [
+        file
+        for place in (settings.home, local_lake(settings))
+        if place is not None and place.exists()
+        for entry in sorted(place.iterdir())
+        if entry.name not in REBUILT
+        for file in ([entry] if entry.is_file() else entry.rglob("*"))
+        if file.is_file() and (file != own or (kept.exists() and kept.read_bytes() != own.read_bytes()))
+    ]
+    if held:
+        raise InvalidRequestError(
+            f"{settings.home} already contains data ({held[0]}). Restore into an empty folder: move the old one away, "
+            "or set CONCORDANCE_HOME to a new one."
+        )
+
+
+def _check_database(settings: Settings) -> None:
+    """Raise `InvalidRequestError` if a database of one's own has tables."""
+    with session(settings.postgres_dsn) as connection:
+        found = Commands(connection).tables()
+    if found:
+        raise InvalidRequestError(
+            f"The database of CONCORDANCE_POSTGRES_URL already contains tables ({found[0]}). Restore into an empty one."
+        )
+
+
+def _undo(settings: Settings, lake: Path | None, own: Path | None) -> None:
+    """Remove the files of an unfinished restore, so that HOME is empty for the next attempt."""
+    for place in (settings.passfile.parent, lake, *(settings.home / name for name in SPOOLS)):
+        if place is not None:
+            shutil.rmtree(place, ignore_errors=True)
+    if own is not None:
+        own.unlink(missing_ok=True)
