@@ -19,11 +19,11 @@ REBUILT = frozenset({"dagster", "eval", "logs", "models", "run"})
 
 
 def restore(settings: Settings, folder: Path, objects: LakeObjects | None = None) -> Manifest:
-    """Restore HOME from a backup. If it is from an object store, `objects` has the files of its lake, and `folder` the rest.
-    `keys.json` is taken from the backup, or from HOME if the backup has none.
+    """Restore HOME from a backup. `keys.json` is taken from the backup, or from HOME if the backup has none.
 
-       A lake of this machine is copied to the object store if the settings name one, whose address must be empty.
-       Raises `ConcordanceError`, and `InvalidRequestError` if HOME contains data: nothing is ever overwritten.
+    If it is from an object store, `objects` has the files of its lake, and `folder` the rest. A lake of this machine is copied to the
+    object store if the settings name one, whose address must be empty. Raises `ConcordanceError`, and `InvalidRequestError` if HOME
+    contains data: nothing is ever overwritten.
     """
     manifest = read_manifest(folder)
     kept, own = folder / "keys.json", keys.path(settings)
