@@ -139,16 +139,18 @@ class PartitionSync:
 
 def _with_bounded_times(batch: Batch) -> Batch:
     """Return the batch without times that cannot be stored, whichever source it comes from."""
-    seen = [
-        msgspec.structs.replace(
-            item,
-            created_at=item.created_at and bounded(item.created_at),
-            modified_at=item.modified_at and bounded(item.modified_at),
-        )
-        for item in batch.seen
-    ]
+    seen = [_with_bounded(item) for item in batch.seen]
     deleted_at = {key: found for key, at in batch.deleted_at.items() if (found := bounded(at)) is not None}
     return msgspec.structs.replace(batch, seen=seen, deleted_at=deleted_at)
+
+
+def _with_bounded(item: Item) -> Item:
+    created, modified = item.created_at and bounded(item.created_at), item.modified_at and bounded(item.modified_at)
+    if (
+        created is item.created_at and modified is item.modified_at
+    ):  # all but a few: a copy costs more than the comparison
+        return item
+    return msgspec.structs.replace(item, created_at=created, modified_at=modified)
 
 
 class Listing:

@@ -19,10 +19,11 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 def bounded(moment: datetime) -> datetime | None:
     """Return a time in UTC, None outside of the bounds. A time without an offset is in UTC."""
-    try:
-        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    except OverflowError:
-        return None
+    if moment.tzinfo is not UTC:
+        try:
+            moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        except OverflowError:
+            return None
     return moment if EARLIEST <= moment < END else None
 
 

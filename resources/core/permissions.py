@@ -134,6 +134,8 @@ def is_unshared(tags: Mapping[str, Any]) -> bool:
 def _says(tags: Mapping[str, Any], name: str, word: str) -> bool:
     """Return True if a tag has this value. A list, which new documents may not have here, protects if it contains the value."""
     value: Any = tags.get(name)
+    if value is None:  # most documents: a listing asks twice for each
+        return False
     return any(str(one).strip().lower() == word for one in (value if is_list(value) else [value]))
 
 
