@@ -157,7 +157,7 @@ bench-page: $(STAMP) ## Measure the search page in headless Chromium: paint, tim
 bench-vector: $(STAMP) ## Measure the embedded vector server over HTTP: queries and writes
 	@$(BIN)/python -m bench.vector
 
-bench-spread: $(STAMP) ## Measure a first sync that 1, 2 and 4 runs share: ARGS="--drives 100 --killed"
+bench-spread: $(STAMP) ## Measure a first sync that 1, 2 and 4 runs share: ARGS="--drives 100 --killed" or "--folder 800"
 	@$(BIN)/python -m bench.spread $(ARGS)
 
 bench-principals: $(STAMP) ## Measure what searches and listings cost with 50 and with 5,000 principals: ARGS="--chunks 20000"

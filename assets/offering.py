@@ -100,6 +100,7 @@ class Offering:
         for wave in offers.take_back(job_id=job.job_id, rest=rest):
             documents = self._lent[wave.number]
             keys = {one.doc_id: one.content_key for one in documents}
+            job.partitions = self._job.partitions  # a request may have added some
             rows = pending(job, self._target, doc_ids=list(keys))
             unchanged = {one.doc_id for one in rows if one.content_key == keys[one.doc_id]}
             if wave.results:

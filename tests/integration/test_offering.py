@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import dagster as dg
 import pytest
 from pydantic import SecretStr
 
@@ -14,6 +15,7 @@ import assets.backlog
 import assets.offering
 import assets.parsed
 import assets.preparing
+import orchestration.preparing
 from assets import pipeline
 from assets.backlog import Backlog
 from assets.parsing.pool import ParseOutcome
@@ -145,7 +147,7 @@ def complete(installation: Installation) -> None:
     assert len(points) == len(set(points)) == DOCUMENTS
     assert installation.agrees()
     assert installation.rows("SELECT count(*) AS n FROM offered_waves") == [{"n": 0}]
-    assert installation.rows("SELECT count(*) AS n FROM partition_leases WHERE until > now()") == [{"n": 0}]
+    assert installation.rows("SELECT count(*) AS n FROM partition_leases WHERE source = 'files'") == [{"n": 0}]
 
 
 @pytest.mark.parametrize("number", [2, 3])
@@ -410,3 +412,29 @@ def test_a_sync_whose_documents_indexed_again_are_limited_offers_none(large: Ins
     sync(large, 3)
     assert runs.requested == []
     complete(large)
+
+
+def test_the_run_of_dagster_prepares_what_its_sync_offers(
+    large: Installation, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(orchestration.preparing, "load", lambda: large.settings)
+    monkeypatch.setattr(orchestration.preparing.priority, "lower", lambda: None)
+    job = orchestration.preparing.preparation_job(FILES)
+    results: list[dg.ExecuteInProcessResult] = []
+
+    def executed(_: Settings, source: SourceName, job_id: str, name: str) -> dict[str, int]:
+        tags = {launch.PREPARES_TAG: job_id, launch.NAME_TAG: name, launch.SOURCE_TAG: source.value}
+        results.append(job.execute_in_process(tags=tags))
+        return {}
+
+    runs.work = executed
+    gate = Gate(monkeypatch)
+    gate.opens_after(monkeypatch, 1)
+    sync(large, 2)
+    runs.join()
+    assert runs.faults == []
+    (result,) = results
+    assert result.success
+    complete(large)
+    with pytest.raises(dg.Failure, match="Start a sync of the source instead"):
+        job.execute_in_process()

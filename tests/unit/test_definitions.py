@@ -70,6 +70,15 @@ def test_sources_that_are_not_set_up_are_marked_and_off(repository: dg.Repositor
             assert (sensor.default_status == dg.DefaultSensorStatus.STOPPED) == off
 
 
+@pytest.mark.parametrize("source", names())
+def test_runs_that_prepare_documents_share_the_pool_of_their_source(
+    repository: dg.RepositoryDefinition, source: str
+) -> None:
+    (node,) = repository.get_job(f"prepare_{source}").all_node_defs
+    assert isinstance(node, dg.OpDefinition)
+    assert node.pool == source
+
+
 def test_checks(repository: dg.RepositoryDefinition) -> None:
     specs = [spec for assets in repository.asset_checks_defs_by_key.values() for spec in assets.check_specs]
     assert len(specs) >= 3 * len(names())
