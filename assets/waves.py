@@ -267,6 +267,7 @@ class Waves:
 
     def _pass(self, job: SyncJob, documents: Sequence[Pending], work: Mapping[str, Step]) -> None:
         """Pass documents through stages, up to the first error."""
+        job.partitions = self._job.partitions  # with those of requests that were added since the thread began
         for stage, step in work.items():
             if stage in self._job.failures:
                 return

@@ -185,6 +185,35 @@ def test_many_documents_are_each_indexed_once(installation: Installation) -> Non
     assert installation.sync().counts.synced == 0
 
 
+def test_a_running_sync_indexes_all_documents_of_a_partition_that_is_added_to_it(
+    filled: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More than pass through at once, so that threads which began with other partitions do it."""
+    docs = filled.settings.file_roots[0]
+    more = filled.root.parent / "more"
+    more.mkdir()
+    added = docs.model_copy(update={"name": "more", "url": more.as_uri()})
+    requested: list[str] = []
+
+    def large_file_begins() -> None:
+        if not requested:
+            for number in range(150):
+                (more / f"{number:03}.md").write_text(f"# Report {number}\n\nPart {number} of the plan is done.\n")
+            requested.append(request(filled, ["more"]))
+            eventually(
+                lambda: filled.rows("SELECT count(*) AS n FROM documents WHERE partition = 'more'")[0]["n"] == 150
+            )
+
+    watch(monkeypatch, large_file_begins)
+    filled.write("annals.md", LARGE)
+    filled.settings = filled.settings.model_copy(update={"file_roots": (docs, added)})
+    job_id = request(filled, [docs.name])
+    assert sync(filled, job_id).error is None
+    assert requested == [job_id]
+    assert len(paths(filled)) == 152
+    assert filled.sync().counts.synced == 0
+
+
 def test_requests_are_added_to_a_running_sync_until_it_ends(installation: Installation) -> None:
     job_id = request(installation, ["docs"])
     with session(installation.settings.postgres_dsn, autocommit=True) as connection:
