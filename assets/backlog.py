@@ -135,15 +135,14 @@ class Backlog:
             self._lent.update(one.doc_id for one in lent)
             return lent
 
-    def give_back(self, documents: Sequence[Pending], *, unchanged: Container[str]) -> list[Pending]:
-        """Make lent documents the next wave, and return it; those that are not `unchanged` (ids) are released instead."""
+    def give_back(self, documents: Sequence[Pending], *, unchanged: Container[str]) -> None:
+        """Make lent documents the next wave; those that are not `unchanged` (ids) are released instead."""
         with self._changed:
             self._lent.difference_update(one.doc_id for one in documents if one.doc_id not in unchanged)
             wave = [one for one in documents if one.doc_id in unchanged]
             if wave:
                 self._returned.append(wave)
             self._changed.notify_all()
-            return wave
 
     def done(self, documents: Sequence[Pending]) -> None:
         """Release documents."""

@@ -146,9 +146,8 @@ def _with_bounded_times(batch: Batch) -> Batch:
 
 def _with_bounded(item: Item) -> Item:
     created, modified = item.created_at and bounded(item.created_at), item.modified_at and bounded(item.modified_at)
-    if (
-        created is item.created_at and modified is item.modified_at
-    ):  # all but a few: a copy costs more than the comparison
+    # as in all but a few: a copy costs more than the comparison
+    if created is item.created_at and modified is item.modified_at:
         return item
     return msgspec.structs.replace(item, created_at=created, modified_at=modified)
 
