@@ -260,6 +260,18 @@ query Status($id: String!) {
 }
 """
 ENDED = ("COMPLETED_SUCCESS", "COMPLETED_FAILED", "FAILED", "CANCELED")
+RUNS_OF_BACKFILL = """
+query Runs($id: String!) {
+  runsOrError(filter: {tags: [{key: "dagster/backfill", value: $id}]}) {
+    ... on Runs { results { runId status eventConnection(afterCursor: null) { events {
+      __typename
+      ... on MessageEvent { timestamp message level }
+      ... on RunFailureEvent { error { message causes { message } } }
+      ... on ExecutionStepFailureEvent { error { message causes { message } } }
+    } } } }
+  }
+}
+"""
 
 
 def test_chosen_partitions_are_backfilled_as_the_ui_does_it(company: Company, backfill: str) -> None:
@@ -273,6 +285,10 @@ def test_chosen_partitions_are_backfilled_as_the_ui_does_it(company: Company, ba
             break
         assert time.monotonic() < deadline, status
         time.sleep(0.1)
+    if status != "COMPLETED_SUCCESS":
+        print(
+            json.dumps(company.graphql(RUNS_OF_BACKFILL, id=backfill), indent=1)
+        )  # shown with the failure, which is rare
     assert status == "COMPLETED_SUCCESS", state["error"]
     jobs = company.rows("SELECT partitions, status, embedded FROM sync_jobs WHERE requested_by = 'backfill'")
     assert jobs == [{"partitions": ["handbook"], "status": "success", "embedded": 0}]
