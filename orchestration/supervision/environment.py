@@ -220,6 +220,9 @@ def _dagster(settings: Settings) -> dict[str, str]:
         "DAGSTER_REDACT_USER_CODE_ERRORS": "1",
         # A backfill goes on after the code server was restarted, instead of failing because its assets could not be loaded for a minute.
         "DAGSTER_BACKFILL_RETRY_DEFINITION_CHANGED_ERROR": "1",
+        # Events are numbered before they are committed. A backfill that read only the events after the last one that it saw would miss
+        # those committed out of order, and end as failed although its runs succeeded; it reads that many of the earlier ones again.
+        "ASSET_BACKFILL_CURSOR_OFFSET": "1000",
         "CONCORDANCE_DAGSTER_POSTGRES_URL": _for_dagster(settings.dagster_dsn),
     }
 

@@ -244,6 +244,10 @@ def _answer(server: socket.socket, workers: WorkerPool) -> None:
         connection.settimeout(REPLY_SECONDS)
         try:
             request = msgspec.json.decode(connection.makefile("rb").readline(MOST_BYTES), type=Launch)
+            if select.select([connection], [], [], 0)[0]:
+                # a client sends one line, so this is its end: it has launched the run another way, which must not start twice
+                log.warning("workers_late", run_id=request.run_id)
+                return
             launched = Launched() if request.run_id is None else Launched(*workers.hand_over(request.run_id))
             connection.sendall(line(launched))
         except (OSError, msgspec.MsgspecError, psutil.Error) as error:

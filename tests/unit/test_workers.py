@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import select
+import socket
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from orchestration.supervision import workers as pools
-from orchestration.supervision.workers import AT_START, EVERY_RUN, SPARES, Task, WorkerPool
+from orchestration.supervision.workers import AT_START, EVERY_RUN, SPARES, Launch, Task, WorkerPool
 from resources.servers import managed
+from resources.servers.lines import line
 
 QUICK = (sys.executable, "-c", "import os, sys\nfor line in sys.stdin: os.write(1, b'{\"done\": true}\\n')")
 """A worker whose every task is done at once. Like the real one, it writes a report in one piece, however Python buffers its output."""
@@ -147,5 +150,24 @@ def test_a_worker_whose_output_is_not_a_report_is_killed() -> None:
         assert select.select([output], [], [], WAIT_SECONDS)[0]
         workers.tend([output])
         assert output not in workers.outputs()
+    finally:
+        workers.stop()
+
+
+def test_a_run_whose_launcher_no_longer_waits_is_not_handed_over(tmp_path: Path) -> None:
+    """The launcher has started it another way; a second worker would have Dagster mark the run as failed."""
+    workers = WorkerPool(QUICK)
+    try:
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(tmp_path / "pool"))
+            server.listen()
+            for waits in (False, True):
+                with socket.socket(socket.AF_UNIX) as launcher:
+                    launcher.connect(str(tmp_path / "pool"))
+                    launcher.sendall(line(Launch("run")))
+                    if not waits:
+                        launcher.close()
+                    pools._answer(server, workers)
+                    assert len(workers.outputs()) == waits
     finally:
         workers.stop()
