@@ -19,9 +19,9 @@ EXPRESS_BYTES = 256 * 2**10
 SMALL_BYTES = 64 * 2**10
 """Documents that need not wait for a wave: so many, of so many bytes in total, each of at most this size."""
 LENT_DOCUMENTS = 250
-LEAST_LENT = 16
+LEAST_SHARED = 16
 """Documents of a wave that is lent to another run, of `WAVE_BYTES` in total: so many that their hand-over costs little, so few that the
-last one is not waited for long.
+last one is not waited for long. The sync's own waves have as many at least.
 """
 SAMPLE_DOCUMENTS = 100
 SAMPLE_BYTES = 16 * 2**20
@@ -36,6 +36,8 @@ class Backlog:
     def __init__(self) -> None:
         self.busy: set[str] = set()
         """Ids of the documents in hand."""
+        self.runs = 1
+        """Runs that share the documents. The more there are, the fewer of those that wait belong to one wave."""
         self._changed = threading.Condition()
         self._waiting: list[Pending] = []
         """Sorted, the next one last."""
@@ -111,19 +113,19 @@ class Backlog:
                 self._lent.difference_update(one.doc_id for one in wave)
                 self.busy.update(one.doc_id for one in wave)
                 return wave
-            most = max(FIRST_WAVE, min(self._wave, len(self._waiting) // 4))
+            most = max(LEAST_SHARED, FIRST_WAVE // self.runs, min(self._wave, len(self._waiting) // (4 * self.runs)))
             self._wave = min(LAST_WAVE, self._wave * 2)
             return self._take(most, WAVE_BYTES)
 
-    def lend(self, share: int) -> list[Pending]:
-        """Take the least urgent documents for another run: at most one in `share` of those that wait, and none if these are few.
+    def lend(self) -> list[Pending]:
+        """Take the least urgent documents for another run, and leave enough of those that wait for the next wave and the other runs.
 
         Those that parsing rejected before are not lent: this sync reports what becomes of them.
         """
         with self._changed:
-            most = min(LENT_DOCUMENTS, len(self._waiting) // share)
-            if most < LEAST_LENT:
+            if len(self._waiting) < LEAST_SHARED * self.runs:
                 return []
+            most = max(LEAST_SHARED, min(LENT_DOCUMENTS, len(self._waiting) // (4 * self.runs)))
             lent: list[Pending] = []
             passed: list[Pending] = []
             for one in self._waiting:

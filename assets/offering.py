@@ -138,9 +138,10 @@ class Offering:
     def _offer(self, offers: Offers) -> None:
         """Keep a wave on offer for each run that works."""
         job = self._job
+        self._backlog.runs = 1 + len(self._names)  # also those that are about to start
         working = offers.working(source=preparing(job.stores.source), names=self._names) if self._names else []
         for _ in range(len(working) - (offers.waiting(job_id=job.job_id) if working else 0)):
-            documents = self._backlog.lend(4 * (len(working) + 1))
+            documents = self._backlog.lend()
             if not documents:
                 return
             try:

@@ -24,6 +24,8 @@ DEFAULT_MODEL = "text-embedding-3-small"
 RETRIES = 3
 CONCURRENCY = 4
 """Number of concurrent requests."""
+LEAST_TEXTS = 16
+"""Texts of a request, so that few texts are not spread over requests that each take about as long as one."""
 REQUEST_TOKENS = 300_000
 """Maximum total tokens of one request. Source: https://platform.openai.com/docs/api-reference/embeddings/create"""
 _CHARACTERS_A_TOKEN = 2
@@ -117,11 +119,13 @@ class OpenAICompatible:
         return tokens
 
     def _batches(self, texts: Sequence[str]) -> list[list[str]]:
+        """Return the texts of each request: as many requests as are made at once, if they are not too small or too large."""
+        most = min(self._batch, max(LEAST_TEXTS, -(-len(texts) // CONCURRENCY)))
         batches: list[list[str]] = [[]]
         characters = 0
         for text in texts:
             characters += len(text)
-            if len(batches[-1]) == self._batch or characters > REQUEST_TOKENS * _CHARACTERS_A_TOKEN:
+            if len(batches[-1]) == most or characters > REQUEST_TOKENS * _CHARACTERS_A_TOKEN:
                 batches.append([])
                 characters = len(text)
             batches[-1].append(text)

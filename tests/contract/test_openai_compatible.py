@@ -26,6 +26,18 @@ def client(server: OpenAIServer, key: str | None = None, **options: object) -> O
     return OpenAICompatible(server.url, key, **{"model": "m", "batch": 2, **options})  # pyright: ignore[reportArgumentType]
 
 
+@pytest.mark.parametrize(
+    ("texts", "sizes"),
+    [(20, [4, 16]), (128, [32] * 4), (401, [1, *[100] * 4])],
+)
+def test_texts_are_spread_over_the_requests_that_are_made_at_once(
+    server: OpenAIServer, texts: int, sizes: list[int]
+) -> None:
+    """A service that takes a time for each text answers four requests of 32 sooner than one of 100 and one of 28."""
+    client(server, batch=100).embed([f"text {number}" for number in range(texts)])
+    assert sorted(len(request["input"]) for request in server.requests) == sizes
+
+
 def test_batches_are_as_large_as_the_setting_says_and_keep_their_order(server: OpenAIServer) -> None:
     texts = [f"text{number} unique{number}" for number in range(7)]
     rows, tokens = client(server).embed_counted(texts)

@@ -44,7 +44,7 @@ def filled(*documents: Pending) -> Backlog:
 def test_the_largest_documents_are_lent_and_come_back_as_the_next_wave() -> None:
     documents = [document(number, size=100 * (1 + number)) for number in range(400)]
     backlog = filled(*documents)
-    lent = backlog.lend(4)
+    lent = backlog.lend()
     assert len(lent) == 100
     assert min(one.size for one in lent) > 25_000
     assert (backlog.left, backlog.progress, backlog.busy) == (300, (0, 400), set())
@@ -59,7 +59,7 @@ def test_the_largest_documents_are_lent_and_come_back_as_the_next_wave() -> None
 
 def test_a_backlog_is_not_idle_while_documents_are_lent() -> None:
     backlog = filled(*[document(number) for number in range(64)])
-    lent = backlog.lend(2)
+    lent = backlog.lend()
     while (wave := backlog.express()) or not backlog.drained:
         backlog.done(wave)
     assert backlog.drained
@@ -70,7 +70,7 @@ def test_a_backlog_is_not_idle_while_documents_are_lent() -> None:
 
 def test_what_changed_while_it_was_lent_waits_again() -> None:
     backlog = filled(*[document(number) for number in range(64)])
-    lent = backlog.lend(2)
+    lent = backlog.lend()
     changed = document(int(lent[0].doc_id), key="new")
     backlog.refill([changed])
     assert backlog.left == 0
@@ -81,17 +81,39 @@ def test_what_changed_while_it_was_lent_waits_again() -> None:
 
 
 def test_few_documents_and_rejected_ones_are_not_lent() -> None:
-    few = [document(number) for number in range(assets.backlog.LEAST_LENT * 2 - 1)]
-    assert filled(*few).lend(2) == []
+    few = filled(*[document(number) for number in range(assets.backlog.LEAST_SHARED * 2 - 1)])
+    few.runs = 2
+    assert few.lend() == []
     rejected = [document(number, state=State.FAILED, size=10**6) for number in range(40)]
     backlog = filled(*rejected, *[document(number) for number in range(40, 80)])
-    assert {one.state for one in backlog.lend(4)} == {State.LIVE}
+    assert {one.state for one in backlog.lend()} == {State.LIVE}
     assert backlog.left == 60
 
 
 def test_a_large_document_is_lent_alone() -> None:
     backlog = filled(*[document(number, size=assets.backlog.WAVE_BYTES) for number in range(64)])
-    assert len(backlog.lend(2)) == 1
+    assert len(backlog.lend()) == 1
+
+
+def test_the_more_runs_share_documents_the_smaller_are_their_waves() -> None:
+    documents = [document(number) for number in range(640)]
+    sizes: dict[int, tuple[int, int]] = {}
+    for runs in (1, 2, 4, 1000):
+        backlog = filled(*documents)
+        backlog.runs = runs
+        backlog.done(backlog.wave() or [])
+        backlog.done(backlog.wave() or [])
+        sizes[runs] = len(backlog.lend()), len(backlog.wave() or [])
+    assert sizes == {1: (112, 84), 2: (63, 55), 4: (35, 33), 1000: (0, 16)}
+
+
+def test_documents_are_lent_as_long_as_there_are_some_for_every_run() -> None:
+    """Else the sync would do the last ones alone, one small wave after another."""
+    backlog = filled(*[document(number) for number in range(200)])
+    backlog.runs = 4
+    while backlog.lend():
+        pass
+    assert backlog.left < 4 * assets.backlog.LEAST_SHARED
 
 
 @pytest.mark.parametrize(
