@@ -74,7 +74,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Runs]:
     made = Runs()
     monkeypatch.setattr(launch, "launch_preparing", made.launch)
     monkeypatch.setattr(assets.offering, "FEWEST_DOCUMENTS", 50)
-    monkeypatch.setattr(assets.backlog, "LEAST_LENT", 2)
+    monkeypatch.setattr(assets.backlog, "LEAST_SHARED", 2)
     yield made
     made.join()
 

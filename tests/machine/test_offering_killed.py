@@ -56,7 +56,7 @@ from resources.settings import load
 from resources.syncing import open_sync
 
 prepare, after = sys.argv[1], int(sys.argv[2])
-assets.offering.FEWEST_DOCUMENTS, assets.backlog.LEAST_LENT = 50, 2
+assets.offering.FEWEST_DOCUMENTS, assets.backlog.LEAST_SHARED = 50, 2
 back, wave, returned, started = Backlog.give_back, Backlog.wave, [], []
 
 def launched(settings, source, job_id, name):
