@@ -89,6 +89,7 @@ class Offering:
         except Exception:  # whatever it is, the sync does the work itself
             log.exception("offers_ended", job_id=self._job.job_id)
         finally:
+            self._backlog.runs = 1
             for documents in self._lent.values():
                 self._backlog.give_back(documents, unchanged={one.doc_id for one in documents})
 
