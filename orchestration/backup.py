@@ -27,7 +27,7 @@ from orchestration.supervision import run_state
 from resources import keys
 from resources.core.errors import InvalidRequestError, NotRunningError, ServiceUnavailableError
 from resources.servers.postgres import EmbeddedPostgres
-from resources.servers.postgres.dump import dump
+from resources.servers.postgres.dump import check_direct, dump
 from resources.settings import Settings
 from resources.stores import lake_copy, leases
 from resources.stores.blobs import Blobs
@@ -116,6 +116,7 @@ def _consistent(settings: Settings, lasts: Callable[[], bool]) -> Generator[None
     """Make new files private, Postgres available, and keep what the dump will refer to, for the block."""
     if settings.embedded_postgres and not settings.passfile.exists():
         raise NotRunningError(f"Concordance has never run in {settings.home}, so there is nothing to back up.")
+    check_direct(settings)
     with private(), running_postgres(settings), _nothing_removed(settings, lasts):
         yield
 

@@ -7,7 +7,7 @@ from orchestration.backup import DUMP, LAKE, SPOOLS, Manifest, local_lake, priva
 from orchestration.backup_store import FILES
 from resources import keys
 from resources.core.errors import ConfigurationError, InvalidRequestError
-from resources.servers.postgres.dump import load_dump
+from resources.servers.postgres.dump import check_direct, load_dump
 from resources.settings import Settings
 from resources.stores import lake_copy
 from resources.stores.lake_objects import LakeObjects
@@ -32,6 +32,7 @@ def restore(settings: Settings, folder: Path, objects: LakeObjects | None = None
             f"The backup has no keys.json. Put your copy of it in {settings.home} (mode 0600), then restore."
         )
     _check_empty(settings, kept, own)
+    check_direct(settings)
     if not settings.embedded_postgres:
         _check_database(settings)
     lake = local_lake(settings)

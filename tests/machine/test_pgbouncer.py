@@ -4,27 +4,33 @@ from __future__ import annotations
 
 import itertools
 import shutil
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from orchestration.backup import back_up
 from orchestration.demo import sample
+from orchestration.restore import restore
 from orchestration.supervision.environment import dagster_storage_url
 from orchestration.supervision.services import services
 from orchestration.supervision.storage import Storage
+from resources import keys
 from resources.core.domain import SourceName
 from resources.core.errors import ConfigurationError
 from resources.schema import prepare
-from resources.settings import Settings
+from resources.settings import Settings, load
 from resources.stores import leases
 from resources.stores.dagster_tables import check_place
 from resources.stores.leases import claim
 from resources.stores.postgres import session
 from tests.fixtures.company import Company, running_company
 from tests.fixtures.pgbouncer import PgBouncer
-from tests.fixtures.postgres import make_home
+from tests.fixtures.postgres import make_home, with_database
 from tests.machine.test_sample_company import MODES, PEOPLE, ask, indexed, leaks, misplaced
 
 IGNORING = "ignore_startup_parameters = options"
@@ -99,6 +105,56 @@ def test_a_lease_excludes_others_through_the_pooler(pgbouncer: PgBouncer, monkey
     second = claim(pgbouncer.url, "files", ["docs"], seconds=0)
     assert second is not None
     second.release()
+
+
+@pytest.mark.parametrize("others", [0, 6])
+def test_a_backup_needs_a_connection_past_the_pool(
+    pgbouncer: PgBouncer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: int
+) -> None:
+    """pg_dump empties the search path of its session, which would be that of the pool's next client."""
+    prepare(pgbouncer.url)
+    monkeypatch.setenv("CONCORDANCE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("CONCORDANCE_POSTGRES_URL", pgbouncer.url)
+    keys.ensure(load())
+    with _clients(pgbouncer.url, others), pytest.raises(ConfigurationError, match="past the pool"):
+        back_up(load(), tmp_path / "backup", "1")
+    assert not (tmp_path / "backup").exists()
+    direct = pgbouncer.postgres.dsn
+    monkeypatch.setenv("CONCORDANCE_POSTGRES_URL", direct)
+    with _clients(pgbouncer.url, others):
+        back_up(load(), tmp_path / "backup", "1")
+    monkeypatch.setenv("CONCORDANCE_HOME", str(tmp_path / "other"))
+    monkeypatch.setenv("CONCORDANCE_POSTGRES_URL", pgbouncer.url)
+    with _clients(pgbouncer.url, others), pytest.raises(ConfigurationError, match="past the pool"):
+        restore(load(), tmp_path / "backup")
+    assert not (tmp_path / "other").exists()
+    with session(direct, autocommit=True) as connection:
+        connection.execute("CREATE DATABASE restored")
+    monkeypatch.setenv("CONCORDANCE_POSTGRES_URL", with_database(direct, "restored"))
+    restore(load(), tmp_path / "backup")
+    with session(load().postgres_dsn) as connection:
+        assert connection.execute("SELECT to_regclass('documents') IS NOT NULL AS there").fetchone() == {"there": True}
+    _assert_no_session_state(pgbouncer)
+
+
+@contextmanager
+def _clients(url: str, count: int) -> Iterator[None]:
+    """Keep connections of the pool busy for a block."""
+    ended = threading.Event()
+
+    def work() -> None:
+        with session(url, autocommit=True) as connection:
+            while not ended.is_set():
+                connection.execute("SELECT pg_sleep(0.002)")
+
+    with ThreadPoolExecutor(max(1, count)) as pool:
+        working = [pool.submit(work) for _ in range(count)]
+        try:
+            yield
+        finally:
+            ended.set()
+    for one in working:
+        one.result()
 
 
 @pytest.mark.parametrize("pgbouncer", [IGNORING], indirect=True)

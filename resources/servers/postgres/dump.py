@@ -8,12 +8,40 @@ from tempfile import NamedTemporaryFile
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from resources.core.errors import ConcordanceError
+from resources.core.errors import ConcordanceError, ConfigurationError
 from resources.servers.postgres import binaries, environment
 from resources.settings import Settings
+from resources.stores.postgres import session
 
 _ESCAPED, _BACKSLASH = re.compile(r"[:\\]"), r"\\\g<0>"
 """Characters of a password file that have a backslash before them. Source: https://www.postgresql.org/docs/current/libpq-pgpass.html"""
+
+LOOKS = 20
+
+
+def check_direct(settings: Settings) -> None:
+    """Raise `ConfigurationError` if a connection pool shares the connections to Postgres between transactions.
+
+    The programs set the search path of their session, which would then be that of others: their tables would not be found.
+    """
+    if settings.embedded_postgres:
+        return
+    held: tuple[set[int], set[int]] = (set(), set())
+    with (
+        session(settings.postgres_dsn, autocommit=True) as one,
+        session(settings.postgres_dsn, autocommit=True) as other,
+    ):
+        for _ in range(LOOKS):
+            for connection, processes in zip((one, other), held, strict=True):
+                row = connection.execute("SELECT pg_backend_pid() AS process").fetchone()
+                processes.update(row.values() if row else ())
+    if held[0] & held[1] or len(held[0] | held[1]) > len(held):
+        raise ConfigurationError(
+            "leads to a connection pool that shares connections between transactions, as PgBouncer does in transaction mode.",
+            "A backup and its restore need one past the pool. Give it to this command alone: "
+            "CONCORDANCE_POSTGRES_URL=postgresql://USER:PASSWORD@SERVER/DATABASE concordance …",
+            setting="CONCORDANCE_POSTGRES_URL",
+        )
 
 
 def dump(settings: Settings, file: Path) -> None:
