@@ -1,4 +1,4 @@
-"""Back up: a Postgres dump, the lake, audit events that are not in Postgres yet, and the keys.
+"""Back up: a Postgres dump, the lake, audit events that are not in Postgres yet, and the keys, unless the settings give them all.
 
 A backup is a folder that only its owner may read, or in an object store (`orchestration.backup_store`); it is complete once it contains
 `backup.json`. The vector index is left out, because syncs rebuild it from the lake without parsing or embedding.
@@ -116,6 +116,8 @@ def _consistent(settings: Settings, lasts: Callable[[], bool]) -> Generator[None
     """Make new files private, Postgres available, and keep what the dump will refer to, for the block."""
     if settings.embedded_postgres and not settings.passfile.exists():
         raise NotRunningError(f"Concordance has never run in {settings.home}, so there is nothing to back up.")
+    if not keys.all_given(settings):
+        keys.load(settings)  # what is missing here is missing in a backup
     check_direct(settings)
     with private(), running_postgres(settings), _nothing_removed(settings, lasts):
         yield
@@ -126,7 +128,8 @@ def _copy_state(settings: Settings, folder: Path) -> None:
     for name in SPOOLS:
         lake_copy.copy_folder(settings.home / name, folder / name)
     dump(settings, folder / DUMP)
-    shutil.copyfile(keys.path(settings), folder / keys.path(settings).name)
+    if not keys.all_given(settings):
+        shutil.copyfile(keys.path(settings), folder / keys.path(settings).name)
 
 
 def _manifest(version: str, lake: Path | None, copied: lake_copy.Copied) -> Manifest:

@@ -19,7 +19,9 @@ REBUILT = frozenset({"dagster", "eval", "logs", "models", "run"})
 
 
 def restore(settings: Settings, folder: Path, objects: LakeObjects | None = None) -> Manifest:
-    """Restore HOME from a backup. `keys.json` is taken from the backup, or from HOME if the backup has none.
+    """Restore HOME from a backup.
+
+    `keys.json` is taken from the backup, or from HOME if the backup has none. Nobody needs it if the settings give all keys.
 
     If it is from an object store, `objects` has the files of its lake, and `folder` the rest. A lake of this machine is copied to the
     object store if the settings name one, whose address must be empty. Raises `ConcordanceError`, and `InvalidRequestError` if HOME
@@ -27,7 +29,7 @@ def restore(settings: Settings, folder: Path, objects: LakeObjects | None = None
     """
     manifest = read_manifest(folder)
     kept, own = folder / "keys.json", keys.path(settings)
-    if not kept.exists() and not own.exists():
+    if not kept.exists() and not own.exists() and not keys.all_given(settings):
         raise InvalidRequestError(
             f"The backup has no keys.json. Put your copy of it in {settings.home} (mode 0600), then restore."
         )
@@ -43,10 +45,11 @@ def restore(settings: Settings, folder: Path, objects: LakeObjects | None = None
     moves = manifest.lake and lake is None
     if moves:
         lake_copy.check_empty(settings.lake_address)
-    copy_keys = not own.exists()
+    copy_keys = kept.exists() and not own.exists()
     with private():
         try:
-            keys.make_home(settings)
+            if not keys.all_given(settings):
+                keys.make_home(settings)
             if copy_keys:
                 shutil.copyfile(kept, own)
             if lake is not None:

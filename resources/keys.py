@@ -111,6 +111,12 @@ def load(settings: Settings) -> Keys:
         ) from error
 
 
+def all_given(settings: Settings) -> bool:
+    """Return True if the settings give every key, so that none is kept in HOME."""
+    given = (settings.secret_key, settings.encryption_keys, settings.metrics_token, settings.dagster_secret)
+    return None not in given and not settings.embedded_postgres and not settings.embedded_qdrant
+
+
 def secret_key(settings: Settings) -> str:
     """Return the key that signs access tokens: the first of `secret_keys`."""
     return secret_keys(settings)[0]

@@ -12,6 +12,7 @@ from orchestration.cli.output import note, say
 from orchestration.cli.presence import Presence
 from orchestration.restore import restore as carry_out
 from orchestration.supervision import ports
+from resources import keys
 from resources.core.errors import InvalidRequestError
 from resources.settings import load
 
@@ -49,10 +50,16 @@ def backup(
         say(
             f"Of the lake, {made.copied / 1e6:.1f} MB are new and {made.shared / 1e6:.1f} MB are shared with {earlier}."
         )
-    note(
-        f"{written}/keys.json can sign in as anyone and decrypt the saved credentials of your sources. Store it apart from "
-        "the rest, in a password manager or a vault, and remove it from there."
-    )
+    if keys.all_given(settings):
+        note(
+            "No keys are in this backup: keep those of your settings. Without CONCORDANCE_ENCRYPTION_KEYS, the saved credentials of "
+            "your sources cannot be decrypted."
+        )
+    else:
+        note(
+            f"{written}/keys.json can sign in as anyone and decrypt the saved credentials of your sources. Store it apart from "
+            "the rest, in a password manager or a vault, and remove it from there."
+        )
     if not made.lake:
         note(f"The lake is not in this backup: copy the bucket of {settings.lake_address} as well.")
     for fault in faults[:SHOWN]:
@@ -72,14 +79,17 @@ def restore(
     ],
     /,
 ) -> None:
-    settings = ports.choose(load())
+    settings = load()
+    if settings.embedded_postgres:  # which is started
+        settings = ports.choose(settings)
     if "://" in origin:
         store = BackupStore(origin)
         with store.fetched() as folder:
             made = carry_out(settings, folder, store.lake)
     else:
         made = carry_out(settings, Path(origin).absolute())
-    ports.record(settings)
+    if settings.embedded_postgres:
+        ports.record(settings)
     say(f"Restored {settings.home} as it was at {made.made_at:%Y-%m-%d %H:%M:%S} UTC.")
     note(
         "Start it with `concordance up`. The next sync of each source rebuilds the vector index from the lake, without "

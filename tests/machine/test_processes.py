@@ -139,3 +139,28 @@ def test_a_run_is_executed_by_its_id(processes: Processes) -> None:
         assert connection.execute("SELECT status FROM sync_jobs").fetchall() == [("success",)]
     assert (own / "dagster.yaml").read_text().startswith(kept[:20])
     assert processes.command("run", "nonsense", check=False).returncode == 2
+
+
+def test_a_backup_holds_no_keys_if_the_settings_give_them(processes: Processes, mount: Mount, tmp_path: Path) -> None:
+    copy, url = tmp_path / "backup", processes.secrets / "POSTGRES_URL"
+    processes.command("migrate")
+    with psycopg.connect(url.read_text().strip(), autocommit=True) as connection:
+        connection.execute("CREATE TABLE mark AS SELECT 7 AS number")
+        connection.execute("CREATE DATABASE restored")
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "lake/note").write_text("kept")
+    close_home(processes, mount)
+    said = processes.command("backup", str(copy))
+    assert "CONCORDANCE_ENCRYPTION_KEYS" in said.stderr
+    assert not (copy / "keys.json").exists()
+    restored = f"{url.read_text().rpartition('/')[0]}/restored"
+    url.write_text(restored)
+    processes.environment["CONCORDANCE_LAKE_URL"] = (tmp_path / "moved").as_uri()
+    processes.command("restore", str(copy))
+    assert not (processes.home / "keys.json").exists()
+    assert (tmp_path / "moved/note").read_text() == "kept"
+    with psycopg.connect(restored) as connection:
+        assert connection.execute("SELECT number FROM mark").fetchall() == [(7,)]
+    del processes.environment["CONCORDANCE_SECRET_KEY_FILE"]
+    refused = processes.command("restore", str(copy), check=False)
+    assert (refused.returncode, "has no keys.json" in refused.stderr) == (2, True)

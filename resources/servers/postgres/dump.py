@@ -1,10 +1,14 @@
 """Dump and load the database with the programs of the wheel that the embedded one is of, so that versions match."""
 
 import re
+import shutil
 import subprocess
-from contextlib import ExitStack
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import islice
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import NamedTemporaryFile, TemporaryFile
+from typing import IO, cast
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
@@ -17,6 +21,10 @@ _ESCAPED, _BACKSLASH = re.compile(r"[:\\]"), r"\\\g<0>"
 """Characters of a password file that have a backslash before them. Source: https://www.postgresql.org/docs/current/libpq-pgpass.html"""
 
 LOOKS = 20
+UNKNOWN = b"SET transaction_timeout = 0;"
+"""What pg_restore of Postgres 17 and newer begins with, whatever the server."""
+HEAD_LINES = 40
+"""Lines before the first object; the setting is among them."""
 
 
 def check_direct(settings: Settings) -> None:
@@ -46,17 +54,45 @@ def check_direct(settings: Settings) -> None:
 
 def dump(settings: Settings, file: Path) -> None:
     """Write a consistent dump of the whole database, including Dagster's tables. Raises `ConcordanceError`."""
-    _run(settings, "pg_dump", "--format=custom", "--no-owner", f"--file={file}")
+    with _database(settings) as database, TemporaryFile() as said:
+        arguments = ("--format=custom", "--no-owner", f"--file={file}", f"--dbname={database}")
+        with _program("pg_dump", *arguments, said=said) as dumping:
+            _check("pg_dump", dumping, said)
 
 
 def load_dump(settings: Settings, file: Path) -> None:
     """Load a dump into the empty database in one transaction. Raises `ConcordanceError`."""
-    options = ("--no-owner", "--exit-on-error", "--single-transaction")
-    _run(settings, "pg_restore", *options, str(file))
+    arguments = ("--no-psqlrc", "--quiet", "--output=/dev/null", "--single-transaction", "--set=ON_ERROR_STOP=1")
+    with (
+        _database(settings) as database,
+        TemporaryFile() as read,
+        TemporaryFile() as loaded,
+        _program("pg_restore", "--no-owner", "--file=-", str(file), said=read) as reading,
+        _program("psql", *arguments, f"--dbname={database}", said=loaded) as loading,
+    ):
+        script, to = cast("IO[bytes]", reading.stdout), cast("IO[bytes]", loading.stdin)
+        try:
+            _copy(script, to)
+            to.flush()
+        except BrokenPipeError:
+            _check("psql", loading, loaded)
+            raise
+        _check("pg_restore", reading, read)
+        to.close()  # only now does psql commit
+        _check("psql", loading, loaded)
 
 
-def _run(settings: Settings, program: str, *arguments: str) -> None:
-    """Run a client program. The password stays in a file: no argument or variable has it."""
+def _copy(script: IO[bytes], to: IO[bytes]) -> None:
+    """Copy what pg_restore writes, but for a setting that it begins with and that Postgres 16 and older refuse."""
+    for line in islice(script, HEAD_LINES):
+        if line.strip() != UNKNOWN:
+            to.write(line)
+    shutil.copyfileobj(script, to)
+
+
+@contextmanager
+def _database(settings: Settings) -> Generator[str]:
+    """Return the connection string for a program. The password stays in a file: no argument or variable has it."""
     parts = {name: str(value) for name, value in conninfo_to_dict(settings.postgres_dsn).items() if value is not None}
     password = parts.pop("password", None)
     with ExitStack() as stack:
@@ -65,13 +101,29 @@ def _run(settings: Settings, program: str, *arguments: str) -> None:
             file.write(f"*:*:*:*:{_ESCAPED.sub(_BACKSLASH, password)}\n")
             file.flush()
             parts["passfile"] = file.name
-        done = subprocess.run(
-            [str(binaries() / program), f"--dbname={make_conninfo('', **parts)}", *arguments],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            env=environment(),
-        )
-    if done.returncode != 0:
-        said = done.stderr.decode("utf-8", "replace").strip()
-        raise ConcordanceError(f"{program} failed: {said[-500:] or f'exit status {done.returncode}'}")
+        yield make_conninfo("", **parts)
+
+
+@contextmanager
+def _program(name: str, *arguments: str, said: IO[bytes]) -> Generator[subprocess.Popen[bytes]]:
+    """Run a client program for the block, and kill it if it has not ended by then."""
+    pipe = subprocess.PIPE
+    line = [str(binaries() / name), *arguments]
+    process = subprocess.Popen(line, stdin=pipe, stdout=pipe, stderr=said, env=environment())
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        for end in filter(None, (process.stdin, process.stdout)):
+            with suppress(BrokenPipeError):
+                end.close()
+
+
+def _check(name: str, process: subprocess.Popen[bytes], said: IO[bytes]) -> None:
+    """Wait for a program to end. Raises `ConcordanceError` with what it said unless it succeeded."""
+    if process.wait() == 0:
+        return
+    said.seek(0)
+    text = said.read().decode("utf-8", "replace").strip()
+    raise ConcordanceError(f"{name} failed: {text[-500:] or f'exit status {process.returncode}'}")
