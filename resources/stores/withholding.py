@@ -86,18 +86,16 @@ def _tell(connection: Connection, kind: str, keys: list[str], write: Callable[[]
 def settle_documents(connection: Connection, withheld: WithheldCollection, source: str | None = None) -> int:
     """Remove entries of documents whose points carry the change, widen those of documents that have more readers again.
 
-    Returns the number of entries that are left. Documents that a transaction is changing are left alone, and so are those of a source
-    of which the registry knows nothing: it may have been lost, and be rebuilt.
+    Returns the number of entries that are left. Documents that a transaction is changing are left alone, and so are those that the
+    registry does not know, unless it knows that they were erased: it may have been lost, and be rebuilt.
     """
     statements, left = WithheldStatements(connection), 0
-    filled = set(statements.filled_sources())
     for page in withheld.entries(DOCUMENT, source):
         ids = [entry.key for entry in page]
         with once(), connection.transaction():
             standing = statements.standing(doc_ids=statements.lock_free(doc_ids=ids))
             done = [one.doc_id for one in standing if not one.behind]
-            dropped = [entry.key for entry in page if entry.payload.get("source") in filled]
-            withheld.remove(DOCUMENT, [*done, *statements.unknown(doc_ids=dropped)])
+            withheld.remove(DOCUMENT, [*done, *statements.erased(doc_ids=ids)])
             stored = {entry.key: entry.payload.get("readers") for entry in page}
             withheld.documents(
                 one for one in standing if one.behind and sorted(one.readers) != sorted(stored[one.doc_id] or ())

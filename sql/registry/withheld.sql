@@ -42,12 +42,13 @@ SELECT i.doc_id::text AS doc_id
 FROM unnest(:doc_ids::uuid []) AS i (doc_id)
 WHERE NOT EXISTS (SELECT FROM documents AS d WHERE d.doc_id = i.doc_id);
 
--- name: filled_sources
--- Sources of which the registry knows any document. Grain: source. Index: document_counts_partition.
-SELECT source FROM document_counts
-GROUP BY source
-HAVING sum(documents) > 0
-ORDER BY source;
+-- name: erased
+-- Those of these ids whose documents were erased. Grain: id. Indexes: primary keys.
+SELECT i.doc_id::text AS doc_id
+FROM unnest(:doc_ids::uuid []) AS i (doc_id)
+WHERE
+    NOT EXISTS (SELECT FROM documents AS d WHERE d.doc_id = i.doc_id)
+    AND EXISTS (SELECT FROM deletion_receipts AS r WHERE r.doc_id = i.doc_id AND r.erased_at IS NOT NULL);
 
 -- name: narrowing
 -- Indexed documents that lose readers when these rows are saved, and the readers that they keep. Parameters: source, rows jsonb

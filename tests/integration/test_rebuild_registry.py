@@ -118,6 +118,38 @@ def test_a_share_that_ended_before_the_loss_stays_ended(
         installation.disconnect()
 
 
+def test_an_upload_before_the_rebuild_brings_nothing_back(
+    installation: Installation, bundled_model: Any, postgres_server: PostgresProcess
+) -> None:
+    """The services run on the empty database, and a sync of an upload begins at once."""
+    uploaded(installation, bundled_model)
+    installation.sync(UPLOAD)
+    with Site(installation.settings, bundled_model).running() as running:
+        plan, shared = (row["doc_id"] for row in installation.rows("SELECT doc_id::text FROM uploads ORDER BY title"))
+        revised = running.request("PATCH", f"/api/documents/{shared}", ANN, json={"share": []})
+        assert revised.status_code == 200, revised.text
+        removed = running.request("DELETE", f"/api/documents/{plan}", ANN)
+        assert removed.status_code < 300, removed.text
+
+    installation.disconnect()
+    with fresh_database(postgres_server) as dsn:
+        installation.settings = installation.settings.model_copy(update={"postgres_url": SecretStr(dsn)})
+        with Site(installation.settings, bundled_model).running() as running:
+            until_settled(installation)
+            upload(running, "New", None)
+        installation.sync(UPLOAD)
+        with pytest.MonkeyPatch.context() as patch:
+            as_environment(installation, patch)
+            assert cli.run(["rebuild", "registry"]) == 0
+        for found in ({"New"}, {"New", "Shared"}):  # before and after a sync has indexed what came back
+            with Site(installation.settings, bundled_model).running() as running:
+                until_settled(installation)
+                assert running.titles(HERON, BOB) == []
+                assert set(running.titles(HERON, ANN)) == found
+            installation.sync(UPLOAD)
+        installation.disconnect()
+
+
 def hidden_partitions(installation: Installation) -> list[str]:
     """Return the partitions of which searches without Postgres show nothing."""
     with closing(qdrant.client(installation.settings)) as client:
