@@ -166,14 +166,22 @@ def stored_sources(connection: Connection) -> list[SourceName]:
 
 @contextmanager
 def hold_all(settings: Settings) -> Generator[list[Stores]]:
-    """Hold the leases of all sources, as `hold` does for one, and those of the runs that prepare documents for their syncs."""
+    """Hold the leases of all sources, as `hold` does for one, and those of the runs that prepare documents for their syncs.
+
+    Whoever writes with one of them needs all: what a source no longer needs, another one may.
+    """
     with session(settings.postgres_dsn) as connection:
         sources = stored_sources(connection)
     with ExitStack() as stack:
         held = [stack.enter_context(hold(settings, source)) for source in sources]
+        together = [stores.lease for stores in held if stores.lease is not None]
         for source in sources:
             lease = claim(settings.postgres_dsn, preparing(source), None)
             if lease is None:
                 raise BusyError(f"A run that prepares documents of {source.value} did not end.", "")
             stack.callback(lease.release)
+            together.append(lease)
+        for stores in held:
+            if stores.lease is not None:
+                stores.lease.bind(*(other for other in together if other is not stores.lease))
         yield held

@@ -78,10 +78,16 @@ def erase(
 
 @contextmanager
 def _alone(settings: Settings) -> Generator[Stores]:
-    """Hold the leases of all sources and of `reindex`, which writes to the lake without the sources' leases."""
+    """Hold the leases of all sources and of `reindex`, which writes to the lake without the sources' leases.
+
+    What is written with these stores needs all of them.
+    """
     refusal = "`concordance reindex` or `concordance backup` is running. Run the command again once it has ended."
-    with hold_all(settings) as held, leases.alone(settings.postgres_dsn, REINDEX, refusal):
-        yield held[0]
+    with hold_all(settings) as held, leases.alone(settings.postgres_dsn, REINDEX, refusal) as reindex:
+        stores = held[0]
+        if stores.lease is not None:
+            stores.lease.bind(reindex)
+        yield stores
 
 
 def _check_deleted(stores: Stores, document: str) -> None:
@@ -111,13 +117,13 @@ def _erase_rows(
     ids = [row.doc_id for row in found.documents]
     for name, (column, values) in keyed.items():
         stores.keyed.forget(name, values)
-        report.lake_rows += drop_rows(stores.lake, name, column, values)
+        report.lake_rows += drop_rows(stores.lake, name, column, values, stores.confirm)
     for name, numbers in found.changes.items():
-        report.lake_rows += drop_rows(stores.lake, name, "seq", numbers)
+        report.lake_rows += drop_rows(stores.lake, name, "seq", numbers, stores.confirm)
     remaining = {name: left(stores.lake, name, column, values) for name, (column, values) in keyed.items()}
     remaining |= {name: left(stores.lake, name, "doc_id", ids) for name in found.changes}
     for name in stores.lake.names():
-        scrub(stores.lake, name)
+        scrub(stores.lake, name, stores.confirm)
     now = datetime.now(UTC)
     report.stores = {
         "blobs": StoreCheck(now, _said(len(kept_blobs), "contents") + _shared(found.shared)),

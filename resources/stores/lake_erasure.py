@@ -1,10 +1,11 @@
 """Erase rows of lake tables permanently: first the rows, then the files and log entries that contained them.
 
 A Delta table never changes in place: deleting rows writes new files and keeps the old ones, and the log keeps the least and greatest
-value of columns of every file it ever had. The caller makes sure that the tables are not read or written meanwhile.
+value of columns of every file it ever had. The caller makes sure that the tables are not read or written meanwhile: `confirm` is called
+before each change and raises if that no longer holds.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import polars as pl
 
@@ -16,7 +17,9 @@ BATCH_VALUES = 5000
 """Values of one condition: each deletion reads the files that may hold any of them."""
 
 
-def drop_rows(lake: Lake, name: str, column: str, values: Sequence[str] | Sequence[int]) -> int:
+def drop_rows(
+    lake: Lake, name: str, column: str, values: Sequence[str] | Sequence[int], confirm: Callable[[], None]
+) -> int:
     """Delete the rows of a table whose `column` has one of these values; return how many. Follow it with `scrub`."""
     if not values or lake.open(name) is None:
         return 0
@@ -30,6 +33,7 @@ def drop_rows(lake: Lake, name: str, column: str, values: Sequence[str] | Sequen
 
         def write(condition: str = condition) -> None:
             fresh = lake.open(name)
+            confirm()
             if fresh is not None:
                 fresh.delete(condition, writer_properties=writer_properties(spec))
 
@@ -37,7 +41,7 @@ def drop_rows(lake: Lake, name: str, column: str, values: Sequence[str] | Sequen
     return int(found)
 
 
-def scrub(lake: Lake, name: str) -> None:
+def scrub(lake: Lake, name: str, confirm: Callable[[], None]) -> None:
     """Remove every file that the table's present version does not need, and the log before it."""
     spec = table(name)
 
@@ -45,6 +49,7 @@ def scrub(lake: Lake, name: str) -> None:
         delta = lake.open(name)
         if delta is None:
             return
+        confirm()
         delta.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True)
         delta.alter.set_table_properties(
             {"delta.logRetentionDuration": "interval 0 days", "delta.dataSkippingStatsColumns": stats_columns(spec)}

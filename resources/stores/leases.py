@@ -48,6 +48,7 @@ class Lease:
         self.fence: int | None = None
         self.names: set[str] = set()
         """The claimed partitions; `WHOLE`: all."""
+        self._others: list[Lease] = []
         self._dsn = dsn
         self._connection: Connection | None = None
         self._using = threading.RLock()
@@ -107,8 +108,16 @@ class Lease:
             time.sleep(POLL_SECONDS)
         return True
 
+    def bind(self, *others: Lease) -> None:
+        """Let `check` and `confirm` stand for these leases, too: the work needs all of them."""
+        self._others += others
+
     def check(self, connection: Connection) -> None:
         """Keep others from claiming the lease until the transaction ends. Raises `LostLeaseError` if one has."""
+        for lease in (self, *self._others):
+            lease._keep(connection)
+
+    def _keep(self, connection: Connection) -> None:
         with self._using:
             fence, expected = self.fence, len(self.names)
         if fence is None or Leases(connection).keep(source=self.source, owner=self.owner, fence=fence) < expected:
@@ -116,9 +125,10 @@ class Lease:
 
     def confirm(self) -> None:
         """Renew the lease before a write to another store. Raises `LostLeaseError` if another process has claimed it."""
-        with self._using:
-            if not self._renewed():
-                raise self._lost()
+        for lease in (self, *self._others):
+            with lease._using:
+                if not lease._renewed():
+                    raise lease._lost()
 
     def release(self) -> None:
         """End the lease. If Postgres does not answer, it lapses."""

@@ -145,7 +145,7 @@ def test_any_history_is_found_as_by_a_scan(connection: Connection, lake: Lake, s
                 lake.compact("parsed", past=1)
             case 1:
                 tables.forget("parsed", chosen)
-                drop_rows(lake, "parsed", "content_key", chosen)
+                drop_rows(lake, "parsed", "content_key", chosen, lambda: None)
             case _:
                 random.choice((tables, other)).append("parsed", parsed(chosen, random.choice((moment, 0))))
         wanted = random.sample(keys, 6)

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from resources.core.errors import AbortSyncError
+from resources.core.errors import AbortSyncError, LostLeaseError
 from resources.core.tables import embedded_table, table
 from resources.stores.lake import COMPACT_PAST, PAGE_ROWS, Lake
 from resources.stores.lake_erasure import drop_rows, scrub
@@ -77,13 +77,28 @@ def test_what_others_write_is_seen_by_who_has_read_the_table_before(lake: Lake, 
     assert titles(lake) == {"one": "first", "two": "change 4"}
     assert other.compact("raw_files", past=1)
     assert titles(lake) == {"one": "first", "two": "change 4"}
-    assert drop_rows(other, "raw_files", "doc_id", ["one"]) == 1
-    scrub(other, "raw_files")  # removes the log up to now
+    assert drop_rows(other, "raw_files", "doc_id", ["one"], lambda: None) == 1
+    scrub(other, "raw_files", lambda: None)  # removes the log up to now
     assert titles(lake) == {"two": "change 4"}
     lake.append("raw_files", raw([{"seq": 5, "doc_id": "one", "title": "again"}]))
     assert titles(other) == titles(lake) == {"two": "change 4", "one": "again"}
     other.clear("raw_files")
     assert titles(lake) == {}
+
+
+def test_a_process_that_lost_its_lease_erases_nothing(lake: Lake, tmp_path: Path) -> None:
+    def lost() -> None:
+        raise LostLeaseError("lost")
+
+    lake.append("raw_files", raw([{"seq": 1, "doc_id": "one"}, {"seq": 2, "doc_id": "two"}]))
+    with pytest.raises(LostLeaseError):
+        drop_rows(lake, "raw_files", "doc_id", ["one"], lost)
+    assert lake.scan("raw_files").collect().height == 2
+    unfinished = tmp_path / "a lake/tables/raw_files/written-by-another.parquet"
+    unfinished.write_bytes(b"not committed yet")
+    with pytest.raises(LostLeaseError):
+        scrub(lake, "raw_files", lost)
+    assert unfinished.exists()
 
 
 def test_an_empty_frame_makes_no_file(lake: Lake) -> None:

@@ -16,17 +16,19 @@ import pytest
 
 from assets.reindex import open_reindex
 from assets.upkeep.erase import cutoff_of, erase
+from assets.upkeep.redaction import distinctive
 from assets.upkeep.sweep import sweep
 from orchestration.cli import run
 from orchestration.erasure import daily_erasure
 from resources import keys
 from resources.core.domain import SourceName, document_id
-from resources.core.errors import BusyError
+from resources.core.errors import BusyError, LostLeaseError
 from resources.schema import prepare
 from resources.sources import names
 from resources.stores import rebuilding, rewriting, uploads
 from resources.stores.blobs import Blobs
 from resources.stores.lake import Lake
+from resources.stores.postgres import Connection
 from tests.fixtures.desk import ADA, ZEBRAS, Desk
 from tests.fixtures.installation import Installation, install
 from tests.fixtures.postgres import PostgresProcess
@@ -261,6 +263,32 @@ def test_erasing_waits_for_no_reindex(installation: Installation) -> None:
     ):
         erase(installation.settings, cutoff=cutoff_of(NOW))
     assert held(installation)["blobs"] == 2
+
+
+@pytest.mark.parametrize("taken", ["files", "files preparing", ""])
+def test_an_erasure_that_was_paused_beyond_its_leases_erases_nothing(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch, taken: str
+) -> None:
+    """Another process has claimed one of its leases meanwhile, and given it up again; a sync needs again what was to be erased."""
+    removed(installation)
+    before = held(installation)
+
+    def paused(connection: Connection, words: set[str]) -> list[str]:
+        do(installation, "DELETE FROM partition_leases WHERE source = %s", taken)
+        if taken == "files":
+            installation.write("gone.txt", "The wobbegong of the reef hides under a ledge.\n")
+            installation.sync()
+        return distinctive(connection, words)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("assets.upkeep.erase.distinctive", paused)
+        with pytest.raises(LostLeaseError):
+            erase(installation.settings, cutoff=cutoff_of(NOW))
+    assert held(installation) == before
+    erase(installation.settings, cutoff=cutoff_of(NOW))
+    assert installation.agrees()
+    for row in installation.rows("SELECT content_hash FROM documents WHERE state = 'live'"):
+        assert Blobs(installation.settings.lake_address).exists(row["content_hash"])
 
 
 CATALOGUE = """
