@@ -25,7 +25,7 @@ from resources.jobs import hold_all
 from resources.settings import Settings
 from resources.stores import leases, rewriting
 from resources.stores.clients import Stores
-from resources.stores.lake_erasure import drop_rows, left, scrub
+from resources.stores.lake_erasure import drop_rows, is_scrubbed, left, scrub
 from resources.stores.uploads import LOCK as UPLOADS_LOCK
 from sql.upkeep import Erasure
 
@@ -69,11 +69,22 @@ def erase(
             _check_deleted(stores, document)
         found = plan_erasure(stores, cutoff=cutoff, document=document)
         report = ErasureReport(documents=len(found.documents), contents=len(found.contents), shared=found.shared)
-        if not found.empty():
+        if found.empty():
+            changed = _complete(stores)
+        else:
+            changed = True
             _erase_rows(stores, found, report, cutoff, document)
-        _rewrite_files(stores, report, changed=not found.empty(), thorough=thorough)
+        _rewrite_files(stores, report, changed=changed, thorough=thorough)
     log.info("erase_done", documents=report.documents, contents=report.contents, lake_rows=report.lake_rows)
     return report
+
+
+def _complete(stores: Stores) -> bool:
+    """Remove the files that an interrupted erasure left although its rows are gone; return False if there are none."""
+    interrupted = [name for name in stores.lake.names() if not is_scrubbed(stores.lake, name)]
+    for name in interrupted:
+        scrub(stores.lake, name, stores.confirm)
+    return bool(interrupted)
 
 
 @contextmanager
@@ -158,10 +169,11 @@ def _drop_blobs(stores: Stores, found: ErasurePlan) -> None:
 def _rewrite_files(stores: Stores, report: ErasureReport, *, changed: bool, thorough: bool) -> None:
     """Rewrite the files of Postgres and the vector index, which contain deleted rows and points until then."""
     statements = Erasure(stores.connection)
-    due = statements.files_due(stores=list(rewriting.STORES))
-    if not (changed or due or thorough):
+    everything = list(rewriting.STORES)
+    due = everything if changed or thorough else statements.files_due(stores=everything)
+    if not due:
         return
-    notes = rewriting.rewrite(stores.settings, stores.connection, stores.qdrant)
+    notes = rewriting.rewrite(stores.settings, stores.connection, stores.qdrant, due)
     now = datetime.now(UTC)
     checks = {store: StoreCheck(now if note.done else None, note.detail) for store, note in notes.items()}
     report.stores |= checks

@@ -1,7 +1,8 @@
 """Erase rows of lake tables permanently: first the rows, then the files and log entries that contained them.
 
 A Delta table never changes in place: deleting rows writes new files and keeps the old ones, and the log keeps the least and greatest
-value of columns of every file it ever had. The caller makes sure that the tables are not read or written meanwhile: `confirm` is called
+value of columns of every file it ever had. While they wait to be removed, the table keeps no log, by which the next erasure knows that
+one was interrupted. The caller makes sure that the tables are not read or written meanwhile: `confirm` is called
 before each change and raises if that no longer holds.
 """
 
@@ -15,6 +16,8 @@ from resources.stores.lake import LOG_RETENTION_DAYS, Lake
 
 BATCH_VALUES = 5000
 """Values of one condition: each deletion reads the files that may hold any of them."""
+_LOG_KEPT = "delta.logRetentionDuration"
+_NO_LOG = {_LOG_KEPT: "interval 0 days"}
 
 
 def drop_rows(
@@ -28,6 +31,14 @@ def drop_rows(
         return 0
     spec = table(name)
     chosen = [_literal(value) for value in dict.fromkeys(values)]
+
+    def begin() -> None:
+        fresh = lake.open(name)
+        confirm()
+        if fresh is not None:
+            fresh.alter.set_table_properties(_NO_LOG)
+
+    retried(name, begin)
     for start in range(0, len(chosen), BATCH_VALUES):
         condition = f"{column} IN ({', '.join(chosen[start : start + BATCH_VALUES])})"
 
@@ -51,17 +62,21 @@ def scrub(lake: Lake, name: str, confirm: Callable[[], None]) -> None:
             return
         confirm()
         delta.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True)
-        delta.alter.set_table_properties(
-            {"delta.logRetentionDuration": "interval 0 days", "delta.dataSkippingStatsColumns": stats_columns(spec)}
-        )
+        delta.alter.set_table_properties(_NO_LOG | {"delta.dataSkippingStatsColumns": stats_columns(spec)})
         delta = lake.open(name)
         if delta is None:
             return
         delta.create_checkpoint()
         delta.cleanup_metadata()
-        delta.alter.set_table_properties({"delta.logRetentionDuration": f"interval {LOG_RETENTION_DAYS} days"})
+        delta.alter.set_table_properties({_LOG_KEPT: f"interval {LOG_RETENTION_DAYS} days"})
 
     retried(name, sweep)
+
+
+def is_scrubbed(lake: Lake, name: str) -> bool:
+    """Return False if an erasure deleted rows and did not get to the end of `scrub`."""
+    delta = lake.open(name)
+    return delta is None or delta.metadata().configuration.get(_LOG_KEPT) != _NO_LOG[_LOG_KEPT]
 
 
 def left(lake: Lake, name: str, column: str, values: Sequence[str]) -> int:

@@ -5,11 +5,15 @@ What our database role, or an external server, does not allow is reported rather
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+import httpx
 import psycopg
 
 from resources import http_clients, keys
+from resources.core.errors import ServiceUnavailableError
 from resources.settings import Settings
 from resources.stores import qdrant
 from resources.stores.namespace import namespace
@@ -43,13 +47,12 @@ class Note(NamedTuple):
     detail: str
 
 
-def rewrite(settings: Settings, connection: Connection, client: QdrantRemote) -> dict[str, Note]:
-    """Rewrite what can be rewritten; return a note per store. The connection must be in autocommit mode."""
-    return {
-        "postgres.files": _tables(connection),
-        "postgres.log": _log(connection),
-        "vectors.files": _vectors(settings, client),
-    }
+def rewrite(
+    settings: Settings, connection: Connection, client: QdrantRemote, stores: Collection[str]
+) -> dict[str, Note]:
+    """Rewrite what can be rewritten of these of `STORES`; return a note for each. The connection must be in autocommit mode."""
+    ways = (partial(_tables, connection), partial(_log, connection), partial(_vectors, settings, client))
+    return {store: way() for store, way in zip(STORES, ways, strict=True) if store in stores}
 
 
 def _try_lock(connection: Connection, name: str) -> None:
@@ -102,6 +105,16 @@ def _log(connection: Connection) -> Note:
 
 
 def _vectors(settings: Settings, client: QdrantRemote) -> Note:
+    try:
+        return _compacted(settings, client)
+    except (httpx.HTTPError, ServiceUnavailableError, ValueError) as error:
+        reason = str(error) or type(error).__name__
+        return Note(
+            done=False, detail=f"the vector server did not answer as expected ({reason}). The daily job tries again"
+        )
+
+
+def _compacted(settings: Settings, client: QdrantRemote) -> Note:
     if not _ours(settings):
         return Note(
             done=False,

@@ -137,13 +137,13 @@ DELETE FROM documents WHERE doc_id = ANY(:doc_ids::uuid []) AND state = 'deleted
 UPDATE deletion_receipts SET erased_at = coalesce(erased_at, now()), stores = stores || :stores::jsonb
 WHERE doc_id = ANY(:doc_ids::uuid []);
 
--- name: files_due^
--- Check whether a receipt waits for files that only a rewrite clears. Parameters: stores text[]. Grain: one row.
-SELECT EXISTS (
-    SELECT 1
-    FROM deletion_receipts AS r CROSS JOIN unnest(:stores::text []) AS s (store)
-    WHERE r.erased_at IS NOT NULL AND r.stores -> s.store ->> 'checked_at' IS NULL
-) AS due;
+-- name: files_due
+-- Those of these stores for whose rewritten files a receipt waits. Parameters: stores text[]. Grain: store.
+SELECT s.store
+FROM unnest(:stores::text []) AS s (store)
+WHERE EXISTS (
+    SELECT 1 FROM deletion_receipts AS r WHERE r.erased_at IS NOT NULL AND r.stores -> s.store ->> 'checked_at' IS NULL
+);
 
 -- name: note_files!
 -- Record in receipts that waited for files that these were rewritten. Parameters: stores jsonb. Grain: (document, deletion).

@@ -355,6 +355,49 @@ def test_what_could_not_be_rewritten_is_named_and_done_the_next_day(
     assert all(row["stores"]["postgres.files"]["checked_at"] for row in installation.rows(STORES))
 
 
+def test_only_what_could_not_be_rewritten_is_done_the_next_day(installation: Installation) -> None:
+    removed(installation)
+    settings = installation.settings
+    away = settings.model_copy(update={"qdrant_url": "http://127.0.0.1:1"})
+    report = erase(away, cutoff=cutoff_of(NOW))
+    assert report.documents == 2
+    assert report.stores["vectors.files"].checked_at is None
+    assert "did not answer" in report.stores["vectors.files"].detail
+    files = installation.rows(FILES)
+    assert set(erase(settings, cutoff=cutoff_of(NOW)).stores) == {"vectors.files"}
+    assert installation.rows(FILES) == files, "tables are not copied again, day after day"
+    for row in installation.rows(STORES):
+        assert {name for name, check in row["stores"].items() if check["checked_at"] is None} == set()
+
+
+def test_an_erasure_that_was_killed_is_completed_though_nothing_else_is_due(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installation.write("edited.txt", f"The code word of the vault is {SECRET}, says the porter.\n")
+    installation.sync()
+    installation.write("edited.txt", "The vault has no code word any more, says the porter.\n")
+    installation.sync()
+
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("assets.upkeep.erase.scrub", killed)
+        with pytest.raises(KeyboardInterrupt):
+            erase(installation.settings, cutoff=cutoff_of(NOW))
+    lake = installation.settings.home / "lake"
+
+    def holding() -> list[Path]:
+        return [path for path in lake.rglob("*.parquet") if SECRET in str(pl.read_parquet(path).to_dicts())]
+
+    assert holding()
+    report = erase(installation.settings, cutoff=cutoff_of(NOW))
+    assert report.lake_rows == 0
+    assert holding() == []
+    assert erase(installation.settings, cutoff=cutoff_of(NOW)).stores == {}
+    assert installation.agrees()
+
+
 def test_an_upload_whose_bytes_are_erased_before_it_is_recorded_is_refused(
     whole: Whole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
