@@ -1,5 +1,6 @@
 -- Limits and rates that all processes share. Each statement is exact for any number at once: the second one waits for the row's lock and
--- sees what the first has left. Times are those of Postgres.
+-- sees what the first has left. Times are those of Postgres. A bucket's time is at most ten seconds ahead, which is more than concurrent
+-- statements differ by: it was further ahead if the clock has been set back, and the bucket would not be refilled until that time.
 
 -- name: take^
 -- Take up to `wanted` whole tokens from a bucket, after giving back `returned` of earlier ones. A bucket holds `most` and is refilled
@@ -18,8 +19,8 @@ ON CONFLICT (bucket) DO UPDATE SET
         SELECT
             g.filled - g.granted,
             g.granted,
-            greatest(b.at, now()),
-            greatest(b.at, now()) + (:most::double precision - g.filled + g.granted) / :a_second::double precision * interval '1 second'
+            greatest(now(), least(b.at, now() + interval '10 seconds')),
+            greatest(now(), least(b.at, now() + interval '10 seconds')) + (:most::double precision - g.filled + g.granted) / :a_second::double precision * interval '1 second'
         FROM (
             SELECT
                 f.filled,
@@ -52,7 +53,7 @@ ON CONFLICT (bucket) DO UPDATE SET
         b.tokens + greatest(0, extract(EPOCH FROM now() - b.at)::double precision) * :a_second::double precision, excluded.tokens
     ),
     granted = 0,
-    at = greatest(b.at, now()),
+    at = greatest(now(), least(b.at, now() + interval '10 seconds')),
     full_at = greatest(b.full_at, excluded.full_at);
 
 -- name: take_turn$

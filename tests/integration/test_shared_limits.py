@@ -74,6 +74,26 @@ def test_four_processes_together_never_pass_a_limit(database: str) -> None:
     assert b"ann" not in stored[0]
 
 
+@pytest.mark.parametrize("asked_to_wait", [False, True])
+def test_a_clock_that_is_set_back_holds_no_one_up(database: str, asked_to_wait: bool) -> None:
+    name, rate = bucket("k" * 40, "ann"), Rate(5, 1)
+    with session(database, autocommit=True) as connection:
+        rates = SharedRates(connection)
+
+        def take() -> int:
+            taken = rates.take(bucket=name, most=rate.most, a_second=rate.a_second, wanted=5, returned=0)
+            assert taken is not None
+            return taken.granted
+
+        assert take() == 5
+        connection.execute("UPDATE rate_buckets SET at = at + interval '1 day', full_at = full_at + interval '1 day'")
+        if asked_to_wait:
+            rates.block(bucket=name, most=rate.most, a_second=rate.a_second, seconds=1)
+        assert take() == 0, "nothing is given for the time that did not pass"
+        connection.execute("UPDATE rate_buckets SET at = at - interval '20 seconds'")
+        assert take() > 0
+
+
 def test_searches_of_a_person_are_counted_over_two_services(site: Site) -> None:
     site.settings = site.settings.model_copy(update={"search_rate_limit": 10})
     site.add("Tea", ["Tea is served at four."], [ANN])
