@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import dagster._grpc.server
 import pytest
@@ -219,6 +220,68 @@ def check_peers(objects: list[dict[str, Any]], policies: dict[str, dict[str, Any
                     assert {one["port"] for one in rule["ports"]} <= {
                         one["containerPort"] for one in container["ports"]
                     }
+
+
+MAIL, TRACES = (465, 587), 4318
+"""Ports of submission of email, and of OTLP over HTTP."""
+STORES = {"CONCORDANCE_QDRANT_URL", "AWS_ENDPOINT_URL"}
+NEEDED: dict[str, tuple[set[str], tuple[int, ...]]] = {
+    "serve": ({"CONCORDANCE_DAGSTER_URL", "CONCORDANCE_HTTP__INTERNAL_URL", *STORES}, (443, *MAIL, TRACES)),
+    "code": ({"CONCORDANCE_DAGSTER_URL", *STORES}, (443, TRACES)),
+    "run": ({"CONCORDANCE_DAGSTER_URL", *STORES}, (443, TRACES)),
+    "webserver": ({"CONCORDANCE_HTTP__INTERNAL_URL", "CONCORDANCE_HTTP__DAGSTER_CODE_ADDRESS"}, ()),
+    "daemon": ({"CONCORDANCE_HTTP__DAGSTER_CODE_ADDRESS"}, ()),
+    "migrate": (set(), ()),
+}
+"""What each pod connects to besides Postgres: settings with an address, and ports of services outside of the cluster. Commands such as
+`concordance search` call the HTTP interface from a pod of its own."""
+
+
+def test_policies_let_processes_reach_what_they_call(objects: list[dict[str, Any]], secrets: Path) -> None:
+    policies = [one["spec"] for one in objects if one["kind"] == "NetworkPolicy"]
+    given = named(objects, "ConfigMap")["concordance"]["data"]
+    pods = {
+        name: one["spec"]["template"]["metadata"]["labels"]
+        for kind in ("Deployment", "Job", "StatefulSet")
+        for name, one in named(objects, kind).items()
+    }
+    if "run" in named(objects, "NetworkPolicy"):  # a pod for each run, with the labels of the run launcher
+        pods["run"] = {"app.kubernetes.io/name": "run", "app.kubernetes.io/part-of": "concordance"}
+    postgres = urlsplit((secrets / "postgres-url").read_text())
+    refused: list[str] = []
+    for source in pods.keys() & NEEDED.keys():
+        settings, outside = NEEDED[source]
+        calls = {(postgres.hostname, postgres.port), *((None, port) for port in outside)}
+        for address in (given[name] for name in settings if name in given):
+            parts = urlsplit(address if "//" in address else f"//{address}")
+            calls.add((parts.hostname, parts.port))
+        for host, port in calls:
+            target = pods.get(host or "")  # a service has the name of its pods; others are outside of the namespace
+            if not lets_pass(policies, "egress", pods[source], target, port):
+                refused.append(f"{source} may not call {host or 'services outside'}:{port}")
+            if target is not None and not lets_pass(policies, "ingress", target, pods[source], port):
+                refused.append(f"{host} may not be called by {source} at {port}")
+    assert refused == []
+
+
+def lets_pass(
+    policies: list[dict[str, Any]], way: str, pod: Mapping[str, str], peer: Mapping[str, str] | None, port: int | None
+) -> bool:
+    """Return True if a policy of the pod allows this connection; all of ours have the same kinds of rules."""
+    for policy in policies:
+        if chooses(policy["podSelector"], pod):
+            for rule in policy.get(way, ()):
+                peers = rule.get("to" if way == "egress" else "from")
+                known = peers is None or (peer is not None and any(chooses(one["podSelector"], peer) for one in peers))
+                if known and port in {one["port"] for one in rule["ports"]}:
+                    return True
+    return False
+
+
+def chooses(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Return True if a selector of pods chooses one with these labels."""
+    wanted = selector.get("matchLabels", {}).items() <= labels.items()
+    return wanted and all(labels.get(one["key"]) in one["values"] for one in selector.get("matchExpressions", ()))
 
 
 def test_runs_of_the_cluster_are_started_with_our_command() -> None:
