@@ -61,6 +61,7 @@ THRESHOLDS: dict[str, dict[str, tuple[str, str]]] = {
         'http_requests_total{status="500"}': (_rising(4), _rising(6)),
     },
     "DependencyDown": {'serving_dependency_up{dependency="qdrant"}': (_steady(1), _steady(0))},
+    "NoneServes": {'serving_dependency_up{dependency="qdrant"}': (_steady(0), "_x700")},
     "SyncsFail": {
         'sync_jobs_total{source="x",status="success"}': (_rising(96), _rising(94)),
         'sync_jobs_total{source="x",status="failed"}': (_rising(4), _rising(6)),
@@ -218,6 +219,46 @@ def promtool() -> str:
     if found is None:
         pytest.skip("promtool is not installed; Debian's package prometheus has it")
     return found
+
+
+_OF_PROCESSES = ("rag_", "http_", "llm_", "serving_", "home_disk_")
+"""How the names of metrics begin that a process has of itself or of its machine. The others come from the stores, alike in each process."""
+_LABELS = 'source="x",state="live",stage="raw",table="chunks",queue="index"'
+_SERIES = (
+    ("failed", "failed", "1"),
+    ("repeated", "success", "1"),
+    ("answered", "failed", "+Inf"),
+    ("synced", "success", "+Inf"),
+)
+"""Outcome, status and bucket of each series of a metric, which here has all labels that any metric has."""
+
+
+def from_the_stores(expression: str) -> set[str]:
+    return {name for name in _NAME.findall(expression) if not name.startswith(_OF_PROCESSES) and name not in _FUNCTIONS}
+
+
+def test_figures_of_the_installation_do_not_grow_with_its_processes(promtool: str, tmp_path: Path) -> None:
+    asked = [one.replace("$__rate_interval", "10m") for one in expressions() if from_the_stores(one)]
+    results: list[dict[str, str]] = []
+    for instances in (("a",), ("a", "b", "c")):
+        series = [
+            f'{metric}{{{_LABELS},outcome="{outcome}",status="{status}",le="{bucket}",instance="{instance}"}}'
+            for metric in sorted({name for one in asked for name in from_the_stores(one)})
+            for outcome, status, bucket in _SERIES
+            for instance in instances
+        ]
+        case = {
+            "interval": "1m",
+            "input_series": [{"series": one, "values": _rising(0.1)} for one in series],
+            "promql_expr_test": [{"expr": one, "eval_time": "600m", "exp_samples": []} for one in asked],
+        }
+        (tmp_path / "cases.yaml").write_text(yaml.safe_dump({"evaluation_interval": "1m", "tests": [case]}))
+        done = subprocess.run([promtool, "test", "rules", str(tmp_path / "cases.yaml")], capture_output=True, text=True)
+        # nothing was expected, so it prints what each expression returned
+        results.append(dict(re.findall(r'expr: "(.*)", time.*\n.*\n +got: (.*)', done.stdout + done.stderr)))
+    one, several = results
+    assert len(one) > len(asked) / 2
+    assert several == one
 
 
 def test_prometheus_accepts_the_rules(promtool: str) -> None:
