@@ -5,6 +5,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from orchestration.cli.output import note, say
+from resources.core.errors import ServiceUnavailableError
 from resources.settings import load
 from resources.settings.service import Port
 
@@ -42,14 +43,22 @@ def webserver(
 def daemon(
     *,
     check: Annotated[
-        bool, Parameter(negative="", help="Exit with 0 if the daemon has sent a heartbeat in the last two minutes.")
+        bool,
+        Parameter(
+            negative="",
+            help="Exit with 1 if the daemon has sent no heartbeat in the last two minutes, else with 0; also while Postgres is away.",
+        ),
     ] = False,
 ) -> int:
     settings = load()
     if check:
-        from orchestration.supervision.services import daemon_lives
+        from orchestration.supervision.services import daemon_is_silent
 
-        return 0 if daemon_lives(settings) else 1
+        try:
+            return 1 if daemon_is_silent(settings) else 0
+        except ServiceUnavailableError as error:  # a restart of the daemon does not help
+            note(str(error))
+            return 0
     from orchestration import standalone
 
     return standalone.daemon(settings)

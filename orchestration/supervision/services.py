@@ -20,7 +20,7 @@ from orchestration.supervision.service import Service, port_taken
 from orchestration.supervision.serving import Serving
 from orchestration.supervision.workers import address, replies
 from resources import dagster_access, keys, slack_socket
-from resources.core.errors import ConfigurationError
+from resources.core.errors import ConfigurationError, ServiceUnavailableError
 from resources.schema import prepare
 from resources.servers.processes import port_is_free
 from resources.servers.sockets import socket_path
@@ -199,7 +199,30 @@ def _daemon(settings: Settings) -> Service:
 
 
 def last_heartbeat(settings: Settings) -> float | None:
-    """Return the time of the latest heartbeat of the daemon's threads; None while Postgres is unavailable."""
+    """Return the time of the latest heartbeat of the daemon's threads; None without one, and while Postgres is unavailable."""
+    try:
+        return _heartbeat(settings)
+    except ServiceUnavailableError:
+        return None
+
+
+def daemon_lives(settings: Settings) -> bool | None:
+    """Return False if Dagster's daemon has been silent for too long; None if that is unknown."""
+    last = last_heartbeat(settings)
+    return None if last is None else not _silent(last)
+
+
+def daemon_is_silent(settings: Settings) -> bool:
+    """Return True if Dagster's daemon has been silent for too long, or always. Raises `ServiceUnavailableError` if that is unknown."""
+    last = _heartbeat(settings)
+    return last is None or _silent(last)
+
+
+def _silent(last: float) -> bool:
+    return time.time() - last >= DAEMON_SILENCE_SECONDS
+
+
+def _heartbeat(settings: Settings) -> float | None:
     import psycopg
 
     try:
@@ -208,15 +231,11 @@ def last_heartbeat(settings: Settings) -> float | None:
             row = conn.execute(
                 "SELECT extract(epoch FROM max(timestamp) AT TIME ZONE 'UTC') FROM daemon_heartbeats"
             ).fetchone()
-    except (psycopg.OperationalError, psycopg.errors.UndefinedTable):
+    except psycopg.errors.UndefinedTable:
         return None
+    except psycopg.OperationalError as error:
+        raise ServiceUnavailableError(f"Postgres does not answer: {str(error).strip()}") from error
     return None if row is None or row[0] is None else float(row[0])
-
-
-def daemon_lives(settings: Settings) -> bool | None:
-    """Return False if Dagster's daemon has been silent for too long; None if that is unknown."""
-    last = last_heartbeat(settings)
-    return None if last is None else time.time() - last < DAEMON_SILENCE_SECONDS
 
 
 def _workers(settings: Settings) -> Service:

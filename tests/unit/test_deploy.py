@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import dagster._grpc.server
 import pytest
 import yaml
+from dagster._cli.api import api_cli
 
 from deploy import manifests
 from orchestration import systemd
@@ -101,6 +102,11 @@ def test_commands_exist(objects: list[dict[str, Any]], services: dict[str, Any])
     for probe in [*probes, services["daemon"]["healthcheck"]["test"][1:]]:
         assert probe[0] == "concordance"
         check_command(probe[1:])
+    for name, one in services.items():  # the image's own check asks the HTTP interface
+        assert one["image"] != IMAGE or "healthcheck" in one, name
+    health = services["code"]["healthcheck"]["test"]
+    assert health == ["CMD", "dagster", "api", "grpc-health-check", "--port", services["code"]["command"][-1]]
+    assert health[3] in api_cli.commands
     with pytest.raises(Exception, match="--hots"):
         check_command(["serve", "--hots", "::"])
 
