@@ -42,6 +42,11 @@ class Installation(NamedTuple):
         """True if Postgres can be asked."""
         return self.running or not self.settings.embedded_postgres
 
+    @property
+    def supervised_elsewhere(self) -> bool:
+        """True if something else than `up` runs the processes, each by its own command."""
+        return not self.running and self.settings.http_internal_url is not None
+
 
 def examine() -> list[Check]:
     """Run all checks independently of each other. If the settings are invalid, nothing else is checked."""
@@ -96,6 +101,9 @@ def _home(site: Installation) -> Iterator[Check]:
         with tempfile.TemporaryFile(dir=folder):
             yield Check("home", True, f"{folder} is writable")
     except OSError as error:
+        if site.supervised_elsewhere:  # all that they write to is a store, which `_disk` checks
+            yield Check("home", True, f"{folder} is not writable, and need not be without `concordance up`")
+            return
         yield Check("home", False, f"{folder}: {error.strerror}", "Set CONCORDANCE_HOME to a writable folder.")
 
 
@@ -124,7 +132,7 @@ def _disk(site: Installation) -> Iterator[Check]:
 
 
 def _ports(site: Installation) -> Iterator[Check]:
-    if site.running:
+    if site.running or site.supervised_elsewhere:
         return
     wanted = {"HTTP": site.settings.http_port, "DAGSTER": site.settings.dagster_port}
     if site.settings.embedded_qdrant:
@@ -234,6 +242,9 @@ def _dagster(site: Installation) -> Iterator[Check]:
 
 
 def _serving(site: Installation) -> Iterator[Check]:
+    if site.supervised_elsewhere:
+        yield Check("serving", True, "checked by the platform that runs it: docs/processes.md, Probes")
+        return
     if not site.running:
         yield Check("serving", True, "starts with `concordance up`")
         return
@@ -308,7 +319,7 @@ def _keys(site: Installation) -> Iterator[Check]:
 
 def _outsiders(site: Installation) -> Iterator[Check]:
     if not site.running:
-        yield Check("outsiders", True, "access without keys is tested while Concordance runs")
+        yield Check("outsiders", True, "access without keys is tested while `concordance up` runs")
         return
     from orchestration.outsider import probe
 

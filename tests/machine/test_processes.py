@@ -72,6 +72,7 @@ def test_the_processes_run_alone_with_a_read_only_home(processes: Processes, mou
     assert (report["status"], report["synced"]) == ("success", 1), report
     found = json.loads(processes.command("search", "ferry", "--as", "ann@acme.com", "--json").stdout.splitlines()[-1])
     assert [one["title"] for one in found["results"]] == ["Ferry"]
+    assert "FAULT" not in processes.command("doctor").stdout
     held = psutil.Process(processes.pid("daemon")).environ()
     assert "CONCORDANCE_SECRET_KEY" not in held
     assert "CONCORDANCE_ENCRYPTION_KEYS_FILE" not in held
