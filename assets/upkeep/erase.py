@@ -169,7 +169,7 @@ def _drop_blobs(stores: Stores, found: ErasurePlan) -> None:
 def _rewrite_files(stores: Stores, report: ErasureReport, *, changed: bool, thorough: bool) -> None:
     """Rewrite the files of Postgres and the vector index, which contain deleted rows and points until then."""
     statements = Erasure(stores.connection)
-    everything = list(rewriting.STORES)
+    everything: list[str] = list(rewriting.STORES)
     due = everything if changed or thorough else statements.files_due(stores=everything)
     if not due:
         return
