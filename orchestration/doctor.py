@@ -44,8 +44,7 @@ class Installation(NamedTuple):
 
     @property
     def supervised_elsewhere(self) -> bool:
-        """True if something else than `up` runs the processes, each by its own command."""
-        return not self.running and self.settings.http_internal_url is not None
+        return run_state.supervised_elsewhere(self.settings)
 
 
 def examine() -> list[Check]:

@@ -25,13 +25,11 @@ from orchestration.supervision.workers import EVERY_RUN, Task, TaskReport
 from resources import priority
 from resources.core.errors import ServiceUnavailableError
 from resources.jobs import DIED as JOB_DIED
-from resources.jobs import UNKNOWN
+from resources.jobs import fail_run
 from resources.launch import JOB_TAG
 from resources.logging import configure, logger
 from resources.servers.lines import line
 from resources.settings import Settings, load
-from resources.stores.postgres import session
-from sql.sync import Jobs
 
 if TYPE_CHECKING:
     from dagster import DagsterInstance, DagsterRun
@@ -109,13 +107,7 @@ def settle(settings: Settings, instance: DagsterInstance, run_ids: Sequence[str]
 
 
 def _fail(settings: Settings, instance: DagsterInstance, run: DagsterRun) -> None:
-    with session(settings.postgres_dsn, autocommit=True) as connection:
-        Jobs(connection).fail_run_job(
-            job_id=run.tags.get(JOB_TAG),
-            run_id=run.run_id,
-            error_message=JOB_DIED,
-            unknown=UNKNOWN,
-        )
+    fail_run(settings.postgres_dsn, run.run_id, run.tags.get(JOB_TAG), JOB_DIED)
     instance.report_run_failed(run, DIED)
     log.warning("run_failed", run_id=run.run_id, reason=DIED)
 

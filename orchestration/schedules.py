@@ -11,7 +11,7 @@ from orchestration.dagster_api import UnresolvedAssetJobDefinition
 from resources.alerts import alert
 from resources.core.domain import SourceName
 from resources.core.errors import BusyError
-from resources.jobs import create_job, end_job
+from resources.jobs import create_job, fail_run
 from resources.launch import JOB_TAG, PREPARES_TAG, SOURCE_TAG, launch_again, run_tags
 from resources.settings import Settings, load
 from resources.sources import configured, label, spec_of, stored
@@ -209,7 +209,8 @@ def failure_alert(context: dg.RunFailureSensorContext) -> None:
 
 
 def close_failed(settings: Settings, run: dg.DagsterRun, message: str | None, *, late: bool) -> None:
-    """Close the job of a failed sync unless that is done, or send an alert if it was no sync. Of the message only the first line counts.
+    """Close the job of a failed sync unless that is done, and send an alert if we did not launch it as one, as for a backfill. Of the
+    message only the first line counts.
 
     Syncs that fail alert by the rules of `resources.alerts`. A sync whose run was so late to start that Dagster gave it up has not
     failed: it is started again.
@@ -219,7 +220,6 @@ def close_failed(settings: Settings, run: dg.DagsterRun, message: str | None, *,
         return
     said = (message or "").strip().partition("\n")[0] or "Its log says why."
     reason = f"Dagster run {run.run_id} of {run.job_name} failed. {said}"
-    if job_id is not None:
-        end_job(settings.postgres_dsn, job_id, reason)
-    elif PREPARES_TAG not in run.tags:  # its sync does the work itself
+    fail_run(settings.postgres_dsn, run.run_id, job_id, reason)
+    if job_id is None and PREPARES_TAG not in run.tags:  # whose sync does the work itself
         alert(settings, f"Dagster run {run.run_id} of {run.job_name} failed. Its log says why.")

@@ -137,6 +137,12 @@ def end_job(dsn: str, job_id: str, error: str | None) -> None:
         Jobs(connection).finish_job(job_id=job_id, error_message=error, stages=None, unknown=UNKNOWN)
 
 
+def fail_run(dsn: str, run_id: str, job_id: str | None, error: str) -> None:
+    """Close the job of a run that failed without doing so, and end its leases. `job_id`: its job, in case it has not claimed it."""
+    with session(dsn, autocommit=True, seconds=CALL_SECONDS) as connection:
+        Jobs(connection).fail_run_job(job_id=job_id, run_id=run_id, error_message=error, unknown=UNKNOWN)
+
+
 @contextmanager
 def hold(
     settings: Settings,

@@ -78,6 +78,9 @@ def status(
     for fault in [*disks, *used_up, *left_out]:
         note(fault)
     note_changed(settings)
+    if run_state.supervised_elsewhere(settings):
+        note("The platform that runs the processes knows their state: `concordance up` does not run here.")
+        return 1 if sources is None or disks else 0
     if not alive:
         note(f"Concordance is not running in {settings.home}. Start it with: concordance up")
         return 3

@@ -94,6 +94,11 @@ def supervisor(settings: Settings) -> ProcessIdentity | None:
     return found if found is not None and alive(found) else None
 
 
+def supervised_elsewhere(settings: Settings) -> bool:
+    """Return True if something else than `up` runs the processes, each by its own command."""
+    return settings.http_internal_url is not None and supervisor(settings) is None
+
+
 def hung_supervisor(settings: Settings) -> ProcessIdentity | None:
     found = supervisor(settings)
     return found if found is not None and hangs(settings, found) else None

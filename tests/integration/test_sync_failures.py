@@ -222,6 +222,26 @@ def test_the_sensor_gives_a_reason_of_one_line(
     )
 
 
+def test_the_job_of_a_backfill_whose_process_died_is_closed(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dagster itself starts such a run, so its tags do not name the job. Its source is free at once."""
+    from orchestration import schedules
+
+    monkeypatch.setattr(schedules, "alert", lambda _settings, _text: None)
+    dsn = installation.settings.postgres_dsn
+    job = create_job(dsn, SourceName.FILES, partitions=["docs"], full=False, requested_by="backfill")
+    with session(dsn, autocommit=True) as connection:
+        Jobs(connection).claim_job(job_id=job.job_id, run_id="r1", lease="died")
+        connection.execute("INSERT INTO partition_leases VALUES ('files', 'docs', 'died', 1, now() + interval '15 s')")
+    tags = {schedules.PREPARES_TAG: job.job_id}
+    for run_id, status in (("another", "running"), ("r1", "failed")):
+        run: Any = SimpleNamespace(run_id=run_id, job_name="__ASSET_JOB", tags=tags if status == "running" else {})
+        schedules.close_failed(installation.settings, run, "The process of this run has died.", late=False)
+        assert last(installation)[0] == status
+    assert installation.rows("SELECT owner FROM partition_leases") == []
+
+
 def test_a_run_that_prepares_documents_alerts_no_one(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:

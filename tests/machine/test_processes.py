@@ -73,6 +73,7 @@ def test_the_processes_run_alone_with_a_read_only_home(processes: Processes, mou
     found = json.loads(processes.command("search", "ferry", "--as", "ann@acme.com", "--json").stdout.splitlines()[-1])
     assert [one["title"] for one in found["results"]] == ["Ferry"]
     assert "FAULT" not in processes.command("doctor").stdout
+    assert "1 live, 0 skipped, 0 failed" in processes.command("status").stdout
     held = psutil.Process(processes.pid("daemon")).environ()
     assert "CONCORDANCE_SECRET_KEY" not in held
     assert "CONCORDANCE_ENCRYPTION_KEYS_FILE" not in held

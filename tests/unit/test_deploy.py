@@ -21,6 +21,7 @@ from orchestration import systemd
 from orchestration.cli import app
 from orchestration.supervision import dagster_gate
 from orchestration.unknown_settings import unknown_settings
+from resources.servers.postgres import CONNECTIONS, WORKER_CONNECTIONS
 from resources.settings import Settings, load
 from serving.app import HANDLERS
 
@@ -145,6 +146,19 @@ def test_settings_of_compose_exist(
     assert (secrets / "storage.env").exists()
     key = json.loads((secrets / "storage.json").read_text())["identities"][0]["credentials"][0]["accessKey"]
     assert f"AWS_ACCESS_KEY_ID={key}\n" in (secrets / "storage.env").read_text()
+
+
+def connections(arguments: list[str]) -> int:
+    return int(arguments[arguments.index("-c") + 1].removeprefix("max_connections="))
+
+
+def test_postgres_has_connections_for_every_serving_process(services: dict[str, Any]) -> None:
+    serving = sum(name.startswith("serve-") for name in services)
+    assert connections(services["postgres"]["command"]) >= CONNECTIONS + WORKER_CONNECTIONS * (serving - 1)
+    objects = manifests.rendered("single-node")
+    most = named(objects, "HorizontalPodAutoscaler")["serve"]["spec"]["maxReplicas"]
+    (postgres,) = named(objects, "StatefulSet")["postgres"]["spec"]["template"]["spec"]["containers"]
+    assert connections(postgres["args"]) >= CONNECTIONS + WORKER_CONNECTIONS * (most - 1)
 
 
 def test_probes_exist_and_differ(objects: list[dict[str, Any]]) -> None:
