@@ -145,13 +145,13 @@ UPDATE sync_jobs SET
 WHERE job_id = :job_id AND status = 'running';
 
 -- name: fail_run_job!
--- Close the job of a run whose process died, claimed or not, and end its leases.
+-- Close the job of a run whose process died, claimed or not, and end its leases. If another run has claimed the job, it goes on.
 WITH ended AS (
     UPDATE sync_jobs SET
         status = 'failed',
         completed_at = now(),
         error_message = CASE WHEN trim(:error_message::text) = '' THEN :unknown ELSE :error_message::text END
-    WHERE status = 'running' AND (job_id = :job_id::uuid OR run_id = :run_id)
+    WHERE status = 'running' AND (run_id = :run_id OR (job_id = :job_id::uuid AND claimed_at IS NULL))
     RETURNING lease
 )
 

@@ -242,6 +242,21 @@ def test_the_job_of_a_backfill_whose_process_died_is_closed(
     assert installation.rows("SELECT owner FROM partition_leases") == []
 
 
+def test_a_run_that_fails_after_another_has_claimed_its_job_leaves_that_alone(installation: Installation) -> None:
+    """Dagster gave the first one up, because it was late, and the job was launched again."""
+    from orchestration import schedules
+
+    settings = installation.settings
+    job = create_job(settings.postgres_dsn, SourceName.FILES, partitions=None, full=False, requested_by="test")
+    tags = {schedules.JOB_TAG: job.job_id, schedules.SOURCE_TAG: "files"}
+    with open_sync(settings, SourceName.FILES, job_id=job.job_id, run_id="second") as work:
+        for late in (True, False):
+            run: Any = SimpleNamespace(run_id="first", job_name="sync_files", tags=tags)
+            schedules.close_failed(settings, run, "It was late.", late=late)
+        pipeline.sync(work)
+    assert last(installation)[0] == "success"
+
+
 def test_a_run_that_prepares_documents_alerts_no_one(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
