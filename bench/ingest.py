@@ -27,10 +27,10 @@ import numpy as np
 import psutil
 
 from assets import pipeline
-from assets.index import targets
 from assets.index.agreement import agree, totals
 from bench.ingest_uploads import beside_large_file, upload_to_searchable, vocabulary_of_samples
 from orchestration.supervision.supervisor import start as start_set
+from resources import embedding
 from resources.core.domain import STAGES, SourceName
 from resources.logging import configure
 from resources.servers.processes import free_port
@@ -133,14 +133,14 @@ def _run(
 
 @contextmanager
 def without_embedding(seeded: bool = True) -> Generator[None]:
-    """Make the stages use synthetic vectors instead of the model."""
-    real = targets.embedder_of
+    """Make the stages use synthetic vectors instead of the model, in a new installation as in one that has an index."""
+    real = embedding.embedder
     if seeded:
-        targets.embedder_of = lambda *_: Seeded()  # type: ignore[assignment,return-value]
+        embedding.embedder = lambda _: Seeded()  # type: ignore[assignment,return-value]
     try:
         yield
     finally:
-        targets.embedder_of = real
+        embedding.embedder = real
 
 
 class Seeded:

@@ -62,6 +62,7 @@ class ParserPool:
         self._ready: deque[ParseOutcome] = deque()
         self._ready_bytes: deque[int] = deque()
         self._queues: deque[Queue] = deque()
+        """Queues that may have jobs to send; one whose jobs were all sent returns if a worker gives some back."""
 
     def __enter__(self) -> ParserPool:
         return self
@@ -96,11 +97,7 @@ class ParserPool:
         try:
             while True:
                 self._feed()
-                if (
-                    not self._ready
-                    and all(queue.done for queue in self._queues)
-                    and not any(worker.jobs for worker in self._workers)
-                ):
+                if not self._ready and not self._queues and not any(worker.jobs for worker in self._workers):
                     finished = True
                     return
                 self._move(timeout=0 if self._ready else None)
@@ -115,23 +112,32 @@ class ParserPool:
         """Send batches to workers that have room, taking the queues in turn, until no queue has jobs or no worker has room."""
         refused = 0
         while refused < len(self._queues):
-            queue = self._queues[0]
-            shared = sum(not other.done for other in self._queues) > 1
-            self._queues.rotate(-1)
-            if queue.done or not self._may_send(queue, shared=shared):
+            queue, shared = self._queues[0], len(self._queues) > 1
+            if shared and not self._has_idle:
+                return
+            if not self._may_send(queue, shared=shared):
+                self._queues.rotate(-1)
                 refused += 1
                 continue
             batch = self._batch(queue, 1 if shared else BATCH_JOBS)
             if batch:
                 self._send(self._worker_for(queue), batch)
+            if queue.done:
+                self._queues.popleft()
+            else:
+                self._queues.rotate(-1)
             refused = 0
+
+    @property
+    def _has_idle(self) -> bool:
+        """Whether a worker has no jobs, or another may be started."""
+        return len(self._workers) < self._size or any(not worker.jobs for worker in self._workers)
 
     def _may_send(self, queue: Queue, *, shared: bool) -> bool:
         held = [worker for worker in self._workers if worker.serves(queue)]
-        free = len(self._workers) < self._size or any(not worker.jobs for worker in self._workers)
         if shared:
-            return free and len(held) < max(1, self._size - 1)
-        return free or any(worker.has_room for worker in held)
+            return self._has_idle and len(held) < max(1, self._size - 1)
+        return self._has_idle or any(worker.has_room for worker in held)
 
     def _worker_for(self, queue: Queue) -> ParserProcess:
         """Return an idle worker, else a new one, else the worker of this queue with the fewest jobs."""
@@ -240,6 +246,8 @@ class ParserPool:
             self._ready_bytes.append(0)
         for held in reversed(worker.jobs):
             held.queue.again.appendleft(held.job)
+            if held.queue not in self._queues:
+                self._queues.append(held.queue)
 
     def _reason(self, status: int) -> str:
         if status == -signal.SIGPROF:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import psutil
 import pytest
 
 from assets.parsing.pool import ParseJob, ParserPool
+from assets.parsing.process import Queue
 from resources.core.errors import AbortSyncError
 
 pytestmark = pytest.mark.usefixtures("no_kept_parsers")
@@ -99,6 +101,41 @@ def test_queues_take_turns_with_a_single_worker() -> None:
         order = [outcome.key for outcome in pool.run(map(text_job, "abcdefgh"), map(text_job, "12"))]
     assert sorted(order) == sorted("abcdefgh12")
     assert order[:4] == ["a", "1", "b", "2"]
+
+
+def test_what_a_pool_was_given_is_not_kept(pool: ParserPool) -> None:
+    given = [text_job("a"), text_job("b")]
+    queues = [(job for job in [one]) for one in given]
+    left = [weakref.ref(queue) for queue in queues]
+    assert sorted(outcome.key for outcome in pool.run(*queues)) == ["a", "b"]
+    del queues
+    assert [queue() for queue in left] == [None, None]
+    assert [outcome.key for outcome in pool.run([text_job("again")])] == ["again"]
+
+
+def test_the_queues_of_many_people_are_not_all_asked_for_each_file() -> None:
+    asked = 0
+
+    class Counting(ParserPool):
+        def _may_send(self, queue: Queue, *, shared: bool) -> bool:
+            nonlocal asked
+            asked += 1
+            return super()._may_send(queue, shared=shared)
+
+    people = 200
+    with Counting(2, 30, 512) as pool:
+        outcomes = list(pool.run(*([text_job(f"{number}")] for number in range(people))))
+    assert sorted(int(outcome.key) for outcome in outcomes) == list(range(people))
+    assert asked < 10 * people
+
+
+def test_jobs_of_a_killed_worker_are_repeated_for_each_of_many_people(pool: ParserPool) -> None:
+    outcomes = pool.run(*(map(text_job, [f"{person} {number}" for number in range(10)]) for person in range(20)))
+    keys = [next(outcomes).key]
+    for worker in workers():
+        worker.kill()
+    keys += [outcome.key for outcome in outcomes]
+    assert sorted(keys) == sorted(f"{person} {number}" for person in range(20) for number in range(10))
 
 
 def test_a_file_that_needs_too_much_memory_costs_only_itself() -> None:
