@@ -42,7 +42,7 @@ class History:
             self.new()
         one, two, *_, deep = self.folders
         drives = ("my_drive", *self.drives)
-        self.roots: tuple[str, ...] = self._any(drives, (one, two), (*drives, one, deep))
+        self.roots: tuple[str, ...] = self._any(drives, (one, two), (*drives, one, deep), (deep,))
 
     def happen(self, times: int) -> list[str]:
         """Perform this many random operations and return their descriptions."""

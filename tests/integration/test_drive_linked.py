@@ -12,7 +12,7 @@ from resources.settings import Settings
 from tests.fixtures.drive import DriveSite
 from tests.fixtures.drive_mirror import Mirror
 
-ZOE = "zoe@other.example"
+ZOE, ADA = "zoe@other.example", "ada@larkmoor.example"
 
 
 def mirror(site: DriveSite, home: Path, **settings: Any) -> Mirror:
@@ -66,6 +66,38 @@ def test_a_linked_folder_appears_at_the_place_of_the_shortcut(
     kept.sync()
     assert paths(kept) == {shared.own: "My Drive/Plans/own.txt"}
     assert kept.sync() == kept.sync()
+
+
+@pytest.mark.parametrize("limited", [False, True], ids=["in a folder", "in a folder that inherits no permissions"])
+def test_known_readers_are_kept_where_the_account_may_not_list_them(
+    drive_site: DriveSite, shared: Shared, tmp_path: Path, *, limited: bool
+) -> None:
+    drive = shared.drive
+    if limited:
+        drive.limit(shared.plans)
+    theirs = drive.folder("Theirs", None, owner=ZOE)
+    note = drive.file("theirs.txt", theirs, "theirs")
+    drive.share(theirs, "user:stranger@other.example")
+    drive.share(shared.own, f"user:{ADA}")
+    drive.share(theirs, f"user:{ADA}")
+    drive.shortcut(theirs, shared.plans, "to theirs")
+    kept = mirror(drive_site, tmp_path)
+    kept.sync()
+    assert kept.readers(note) == {ZOE, drive.account, ADA}
+    drive.unshare(theirs, f"user:{ADA}")
+    kept.sync()
+    assert kept.readers(note) == {ZOE, drive.account}
+
+
+def test_a_linked_shared_drive_has_its_name(drive_site: DriveSite, shared: Shared, tmp_path: Path) -> None:
+    drive = shared.drive
+    team = drive.shared_drive("Team", {})
+    plan = drive.file("plan.txt", team, "a plan")
+    drive.shortcut(team, shared.plans, "to the team")
+    root = drive.shared_drive("Root", {})
+    kept = mirror(drive_site, tmp_path, drive_roots=("my_drive", root))
+    kept.sync()
+    assert paths(kept)[plan] == "My Drive/Plans/Team/plan.txt"
 
 
 def test_what_happens_in_a_linked_folder_is_followed(drive_site: DriveSite, shared: Shared, tmp_path: Path) -> None:

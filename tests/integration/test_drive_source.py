@@ -336,6 +336,47 @@ def test_a_chosen_folder_goes_with_one_above_it_into_a_shared_drive(
     assert kept.items() == {}
 
 
+@pytest.mark.parametrize("who", [f"user:{BOB}", "anyone"])
+def test_shares_of_a_folder_above_a_chosen_one_begin_and_end(
+    drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path, who: str
+) -> None:
+    drive = drive_site.drive
+    kept = mirror(drive_site, tmp_path, drive_roots=(sample_drive.deep,))
+    kept.sync()
+    alone = kept.readers(sample_drive.note)
+    drive.share(sample_drive.plans, who, discoverable=True)
+    kept.sync()
+    assert kept.readers(sample_drive.note) > alone
+    agrees(kept, drive_site, sample_drive.deep)
+    drive.unshare(sample_drive.plans, who)
+    kept.sync()
+    assert kept.readers(sample_drive.note) == alone
+
+
+def test_a_folder_above_a_chosen_one_is_trashed_restored_and_limited(
+    drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path
+) -> None:
+    drive = drive_site.drive
+    kept = mirror(drive_site, tmp_path, drive_roots=(sample_drive.deep,))
+    drive.share(sample_drive.plans, f"user:{BOB}")
+    above = drive.folder("Above", drive.my_drive)
+    drive.share(above, f"user:{ADA}")
+    drive.move(sample_drive.plans, above)
+    kept.sync()
+    agrees(kept, drive_site, sample_drive.deep)
+    drive.trash(above)
+    kept.sync()
+    assert kept.items() == {}
+    drive.restore(above)
+    kept.sync()
+    agrees(kept, drive_site, sample_drive.deep)
+    assert ADA in kept.readers(sample_drive.note)
+    drive.limit(sample_drive.plans)
+    kept.sync()
+    assert ADA not in kept.readers(sample_drive.note)
+    agrees(kept, drive_site, sample_drive.deep)
+
+
 def test_roots_that_overlap_make_one_record(drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path) -> None:
     kept = mirror(drive_site, tmp_path, drive_roots=("my_drive", sample_drive.deep))
     kept.sync()
@@ -413,6 +454,24 @@ def test_a_shortcut_does_not_lead_out_of_the_roots(
     kept.sync()
     assert shortcut not in kept.documents
     assert kept.sync() == QUIET
+
+
+@pytest.mark.parametrize("follows", [False, True])
+def test_a_file_leaves_the_roots_while_a_shortcut_in_another_root_points_to_it(
+    drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path, *, follows: bool
+) -> None:
+    drive = drive_site.drive
+    far = drive.shared_drive("Far", {})
+    before, home = sorted((sample_drive.sales, drive.shared_drive("Other", MEMBERS)))
+    file = drive.file("moves.txt", home, "moves on")
+    drive.shortcut(file, before, "to the file")
+    kept = mirror(drive_site, tmp_path, drive_roots=("my_drive", before, home), drive_follow_shortcuts=follows)
+    kept.sync()
+    assert kept.readers(file) == drive.readers(file) > {ME}
+    drive.move(file, far)
+    drive.remove_member(before, f"user:{ADA}")  # so that it is listed again, with the shortcut
+    kept.sync()
+    assert kept.readers(file) == (drive.readers(file) if follows else set())
 
 
 def test_the_setting_for_shortcuts_takes_effect_at_the_next_sync(

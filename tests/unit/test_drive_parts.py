@@ -121,7 +121,7 @@ def test_notes_come_back_as_they_were() -> None:
     assert notes.take() == {}
 
     again = PartitionState(kept, "p")
-    assert again.pointed_at() == {"t"}
+    assert [one.target for one in again.watched()] == ["t"]
     assert again.root == root
     assert again.members == ["1 ada"]
     assert again.load().folders == notes.folders

@@ -41,12 +41,13 @@ def view(
     """Return what a cursor is valid for: one account, and the settings that decide which files belong to a root and who
     finds them.
 
-    "folders" distinguishes it from cursors of older listings, which did not read who may find each folder.
+    "folders and those above" distinguishes it from cursors of older versions, which did not read who may find each folder, or did not
+    notice shares of folders above a root.
     """
     scope = "with shortcuts and linked folders" if follows_shortcuts else "within roots"
     who = "" if links == "nobody" else f", links for {links}"
     by_label = "".join(f", {label}: {rule}" for label, rule in sorted(labels.items()))
-    return f"{account}, folders, {scope}{who}{by_label}, {_EXPORTS}{', comments' if comments else ''}"
+    return f"{account}, folders and those above, {scope}{who}{by_label}, {_EXPORTS}{', comments' if comments else ''}"
 
 
 def encode(cursor: DriveCursor) -> str:

@@ -79,6 +79,11 @@ class Changes:
     gone: dict[str, datetime | None] = field(default_factory=dict[str, "datetime | None"])
     unseen: set[str] = field(default_factory=set[str])
 
+    @property
+    def changed(self) -> set[str]:
+        """Ids of all items."""
+        return {*self.files, *self.folders, *self.gone}
+
     def note(self, file_id: str, file: JSON | None, when: datetime | None = None) -> None:
         """Record an item's current state; a later entry about the same item replaces it."""
         for kept in (self.files, self.folders, self.gone):

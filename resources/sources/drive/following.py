@@ -90,8 +90,10 @@ class Following:
             for file_id, file in self._documents.ask(due).items() if due else ():
                 changes.note(file_id, file)
             due = []
-            if self._has_moved(partition, root, changes):
-                return Relist(None)
+            if root.kind == "folder" and not changes.changed.isdisjoint({root.id, *root.above}):
+                if self._roots.root(partition, fresh=True).drive != root.drive:
+                    return Relist(None)  # it is in another drive, with another feed
+                self._look_at(root.id, changes)
             yield from self._process_page(partition, page, changes, at, following)
             at, root = following, self._roots.root(partition)
             if page.last:
@@ -109,14 +111,11 @@ class Following:
             notes.set_opened(file_id, None)
         return changed
 
-    def _has_moved(self, partition: str, root: RootNote, changes: Changes) -> bool:
-        """Look up a selected folder again if it, or one above it, changed: it may now be in another drive, with another feed.
-
-        Raises `LostPartitionError` if it is no longer visible.
-        """
-        if root.kind != "folder" or not {root.id, *root.above} & (changes.folders.keys() | changes.gone.keys()):
-            return False
-        return self._roots.root(partition, fresh=True).drive != root.drive
+    def _look_at(self, folder_id: str, changes: Changes) -> None:
+        """Note the current state of a selected folder: who may read it, and whether it is in the trash, depends on those above it."""
+        for one, file in self._documents.ask([folder_id]).items():
+            if file is not None or one not in changes.gone:
+                changes.note(one, file)
 
     def _process_page(
         self, partition: str, page: FeedPage, changes: Changes, at: DriveCursor, following: DriveCursor

@@ -79,9 +79,9 @@ class PartitionState:
                     self.shortcuts[name] = msgspec.convert(value, Shortcut)
         return self
 
-    def pointed_at(self) -> set[str]:
-        """Return the files outside every root that the partition's shortcuts point to, without reading the rest."""
-        return {shortcut.target for shortcut in self._shortcuts() if shortcut.outside and not shortcut.folder}
+    def watched(self) -> list[Shortcut]:
+        """Return the partition's shortcuts to files outside every root, without reading the rest."""
+        return [shortcut for shortcut in self._shortcuts() if shortcut.outside and not shortcut.folder]
 
     def links(self) -> list[Shortcut]:
         """Return the partition's shortcuts to folders, without reading the rest."""

@@ -96,7 +96,7 @@ class Readers:
             waiting = [file for file in waiting if not self._by_ids(notes, file, alone, found)]
             asked = self._choose(notes, waiting, alone)
             for file, listed in zip(asked, self._list([file["id"] for file in asked]), strict=True):
-                found[file["id"]] = self._read(notes, file, listed)
+                found[file["id"]] = self._read(notes, file, listed, alone=file["id"] in alone)
             waiting = [file for file in waiting if file["id"] not in found]
         return found
 
@@ -163,10 +163,12 @@ class Readers:
             listed += answer.get("permissions", ())
         return listed
 
-    def _read(self, notes: PartitionState, file: JSON, listed: list[JSON] | None) -> FileGrant:
+    def _read(self, notes: PartitionState, file: JSON, listed: list[JSON] | None, *, alone: bool = False) -> FileGrant:
+        """Return what its permissions grant; if the account may not see these, what the ids of known people do, unless it is `alone`."""
         owner = owner_of(file)
         if listed is None:
-            return permissions.with_owner(FileGrant(frozenset(), "private"), owner)
+            ids = () if alone else file.get("permissionIds") or ()
+            return permissions.with_owner(permissions.by_ids(ids, notes.people, self._links.organisation)[0], owner)
         self._learn(notes, listed)
         return permissions.with_owner(permissions.read(listed, self._now(), self._links.organisation), owner)
 

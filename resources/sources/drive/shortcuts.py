@@ -84,7 +84,7 @@ class Targets:
         At most `WATCHED` per sync, in rotation.
         """
         notes = self._notes(partition)
-        targets = sorted(notes.pointed_at())
+        targets = sorted({shortcut.target for shortcut in notes.watched()})
         if not targets or not self._documents.follows_shortcuts:
             return
         turn = [one for one in targets if one > at.watched][:WATCHED] or targets[:WATCHED]
@@ -122,13 +122,13 @@ class Targets:
                 deleted |= dict.fromkeys(
                     ids
                 )  # a shortcut whose target could not be read was itself recorded as a document
-            elif file["id"] not in self._pointed_at(notes):
+            elif not self._documents.target(self._watched_elsewhere(file["id"], notes), file, found, notes):
                 deleted[file["id"]] = None
 
-    def _pointed_at(self, but: PartitionState) -> set[str]:
-        """Return the targets of shortcuts in other partitions: those partitions handle them."""
+    def _watched_elsewhere(self, target_id: str, but: PartitionState) -> list[Shortcut]:
+        """Return the shortcuts of other partitions, which watch their targets, to a file outside every root."""
         others = [notes for one in self._roots.partitions() if (notes := self._notes(one)) is not but]
-        return set[str]().union(*(notes.pointed_at() for notes in others))
+        return [shortcut for notes in others for shortcut in notes.watched() if shortcut.target == target_id]
 
     def _shortcuts(self, partition: str) -> Iterable[Shortcut]:
         return self._notes(partition).load().shortcuts.values()

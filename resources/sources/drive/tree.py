@@ -91,9 +91,8 @@ class FolderTree:
         return not self._root_ids().keys().isdisjoint(ids)
 
     def limited(self, parent: str | None) -> bool:
-        """Return True if a folder, or one above it within the roots, stops inherited permissions."""
-        trail = self.trail(parent)
-        above = (self._folders.get(one) for one in (trail.folders if trail else ()))
+        """Return True if a folder, or a known one above it, stops inherited permissions. One that only holds a shortcut to it does not."""
+        above = (self._folders.get(one) for one in (self._climb(parent)[0] if parent else ()))
         return any(folder is not None and folder.limited for folder in above)
 
     def above(self, folder_id: str) -> tuple[str, ...]:
@@ -168,7 +167,9 @@ class FolderTree:
             if folder is None:
                 break
             ids.append(at)
-            names.append(folder.name)
+            names.append(
+                self._roots.drives.get(at, folder.name)
+            )  # the top folder of a shared drive has a name of its own
             at = folder.parent
         return ids, names
 
