@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import msgspec
 import polars as pl
@@ -20,13 +20,14 @@ from assets.embedded import embed_missing, texts_of
 from assets.index.collection import average_length, record
 from assets.index.targets import Target, active_target, pending, proposed, target
 from assets.indexed import index_missing
-from resources.core.errors import AbortSyncError, InvalidRequestError
+from resources.core.errors import AbortSyncError, BusyError, InvalidRequestError
 from resources.core.tables import embedded_table
 from resources.embedding import ModelChoice, embedder
 from resources.jobs import hold, stored_sources
 from resources.settings import Settings
 from resources.stores import leases, qdrant
 from resources.stores.clients import Stores
+from resources.stores.compaction import compact
 from resources.stores.fenced import fenced_session
 from resources.stores.postgres import Connection
 from resources.syncing import SyncJob
@@ -203,6 +204,7 @@ class Reindex:
     def fill(self, made: Target, progress: Progress, to_embed: int, *, batch: int = BATCH_DOCUMENTS) -> None:
         """Write pending documents to the collection, holding syncs only briefly, until none are left or the limit of a run is reached."""
         limit = self.settings.reindex_documents
+        table = embedded_table(made.collection.model, made.collection.dimensions)
         for job in self.jobs:
             while todo := pending(job, made):
                 if limit is not None:
@@ -213,7 +215,8 @@ class Reindex:
                     chunk_missing(job, part, made.profiles, made.tokenizer())
                     embed_missing(job, made, part)
                     progress(sum(one.counts.embedded for one in self.jobs), to_embed)
-                    job.stores.lake.compact(embedded_table(made.collection.model, made.collection.dimensions))
+                    with suppress(BusyError):
+                        compact(self.settings.postgres_dsn, job.stores.lake, [table])
                     partitions = sorted({document.partition for document in part})
                     with hold(self.settings, job.stores.source, partitions=partitions) as stores:
                         written += _write(SyncJob(stores), made, part)

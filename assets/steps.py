@@ -1,6 +1,7 @@
 """The stages after `raw` as functions of a list of documents, for the active collection and one under construction."""
 
 from collections.abc import Container, Sequence
+from contextlib import suppress
 from functools import partial
 
 from assets.chunked import batches, chunk_missing
@@ -10,7 +11,9 @@ from assets.index.targets import Target, run_for_secondary
 from assets.index.work import marked, merge_counts, unmark
 from assets.indexed import index_missing, refresh_checks, remove_gone, update_payloads
 from assets.raw import raw_table
+from resources.core.errors import BusyError
 from resources.core.tables import embedded_table
+from resources.stores.compaction import compact
 from resources.stores.withholding import settle_documents
 from resources.sync_counts import StageResult
 from resources.syncing import SyncJob
@@ -81,6 +84,6 @@ def finish(job: SyncJob, active: Target) -> None:
     keyed = ("parsed", "chunked", embedded_table(collection.model, collection.dimensions))
     for table in keyed:
         stores.keyed.complete(table, partial(job.progress, "indexed"))
-    for table in (raw_table(stores.source), *keyed):
-        if table in stores.lake.appended:
-            stores.lake.compact(table)
+    written = [table for table in (raw_table(stores.source), *keyed) if table in stores.lake.appended]
+    with suppress(BusyError):  # the next sync that writes to them does it
+        compact(stores.settings.postgres_dsn, stores.lake, written)

@@ -3,6 +3,7 @@
 import dagster as dg
 
 from orchestration.jobs import scheduled
+from resources.core.errors import ConcordanceError
 from resources.settings import Settings, load
 from resources.stores.postgres import session
 from sql.sync import Collections
@@ -18,7 +19,9 @@ def maintain(settings: Settings) -> dict[str, int]:
     from resources.core.tables import embedded_table
     from resources.jobs import stored_sources
     from resources.stores.blobs import Blobs
+    from resources.stores.compaction import compact
     from resources.stores.lake import Lake
+    from resources.stores.leases import WAIT_SECONDS
 
     with session(settings.postgres_dsn, autocommit=True) as connection:
         connection.execute("VACUUM (ANALYZE)")
@@ -28,10 +31,9 @@ def maintain(settings: Settings) -> dict[str, int]:
     tables = ["parsed", "chunked"]
     tables += [raw_table(source) for source in sources]
     tables += [embedded_table(collection.model, collection.dimensions) for collection in collections]
-    compacted = sum(lake.compact(table, past=1) for table in tables)
     return {
         "abandoned_files": Blobs(settings.lake_address).sweep(),
-        "tables_compacted": compacted,
+        "tables_compacted": compact(settings.postgres_dsn, lake, tables, past=1, seconds=WAIT_SECONDS),
         "indexes_dropped": len(drop_expired(settings)),  # last: it is refused while a reindex runs
     }
 
@@ -40,7 +42,11 @@ def maintain(settings: Settings) -> dict[str, int]:
     description="Drop indexes that were replaced two weeks ago, vacuum Postgres, remove abandoned files, compact the lake."
 )
 def upkeep(context: dg.OpExecutionContext) -> None:
-    context.add_output_metadata(maintain(load()))
+    try:
+        done = maintain(load())
+    except ConcordanceError as error:
+        raise dg.Failure(str(error), allow_retries=False) from error
+    context.add_output_metadata(done)
 
 
 weekly_upkeep, weekly_upkeep_schedule = scheduled(

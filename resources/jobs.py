@@ -16,7 +16,7 @@ from resources.settings import Settings
 from resources.sources import names
 from resources.stores.clients import Stores
 from resources.stores.fenced import fenced_session
-from resources.stores.leases import INSTALLATION, WAIT_SECONDS, WHOLE, claim
+from resources.stores.leases import COMPACTION, INSTALLATION, WAIT_SECONDS, WHOLE, claim
 from resources.stores.postgres import Connection, session
 from sql.leases import Leases
 from sql.rows import RunningJob, Started
@@ -172,7 +172,8 @@ def stored_sources(connection: Connection) -> list[SourceName]:
 
 @contextmanager
 def hold_all(settings: Settings) -> Generator[list[Stores]]:
-    """Hold the leases of all sources, as `hold` does for one, and those of the runs that prepare documents for their syncs.
+    """Hold the leases of all sources, as `hold` does for one, those of the runs that prepare documents for their syncs, and that of
+    compaction.
 
     Whoever writes with one of them needs all: what a source no longer needs, another one may.
     """
@@ -181,10 +182,14 @@ def hold_all(settings: Settings) -> Generator[list[Stores]]:
     with ExitStack() as stack:
         held = [stack.enter_context(hold(settings, source)) for source in sources]
         together = [stores.lease for stores in held if stores.lease is not None]
-        for source in sources:
-            lease = claim(settings.postgres_dsn, preparing(source), None)
+        others: list[tuple[str, list[str] | None, str]] = [
+            (preparing(one), None, f"A run that prepares documents of {one.value}") for one in sources
+        ]
+        others.append((INSTALLATION, [COMPACTION], "Another process that compacts the lake"))
+        for owner, partitions, name in others:
+            lease = claim(settings.postgres_dsn, owner, partitions)
             if lease is None:
-                raise BusyError(f"A run that prepares documents of {source.value} did not end.", "")
+                raise BusyError(f"{name} did not end within {WAIT_SECONDS / 3600:.0f} h.", "")
             stack.callback(lease.release)
             together.append(lease)
         for stores in held:

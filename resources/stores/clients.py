@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from resources.core.domain import SourceName
 from resources.settings import Settings
+from resources.stores.fenced import FencedConnection
 from resources.stores.postgres import Connection
 from sql.sync import Collections, Documents, IndexEntries, IndexWork, Jobs, Partitions
 
@@ -44,9 +45,14 @@ class Stores:
         return self.lease is None or self.lease.covers(partition)
 
     def confirm(self) -> None:
-        """Renew the lease before a write to the lake or the index. Raises `LostLeaseError` if another process has claimed it."""
-        if self.lease is not None:
-            self.lease.confirm()
+        """Renew the lease before a write to the lake or the index: the source's, or else that of the connection, as during a reindex.
+
+        Raises `LostLeaseError` if another process has claimed it.
+        """
+        fenced = self.connection.lease if isinstance(self.connection, FencedConnection) else None
+        lease = self.lease or fenced
+        if lease is not None:
+            lease.confirm()
 
     @cached_property
     def documents(self) -> Documents:
@@ -76,7 +82,7 @@ class Stores:
     def lake(self) -> Lake:
         from resources.stores.lake import Lake  # polars and Arrow: slow to import
 
-        return self._lake or Lake(self.settings.lake_address)
+        return self._lake or Lake(self.settings.lake_address, self.confirm)
 
     @cached_property
     def keyed(self) -> KeyedTables:

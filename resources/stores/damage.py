@@ -70,27 +70,34 @@ def damaged_tables(lake: Lake, expected: Iterable[str] = (), *, deep: bool = Fal
 
     Each table and file is opened. With `deep`, every page of every file is read, too.
     """
-    import polars as pl
-
     names = lake.names()
     faults = {name: "the table is missing" for name in expected if name not in names}
     for name in names:
-        try:
-            lacking = lake.lacking(name)
-            if lacking is None:
-                faults[name] = "its log is missing"
-            elif lacking:
-                faults[name] = f"it lacks the columns {', '.join(lacking)}"
-            else:
-                # counting rows only reads the ends of the files
-                wanted = pl.all().is_null().sum() if deep else pl.len()
-                lake.scan(name).select(wanted).collect(engine="streaming")
-        except (ConcordanceError, pl.exceptions.PolarsError, OSError) as error:
-            said = str(error).splitlines()[0]
-            faults[name] = "".join(
-                letter if letter.isprintable() else "?" for letter in said
-            )  # may quote a file's bytes
+        fault = _fault(lake, name, deep=deep)
+        while fault is not None and (again := _fault(lake, name, deep=deep)) != fault:
+            fault = again  # an erasure was removing files meanwhile: the next reading finds others
+        if fault is not None:
+            faults[name] = fault
     return faults
+
+
+def _fault(lake: Lake, name: str, *, deep: bool) -> str | None:
+    """Return the fault of a table, None if it can be read."""
+    import polars as pl
+
+    try:
+        lacking = lake.lacking(name)
+        if lacking is None:
+            return "its log is missing"
+        if lacking:
+            return f"it lacks the columns {', '.join(lacking)}"
+        # counting rows only reads the ends of the files
+        wanted = pl.all().is_null().sum() if deep else pl.len()
+        lake.scan(name).select(wanted).collect(engine="streaming")
+    except (ConcordanceError, pl.exceptions.PolarsError, OSError) as error:
+        said = str(error).splitlines()[0]
+        return "".join(letter if letter.isprintable() else "?" for letter in said)  # may quote a file's bytes
+    return None
 
 
 def rows_lost(lake: Lake, name: str, source: str, whose: Sequence[str]) -> AbortSyncError:

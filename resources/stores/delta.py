@@ -157,8 +157,9 @@ def retried(name: str, action: Callable[[], None]) -> None:
 
 
 def is_gone(error: Exception) -> bool:
-    """Return True if a file of the log was not there any more when it was read."""
-    return isinstance(error, FileNotFoundError) or "not found" in str(error).lower()
+    """Return True if a file of the log, or of a version that it had, was not there any more when it was read."""
+    said = str(error).lower()
+    return isinstance(error, FileNotFoundError) or "not found" in said or "invalid table version" in said
 
 
 def unavailable(name: str, error: Exception) -> ServiceUnavailableError:

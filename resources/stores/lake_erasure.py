@@ -53,7 +53,11 @@ def drop_rows(
 
 
 def scrub(lake: Lake, name: str, confirm: Callable[[], None]) -> None:
-    """Remove every file that the table's present version does not need, and the log before it."""
+    """Remove every file that the table's present version does not need, and the log before it.
+
+    A process that was paused after it had written a file, and before its commit, must not commit without the file: so the change of
+    properties comes first, with which the commit conflicts.
+    """
     spec = table(name)
 
     def sweep() -> None:
@@ -61,11 +65,12 @@ def scrub(lake: Lake, name: str, confirm: Callable[[], None]) -> None:
         if delta is None:
             return
         confirm()
-        delta.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True)
         delta.alter.set_table_properties(_NO_LOG | {"delta.dataSkippingStatsColumns": stats_columns(spec)})
         delta = lake.open(name)
+        confirm()
         if delta is None:
             return
+        delta.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True)
         delta.create_checkpoint()
         delta.cleanup_metadata()
         delta.alter.set_table_properties({_LOG_KEPT: f"interval {LOG_RETENTION_DAYS} days"})

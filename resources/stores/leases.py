@@ -35,6 +35,8 @@ REST = "\n"
 """Claimed by a sync of the whole source that works on some of its partitions only, because other syncs have the others."""
 INSTALLATION = ""
 """The source of leases of work that belongs to no source."""
+COMPACTION = "compaction"
+"""Name of the lease of whoever compacts tables of the lake, or removes files that no version of them names."""
 
 log = structlog.get_logger("leases")
 

@@ -1,0 +1,26 @@
+"""Compaction of the lake's tables: by one process at a time, and by none during an erasure, which removes files that no version names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from resources.core.errors import BusyError
+from resources.stores.lake import COMPACT_PAST, Lake
+from resources.stores.leases import COMPACTION, INSTALLATION, claim
+
+
+def compact(dsn: str, lake: Lake, names: Iterable[str], *, past: int = COMPACT_PAST, seconds: float = 0) -> int:
+    """Compact those of these tables that have more than `past` small files; return how many.
+
+    Raises `BusyError` if another process compacts or erases for longer than so many seconds.
+    """
+    due = [name for name in names if lake.fragmented(name, past)]
+    if not due:
+        return 0
+    lease = claim(dsn, INSTALLATION, [COMPACTION], seconds=seconds)
+    if lease is None:
+        raise BusyError("Another process is compacting the lake, or erases. Try again once it has ended.", "")
+    try:
+        return sum(lake.compact(name, past, lease.confirm) for name in due)
+    finally:
+        lease.release()
