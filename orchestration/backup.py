@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -34,6 +35,8 @@ from resources.stores.blobs import Blobs
 from resources.stores.damage import damaged_tables
 from resources.stores.lake import Lake
 from resources.stores.postgres import session
+from sql.upkeep import LakeContents
+from sql.upkeep_rows import SizedContent
 
 DUMP = "postgres.dump"
 LAKE = "lake"
@@ -76,13 +79,15 @@ def back_up(
         raise InvalidRequestError(f"{folder} is not empty. Give a folder that is empty or does not exist.")
     faults: list[str] = []
     copied = lake_copy.Copied()
-    with _consistent(settings, lasts):
+    with _consistent(settings, lasts) as lease:
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(0o700)
         _copy_state(settings, folder)
+        expected = _expected(settings)
         if (lake := local_lake(settings)) is not None:
             copied = lake_copy.copy_folder(lake, folder / LAKE, None if since is None else since / LAKE)
-            faults = _lake_faults(settings, folder / LAKE)
+            faults = _lake_faults(expected, folder / LAKE)
+        lease.confirm()
         made = _manifest(version, lake, copied)
         os.sync()
         (folder / MANIFEST).write_bytes(msgspec.json.encode(made) + b"\n")
@@ -98,13 +103,15 @@ def back_up_to_store(
     """
     faults: list[str] = []
     copied = lake_copy.Copied()
-    with _consistent(settings, lasts), TemporaryDirectory() as made_for:
+    with _consistent(settings, lasts) as lease, TemporaryDirectory() as made_for:
         stage = Path(made_for)
         _copy_state(settings, stage)
+        expected = _expected(settings)
         if (lake := local_lake(settings)) is not None:
             lake_copy.copy_logs(lake, stage / LAKE)
             copied, missing = store.lake.add(lake, stage / LAKE, stage / FILES)
-            faults = _lake_faults(settings, lake) + [f"{path} was removed meanwhile" for path in missing]
+            faults = _lake_faults(expected, lake) + [f"{path} was removed meanwhile" for path in missing]
+        lease.confirm()
         made = _manifest(version, lake, copied)
         (stage / MANIFEST).write_bytes(msgspec.json.encode(made) + b"\n")
         address = store.put(stage, made.made_at)
@@ -112,15 +119,15 @@ def back_up_to_store(
 
 
 @contextmanager
-def _consistent(settings: Settings, lasts: Callable[[], bool]) -> Generator[None]:
-    """Make new files private, Postgres available, and keep what the dump will refer to, for the block."""
+def _consistent(settings: Settings, lasts: Callable[[], bool]) -> Generator[leases.Lease]:
+    """Make new files private, Postgres available, and keep what the dump will refer to, for the block: as long as the lease lasts."""
     if settings.embedded_postgres and not settings.passfile.exists():
         raise NotRunningError(f"Concordance has never run in {settings.home}, so there is nothing to back up.")
     if not keys.all_given(settings):
         keys.load(settings)  # what is missing here is missing in a backup
     check_direct(settings)
-    with private(), running_postgres(settings), _nothing_removed(settings, lasts):
-        yield
+    with private(), running_postgres(settings), _nothing_removed(settings, lasts) as lease:
+        yield lease
 
 
 def _copy_state(settings: Settings, folder: Path) -> None:
@@ -139,18 +146,18 @@ def _manifest(version: str, lake: Path | None, copied: lake_copy.Copied) -> Mani
 
 
 @contextmanager
-def _nothing_removed(settings: Settings, lasts: Callable[[], bool]) -> Generator[None]:
+def _nothing_removed(settings: Settings, lasts: Callable[[], bool]) -> Generator[leases.Lease]:
     """Keep erasure and `reindex` from starting for the block. A restart of Postgres before it costs nothing but time."""
     with ExitStack() as stack:
         while True:
             try:
-                stack.enter_context(leases.alone(settings.postgres_dsn, REINDEX, REFUSAL))
+                lease = stack.enter_context(leases.alone(settings.postgres_dsn, REINDEX, REFUSAL))
                 break
             except ServiceUnavailableError:
                 if not lasts():
                     raise
                 time.sleep(LOOK_SECONDS)
-        yield
+        yield lease
 
 
 @contextmanager
@@ -187,12 +194,23 @@ def local_lake(settings: Settings) -> Path | None:
     return Path(unquote(parts.path)) if parts.scheme == "file" else None
 
 
-def _lake_faults(settings: Settings, copy: Path) -> list[str]:
-    """Return the reasons why the copied lake cannot rebuild everything in the registry."""
+class _Expected(NamedTuple):
+    """Tables and contents that the registry needs in the lake."""
+
+    tables: set[str]
+    contents: list[SizedContent]
+
+
+def _expected(settings: Settings) -> _Expected:
+    """Return what the dump needs, read right after it: what syncs add while the lake is copied may be missing in the copy."""
     with session(settings.postgres_dsn) as connection:
-        lost = lost_contents(connection, Blobs(copy.as_uri()))
-        expected = expected_tables(connection)
-    tables = damaged_tables(Lake(copy.as_uri()), expected)
+        return _Expected(expected_tables(connection), LakeContents(connection).live_contents())
+
+
+def _lake_faults(expected: _Expected, copy: Path) -> list[str]:
+    """Return the reasons why the copied lake cannot rebuild everything in the registry."""
+    lost = lost_contents(expected.contents, Blobs(copy.as_uri()))
+    tables = damaged_tables(Lake(copy.as_uri()), expected.tables)
     return [f"table {name}: {reason}" for name, reason in sorted(tables.items())] + [
         f"{content.source_id}: {content.reason}" for content in lost
     ]

@@ -212,9 +212,10 @@ def _contents(settings: Settings) -> Iterator[Check]:
     from resources.stores.damage import damaged_tables, remedy
     from resources.stores.lake import Lake
     from resources.stores.postgres import session
+    from sql.upkeep import LakeContents
 
     with session(settings.postgres_dsn) as connection:
-        lost = lost_contents(connection, Blobs(settings.lake_address))
+        lost = lost_contents(LakeContents(connection).live_contents(), Blobs(settings.lake_address))
         expected = expected_tables(connection)
     damaged = damaged_tables(Lake(settings.lake_address), expected)
     for name, reason in sorted(damaged.items()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from assets.chunked import TABLE as CHUNKED
@@ -12,6 +13,7 @@ from resources.core.tables import embedded_table
 from resources.stores.blobs import Blobs
 from resources.stores.postgres import Connection
 from sql.upkeep import LakeContents
+from sql.upkeep_rows import SizedContent
 
 
 class Content(NamedTuple):
@@ -31,10 +33,10 @@ def expected_tables(connection: Connection) -> set[str]:
     return names
 
 
-def lost_contents(connection: Connection, blobs: Blobs) -> list[Content]:
-    """Return live documents that could not be rebuilt from the lake, by source id."""
+def lost_contents(contents: Iterable[SizedContent], blobs: Blobs) -> list[Content]:
+    """Return those of these contents of live documents (`LakeContents.live_contents`) that could not be rebuilt from the lake."""
     found: list[Content] = []
-    for row in LakeContents(connection).live_contents():
+    for row in contents:
         stored = blobs.size(row.content_hash)
         if stored is None:
             found.append(Content(row.source_id, "its bytes are missing"))

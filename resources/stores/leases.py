@@ -149,10 +149,13 @@ class Lease:
             self._close()
 
     def _lost(self) -> LostLeaseError:
-        what = f"the source {self.source}" if self.source != INSTALLATION else ", ".join(sorted(self.names))
+        pause = f"because this one was paused for more than {LEASE_SECONDS:.0f} s. Nothing is lost"
+        if self.source == INSTALLATION:
+            return LostLeaseError(
+                f"Another process has begun what must not run at the same time, {pause}: run this again."
+            )
         return LostLeaseError(
-            f"Another process has taken over {what}, because this one was paused for more than {LEASE_SECONDS:.0f} s. Nothing is "
-            "lost: the next sync continues there."
+            f"Another process has taken over the source {self.source}, {pause}: the next sync continues there."
         )
 
     def _renew(self) -> None:

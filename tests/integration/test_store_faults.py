@@ -22,6 +22,7 @@ from resources.stores.damage import damaged_tables
 from resources.stores.lake import Lake
 from resources.stores.postgres import session
 from resources.syncing import open_sync
+from sql.upkeep import LakeContents
 from tests.fixtures.desk import ADA, Desk
 from tests.fixtures.installation import Installation
 
@@ -47,7 +48,7 @@ def damaged(installation: Installation) -> dict[str, str]:
 
 def lost(installation: Installation) -> list[tuple[str, str]]:
     with session(installation.settings.postgres_dsn) as connection:
-        found = lost_contents(connection, Blobs(installation.settings.lake_address))
+        found = lost_contents(LakeContents(connection).live_contents(), Blobs(installation.settings.lake_address))
         return [(one.source_id, one.reason) for one in found]
 
 

@@ -271,6 +271,48 @@ def test_syncs_go_on_during_a_backup_and_the_next_copies_what_changed(
         assert [found(settings, question), found(settings, "When do otters sleep?")] == expected
 
 
+def test_what_is_synced_while_the_lake_is_copied_is_no_fault_of_the_copy(
+    settings: Settings, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with running(settings):
+        sync(settings, SourceName.FILES)
+        copied = backup.lake_copy.copy_folder
+
+        def copy(source: Path, target: Path, earlier: Path | None = None) -> Any:
+            done = copied(source, target, earlier)
+            if source.name == backup.LAKE:
+                (place / "docs/otters.md").write_bytes(OTTERS)
+                sync(settings, SourceName.FILES)
+            return done
+
+        monkeypatch.setattr(backup.lake_copy, "copy_folder", copy)
+        assert run(["backup", str(place / "backup")]) == 0
+        assert found(settings, "When do otters sleep?")
+    assert "damaged" not in capsys.readouterr().err
+
+
+def test_a_backup_that_was_paused_during_an_erasure_is_not_complete(
+    settings: Settings, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with running(settings):
+        sync(settings, SourceName.FILES)
+        (place / "docs/zebras.md").unlink()
+        (place / "docs/otters.md").write_bytes(OTTERS)
+        sync(settings, SourceName.FILES)
+        dumped = backup.dump
+
+        def paused(of: Settings, file: Path) -> None:
+            dumped(of, file)
+            with session(of.postgres_dsn) as connection:
+                connection.execute("DELETE FROM partition_leases")  # as if it had lapsed
+            assert erase(settings, cutoff=datetime.now(UTC)).contents == 1
+
+        monkeypatch.setattr(backup, "dump", paused)
+        assert run(["backup", str(place / "backup")]) == 1
+    assert "this one was paused" in capsys.readouterr().err
+    assert not (place / "backup" / backup.MANIFEST).exists()
+
+
 def test_a_postgres_of_ones_own_is_backed_up(stopped: Settings, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = EmbeddedPostgres(stopped, {"fsync": "off"})
     server.start()
