@@ -6,6 +6,7 @@ with its connection.
 """
 
 import hashlib
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,10 @@ from sql import MIGRATIONS
 LOCK = 0x434F4E43_4F524421
 """Key of the advisory lock (`CONCORD!`); any number that nothing else in the database uses."""
 LOCK_SECONDS = 120
+"""How long another process may migrate, and others may use a table that a migration changes."""
+TABLE_SECONDS = 2
+"""Longest wait for such a table at a time, as while a backup dumps it: whoever only reads the table waits behind the migration."""
+PAUSE_SECONDS = 1.0
 
 _LEDGER = """
 CREATE TABLE IF NOT EXISTS schema_migrations (
@@ -59,37 +64,48 @@ def migrate(
     and `ServiceUnavailableError` if the database does not answer.
     """
     known = migrations(folder)
+    deadline = time.monotonic() + LOCK_SECONDS
     try:
-        with psycopg.connect(dsn, connect_timeout=10, prepare_threshold=None) as conn:
-            conn.execute("SELECT set_config('lock_timeout', %s, true)", (f"{LOCK_SECONDS}s",))
-            conn.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
-            conn.execute(_LEDGER)
-            conn.execute(SQL("CREATE SCHEMA IF NOT EXISTS {}").format(Identifier(DAGSTER_SCHEMA)))
-            rows = conn.execute("SELECT name, checksum FROM schema_migrations").fetchall()
-            missing = _pending(known, {str(name): str(checksum) for name, checksum in rows})
-            for migration in missing:
-                try:
-                    conn.execute(migration.text.encode())
-                except psycopg.ProgrammingError as error:
-                    raise ConfigurationError(
-                        f"Migration {migration.name} failed and nothing was changed: {str(error).strip()}"
+        while True:
+            try:
+                return _apply(dsn, known, then)
+            except psycopg.errors.LockNotAvailable as error:
+                if time.monotonic() >= deadline:
+                    raise ServiceUnavailableError(
+                        f"Another process has been migrating the database for {LOCK_SECONDS} s, or has been using one of its tables, as a "
+                        "backup does. Wait for it, then try again."
                     ) from error
-                conn.execute(
-                    "INSERT INTO schema_migrations (name, checksum) VALUES (%s, %s)",
-                    (migration.name, migration.checksum),
-                )
-            if then is not None:
-                then(conn)
-    except psycopg.errors.LockNotAvailable as error:
-        raise ServiceUnavailableError(
-            f"Another process has been migrating the database for {LOCK_SECONDS} s. Wait for it, then try again."
-        ) from error
+            time.sleep(PAUSE_SECONDS)
     except psycopg.errors.InsufficientPrivilege as error:
         raise ConfigurationError(
             f"The database role may not create tables ({str(error).strip()}). Grant it CREATE on the database and its schema public."
         ) from error
     except psycopg.OperationalError as error:
         raise ServiceUnavailableError(f"Postgres does not answer: {str(error).strip()}") from error
+
+
+def _apply(dsn: str, known: list[Migration], then: Callable[[psycopg.Connection[Any]], None] | None) -> list[str]:
+    """Apply the missing migrations in one transaction and return their names. Raises `LockNotAvailable`."""
+    with psycopg.connect(dsn, connect_timeout=10, prepare_threshold=None) as conn:
+        conn.execute("SELECT set_config('lock_timeout', %s, true)", (f"{LOCK_SECONDS}s",))
+        conn.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+        conn.execute("SELECT set_config('lock_timeout', %s, true)", (f"{TABLE_SECONDS}s",))
+        conn.execute(_LEDGER)
+        conn.execute(SQL("CREATE SCHEMA IF NOT EXISTS {}").format(Identifier(DAGSTER_SCHEMA)))
+        rows = conn.execute("SELECT name, checksum FROM schema_migrations").fetchall()
+        missing = _pending(known, {str(name): str(checksum) for name, checksum in rows})
+        for migration in missing:
+            try:
+                conn.execute(migration.text.encode())
+            except psycopg.ProgrammingError as error:
+                raise ConfigurationError(
+                    f"Migration {migration.name} failed and nothing was changed: {str(error).strip()}"
+                ) from error
+            conn.execute(
+                "INSERT INTO schema_migrations (name, checksum) VALUES (%s, %s)", (migration.name, migration.checksum)
+            )
+        if then is not None:
+            then(conn)
     return [migration.name for migration in missing]
 
 

@@ -94,6 +94,35 @@ def test_a_file_that_fails_changes_nothing(empty: str, folder: Path) -> None:
         assert conn.execute("SELECT to_regclass('one'), to_regclass('half')").fetchone() == (None, None)
 
 
+def test_readers_do_not_wait_for_a_migration_that_waits_for_a_backup(empty: str, folder: Path) -> None:
+    """A dump keeps its tables locked against changes, and readers queue up behind a change that waits."""
+    migrate(empty, folder)
+    (folder / "0003_three.sql").write_text("ALTER TABLE one ADD COLUMN more int;\n")
+    with psycopg.connect(empty) as dump, ThreadPoolExecutor(1) as pool:
+        dump.execute("SELECT n FROM one")
+        applied = pool.submit(migrate, empty, folder)
+        with psycopg.connect(empty, autocommit=True) as reader:
+            while not reader.execute(
+                "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = 'one'::regclass"
+            ).fetchone():
+                assert not applied.done()
+            reader.execute("SET statement_timeout = '60s'")
+            assert len(reader.execute("SELECT n FROM one").fetchall()) == 2
+        assert not applied.done()
+        dump.rollback()
+        assert applied.result() == ["0003_three.sql"]
+
+
+def test_a_table_that_stays_in_use_is_reported(empty: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    migrate(empty, folder)
+    monkeypatch.setattr("resources.stores.migrate.LOCK_SECONDS", 1)
+    (folder / "0003_three.sql").write_text("ALTER TABLE one ADD COLUMN more int;\n")
+    with psycopg.connect(empty) as dump:
+        dump.execute("SELECT n FROM one")
+        with pytest.raises(ServiceUnavailableError, match="using one of its tables"):
+            migrate(empty, folder)
+
+
 def test_a_missing_database_is_reported(empty: str) -> None:
     with pytest.raises(ServiceUnavailableError, match="Postgres does not answer"):
         migrate(with_database(empty, "x").replace("/x?", "/nowhere?").replace("127.0.0.1:", "127.0.0.1:1"))
