@@ -23,6 +23,7 @@ from resources.core.errors import AbortSyncError
 from resources.core.ports import Vectors
 from resources.core.tables import Table, is_table, table
 from resources.stores.blobs import stored_folders
+from resources.stores.conditional import check_conditional_writes
 from resources.stores.delta import (
     FILE_BYTES,
     ROW_GROUP,
@@ -70,6 +71,8 @@ class Lake:
         self._confirm = confirm
         self._folder = Path(unquote(parts.path)) / "tables" if parts.scheme == "file" else None
         self._url = url.rstrip("/")
+        self._checked = False
+        """The object store is known to honour conditional writes."""
         self._kept: dict[str, DeltaTable] = {}
         """Tables that no thread uses at the moment; see `_current`."""
         self.appended: set[str] = set()
@@ -83,6 +86,9 @@ class Lake:
         check(spec, frame)
         if frame.is_empty():
             return
+        if self._folder is None and not self._checked:
+            check_conditional_writes(self._url)
+            self._checked = True
         from deltalake import write_deltalake
 
         data = packed(frame.select(spec.schema.names()), spec)

@@ -71,7 +71,7 @@ def test_the_lake_appends_reads_and_compacts(store: S3Server) -> None:
     compact(lake, "raw_files", 5)
     assert lake.files("raw_files") == 1
     assert sorted(lake.latest("raw_files").select("doc_id", "title").collect().rows()) == before
-    assert all(key.startswith("some/prefix/tables/raw_files/") for key in store.objects)
+    assert all(key.startswith("some/prefix/tables/") for key in store.objects)
 
 
 def test_vectors_survive_the_way(store: S3Server) -> None:
@@ -92,6 +92,17 @@ def test_writers_that_meet_lose_nothing(store: S3Server) -> None:
         list(pool.map(write, (0, 10, 20, 30)))
     expected = [first + step for first in (0, 10, 20, 30) for step in range(5)]
     assert sorted(Lake(URL).scan("raw_files").collect()["seq"]) == expected
+
+
+def test_a_store_that_would_lose_rows_is_refused(store: S3Server) -> None:
+    store.conditional = False
+    for _ in range(2):
+        with pytest.raises(AbortSyncError, match="conditional writes"):
+            Lake(URL).append("raw_files", raw([{"seq": 1, "doc_id": "d"}]))
+    assert Lake(URL).names() == []
+    store.conditional = True
+    Lake(URL).append("raw_files", raw([{"seq": 1, "doc_id": "d"}]))
+    assert Lake(URL).names() == ["raw_files"]
 
 
 @pytest.mark.parametrize("use", [Lake.append, Lake.scan, compact], ids=["append", "scan", "compact"])
