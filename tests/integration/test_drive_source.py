@@ -456,6 +456,21 @@ def test_a_shortcut_does_not_lead_out_of_the_roots(
     assert kept.sync() == QUIET
 
 
+def test_a_target_that_changes_while_its_shortcut_ends_is_gone(
+    drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path
+) -> None:
+    drive = drive_site.drive
+    hers = drive.file("hers.txt", None, "hers", owner="zoe@other.example")
+    shortcut = drive.shortcut(hers, sample_drive.plans, "to hers")
+    kept = mirror(drive_site, tmp_path, drive_follow_shortcuts=True)
+    kept.sync()
+    assert hers in kept.items()
+    drive.rename(hers, "still hers.txt")
+    drive.trash(shortcut)
+    kept.sync()
+    assert hers not in kept.items()
+
+
 @pytest.mark.parametrize("follows", [False, True])
 def test_a_file_leaves_the_roots_while_a_shortcut_in_another_root_points_to_it(
     drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path, *, follows: bool

@@ -45,11 +45,11 @@ class Targets:
 
         Those that a shortcut still points to are added to `found`, the others to `deleted`.
         """
-        self._show(notes, found.outside, found, deleted)
         ended = [one for one, shortcut in notes.shortcuts.items() if one in changes.gone or left(one, shortcut)]
         shortcuts = [notes.shortcuts[one] for one in ended]
         for one in ended:
             notes.set_shortcut(one, None)
+        self._show(notes, found.outside, found, deleted)
         self.release(shortcuts, notes, found, deleted, changes.gone)
 
     def release(
