@@ -83,10 +83,11 @@ def validate_run_launcher() -> None:
     """Validate the cluster's `dagster.yaml` against the schemas of Dagster and of its run launcher."""
     from dagster._config import resolve_to_config_type, validate_config
     from dagster._core.instance.config import dagster_instance_config_schema
-    from dagster_k8s import K8sRunLauncher
+
+    from orchestration.supervision.pods import PodRunLauncher
 
     given = yaml.safe_load((FOLDER / "kubernetes/overlays/cluster/dagster.yaml").read_text())
-    launcher: Any = resolve_to_config_type(K8sRunLauncher.config_type())
+    launcher: Any = resolve_to_config_type(PodRunLauncher.config_type())
     for schema, config in (
         (dagster_instance_config_schema(), given),
         (launcher, given["run_launcher"]["config"]),

@@ -99,8 +99,9 @@ WHERE job_id = :job_id AND status = 'running' AND claimed_at IS NULL
 RETURNING job_id::text AS job_id, started_at;
 
 -- name: launched_run
--- The unfinished Dagster run of a job, if it waits in Dagster's queue or a process has received it: a warm worker or one of the code
--- server. A run that Dagster created but could not hand over, because the webserver or Postgres failed in between, never starts.
+-- The unfinished Dagster run of a job, if it waits in Dagster's queue or has been received: by a warm worker, by the code server, or as
+-- a container of a cluster, which may start much later. A run that Dagster created but could not hand over, because the webserver or
+-- Postgres failed in between, never starts.
 -- Index: idx_run_tags of Dagster's own table.
 SELECT r.run_id
 FROM dagster.run_tags AS r
@@ -110,7 +111,8 @@ WHERE
     AND (
         s.status = 'QUEUED'
         OR EXISTS (
-            SELECT FROM dagster.run_tags AS p WHERE p.run_id = r.run_id AND p.key IN ('concordance/worker', '.dagster/grpc_info')
+            SELECT FROM dagster.run_tags AS p
+            WHERE p.run_id = r.run_id AND p.key IN ('concordance/worker', '.dagster/grpc_info', 'dagster/image')
         )
     )
 ORDER BY r.run_id

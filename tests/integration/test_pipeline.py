@@ -352,7 +352,7 @@ def test_a_job_whose_launcher_died_is_overtaken_within_seconds(
     assert installation.rows("SELECT status, stage FROM sync_jobs") == [{"status": "running", "stage": "delayed"}]
 
 
-@pytest.mark.parametrize("received", ["concordance/worker", ".dagster/grpc_info"])
+@pytest.mark.parametrize("received", ["concordance/worker", ".dagster/grpc_info", "dagster/image"])
 def test_a_job_whose_run_a_process_has_received_is_waited_for(installation: Installation, received: str) -> None:
     """Its launcher may have died after Dagster took the run, or be Dagster's own daemon."""
     dsn = installation.settings.postgres_dsn
