@@ -86,14 +86,16 @@ def sync_people(
 
 
 def _withhold(settings: Settings, connection: Connection) -> None:
-    """Refuse those who have left also while Postgres is down."""
+    """Refuse those who have left, and groups in tokens made here, also while Postgres is down."""
     from resources.stores import qdrant  # 0.5 s of import
     from resources.stores.withheld import WithheldCollection
-    from resources.stores.withholding import withhold_people
+    from resources.stores.withholding import withhold_groups, withhold_people
 
     index = qdrant.client(settings)
     try:
-        withhold_people(connection, WithheldCollection(index))
+        withheld = WithheldCollection(index)
+        withhold_people(connection, withheld)
+        withhold_groups(connection, withheld, GOOGLE)
     finally:
         index.close()
 

@@ -1,8 +1,9 @@
 """The collection of the vector index that holds what searches without Postgres must know.
 
 Those searches take permissions from the points of the index. What makes a point too permissive, or a token or person unwelcome, is an
-entry here: revoked tokens, people who have left, the remaining readers of documents, and when each partition's permissions were
-checked. Every process that answers searches reads it from the index itself, so that all agree without Postgres and without a shared disk.
+entry here: revoked tokens, people who have left, the sources of groups that were read, the remaining readers of documents, and when each
+partition's permissions were checked. Every process that answers searches reads it from the index itself, so that all agree without
+Postgres and without a shared disk.
 Entries are points without vectors. While the collection is missing or was never completed, nothing may be answered from the index alone.
 """
 
@@ -33,7 +34,8 @@ _UNUSED = "unused"
 """An embedded engine's collection needs at least one kind of vectors; no point has any."""
 _FIELDS = ("kind", "key", "source", "at", "readers", "until", "checked_at")
 
-COMPLETE, TOKEN, PERSON, DOCUMENT, PARTITION, HELD = "complete", "token", "person", "document", "partition", "held"
+COMPLETE, TOKEN, PERSON, GROUPS = "complete", "token", "person", "groups"
+DOCUMENT, PARTITION, HELD = "document", "partition", "held"
 
 
 class WithheldEntry(NamedTuple):
@@ -77,6 +79,10 @@ class WithheldCollection:
     def people(self, emails: Iterable[str]) -> None:
         """Refuse people."""
         self._put([_point(PERSON, email) for email in emails])
+
+    def groups(self, sources: Iterable[str]) -> None:
+        """Record that groups come from these sources, so that those in tokens made here may no longer count."""
+        self._put([_point(GROUPS, source) for source in sources])
 
     def documents(self, standing: Iterable[Standing]) -> None:
         """Limit documents to these readers, of those that their points name."""
@@ -162,12 +168,14 @@ def wanted_ids(
     *,
     tokens: Iterable[str] = (),
     people: Iterable[str] = (),
+    groups: Iterable[str] = (),
     documents: Iterable[str] = (),
     partitions: Collection[str] = (),
 ) -> list[str]:
     """Return the ids of the entries that say something of these, and of the one that says that the collection is complete."""
     ids = [point_id(COMPLETE, "")]
     ids += [point_id(TOKEN, one) for one in tokens] + [point_id(PERSON, one) for one in people]
+    ids += [point_id(GROUPS, one) for one in groups]
     for one in documents:
         ids += [point_id(DOCUMENT, one), point_id(HELD, one)]
     return ids + [point_id(PARTITION, one) for one in partitions]

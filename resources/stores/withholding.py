@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from resources.core.errors import ServiceUnavailableError
 from resources.logging import logger
 from resources.stores.repeating import once
-from resources.stores.withheld import DOCUMENT, HELD, PARTITION, PERSON, TOKEN, WithheldCollection, partition_key
+from resources.stores.withheld import (
+    DOCUMENT,
+    GROUPS,
+    HELD,
+    PARTITION,
+    PERSON,
+    TOKEN,
+    WithheldCollection,
+    partition_key,
+)
 from sql.signing_in import SignInSession
 from sql.withheld import NotedChange, Standing, WithheldStatements
 
@@ -58,6 +67,12 @@ def withhold_people(connection: Connection, withheld: WithheldCollection) -> Non
     """Refuse the people whom this transaction has made inactive. Call it last in the transaction."""
     ended = WithheldStatements(connection).ended()
     _tell(connection, PERSON, ended, lambda: withheld.people(ended))
+
+
+def withhold_groups(connection: Connection, withheld: WithheldCollection, source: str) -> None:
+    """Tell that groups come from a source that was never read before. Call it in the transaction that records that it was."""
+    if source not in WithheldStatements(connection).read():
+        _tell(connection, GROUPS, [source], lambda: withheld.groups([source]))
 
 
 def withhold_partition(connection: Connection, withheld: WithheldCollection, source: str, partition: str) -> None:
@@ -122,6 +137,7 @@ def settle(connection: Connection, withheld: WithheldCollection) -> None:
     noted = statements.noted()
     _settle_tokens(connection, withheld)
     _settle_people(connection, withheld)
+    _settle_groups(connection, withheld)
     settle_documents(connection, withheld)
     if new:
         withheld.create()
@@ -134,7 +150,7 @@ def settle(connection: Connection, withheld: WithheldCollection) -> None:
 
 
 def _tell_noted(connection: Connection, withheld: WithheldCollection, noted: Sequence[NotedChange]) -> None:
-    """Tell the index of documents and partitions that were noted; it has been told of tokens and people."""
+    """Tell the index of documents and partitions that were noted; it has been told of tokens, people and sources of groups."""
     statements = WithheldStatements(connection)
     for part in _pages([one for one in noted if one.kind == DOCUMENT]):
         ids = [one.key for one in part]
@@ -195,6 +211,13 @@ def _settle_people(connection: Connection, withheld: WithheldCollection) -> None
             ended = {one.email for one in reported if not one.active}
             over = [one for one in part if one not in ended and (one in known or _is_old(stored[one]))]
             withheld.remove(PERSON, over)
+
+
+def _settle_groups(connection: Connection, withheld: WithheldCollection) -> None:
+    stored = {entry.key: entry.payload for page in withheld.entries(GROUPS) for entry in page}
+    read = set(WithheldStatements(connection).read())
+    withheld.groups(sorted(read - stored.keys()))
+    withheld.remove(GROUPS, [one for one in sorted(stored.keys() - read) if _is_old(stored[one])])
 
 
 def _is_old(payload: Mapping[str, Any]) -> bool:

@@ -63,7 +63,7 @@ class Directory:
         try:
             row = await self._reads.directory(email=email, fresh_since=fresh_since, token_id=token_id)
         except RegistryDownError:
-            await self._withheld.admit(email, token_id)
+            self._read_sources = {*self._read_sources, *await self._withheld.admit(email, token_id)}
             access = self._without_groups(access) if own else access
             return with_roles(msgspec.structs.replace(access, directory_unread=True), self._settings.roles)
         self._read_sources = row.read_sources

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from resources.core.errors import AbortSyncError, ServiceUnavailableError
 from resources.logging import logger
+from resources.people import SOURCES_OF_GROUPS
 from resources.stores.qdrant import qdrant_errors
 from resources.stores.withheld import (
     COLLECTION,
     COMPLETE,
     DOCUMENT,
+    GROUPS,
     HELD,
     PARTITION,
     PERSON,
@@ -44,13 +46,15 @@ class WithheldReads:
         self.behind = False
         """True while the index has yet to be told something, as far as is known."""
 
-    async def admit(self, email: str, token_id: str | None) -> None:
-        """Raise `UnauthorizedError` for a revoked token and for a person who has left."""
-        found = await self._entries(wanted_ids(tokens=() if token_id is None else (token_id,), people=(email,)))
+    async def admit(self, email: str, token_id: str | None) -> frozenset[str]:
+        """Return the sources of groups that were ever read. Raises `UnauthorizedError` for a revoked token and a person who has left."""
+        tokens = () if token_id is None else (token_id,)
+        found = await self._entries(wanted_ids(tokens=tokens, people=(email,), groups=SOURCES_OF_GROUPS))
         if found[TOKEN]:
             raise token_revoked()
         if found[PERSON]:
             raise account_inactive()
+        return frozenset(found[GROUPS])
 
     async def of(self, payloads: Iterable[Mapping[str, Any]]) -> WithheldNow:
         """Return what is withheld of the documents with these payloads."""
@@ -79,7 +83,7 @@ class WithheldReads:
             log.error("withheld_not_read", error=str(error) or "It took too long.")
             raise _unreadable() from error
         found: dict[str, dict[str, Mapping[str, Any]]] = {
-            kind: {} for kind in (COMPLETE, TOKEN, PERSON, DOCUMENT, PARTITION, HELD)
+            kind: {} for kind in (COMPLETE, TOKEN, PERSON, GROUPS, DOCUMENT, PARTITION, HELD)
         }
         for record in records:
             payload = record.payload or {}

@@ -17,7 +17,7 @@ from resources.logging import logger
 from resources.stores import qdrant
 from resources.stores.postgres import session
 from resources.stores.withheld import WithheldCollection
-from resources.stores.withholding import settle, withhold_documents, withhold_people, withhold_token
+from resources.stores.withholding import settle, withhold_documents, withhold_groups, withhold_people, withhold_token
 from serving.http.background import cancel
 from sql.web import WebReads
 
@@ -50,6 +50,10 @@ class Withholding:
     def people(self, connection: Connection) -> None:
         """Refuse the people whom the transaction has made inactive. Call it last in the transaction."""
         withhold_people(connection, self._withheld)
+
+    def groups(self, connection: Connection, source: str) -> None:
+        """Tell that groups come from a source. Call it in the transaction that records that it was read."""
+        withhold_groups(connection, self._withheld, source)
 
     def token(self, connection: Connection, token_id: str, expires: float) -> None:
         """Refuse a token until it expires (Unix time). Call it in the transaction that puts it on the deny-list."""

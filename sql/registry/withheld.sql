@@ -106,6 +106,10 @@ SELECT DISTINCT email FROM people WHERE NOT active ORDER BY email;
 -- Addresses that this transaction has made inactive. Grain: person.
 SELECT DISTINCT email FROM people WHERE NOT active AND updated_at = now() ORDER BY email;
 
+-- name: read
+-- Sources of people and groups that were ever read. Grain: source.
+SELECT source FROM source_states WHERE directory_at IS NOT NULL ORDER BY source;
+
 -- name: reported
 -- What sources report of these addresses now, locked. Grain: (source, person).
 SELECT email, active FROM people WHERE email = ANY(:emails::text []) ORDER BY email, source FOR UPDATE;

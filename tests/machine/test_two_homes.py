@@ -15,7 +15,7 @@ import pytest
 from resources.core.domain import SourceName
 from resources.stores.postgres import connect, hang_up, session
 from resources.stores.uploads import remove
-from resources.stores.withheld import COLLECTION, DOCUMENT
+from resources.stores.withheld import COLLECTION, DOCUMENT, GROUPS, WithheldCollection
 from resources.stores.withholding import withhold_partition
 from serving.identity import api_keys, revocation
 from serving.identity.withholding import Withholding
@@ -62,6 +62,11 @@ class Pair:
         headers = {"Authorization": f"Bearer {token}"}
         answer = self.b.http.post(path, json={"query": "ferry"}, headers=headers)
         return answer.status_code, answer.json().get("type", "").rpartition("/")[2]
+
+
+def told(site: Site, kind: str) -> list[str]:
+    """Return the keys of the entries of a kind."""
+    return sorted(entry.key for page in WithheldCollection(site.qdrant).entries(kind) for entry in page)
 
 
 def revoke(site: Site, token: str) -> None:
@@ -123,6 +128,34 @@ def test_keys_sessions_and_agents_need_postgres(pair: Pair) -> None:
     assert asked.status_code == 503
     assert pair.status(key)[0] == 503
     assert pair.status("ca_" + "0" * 43, "/mcp")[0] == 503
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_groups_in_tokens_count_until_groups_come_from_elsewhere(pair: Pair, *, elsewhere: bool) -> None:
+    """Nobody asks B anything between the first call of an identity provider at A and the end of Postgres."""
+    pair.site.add("Rota", ["The lighthouse keeper has the rota of the crew."], ["group:crew@acme.com"])
+    assert titles(pair.b.search("lighthouse keeper", BOB, "crew@acme.com")) == {"Rota", "Ferry"}
+    if elsewhere:
+        with session(pair.site.settings.postgres_dsn) as connection:
+            scim = api_keys.create(connection, "idp@acme.com", scim=True)
+        listed = pair.a.http.get("/scim/v2/Users", headers={"Authorization": f"Bearer {scim}"})
+        assert listed.status_code == 200, listed.text
+    pair.process.stop()
+    answer = pair.b.search("lighthouse keeper", BOB, "crew@acme.com")
+    assert "registry_unavailable" in codes(answer)
+    assert ("Rota" in titles(answer)) is not elsewhere
+
+
+def test_the_index_is_told_of_sources_of_groups_that_it_missed(pair: Pair) -> None:
+    withheld = Withholding(pair.site.settings)
+    with session(pair.site.settings.postgres_dsn) as connection:
+        connection.execute("INSERT INTO source_states (source, directory_at) VALUES ('scim', now())")
+    withheld.settle()
+    assert told(pair.site, GROUPS) == ["scim"]
+    pair.site.sql("DELETE FROM source_states WHERE source = 'scim'")
+    withheld.settle()
+    assert told(pair.site, GROUPS) == ["scim"]  # the transaction that read it may not have been committed yet
+    withheld.close()
 
 
 def test_a_person_who_has_left_is_refused_by_the_other(pair: Pair) -> None:

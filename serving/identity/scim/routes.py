@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ from scim2_models import Context, ListResponse, Resource, ResourceType, Schema, 
 
 from resources.core.domain import Access
 from resources.core.json import Object
+from resources.people import SCIM as SOURCE
 from resources.stores.postgres import Connection
 from serving.http.origins import accepts
 from serving.http.request_limits import limited
@@ -144,7 +146,7 @@ async def _run(request: ScimRequest, identity: IdentityServices, kind: str, work
     caller = Caller(request.user.email, identity.http.settings.base_url)
 
     def store(connection: Connection) -> Response[Any]:
-        _hear(connection)
+        _hear(identity, connection)
         with connection.transaction():
             response = work(KINDS[kind](connection, caller))
             identity.withholding.people(connection)
@@ -168,9 +170,10 @@ def _refused(kind: str) -> Response[Any]:
     return respond(status, error_body(status, detail))
 
 
-def _hear(connection: Connection) -> None:
+def _hear(identity: IdentityServices, connection: Connection) -> None:
     """Note that the client keeps its users and groups up to date. On a full disk they age as if it had not called."""
     with suppress(DiskFull), connection.transaction():
+        identity.withholding.groups(connection, SOURCE)
         Scim(connection).heard()
 
 
@@ -178,7 +181,7 @@ async def _discovered(
     request: ScimRequest, identity: IdentityServices, kind: str, name: str | None = None
 ) -> Response[Any]:
     """Return what this service supports. Filters are refused. Source: RFC 7644 4."""
-    await identity.http.database.in_thread(_hear)
+    await identity.http.database.in_thread(partial(_hear, identity))
     if request.query_params.get("filter"):
         return respond(403, error_body(403, f"{kind} cannot be filtered."))
     base = identity.http.settings.base_url + BASE
