@@ -22,14 +22,15 @@ def source_checks(source: SourceName) -> Sequence[dg.AssetChecksDefinition]:
     @dg.asset_check(
         asset=dg.AssetKey([source.value, "indexed"]),
         name="ledger_balances",
-        description="Every known document is live and indexed, skipped, failed, or deleted from the index.",
+        description="Every known document of what was synced is live and indexed, skipped, failed, or deleted from the index.",
         metadata=catalog.DOCUMENTATION,
         blocking=False,
     )
     def ledger_balances(syncs: Syncs) -> dg.AssetCheckResult:
         from assets.index.agreement import ledger
 
-        counts = ledger(syncs.current(source).stores)
+        job = syncs.current(source)
+        counts = ledger(job.stores, job.partitions)
         return dg.AssetCheckResult(passed=counts["unfinished"] == 0 and counts["lingering"] == 0, metadata=counts)
 
     @dg.asset_check(

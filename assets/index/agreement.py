@@ -32,9 +32,9 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
         return not self.partitions and self.postgres_chunks_counted == self.qdrant_points
 
 
-def ledger(stores: Stores) -> dict[str, Any]:
-    """Count documents by state, and those whose index entry does not match their state."""
-    return stores.index.ledger()
+def ledger(stores: Stores, partitions: list[str] | None) -> dict[str, Any]:
+    """Count documents by state, and those of these partitions (None: all) whose index entry does not match their state."""
+    return stores.index.ledger(partitions=partitions)
 
 
 def totals(stores: Stores) -> dict[str, int]:

@@ -172,8 +172,9 @@ INNER JOIN documents AS d ON d.doc_id = c.doc_id
 WHERE d.source = :source AND d.state = 'live';
 
 -- name: ledger
--- The ledger of a source in one row. unfinished: live but not indexed; lingering: deleted but still indexed. Both are marked, so only
--- marked documents are read; the others are counted by triggers. Index: document_counts_partition, index_work_source.
+-- The ledger of a source in one row. unfinished: live but not indexed; lingering: deleted but still indexed; both of these partitions only
+-- (null: all). They are marked, so only marked documents are read; the others are counted by triggers. Parameters: partitions or null.
+-- Index: document_counts_partition, index_work_source.
 WITH counted AS (
     SELECT c.state, sum(c.documents) AS documents FROM document_counts AS c WHERE c.source = :source GROUP BY c.state
 ),
@@ -184,7 +185,9 @@ differing AS (
         count(*) FILTER (WHERE d.state <> 'live' AND e.doc_id IS NOT NULL) AS lingering
     FROM documents AS d
     LEFT JOIN active_entries AS e ON e.doc_id = d.doc_id
-    WHERE d.doc_id = ANY(ARRAY(SELECT w.doc_id FROM index_work AS w WHERE w.source = :source))
+    WHERE
+        d.doc_id = ANY(ARRAY(SELECT w.doc_id FROM index_work AS w WHERE w.source = :source))
+        AND (:partitions::text [] IS NULL OR d.partition = ANY(:partitions))
 )
 
 SELECT

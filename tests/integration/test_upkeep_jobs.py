@@ -6,6 +6,7 @@ import dagster as dg
 import pytest
 from pydantic import SecretStr
 
+from assets.index import agreement
 from assets.index.agreement import differing_partitions
 from orchestration.checks import completeness_metadata
 from orchestration.definitions import definitions
@@ -84,6 +85,17 @@ def test_a_sync_in_dagster_ends_with_its_checks(installation: Installation, monk
     assert table.records[0].data == {
         "partition": "docs", "title": "", "source_count": 1, "live": 1, "skipped": 0, "failed": 0, "held": 0
     }  # fmt: skip
+
+
+def test_the_ledger_of_a_sync_leaves_out_what_other_syncs_have_in_hand(installation: Installation) -> None:
+    installation.write("a.txt", "The otter of the river sleeps until noon.\n")
+    installation.sync()
+    do(installation, "UPDATE index_entries SET content = ''")
+    (doc_id,) = (row["doc_id"] for row in installation.rows("SELECT doc_id::text FROM documents"))
+    do(installation, f"INSERT INTO index_work (doc_id, source) VALUES ('{doc_id}', 'files') ON CONFLICT DO NOTHING")
+    with hold(installation.settings, FILES) as stores:
+        found = [agreement.ledger(stores, partitions) for partitions in (None, ["docs"], ["other"])]
+    assert [(counts["live"], counts["unfinished"]) for counts in found] == [(1, 1), (1, 1), (1, 0)]
 
 
 @pytest.mark.parametrize("job", JOBS, ids=[job.name for job in JOBS])

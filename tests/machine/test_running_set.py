@@ -88,7 +88,7 @@ def test_a_killed_run_worker_costs_one_sync(company: Company, stage: str) -> Non
     ended = company.rows("SELECT status FROM sync_jobs WHERE job_id = %s", started.job_id)
     assert ended == [{"status": "failed"}]
     with open_sync(company.settings, SourceName.FILES, requested_by="test") as opened:
-        counts = ledger(opened.stores)
+        counts = ledger(opened.stores, None)
         assert agree(totals(opened.stores)), totals(opened.stores)
     assert (counts["unfinished"], counts["lingering"]) == (0, 0)
     until(
