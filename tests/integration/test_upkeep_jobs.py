@@ -91,8 +91,10 @@ def test_the_ledger_of_a_sync_leaves_out_what_other_syncs_have_in_hand(installat
     installation.write("a.txt", "The otter of the river sleeps until noon.\n")
     installation.sync()
     do(installation, "UPDATE index_entries SET content = ''")
-    (doc_id,) = (row["doc_id"] for row in installation.rows("SELECT doc_id::text FROM documents"))
-    do(installation, f"INSERT INTO index_work (doc_id, source) VALUES ('{doc_id}', 'files') ON CONFLICT DO NOTHING")
+    do(
+        installation,
+        "INSERT INTO index_work (doc_id, source) SELECT doc_id, source FROM documents ON CONFLICT DO NOTHING",
+    )
     with hold(installation.settings, FILES) as stores:
         found = [agreement.ledger(stores, partitions) for partitions in (None, ["docs"], ["other"])]
     assert [(counts["live"], counts["unfinished"]) for counts in found] == [(1, 1), (1, 1), (1, 0)]
