@@ -26,7 +26,7 @@ from resources import keys
 from resources.servers.processes import free_port
 from simulators import serve
 from simulators.drive import DriveApp, SimulatedDrive
-from tests.fixtures.kubelet import ISOLATED, ROOT
+from tests.fixtures.kubelet import ROOT, may_isolate
 from tests.fixtures.kubernetes import Cluster, Pod
 from tests.fixtures.postgres import PostgresProcess, copy_cluster, home_settings, make_home
 from tests.fixtures.s3 import BUCKET, S3Server
@@ -59,6 +59,7 @@ class Site:
         self.parts = {name: cluster.deploy(name) for name in PARTS}
         for name in ("webserver", "serve"):
             until(f"the start of {name}", partial(self._ready, name))
+        self._stop_schedules()
 
     def rows(self, query: str, *values: object) -> list[dict[str, Any]]:
         with psycopg.connect(self._postgres, row_factory=dict_row, autocommit=True) as connection:
@@ -122,12 +123,29 @@ class Site:
 
     def terminate(self, run: str) -> None:
         """Terminate a run as Dagster's pages do."""
-        query = "mutation T($run: String!) { terminateRun(runId: $run) { __typename } }"
+        said = self._ask("mutation T($id: String!) { terminateRun(runId: $id) { __typename } }", run)
+        assert said["terminateRun"]["__typename"] == "TerminateRunSuccess", said
+
+    def _stop_schedules(self) -> None:
+        """Start no sync at the full hour, which a test may not expect."""
+        listed = (
+            "{ repositoriesOrError { ... on RepositoryConnection { nodes { schedules { scheduleState { id } } } } } }"
+        )
+        stop = "mutation S($id: String!) { stopRunningSchedule(id: $id) { __typename } }"
+        found = [one for node in self._ask(listed)["repositoriesOrError"]["nodes"] for one in node["schedules"]]
+        assert found
+        for one in found:
+            said = self._ask(stop, one["scheduleState"]["id"])
+            assert said["stopRunningSchedule"]["__typename"] == "ScheduleStateResult", said
+
+    def _ask(self, query: str, value: str | None = None) -> dict[str, Any]:
+        """Ask Dagster's API."""
         answer = httpx.post(
-            f"{self._addresses['webserver']}/graphql", json={"query": query, "variables": {"run": run}},
-            headers={"Authorization": f"Bearer {DAGSTER_KEY}"},
+            f"{self._addresses['webserver']}/graphql", json={"query": query, "variables": {"id": value}},
+            headers={"Authorization": f"Bearer {DAGSTER_KEY}"}, timeout=30,
         )  # fmt: skip
-        assert answer.json()["data"]["terminateRun"]["__typename"] == "TerminateRunSuccess", answer.text
+        data: dict[str, Any] = answer.json()["data"]
+        return data
 
 
 @pytest.fixture(scope="module")
@@ -169,8 +187,8 @@ def postgres(cluster: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def site(postgres: str, image_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    if os.geteuid() != 0 or subprocess.run([*ISOLATED, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("pods need the right to make namespaces")
+    if not may_isolate():
+        pytest.skip("pods need root, the right to make namespaces, and util-linux")
     folder, drive = tmp_path_factory.mktemp("site"), SimulatedDrive()
     vector = VectorProcess(folder / "vector", api_key=QDRANT_KEY)
     vector.start()
