@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -193,7 +194,7 @@ def site(postgres: str, image_home: Path, tmp_path_factory: pytest.TempPathFacto
     vector = VectorProcess(folder / "vector", api_key=QDRANT_KEY)
     vector.start()
     ports = {name: free_port() for name in ("code", "webserver", "serve")}
-    with serve(DriveApp(drive)) as address, S3Server() as store:
+    with closing(vector), serve(DriveApp(drive)) as address, S3Server() as store:
         own = {
             "postgres-url": postgres,
             "qdrant-api-key": QDRANT_KEY,
@@ -218,7 +219,6 @@ def site(postgres: str, image_home: Path, tmp_path_factory: pytest.TempPathFacto
         (folder / "cluster").mkdir()
         with Cluster(folder / "cluster", objects, image_home) as made:
             yield Site(made, drive, postgres, ports)
-    vector.close()
 
 
 @pytest.fixture
