@@ -215,7 +215,7 @@ class Reindex:
                     chunk_missing(job, part, made.profiles, made.tokenizer())
                     embed_missing(job, made, part)
                     progress(sum(one.counts.embedded for one in self.jobs), to_embed)
-                    with suppress(BusyError):
+                    with suppress(BusyError):  # the next batch does it
                         compact(self.settings.postgres_dsn, job.stores.lake, [table])
                     partitions = sorted({document.partition for document in part})
                     with hold(self.settings, job.stores.source, partitions=partitions) as stores:

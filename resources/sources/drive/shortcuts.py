@@ -126,7 +126,9 @@ class Targets:
                 deleted[file["id"]] = None
 
     def _watched_elsewhere(self, target_id: str, but: PartitionState) -> list[Shortcut]:
-        """Return the shortcuts of other partitions, which watch their targets, to a file outside every root."""
+        """Return the shortcuts of other partitions, which watch their targets, to a file outside every root; none if none is followed."""
+        if not self._documents.follows_shortcuts:
+            return []
         others = [notes for one in self._roots.partitions() if (notes := self._notes(one)) is not but]
         return [shortcut for notes in others for shortcut in notes.watched() if shortcut.target == target_id]
 

@@ -167,9 +167,8 @@ class FolderTree:
             if folder is None:
                 break
             ids.append(at)
-            names.append(
-                self._roots.drives.get(at, folder.name)
-            )  # the top folder of a shared drive has a name of its own
+            # Drive calls the top folder of every shared drive "Drive"
+            names.append(self._roots.drives.get(at, folder.name))
             at = folder.parent
         return ids, names
 
