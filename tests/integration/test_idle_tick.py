@@ -52,7 +52,7 @@ def tick(installation: Installation) -> int:
         done = pipeline.sync(job)
         for stage in STAGES:
             Report(job, stage, job.results[stage]).asset()
-        job.stores.index.ledger()
+        job.stores.index.ledger(partitions=job.partitions)
         Checks(job.stores.connection, "push").completeness()
     return int(done["indexed"]["documents"])
 

@@ -194,7 +194,9 @@ class World:
             tuple(row.values()) for row in scanned
         ]
         index = IndexEntries(self.connection, SOURCE)
-        assert index.ledger() == self.connection.execute(LEDGER).fetchone()
+        for partitions in (None, list(PARTITIONS[:1]), list(PARTITIONS[1:])):
+            scan = self.connection.execute(LEDGER, {"partitions": partitions}).fetchone()
+            assert index.ledger(partitions=partitions) == scan
         totals = index.totals()
         found = self.connection.execute(TOTALS).fetchone()
         assert found == {"documents": totals.documents, "chunks": totals.chunks}
@@ -227,9 +229,12 @@ SELECT
     count(*) FILTER (WHERE d.state = 'live') AS live, count(*) FILTER (WHERE d.state = 'skipped') AS skipped,
     count(*) FILTER (WHERE d.state = 'failed') AS failed, count(*) FILTER (WHERE d.state = 'deleted') AS deleted,
     count(*) FILTER (WHERE d.state = 'lost_access') AS lost_access,
-    count(*) FILTER (WHERE d.state = 'live' AND coalesce(e.content, '') = '') AS unfinished,
-    count(*) FILTER (WHERE d.state <> 'live' AND e.doc_id IS NOT NULL) AS lingering
+    count(*) FILTER (WHERE c.chosen AND d.state = 'live' AND coalesce(e.content, '') = '') AS unfinished,
+    count(*) FILTER (WHERE c.chosen AND d.state <> 'live' AND e.doc_id IS NOT NULL) AS lingering
 FROM documents AS d
+CROSS JOIN LATERAL (
+    SELECT %(partitions)s::text[] IS NULL OR d.partition = ANY(%(partitions)s::text[]) AS chosen
+) AS c
 LEFT JOIN active_entries AS e ON e.doc_id = d.doc_id
 """
 TOTALS = """
