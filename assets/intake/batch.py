@@ -110,9 +110,13 @@ class PartitionSync:
             if batch.memory:
                 partitions.remember(partition=batch.partition, entries=batch.memory)
             if capabilities(stores.source).events:
-                # some messages may have been read before an event that has arrived since
-                again = Events(stores.connection).hide(partition=batch.partition)
-                withhold_documents(stores.connection, stores.withheld, again)
+                # some messages and members may have been read before an event that has arrived since
+                events, ids = Events(stores.connection), [str(row["doc_id"]) for row in rows]
+                again = {
+                    *events.hide(partition=batch.partition),
+                    *events.departed(partition=batch.partition, doc_ids=ids),
+                }
+                withhold_documents(stores.connection, stores.withheld, sorted(again))
             partitions.save_cursor(
                 partition=batch.partition,
                 cursor=batch.cursor,

@@ -51,16 +51,19 @@ SELECT :source, given.account, given.email FROM given
 ON CONFLICT (source, account) DO UPDATE SET email = excluded.email WHERE a.email <> excluded.email;
 
 -- name: depart
--- Revoke a former member's access to a channel, if the user may read any of it. Parameters: partition, account, event_id.
+-- Revoke a former member's access to a channel, unless it is the workspace that gives it. Documents may not name the member yet: a sync may
+-- have read that the member was there, and not have stored it. Parameters: partition, account, event_id.
 -- Returns the remaining readers of each document. Grain: document.
 WITH gone AS (
     INSERT INTO departures (source, partition, email, event_id)
     SELECT a.source, :partition, a.email, :event_id FROM source_accounts AS a
     WHERE
         a.source = 'slack' AND a.account = :account
-        AND EXISTS (
-            SELECT 1 FROM documents AS d
-            WHERE d.source = 'slack' AND d.partition = :partition AND d.permissions @> ARRAY[a.email] AND d.state <> 'deleted'
+        AND NOT EXISTS (
+            SELECT 1
+            FROM documents AS d
+            INNER JOIN directory AS m ON m.source = d.source AND m.email = a.email AND d.permissions @> ARRAY[m.principal]
+            WHERE d.source = 'slack' AND d.partition = :partition AND d.state <> 'deleted'
         )
     ON CONFLICT DO NOTHING
     RETURNING email
@@ -79,6 +82,16 @@ SELECT
 FROM gone AS g
 INNER JOIN documents AS d ON d.source = 'slack' AND d.partition = :partition AND d.permissions @> ARRAY[g.email]
 WHERE d.state <> 'deleted' AND NOT EXISTS (SELECT 1 FROM hidden_documents AS h WHERE h.doc_id = d.doc_id);
+
+-- name: departed
+-- Those of these documents that are open to somebody who has left their channel. Parameters: partition, doc_ids. Grain: document.
+SELECT d.doc_id::text AS doc_id
+FROM documents AS d
+WHERE
+    d.doc_id = ANY(:doc_ids::uuid [])
+    AND EXISTS (
+        SELECT FROM departures AS g WHERE g.source = d.source AND g.partition = :partition AND g.email = ANY(d.permissions)
+    );
 
 -- name: members_read!
 -- Delete departures from a partition whose members a sync has read after it processed the event. Parameters: source.

@@ -212,6 +212,41 @@ def test_a_sync_that_read_the_members_before_does_not_give_it_back(desk: SlackDe
     assert desk.installation.rows("SELECT * FROM departures") == []
 
 
+@pytest.mark.parametrize("kind", ["private", "guest"])
+def test_somebody_who_joins_and_leaves_while_a_sync_runs_finds_nothing(
+    desk: SlackDesk, private: str, kind: str
+) -> None:
+    """No document names them when the event comes, since the sync that has read the members has not stored them yet."""
+    settings = desk.installation.settings
+    channel, word = (desk.channel, "qz4q") if kind == "guest" else (private, "qzboardq")
+    address = "carol@acme.example"
+    carol = desk.slack.user("Carol Shaw", address, guest=kind == "guest")
+    desk.slack.post(channel, desk.ada, "The date is qzdateq.")
+    source = Slack(settings, PostgresMemory(settings.postgres_dsn), page=PAGE)
+    changes = source.changes
+
+    def late(partition: str, cursor: str | None) -> Iterator[Any]:
+        if partition == channel:
+            desk.slack.join(channel, carol)
+        for batch in changes(partition, cursor):
+            if partition == channel and carol in desk.slack.find_channel(channel).members:
+                desk.slack.leave(channel, carol)
+                assert desk.post(left(desk, channel, carol)).json() == {"outcome": "recorded"}
+            yield batch
+
+    source.changes = late  # type: ignore[method-assign]
+    desk.installation.sync(SourceName.SLACK, port=source)
+    (read,) = desk.installation.rows(
+        "SELECT count(*) AS n FROM documents WHERE partition = %s AND permissions @> ARRAY[%s]", channel, address
+    )
+    assert read["n"], "the sync has read that Carol is there"
+    assert [one for one in (word, "qzdateq") if desk.finds(one, address)] == []
+    assert desk.finds("qzdateq", ADA)
+    desk.sync()
+    assert [one for one in (word, "qzdateq") if desk.finds(one, address)] == []
+    assert desk.installation.rows("SELECT * FROM departures") == []
+
+
 def test_a_member_who_leaves_a_public_channel_still_finds_it(desk: SlackDesk) -> None:
     desk.slack.leave(desk.channel, desk.bob)
     assert desk.post(left(desk, desk.channel, desk.bob)).json() == {"outcome": "recorded"}
