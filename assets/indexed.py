@@ -14,6 +14,7 @@ import polars as pl
 
 from assets.chunked import TABLE as CHUNKED
 from assets.chunked import batches, chunk_version, parsed_documents
+from assets.index.doubt import doubting
 from assets.index.points import WRITE_POINTS, IndexEntry, PointWriter, Vectors
 from assets.index.targets import IndexCollection, Target, secondary_collections
 from assets.parsed import TABLE as PARSED
@@ -59,11 +60,6 @@ def remove_gone(
     for part in batches(rows, REMOVE_DOCUMENTS):
         ids = [row.doc_id for row in part]
         stores.confirm()
-        for name in names:
-            qdrant.delete_documents(stores.qdrant, name, ids)
-            left = qdrant.count_points(stores.qdrant, name, ids)
-            if left:
-                raise AbortSyncError(f"{name} still holds {left} points of deleted documents; run the sync again.")
         receipts = [
             {
                 "doc_id": row.doc_id,
@@ -76,11 +72,17 @@ def remove_gone(
             for row in part
             if row.deleted_at is not None
         ]
-        with stores.connection.transaction():
-            stores.index.removed(doc_ids=ids)
-            stores.documents.raise_version()
-            if receipts:
-                stores.index.save_receipts(rows=receipts)
+        with doubting(stores, names, ids):
+            for name in names:
+                qdrant.delete_documents(stores.qdrant, name, ids)
+                left = qdrant.count_points(stores.qdrant, name, ids)
+                if left:
+                    raise AbortSyncError(f"{name} still holds {left} points of deleted documents; run the sync again.")
+            with stores.connection.transaction():
+                stores.index.removed(doc_ids=ids)
+                stores.documents.raise_version()
+                if receipts:
+                    stores.index.save_receipts(rows=receipts)
         for row in part:
             result.count(row.partition, removed=1)
         job.count(deleted=sum(row.state in GONE for row in part))
@@ -125,12 +127,15 @@ def _listed(doc_ids: Sequence[str] | None) -> list[str] | None:
 
 def write_payloads(stores: Stores, name: str, rows: Sequence[dict[str, Any]]) -> None:
     """Write the payloads of registry rows to one collection, and record that they are as wanted."""
-    stores.confirm()
-    qdrant.set_payload(stores.qdrant, name, {str(row["doc_id"]): document_payload(row) for row in rows})
+    payloads = {str(row["doc_id"]): document_payload(row) for row in rows}
     done = [{"doc_id": str(row["doc_id"]), "payload": row["payload_hash"]} for row in rows]
-    with stores.connection.transaction():
-        stores.index.payloads_updated(collection=name, rows=done)
-        stores.documents.raise_version()
+    stores.index.begin_payloads(collection=name, doc_ids=list(payloads))
+    stores.confirm()
+    with doubting(stores, [name], payloads):
+        qdrant.set_payload(stores.qdrant, name, payloads)
+        with stores.connection.transaction():
+            stores.index.payloads_updated(collection=name, rows=done)
+            stores.documents.raise_version()
 
 
 def refresh_checks(stores: Stores) -> int:
@@ -155,7 +160,8 @@ def index_missing(job: SyncJob, target: Target, pending: Sequence[Pending]) -> S
     stores = job.stores
     collection, profiles = target.collection, target.profiles
     result = StageResult({"documents": 0, "points": 0})
-    with PointWriter(job, collection) as writer:
+    writer = PointWriter(job, collection)
+    with doubting(stores, [collection.name], writer.written), writer:
         for part in batches(pending, WINDOW_DOCUMENTS):
             chunks = _chunks(stores, part, profiles)
             facts = _facts(stores, {document.content_key for document in part})

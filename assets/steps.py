@@ -64,6 +64,7 @@ def settle(job: SyncJob, active: Target, busy: Container[str] = ()) -> StageResu
     if not ids:
         return StageResult({"removed": 0, "payloads_updated": 0, "keywords_refreshed": 0})
     result = remove_gone(job, active.collection, busy=busy, doc_ids=ids)
+    ids = [one for one in ids if one not in busy]
     result.add(update_payloads(job, active, ids))
     result.counts["keywords_refreshed"] = refresh_keyword_vectors(job, active, ids)
     return result

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from assets.index.doubt import doubting
 from assets.index.points import WRITE_POINTS, derived_version, keywords_of
 from assets.index.targets import Target, secondary_collections
 from resources.core import bm25, sketch
@@ -50,12 +51,13 @@ def _refresh_collection(
         ids = [row["doc_id"] for row in group]
         stores.confirm()
         passages = stores.index.keyword_passages_to_refresh(collection=name, doc_ids=ids, version=version)
-        refreshed = _refresh(stores, name, average, group, passages)
         done = [{"doc_id": row["doc_id"], "keywords": keywords_of(row, average)} for row in group]
-        with job.writing, stores.connection.transaction():
-            stores.index.name_passages(collection=name, **refreshed)
-            stores.index.keywords_refreshed(collection=name, rows=done)
-            stores.documents.raise_version()
+        with doubting(stores, [name], ids):
+            refreshed = _refresh(stores, name, average, group, passages)
+            with job.writing, stores.connection.transaction():
+                stores.index.name_passages(collection=name, **refreshed)
+                stores.index.keywords_refreshed(collection=name, rows=done)
+                stores.documents.raise_version()
         job.progress("indexed")
     return len(rows)
 

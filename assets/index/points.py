@@ -75,6 +75,8 @@ class PointWriter:
         self._collection = collection
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="points")
         self._flying: tuple[Future[None], list[dict[str, Any]]] | None = None
+        self.written = set[str]()
+        """Ids of documents whose points may have been written, but whose entries are not marked yet."""
 
     def __enter__(self) -> Self:
         return self
@@ -128,6 +130,7 @@ class PointWriter:
             }
             for entry in group
         ]
+        self.written.update(str(row["doc_id"]) for row in done)
         self._flying = self._pool.submit(self._send, rows, facts, vectors, stale), done
 
     def _complete(self) -> None:
@@ -142,6 +145,7 @@ class PointWriter:
             stores.index.indexed(collection=self._collection.name, rows=done)
             if self._collection.active:  # otherwise no search result has changed
                 stores.documents.raise_version()
+        self.written.difference_update(str(row["doc_id"]) for row in done)
         self._job.count(synced=len(done) if self._collection.active else 0)
 
     def _send(

@@ -72,10 +72,15 @@ WHERE d.doc_id = ANY(:doc_ids::uuid []) AND d.state = 'live'
 ORDER BY d.doc_id;
 
 -- name: begin_entries!
--- Mark the points of these documents as being written: their entries are incomplete until `indexed` is called. Grain: document.
+-- Mark the points of these documents as being written: their entries are incomplete until `indexed` is called, and nobody knows the payload
+-- of their points. Whoever is changing the documents is waited for, so that points get what they are changed to. Grain: document.
 WITH facts AS (
     SELECT r.*
     FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, document_title text, language text, page_count integer, notes jsonb)
+),
+
+there AS MATERIALIZED (
+    SELECT d.doc_id FROM documents AS d INNER JOIN facts AS f ON f.doc_id = d.doc_id ORDER BY d.doc_id FOR NO KEY UPDATE OF d
 ),
 
 noted AS (
@@ -88,15 +93,30 @@ noted AS (
 )
 
 INSERT INTO index_entries (collection, doc_id)
-SELECT :collection, d.doc_id FROM documents AS d INNER JOIN facts AS f ON f.doc_id = d.doc_id
-ON CONFLICT (doc_id, collection) DO UPDATE SET content = '';
+SELECT :collection, t.doc_id FROM there AS t
+ON CONFLICT (doc_id, collection) DO UPDATE SET content = '', payload = NULL;
+
+-- name: begin_payloads!
+-- Mark the payloads of these documents' points as being written: nobody knows them until `payloads_updated` is called. Grain: document.
+UPDATE index_entries SET payload = NULL WHERE doc_id = ANY(:doc_ids::uuid []) AND collection = :collection;
+
+-- name: doubt!
+-- Mark entries as incomplete although another process may be writing them, which cannot complete them then: a payload that is not null says
+-- that their writing has not begun since. Parameters: collections text[], doc_ids. Grain: (collection, document).
+INSERT INTO index_entries (collection, doc_id, payload)
+SELECT c.name, d.doc_id, ''
+FROM documents AS d CROSS JOIN index_collections AS c
+WHERE d.doc_id = ANY(:doc_ids::uuid []) AND c.name = ANY(:collections::text [])
+ORDER BY d.doc_id, c.name
+ON CONFLICT (doc_id, collection) DO UPDATE SET content = '', payload = '';
 
 -- name: drop_chunks!
 -- Grain: chunk. Index: chunks (doc_id, collection, chunk_index).
 DELETE FROM chunks WHERE doc_id = ANY(:doc_ids::uuid []) AND collection = :collection;
 
 -- name: indexed!
--- Record that both stores hold these documents as wanted; in the active collection, they need not be written again. Grain: document.
+-- Record that both stores hold these documents as wanted, unless their entries were doubted or written by others since `begin_entries`; in the
+-- active collection, they need not be written again. Grain: document.
 WITH written AS (
     SELECT r.*
     FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, content text, payload text, keywords text, chunk_count integer)
@@ -118,13 +138,13 @@ rewritten AS (
 UPDATE index_entries AS e SET
     content = r.content, payload = r.payload, keywords = r.keywords, chunk_count = r.chunk_count, indexed_at = now()
 FROM written AS r
-WHERE e.doc_id = r.doc_id AND e.collection = :collection;
+WHERE e.doc_id = r.doc_id AND e.collection = :collection AND e.payload IS NULL;
 
 -- name: payloads_updated!
--- Record that payloads are as wanted. Parameters: collection, rows jsonb (doc_id, payload). Grain: document.
+-- Record that payloads are as wanted, with the same exception. Parameters: collection, rows jsonb (doc_id, payload). Grain: document.
 UPDATE index_entries AS e SET payload = r.payload, indexed_at = now()
 FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, payload text)
-WHERE e.doc_id = r.doc_id AND e.collection = :collection;
+WHERE e.doc_id = r.doc_id AND e.collection = :collection AND e.payload IS NULL;
 
 -- name: removed!
 -- Record that no collection has points of these documents; their passages go with their entries. Grain: document.
