@@ -6,6 +6,9 @@ and the model that it started with, whose entries and passages are kept.
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
+
 import msgspec
 import structlog
 
@@ -18,6 +21,7 @@ from resources.jobs import hold_all
 from resources.settings import Settings
 from resources.stores import qdrant
 from resources.stores.clients import Stores
+from resources.stores.fenced import FencedConnection
 from resources.stores.postgres import session
 from resources.syncing import SyncJob
 from sql.provisioning import Offboarding
@@ -40,14 +44,25 @@ def promote(work: Reindex, made: Target) -> None:
 
     Raises `AbortSyncError` if it is incomplete, and changes nothing.
     """
-    with hold_all(work.settings) as held:
+    with _alone(work) as held:
         for stores in held:
             catch_up(SyncJob(stores), made)
         check_complete(held[0], made)
         replaced = work.active_name()
-        activate(work.connection, made.collection.name)
+        activate(held[0].connection, made.collection.name)
         qdrant.switch_alias(held[0].qdrant, made.collection.name)
     log.info("collection_activated", collection=made.collection.name, kept=replaced)
+
+
+@contextmanager
+def _alone(work: Reindex) -> Generator[list[Stores]]:
+    """Hold the leases of all sources. What is written with these stores needs all of them, and that of the reindex."""
+    own = work.connection.lease if isinstance(work.connection, FencedConnection) else None
+    with hold_all(work.settings) as held:
+        for stores in held:
+            if stores.lease is not None and own is not None:
+                stores.lease.bind(own)
+        yield held
 
 
 def drop_expired(settings: Settings) -> list[Dropped]:
@@ -83,18 +98,20 @@ def drop(work: Reindex, *, unfinished: bool, vectors: bool, by: str, expired: bo
 
     Each leaves an event `index_dropped` of `by` in the audit log.
     """
-    with hold_all(work.settings) as held:
+    with _alone(work) as held:
+        stores = held[0]
         rows = work.collections.collections()
         dropped = obsolete(work, unfinished=unfinished, expired=expired)
         for one in dropped:
+            stores.confirm()
             with qdrant.qdrant_errors(f"delete {one.collection}"):
-                held[0].qdrant.delete_collection(one.collection)
-            work.collections.forget_collection(name=one.collection)
+                stores.qdrant.delete_collection(one.collection)
+            stores.collections.forget_collection(name=one.collection)
             detail = {"collection": one.collection, "model": one.model, "points": one.points}
-            Offboarding(work.connection).record(email=by, action="index_dropped", detail=detail)
+            Offboarding(stores.connection).record(email=by, action="index_dropped", detail=detail)
         gone = {one.collection for one in dropped}
         if vectors:
-            _drop_vectors(held[0], [(row.model, row.dimensions) for row in rows if row.name in gone])
+            _drop_vectors(stores, [(row.model, row.dimensions) for row in rows if row.name in gone])
     return dropped
 
 

@@ -90,6 +90,7 @@ class _Differences:
             if repair:
                 # first, so that a document that returns is indexed completely
                 statements.mark_points_incomplete(doc_ids=orphans.doc_ids)
+                stores.confirm()
                 qdrant.delete_points(stores.qdrant, orphans.collection, orphans.ids)
 
     def unshown(self, listed: ListingRecord) -> set[str]:
@@ -129,6 +130,7 @@ def _repair(job: SyncJob, listed: ListingRecord, inventory: Inventory, *, deep: 
     if before.incomplete:
         statements.mark_for_rewrite(doc_ids=[document.doc_id for document in before.incomplete])
     for content in before.lake.gone:
+        stores.confirm()
         stores.blobs.delete(content)  # damaged bytes must not count as present
     if before.lake.missing:
         statements.mark_for_refetch(source_ids=sorted(before.lake.missing))

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from assets.index.comparison import FIRST_ID
+from assets.index.doubt import doubting
 from resources.core.domain import SourceName
 from resources.core.errors import AbortSyncError
 from resources.jobs import hold
@@ -58,15 +59,17 @@ def sweep(settings: Settings, source: SourceName) -> SweepReport:
 def _clear(stores: Stores, names: list[str], page: list[GoneDocument], report: SweepReport) -> None:
     """Remove a page of documents from Qdrant, then from Postgres together with their receipts in one transaction."""
     ids = [row.doc_id for row in page]
-    points = sum(_remove(stores, name, ids) for name in names)
     chunks = sum(row.chunks for row in page)
     lingering = [row.doc_id for row in page if row.indexed or row.chunks]
-    with stores.connection.transaction():
-        if points or lingering:
-            stores.index.removed(doc_ids=lingering)
-            stores.documents.raise_version()
-        statements = Sweep(stores.connection, stores.source.value)
-        proved = statements.verify_receipts(rows=[_receipt(row) for row in page if row.deleted_at is not None])
+    stores.confirm()
+    with doubting(stores, names, ids):
+        points = sum(_remove(stores, name, ids) for name in names)
+        with stores.connection.transaction():
+            if points or lingering:
+                stores.index.removed(doc_ids=lingering)
+                stores.documents.raise_version()
+            statements = Sweep(stores.connection, stores.source.value)
+            proved = statements.verify_receipts(rows=[_receipt(row) for row in page if row.deleted_at is not None])
     report.documents += len(page)
     report.points += points
     report.chunks += chunks

@@ -152,10 +152,11 @@ class Lease:
         pause = f"because this one was paused for more than {LEASE_SECONDS:.0f} s. Nothing is lost"
         if self.source == INSTALLATION:
             return LostLeaseError(
-                f"Another process has begun what must not run at the same time, {pause}: run this again."
+                f"Another process has begun what must not run at the same time, {pause}: run the command again."
             )
         return LostLeaseError(
-            f"Another process has taken over the source {self.source}, {pause}: the next sync continues there."
+            f"Another process has taken over the source {self.source}, {pause}: a sync continues by itself, any other command has to "
+            "be run again."
         )
 
     def _renew(self) -> None:
