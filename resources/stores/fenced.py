@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Generator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -18,12 +18,14 @@ from resources.stores.postgres import connect_as, postgres_errors
 if TYPE_CHECKING:
     from typing import Self
 
-    from psycopg.abc import Params, QueryNoTemplate
+    from psycopg.abc import Params, PQGen, QueryNoTemplate
 
     from resources.stores.leases import Lease
 
 _WRITES = re.compile(rb"\b(INSERT\s+INTO|UPDATE|DELETE\s+FROM|setval|nextval)\b", re.IGNORECASE)
 """What a statement that writes contains. One that only locks rows counts as writing, too, which costs a round trip."""
+CANCEL_SECONDS = 5.0
+T = TypeVar("T")
 
 
 class FencedCursor(psycopg.Cursor[dict[str, Any]]):
@@ -55,6 +57,28 @@ class FencedConnection(psycopg.Connection[dict[str, Any]]):
         super().__init__(*given, **named)
         self.single = threading.RLock()
         """Held for a single statement that writes: threads that fetch contents share the connection."""
+
+    def wait(self, gen: PQGen[T], *given: Any, **named: Any) -> T:  # pyright: ignore[reportIncompatibleMethodOverride] (passed on)
+        """Wait for an answer. An interruption of Dagster's cancels the statement, as psycopg does after Ctrl-C: the connection can then be
+        used to close the job.
+        """
+        try:
+            return super().wait(gen, *given, **named)
+        except (Exception, KeyboardInterrupt):
+            raise
+        except BaseException:
+            if self.info.transaction_status == TransactionStatus.ACTIVE:
+                self._cancel(gen)
+            raise
+
+    def _cancel(self, gen: PQGen[Any]) -> None:
+        """End the statement that is waited for, or the connection if the server does not answer."""
+        try:
+            self.cancel_safe(timeout=CANCEL_SECONDS)
+            with suppress(psycopg.errors.QueryCanceled):
+                super().wait(gen, timeout=CANCEL_SECONDS)
+        except psycopg.Error:
+            self.close()
 
     @contextmanager
     def transaction(

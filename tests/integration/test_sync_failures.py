@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from types import FrameType, SimpleNamespace
+from typing import Any, LiteralString
 
 import httpx
 import psycopg
@@ -135,6 +139,65 @@ def test_statements_that_end_a_job_store_no_empty_reason(installation: Installat
         Jobs(connection).fail_run_job(job_id=job.job_id, run_id="none", error_message=said, unknown="Nobody knows.")
     status, reason = last(installation)
     assert (status, bool(SENTENCE.fullmatch(reason))) == ("failed", True)
+
+
+class Interruption(BaseException):
+    """What Dagster raises in a run that is terminated is no `KeyboardInterrupt` either."""
+
+
+@contextmanager
+def interrupted(dsn: str, statement: str) -> Iterator[None]:
+    """Raise `Interruption` in this thread once Postgres executes the statement."""
+
+    def interrupt() -> None:
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            while not connection.execute(
+                "SELECT FROM pg_stat_activity WHERE datname = current_database() AND state = 'active' AND query = %s",
+                [statement],
+            ).rowcount:
+                time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        raise Interruption
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+        signal.signal(signal.SIGUSR1, before)
+
+
+def executing(job: SyncJob, statement: LiteralString, in_transaction: bool) -> Callable[[], StageResult]:
+    connection = job.stores.connection
+
+    def work() -> StageResult:
+        with connection.transaction() if in_transaction else nullcontext():
+            connection.execute(statement)
+        return StageResult()
+
+    return work
+
+
+@pytest.mark.parametrize("in_transaction", [False, True])
+def test_a_run_that_is_terminated_during_a_statement_closes_its_job(
+    installation: Installation, in_transaction: bool
+) -> None:
+    settings = installation.settings
+    slow: LiteralString = "SELECT pg_sleep(600)"
+    with (
+        pytest.raises(Interruption),
+        interrupted(settings.postgres_dsn, slow),
+        open_sync(settings, SourceName.FILES) as job,
+    ):
+        job.run("raw", executing(job, slow, in_transaction))
+    status, reason = last(installation)
+    assert status == "failed"
+    assert "its run was terminated" in reason
+    assert installation.sync().error is None
 
 
 def test_no_other_statement_fails_a_job() -> None:
