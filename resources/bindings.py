@@ -16,10 +16,11 @@ from pydantic import Field, PrivateAttr
 from resources import tracing
 from resources.core.domain import STAGES, SourceName
 from resources.core.errors import BusyError, NotRunningError, ServiceUnavailableError
+from resources.jobs import hold
 from resources.launch import JOB_TAG, PARTITION_TAG, TRACE_TAG, WHOLE, start_sync
 from resources.logging import configure
 from resources.settings import load
-from resources.sources import label, spec_of
+from resources.sources import label, spec_of, stored
 from resources.sources.spec import WaitingWork
 from resources.stores.postgres import session
 from resources.syncing import SyncJob, open_sync
@@ -106,7 +107,11 @@ class Syncs(dg.ConfigurableResource["Syncs"]):
         return [row.doc_id for row in found]
 
     def current(self, source: SourceName) -> SyncJob:
-        """Return the sync that this run has open. Raises `KeyError` outside of a run that materialized the source."""
+        """Return the sync that this run has open. A run of checks alone has none: it waits for the source, and looks at its latest sync."""
+        if source not in self._open:
+            stores = self._stack.enter_context(hold(stored.complete(load()), source))
+            latest = stores.jobs.latest_start(source=source.value)
+            self._open[source] = SyncJob(stores, started_ns=0 if latest is None else int(latest.timestamp() * 1e9))
         return self._open[source]
 
 

@@ -192,6 +192,13 @@ WHERE
         '-infinity'
     );
 
+-- name: latest_start
+-- When the latest sync of a source began. Grain: one row or none. Index: sync_jobs_latest.
+SELECT started_at FROM sync_jobs
+WHERE source = :source
+ORDER BY started_at DESC
+LIMIT 1;
+
 -- name: synced_sources
 -- Sources that were ever synced, whether or not the package that adds them is still installed; not those of people only. Grain: source.
 SELECT source FROM source_states WHERE credentials <> '' ORDER BY source;
