@@ -116,7 +116,7 @@ def _abandoned(instance: DagsterInstance) -> list[DagsterRun]:
     """Return the unfinished runs whose process has ended."""
     from dagster import DagsterRunStatus, RunsFilter
 
-    from orchestration.supervision.launcher import WORKER_TAG, WarmRunLauncher
+    from orchestration.supervision.launcher import WarmRunLauncher, has_worker
 
     unfinished = [DagsterRunStatus.STARTING, DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]
     records = instance.get_run_records(RunsFilter(statuses=unfinished))
@@ -125,7 +125,7 @@ def _abandoned(instance: DagsterInstance) -> list[DagsterRun]:
     runs = [
         record.dagster_run
         for record in records
-        if WORKER_TAG in record.dagster_run.tags or record.create_timestamp.replace(tzinfo=UTC) < late
+        if has_worker(record.dagster_run) or record.create_timestamp.replace(tzinfo=UTC) < late
     ]
     return [current for run in runs if launcher.is_abandoned(run) and (current := instance.get_run_by_id(run.run_id))]
 

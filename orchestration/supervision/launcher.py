@@ -21,7 +21,8 @@ from resources.launch import PARTITION_TAG, RANGE_START_TAG, WHOLE
 from resources.settings import load
 
 WORKER_TAG = "concordance/worker"
-"""Pid and creation time of the run's process; a pid alone may be reused."""
+"""Pid and creation time of the run's process, since a pid alone may be reused, and the run's id: Dagster copies the tags of a run to its
+re-execution."""
 
 
 class WarmRunLauncher(DefaultRunLauncher):
@@ -35,16 +36,16 @@ class WarmRunLauncher(DefaultRunLauncher):
         if worker is None:
             super().launch_run(context)
             return
-        self._instance.add_run_tags(run.run_id, {WORKER_TAG: f"{worker[0]} {worker[1]}"})
+        self._instance.add_run_tags(run.run_id, {WORKER_TAG: f"{worker[0]} {worker[1]} {run.run_id}"})
         cast("Any", self)._run_ids.add(run.run_id)  # its type is unknown
 
     def terminate(self, run_id: str) -> bool:
         run = self._instance.get_run_by_id(run_id)
         if run is None or run.is_finished:
             return False
-        process = worker_of(run)
-        if WORKER_TAG not in run.tags:
+        if not has_worker(run):
             return super().terminate(run_id)
+        process = worker_of(run)
         self._instance.report_run_canceling(run)
         if process is None:
             return False
@@ -67,7 +68,7 @@ class WarmRunLauncher(DefaultRunLauncher):
 
         A code server fails the runs of its own processes that end, but its successor does not know the runs that ended with it.
         """
-        if WORKER_TAG in run.tags:
+        if has_worker(run):
             return worker_of(run) is None
         if CODE_SERVER_TAG not in run.tags or run.status == DagsterRunStatus.CANCELING:
             return False
@@ -81,8 +82,14 @@ def whole_source(run: DagsterRun) -> dict[str, str]:
     return {PARTITION_TAG: WHOLE} if run.job_name.startswith("sync_") and not chosen else {}
 
 
+def has_worker(run: DagsterRun) -> bool:
+    """Return True if a warm worker was given this run. Earlier versions did not write the id."""
+    return WORKER_TAG in run.tags and run.tags[WORKER_TAG].split()[2:] in ([], [run.run_id])
+
+
 def worker_of(run: DagsterRun) -> psutil.Process | None:
-    pid, _, made = run.tags.get(WORKER_TAG, "0 0").partition(" ")
+    """Return the worker that was given a run; None if it has ended."""
+    pid, made = run.tags[WORKER_TAG].split()[:2]
     try:
         process = psutil.Process(int(pid))
         alive = abs(process.create_time() - float(made)) < 1 and process.status() != psutil.STATUS_ZOMBIE

@@ -1,4 +1,4 @@
-"""Runs in processes of a code server: nothing else notices that one was killed together with its server."""
+"""Runs in processes of a code server: nothing else notices that one was killed together with its server, or that one was not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dagster import DagsterInstance, DagsterRun, DagsterRunStatus
 from orchestration import run_worker
 from orchestration.dagster_api import WorkerStatus
 from orchestration.run_worker import settle
-from orchestration.supervision.launcher import WarmRunLauncher
+from orchestration.supervision.launcher import WORKER_TAG, WarmRunLauncher
 from orchestration.supervision.workers import EVERY_RUN
 from resources.core.domain import SourceName
 from resources.jobs import DIED, create_job
@@ -139,3 +139,23 @@ def test_a_run_that_was_killed_with_its_code_server_ends_its_sync_job(
     (row,) = installation.rows("SELECT status, error_message FROM sync_jobs")
     assert row == {"status": "failed", "error_message": DIED}
     assert create_job(dsn, SourceName.FILES, partitions=None, full=False, requested_by="test").job_id != job.job_id
+
+
+@pytest.mark.parametrize("copied", [True, False])
+def test_a_re_execution_is_not_taken_for_the_dead_run_whose_tags_it_has(
+    server: CodeServer, installation: Installation, *, copied: bool
+) -> None:
+    server.start()
+    run = launch(server)
+    launcher = cast("WarmRunLauncher", server.instance.run_launcher)
+    parent = "4f9c1e4e-7d5b-4a8e-9f35-0d1c2b3a4f5e" if copied else run.run_id
+    server.instance.add_run_tags(run.run_id, {WORKER_TAG: f"1 1.0 {parent}"})
+    expected = WorkerStatus.RUNNING if copied else WorkerStatus.FAILED
+    assert launcher.check_run_worker_health(current(server)).status == expected
+    settle(installation.settings, server.instance, [EVERY_RUN])
+    if not copied:
+        assert current(server).status == DagsterRunStatus.FAILURE
+        return
+    assert current(server).status == DagsterRunStatus.STARTED
+    assert launcher.terminate(run.run_id)
+    wait_for("the end of the run", lambda: current(server).status == DagsterRunStatus.CANCELED)
