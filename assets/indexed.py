@@ -59,6 +59,7 @@ def remove_gone(
     names = sorted({collection.name, *qdrant.collections(stores.qdrant)}) if rows else []
     for part in batches(rows, REMOVE_DOCUMENTS):
         ids = [row.doc_id for row in part]
+        stores.index.begin_removal(doc_ids=ids)
         stores.confirm()
         receipts = [
             {

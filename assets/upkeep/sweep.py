@@ -61,6 +61,8 @@ def _clear(stores: Stores, names: list[str], page: list[GoneDocument], report: S
     ids = [row.doc_id for row in page]
     chunks = sum(row.chunks for row in page)
     lingering = [row.doc_id for row in page if row.indexed or row.chunks]
+    if lingering:
+        stores.index.begin_removal(doc_ids=lingering)
     stores.confirm()
     with doubting(stores, names, ids):
         points = sum(_remove(stores, name, ids) for name in names)

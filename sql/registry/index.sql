@@ -146,6 +146,11 @@ UPDATE index_entries AS e SET payload = r.payload, indexed_at = now()
 FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, payload text)
 WHERE e.doc_id = r.doc_id AND e.collection = :collection AND e.payload IS NULL;
 
+-- name: begin_removal!
+-- Mark the entries of these documents as incomplete before their points are deleted: a document that returns before `removed` is called has to
+-- be written again. Grain: document. Index: primary key.
+UPDATE index_entries SET content = '', payload = NULL WHERE doc_id = ANY(:doc_ids::uuid []);
+
 -- name: removed!
 -- Record that no collection has points of these documents; their passages go with their entries. Grain: document.
 DELETE FROM index_entries WHERE doc_id = ANY(:doc_ids::uuid []);

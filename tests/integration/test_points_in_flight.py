@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from assets import pipeline
+from assets.upkeep.sweep import sweep
 from resources.core.domain import SourceName, document_id
 from resources.core.errors import LostLeaseError
 from resources.stores import leases, qdrant
@@ -19,6 +20,7 @@ from resources.stores.withheld import WithheldCollection
 from resources.stores.withholding import settle, withhold_documents, withhold_narrowed
 from resources.syncing import open_sync
 from sql.sync import IndexEntries
+from sql.upkeep import Sweep
 from tests.fixtures.installation import Installation
 from tests.integration.test_leases import SHORT, unrenewed
 
@@ -182,3 +184,46 @@ def test_what_reaches_the_index_after_another_process_has_taken_over_is_written_
     again, _ = client.scroll(qdrant.ALIAS, limit=10, with_vectors=True)
     client.close()
     assert again[0].vector == vectors
+
+
+class KilledError(BaseException):
+    """Ends the work as a killed process would."""
+
+
+def kill(*_: Any, **__: Any) -> None:
+    raise KilledError
+
+
+def test_a_document_that_returns_after_a_kill_during_its_removal_is_written_again(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its points are gone, but its entry was still there, and is what the returned document wants."""
+    installation.settings = installation.settings.model_copy(update={"prune_share": 1.0})
+    write(installation, "seven", ADA)
+    installation.sync()
+    remove(installation)
+    with monkeypatch.context() as patch:
+        patch.setattr(qdrant, "count_points", kill)  # called once they are deleted
+        with pytest.raises(KilledError):
+            installation.sync()
+    assert installation.points() == []
+    write(installation, "seven", ADA)
+    assert installation.sync().error is None
+    assert (len(installation.points()), installation.agrees()) == (1, True)
+
+
+def test_a_document_that_returns_after_a_kill_during_a_sweep_is_written_again(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(installation, "seven", ADA)
+    installation.sync()
+    remove(installation)
+    installation.rows("UPDATE documents SET state = 'deleted', deleted_at = now() RETURNING doc_id")
+    with monkeypatch.context() as patch:
+        patch.setattr(Sweep, "verify_receipts", kill)
+        with pytest.raises(KilledError):
+            sweep(installation.settings, FILES)
+    assert installation.points() == []
+    write(installation, "seven", ADA)
+    assert installation.sync().error is None
+    assert (len(installation.points()), installation.agrees()) == (1, True)
