@@ -1,7 +1,10 @@
 """Restore HOME, and the database and the object store of the settings, from a backup (`orchestration.backup`)."""
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
+
+import psycopg
 
 from orchestration.backup import DUMP, LAKE, SPOOLS, Manifest, local_lake, private, read_manifest, running_postgres
 from orchestration.backup_store import FILES
@@ -13,6 +16,7 @@ from resources.stores import lake_copy
 from resources.stores.lake_objects import LakeObjects
 from resources.stores.postgres import session
 from sql.commands import Commands
+from sql.withheld import WithheldStatements
 
 REBUILT = frozenset({"dagster", "eval", "logs", "models", "run"})
 """Folders of HOME without data of their own, which may exist before a restore."""
@@ -64,6 +68,7 @@ def restore(settings: Settings, folder: Path, objects: LakeObjects | None = None
                 lake_copy.copy_folder(folder / name, settings.home / name)
             with running_postgres(settings):  # last: it is loaded as a whole or not at all
                 load_dump(settings, folder / DUMP)
+                _distrust_index(settings)
         except BaseException:
             _undo(settings, lake, own if copy_keys else None)
             if moves:
@@ -98,6 +103,15 @@ def _check_database(settings: Settings) -> None:
         raise InvalidRequestError(
             f"The database of CONCORDANCE_POSTGRES_URL already contains tables ({found[0]}). Restore into an empty one."
         )
+
+
+def _distrust_index(settings: Settings) -> None:
+    """Have the next syncs write all documents to the index: one of your own may be newer than the backup.
+
+    A backup of a version that does not know what the index was told is left as it is.
+    """
+    with suppress(psycopg.errors.UndefinedTable), session(settings.postgres_dsn) as connection:
+        WithheldStatements(connection).distrust()
 
 
 def _undo(settings: Settings, lake: Path | None, own: Path | None) -> None:

@@ -127,6 +127,15 @@ ON CONFLICT (kind, key) DO UPDATE SET noted_at = now();
 -- What the index has yet to be told to withhold. Grain: entry.
 SELECT kind, key, noted_at FROM unwithheld ORDER BY kind, key;
 
+-- name: distrust!
+-- After a restore, nobody knows what the index holds: make all entries incomplete, and note that the index has yet to be told of their
+-- documents. Grain: document.
+WITH doubted AS (UPDATE index_entries SET content = '', payload = NULL RETURNING doc_id)
+
+INSERT INTO unwithheld (kind, key)
+SELECT DISTINCT 'document', d.doc_id::text FROM doubted AS d
+ON CONFLICT (kind, key) DO UPDATE SET noted_at = now();
+
 -- name: told!
 -- Forget what the index was told, unless it was noted again meanwhile. Parameters: rows jsonb ([[kind, key, noted_at], …]). Grain: entry.
 DELETE FROM unwithheld AS u USING jsonb_array_elements(:rows::jsonb) AS r

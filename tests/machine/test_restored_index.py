@@ -1,0 +1,77 @@
+"""A restore with a vector index of one's own, which is as it was later than the backup: the next sync makes it agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from orchestration.backup import back_up
+from orchestration.restore import restore
+from resources import keys
+from resources.core.domain import SourceName, document_id
+from resources.schema import prepare
+from resources.stores import qdrant
+from resources.stores.postgres import session
+from resources.stores.withheld import WithheldCollection
+from resources.stores.withholding import settle
+from tests.fixtures.installation import Installation
+from tests.fixtures.postgres import PostgresProcess, with_database
+
+ADA, ALL = "ada@acme.example", "domain:acme.example"
+
+
+@pytest.fixture
+def restored(postgres_server: PostgresProcess, installation: Installation, tmp_path: Path) -> Iterator[Installation]:
+    """The same installation with a HOME and a database that are empty."""
+    postgres_server.connection.execute("CREATE DATABASE restored")
+    home = tmp_path / "restored"
+    home.mkdir()
+    (home / "models").symlink_to((installation.settings.home / "models").resolve())
+    address = SecretStr(with_database(postgres_server.dsn, "restored"))
+    made = Installation(
+        settings=installation.settings.model_copy(update={"home": home, "postgres_url": address, "prune_share": 1.0}),
+        root=installation.root,
+    )
+    yield made
+    made.disconnect()
+    postgres_server.connection.execute("DROP DATABASE restored WITH (FORCE)")
+
+
+def test_what_the_index_was_later_than_the_backup_is_not_trusted(
+    installation: Installation, restored: Installation, tmp_path: Path
+) -> None:
+    installation.settings = installation.settings.model_copy(update={"prune_share": 1.0})
+    keys.ensure(installation.settings)
+
+    def as_backed_up() -> None:
+        installation.write("otter.md", "# Otter\n\nThe otter ate seven sacks of rye.\n", permissions=[ADA])
+        installation.write("heron.md", "# Heron\n\nThe heron stands in the pond.\n", permissions=[ADA])
+
+    as_backed_up()
+    installation.sync()
+    _, faults = back_up(installation.settings, tmp_path / "backup", "test")
+    assert faults == []
+    installation.write("otter.md", "# Otter\n\nThe otter ate nine sacks of rye.\n", permissions=[ADA, ALL])
+    (installation.root / "heron.md").unlink()
+    installation.sync()
+    restore(restored.settings, tmp_path / "backup")
+    as_backed_up()
+    assert prepare(restored.settings.postgres_dsn) == []
+    assert restored.rows("SELECT FROM unwithheld"), (
+        "until the index is told, the services answer nothing without Postgres"
+    )
+    client = qdrant.client(restored.settings)
+    with session(restored.settings.postgres_dsn, autocommit=True) as connection:
+        settle(connection, WithheldCollection(client))
+    client.close()
+    names = {document_id(SourceName.FILES, f"docs/{name}.md") for name in ("otter", "heron")}
+    assert restored.withheld().readers == dict.fromkeys(names, frozenset({ADA}))
+    assert restored.sync().error is None
+    assert restored.last["embedded"]["embedded"] == 0
+    found = {point["path"]: (point["permissions"], point["chunk_text"].split()[-1]) for point in restored.points()}
+    assert found == {"otter.md": ([ADA], "rye."), "heron.md": ([ADA], "pond.")}
+    assert any("seven" in point["chunk_text"] for point in restored.points())
+    assert (restored.withheld().readers, restored.agrees()) == ({}, True)
