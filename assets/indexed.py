@@ -167,9 +167,7 @@ def index_missing(job: SyncJob, target: Target, pending: Sequence[Pending]) -> S
             chunks = _chunks(stores, part, profiles)
             facts = _facts(stores, {document.content_key for document in part})
             _check_complete(job, part, profiles, chunks, facts)
-            vectors = Vectors(
-                stores, collection, {piece["text_hash"] for pieces in chunks.values() for piece in pieces}
-            )
+            vectors = Vectors(job, collection, {piece["text_hash"] for pieces in chunks.values() for piece in pieces})
             entries = [
                 IndexEntry(
                     document=document,
@@ -209,14 +207,14 @@ def _check_complete(
         deferred = parsed.deferred if parsed is not None else ()
         lost = [document.doc_id for document in waiting if document.content_key not in deferred]
         if lost:
-            raise rows_lost(stores.lake, PARSED, stores.source.value, lost)
+            raise rows_lost(stores.lake, PARSED, stores.source.value, lost, included=job.includes("parsed"))
     lost = [
         document.doc_id
         for document in documents
         if document.content_key in facts and _key(document, profiles) not in chunks
     ]
     if lost:
-        raise rows_lost(stores.lake, CHUNKED, stores.source.value, lost)
+        raise rows_lost(stores.lake, CHUNKED, stores.source.value, lost, included=job.includes("chunked"))
 
 
 def _key(document: Pending, profiles: Mapping[str, Profile]) -> tuple[str, str]:

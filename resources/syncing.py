@@ -124,6 +124,10 @@ class SyncJob:
         finally:
             connection.close()
 
+    def includes(self, stage: str) -> bool:
+        """Return False if the stage is not part of this run, so that what it makes may not have been made yet."""
+        return not self.planned or stage in self.planned
+
     def count(self, **more: float) -> None:
         """Add to the counts, from any thread."""
         with self._lock:

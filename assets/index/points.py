@@ -21,7 +21,6 @@ from resources.core.domain import chunk_id
 from resources.core.naming import keyword_text, name_words, names_of
 from resources.core.tables import embedded_table
 from resources.stores import qdrant
-from resources.stores.clients import Stores
 from resources.stores.damage import rows_lost
 from resources.syncing import SyncJob
 from sql.rows import Pending
@@ -187,12 +186,14 @@ class PointWriter:
 class Vectors:
     """Vectors of one window of documents, by text hash."""
 
-    def __init__(self, stores: Stores, collection: IndexCollection, hashes: set[str]) -> None:
+    def __init__(self, job: SyncJob, collection: IndexCollection, hashes: set[str]) -> None:
+        stores = job.stores
         ordered = sorted(hashes)
         table = embedded_table(collection.model, collection.dimensions)
         found, matrix = stores.keyed.vectors(table, ordered)
         if not found.all():
-            raise rows_lost(stores.lake, table, stores.source.value, [f"{int((~found).sum())} chunks"])
+            whose = [f"{int((~found).sum())} chunks"]
+            raise rows_lost(stores.lake, table, stores.source.value, whose, included=job.includes("embedded"))
         self._rows = {text_hash: row for row, text_hash in enumerate(ordered)}
         self._matrix = matrix
 

@@ -100,16 +100,22 @@ def _fault(lake: Lake, name: str, *, deep: bool) -> str | None:
     return None
 
 
-def rows_lost(lake: Lake, name: str, source: str, whose: Sequence[str]) -> AbortSyncError:
+def rows_lost(lake: Lake, name: str, source: str, whose: Sequence[str], *, included: bool = True) -> AbortSyncError:
     """Return the error of a sync that needs rows which are missing from a table, though an earlier stage wrote them.
 
-    `whose` are ids of documents, never names: the error is shown to people who may not read them.
+    If that stage was not `included` in the run, it may not have written them yet. `whose` are ids of documents, never names: the error is
+    shown to people who may not read them.
     """
     shown = ", ".join(whose[:SHOWN]) + (f" and {len(whose) - SHOWN} more" if len(whose) > SHOWN else "")
-    state = "is missing" if lake.open(name) is None else "has lost rows"
+    missing = lake.open(name) is None
+    if not included:
+        return AbortSyncError(
+            f"The table {name} of the lake {'is missing' if missing else 'lacks rows'}: {shown} cannot be indexed, and this run does not"
+            f" include the stage that makes them. Run all five assets, or `concordance sync {source} --wait`."
+        )
     return AbortSyncError(
-        f"The table {name} of the lake {state}: {shown} cannot be indexed. Run `concordance sync {source} --full --wait`:"
-        f" {MADE_AGAIN}. `concordance doctor` shows what else is damaged."
+        f"The table {name} of the lake {'is missing' if missing else 'has lost rows'}: {shown} cannot be indexed. Run"
+        f" `concordance sync {source} --full --wait`: {MADE_AGAIN}. `concordance doctor` shows what else is damaged."
     )
 
 

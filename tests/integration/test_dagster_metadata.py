@@ -161,6 +161,22 @@ def test_a_backfill_of_one_stage_does_that_stage_alone(dagster_runs: DagsterRuns
     assert len(dagster_runs.installation.points()) == 1
 
 
+def test_a_stage_before_the_others_says_which_run_makes_what_it_lacks(dagster_runs: DagsterRuns) -> None:
+    dagster_runs.sync()
+    dagster_runs.installation.write("grey.txt", "The grey otter of the river sleeps until noon.\n")
+    dagster_runs.only("raw", "docs")
+    for stage, table in {"parsed": "chunked", "chunked": "embedded_"}.items():
+        dagster_runs.only(stage, "docs")
+        dagster_runs.only("indexed", "docs", succeeds=False)
+        (job,) = dagster_runs.installation.rows("SELECT error_message FROM sync_jobs ORDER BY started_at DESC LIMIT 1")
+        said = job["error_message"]
+        assert f"The table {table}" in said
+        assert "Run all five assets, or `concordance sync files --wait`." in said
+        assert "lost" not in said
+    dagster_runs.sync()
+    assert len(dagster_runs.installation.points()) == 1
+
+
 def test_what_a_run_leaves_to_the_next_is_said_as_by_the_sync(
     dagster_runs: DagsterRuns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
