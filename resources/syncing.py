@@ -29,6 +29,7 @@ from resources.stores.clients import Stores
 from resources.stores.damage import explained
 from resources.stores.fenced import connect_fenced
 from resources.stores.leases import REST, WHOLE
+from resources.stores.postgres import said
 from resources.sync_counts import StageResult, SyncCounts
 from sql.rows import JobError
 
@@ -314,9 +315,7 @@ def open_sync(
                     connection.lease = None
                     _close(job)
         except psycopg.OperationalError as error:
-            raise ServiceUnavailableError(
-                f"Postgres stopped answering during the sync: {str(error).strip()}"
-            ) from error
+            raise ServiceUnavailableError(f"Postgres stopped answering during the sync: {said(error)}") from error
         finally:
             connection.close()
     finally:

@@ -15,6 +15,8 @@ from resources.stores.postgres import Connection, session
 if TYPE_CHECKING:
     from resources.settings import Settings
 
+OWN = "The address is that of CONCORDANCE_POSTGRES_URL: see whether it is right, and whether that server runs."
+
 
 @contextmanager
 def database(settings: Settings) -> Generator[Connection]:
@@ -27,6 +29,7 @@ def database(settings: Settings) -> Generator[Connection]:
     except StorageFullError:
         raise
     except ServiceUnavailableError as error:
-        raise NotRunningError(f"{error} {remedy(settings)}") from error
+        what = remedy(settings) if settings.embedded_postgres else OWN
+        raise NotRunningError(f"{error} {what}") from error
     except UndefinedTable:
         raise NotRunningError(f"The database has no tables yet. {remedy(settings)}") from None

@@ -29,6 +29,19 @@ from sql.growth import Forecast, Growth
 from sql.people import PeopleState, PeopleStates
 
 
+class StoredState(msgspec.Struct, frozen=True, kw_only=True):
+    """What the database says."""
+
+    sources: dict[str, SourceCounts] | None = None
+    """Counts of each source; None: the database is not responding."""
+    syncs: list[RunningSync] = []
+    people: list[PeopleState] = []
+    firing: list[AlertState] = []
+    notices_waiting: int = 0
+    """Notices of alerts that the webhook has not accepted yet."""
+    forecasts: list[Forecast] = []
+
+
 def status(
     *,
     urls: Annotated[
@@ -41,25 +54,22 @@ def status(
     alive = run_state.supervisor(settings) is not None
     state = run_state.read(settings)
     services = _services(settings, state, alive and hung is None)
-    sources, syncs = _sources(settings)
-    people = _people(settings)
-    firing, waiting = _alerts(settings)
-    forecasts = _forecasts(settings)
+    stored = _stored(settings)
     disks = [str(fault) for fault in disk.faults(settings)]
     used_up = [str(one) for one in rooms(settings) if one.is_used_up]
     left_out = [str(fault) for fault in faults()]
     if json:
         more = {"urls": addresses(settings)} if urls else {}
-        counts = {name: _counts(one) for name, one in (sources or {}).items()}
+        counts = {name: _counts(one) for name, one in (stored.sources or {}).items()}
         say_json(
             {
                 "services": services,
                 "sources": counts,
-                "running": syncs,
-                "groups": [msgspec.to_builtins(one) for one in people],
-                "alerts": [_alert(one) for one in firing],
-                "notices_waiting": waiting,
-                "forecasts": [msgspec.to_builtins(one) for one in forecasts],
+                "running": stored.syncs,
+                "groups": [msgspec.to_builtins(one) for one in stored.people],
+                "alerts": [_alert(one) for one in stored.firing],
+                "notices_waiting": stored.notices_waiting,
+                "forecasts": [msgspec.to_builtins(one) for one in stored.forecasts],
                 "disks": [*disks, *used_up],
                 "left_out": left_out,
             }
@@ -68,10 +78,10 @@ def status(
     elif urls:
         say_addresses(addresses(settings))
     else:
-        _say_status(services, sources, syncs)
-        _say_people(settings, people)
-        _say_alerts(firing, waiting)
-        for one in forecasts:
+        _say_status(services, stored.sources, stored.syncs)
+        _say_people(settings, stored.people)
+        _say_alerts(stored.firing, stored.notices_waiting)
+        for one in stored.forecasts:
             say(f"capacity           {one}")
         if alive:
             note(f"The services run as the account {run_state.account(settings)}.")
@@ -80,7 +90,7 @@ def status(
     note_changed(settings)
     if run_state.supervised_elsewhere(settings):
         note("The platform that runs the processes knows their state: `concordance up` does not run here.")
-        return 1 if sources is None or disks else 0
+        return 1 if stored.sources is None or disks else 0
     if not alive:
         note(f"Concordance is not running in {settings.home}. Start it with: concordance up")
         return 3
@@ -109,25 +119,23 @@ def _services(settings: Settings, state: RunState, alive: bool) -> dict[str, dic
     return found
 
 
-def _sources(settings: Settings) -> tuple[dict[str, SourceCounts] | None, list[RunningSync]]:
-    """Return the counts of each source (None if the database is not responding) and the running syncs."""
+def _stored(settings: Settings) -> StoredState:
+    """Return what the database says, over one connection: a server that hangs is waited for once."""
     from assets.stages.parse import PARSER_VERSION
 
     try:
         with database(settings) as connection:
-            statements = Commands(connection)
-            return {row.source: row for row in statements.sources(parser=PARSER_VERSION)}, statements.running()
+            statements, alerts = Commands(connection), Alerts(connection)
+            return StoredState(
+                sources={row.source: row for row in statements.sources(parser=PARSER_VERSION)},
+                syncs=statements.running(),
+                people=PeopleStates(connection).states(),
+                firing=alerts.current(),
+                notices_waiting=alerts.waiting_notices(),
+                forecasts=Growth(connection).forecasts(),
+            )
     except NotRunningError:
-        return None, []
-
-
-def _people(settings: Settings) -> list[PeopleState]:
-    """Return the state of each source of people and groups."""
-    try:
-        with database(settings) as connection:
-            return PeopleStates(connection).states()
-    except NotRunningError:
-        return []
+        return StoredState()
 
 
 def _say_people(settings: Settings, states: list[PeopleState]) -> None:
@@ -138,24 +146,6 @@ def _say_people(settings: Settings, states: list[PeopleState]) -> None:
         say(f"groups             {one.source}: {one.groups} groups, {one.members} members, {age}{old}")
         if one.note is not None:
             note(f"{one.source}: {one.note}")
-
-
-def _alerts(settings: Settings) -> tuple[list[AlertState], int]:
-    """Return the alerts that fire, and how many notices the webhook has not accepted yet."""
-    try:
-        with database(settings) as connection:
-            return Alerts(connection).current(), Alerts(connection).waiting_notices()
-    except NotRunningError:
-        return [], 0
-
-
-def _forecasts(settings: Settings) -> list[Forecast]:
-    """Return what will be full."""
-    try:
-        with database(settings) as connection:
-            return Growth(connection).forecasts()
-    except NotRunningError:
-        return []
 
 
 def _alert(one: AlertState) -> dict[str, Any]:

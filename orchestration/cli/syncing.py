@@ -169,9 +169,14 @@ def follow(settings: Settings, job_id: str) -> tuple[dict[str, Any], bool]:
 
 
 def _check_running(settings: Settings) -> None:
-    """Raise `NotRunningError` if there is no supervisor, without which the job would never end. Only the embedded services have one."""
+    """Raise `NotRunningError` if there is no supervisor, without which the job would never end, or if your own Postgres does not answer.
+
+    Only the embedded services have a supervisor.
+    """
     if settings.embedded_postgres and supervisor(settings) is None:
         raise NotRunningError(f"Concordance is not running in {settings.home}. {HOW_TO_START}")
+    with database(settings):
+        pass
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from resources.servers.sockets import socket_path
 from resources.settings import Settings
 from resources.settings.urls import without_password
 from resources.stores.dagster_tables import check_place
+from resources.stores.postgres import said
 
 DAEMON_SILENCE_SECONDS = 120.0
 """Dagster's daemon writes a heartbeat every 30 seconds."""
@@ -234,7 +235,7 @@ def _heartbeat(settings: Settings) -> float | None:
     except psycopg.errors.UndefinedTable:
         return None
     except psycopg.OperationalError as error:
-        raise ServiceUnavailableError(f"Postgres does not answer: {str(error).strip()}") from error
+        raise ServiceUnavailableError(f"Postgres does not answer: {said(error)}") from error
     return None if row is None or row[0] is None else float(row[0])
 
 

@@ -3,6 +3,7 @@
 import psycopg
 
 from resources.core.errors import ConfigurationError, ServiceUnavailableError
+from resources.stores.postgres import said
 
 SETTING = "CONCORDANCE_DAGSTER_DATABASE_URL"
 REMEDY = (
@@ -29,9 +30,7 @@ def check_place(dsn: str) -> None:
         if "startup parameter" in str(error):
             what = "a connection pool refuses the search path of Dagster's tables, which is a startup option."
             raise ConfigurationError(what, REMEDY, setting=SETTING) from error
-        raise ServiceUnavailableError(
-            f"The database of Dagster's tables does not answer: {str(error).strip()}"
-        ) from error
+        raise ServiceUnavailableError(f"The database of Dagster's tables does not answer: {said(error)}") from error
     schema, ours = row or (None, False)
     if ours:
         what = f"Dagster would create its tables in the schema {schema}, among those of Concordance."

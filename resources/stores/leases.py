@@ -18,7 +18,7 @@ import psycopg
 import structlog
 
 from resources.core.errors import BusyError, LostLeaseError, ServiceUnavailableError
-from resources.stores.postgres import Connection, connect, hang_up
+from resources.stores.postgres import Connection, connect, hang_up, said
 from sql.leases import Leases
 
 LEASE_SECONDS = 15.0
@@ -205,7 +205,7 @@ def claim(
         if lease.wait([WHOLE] if partitions is None else partitions, seconds, waiting):
             return lease
     except psycopg.OperationalError as error:
-        raise ServiceUnavailableError(f"Postgres stopped answering: {str(error).strip()}") from error
+        raise ServiceUnavailableError(f"Postgres stopped answering: {said(error)}") from error
     finally:
         if lease.fence is None:
             lease.release()

@@ -10,7 +10,7 @@ import psycopg
 
 from resources.core.domain import SourceName
 from resources.core.errors import ServiceUnavailableError
-from resources.stores.postgres import Connection, connect
+from resources.stores.postgres import Connection, connect, said
 from sql.sync import Partitions
 
 
@@ -35,7 +35,7 @@ class PostgresMemory:
                 return {row.key: row.value for row in partitions.remembered(partition=partition, low=low, high=high)}
             except psycopg.OperationalError as error:
                 self._connection = None
-                raise ServiceUnavailableError(f"Postgres does not answer: {str(error).strip()}") from error
+                raise ServiceUnavailableError(f"Postgres does not answer: {said(error)}") from error
 
     def _open(self) -> Connection:
         if self._connection is None or self._connection.closed:

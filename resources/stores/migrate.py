@@ -17,6 +17,7 @@ from psycopg.sql import SQL, Identifier
 
 from resources.core.errors import ConfigurationError, ServiceUnavailableError
 from resources.settings.database import DAGSTER_SCHEMA
+from resources.stores.postgres import said
 from sql import MIGRATIONS
 
 LOCK = 0x434F4E43_4F524421
@@ -81,7 +82,7 @@ def migrate(
             f"The database role may not create tables ({str(error).strip()}). Grant it CREATE on the database and its schema public."
         ) from error
     except psycopg.OperationalError as error:
-        raise ServiceUnavailableError(f"Postgres does not answer: {str(error).strip()}") from error
+        raise ServiceUnavailableError(f"Postgres does not answer: {said(error)}") from error
 
 
 def _apply(dsn: str, known: list[Migration], then: Callable[[psycopg.Connection[Any]], None] | None) -> list[str]:
@@ -117,7 +118,7 @@ def pending(dsn: str, folder: Path = MIGRATIONS) -> list[str]:
     except psycopg.errors.UndefinedTable:
         rows = []
     except psycopg.OperationalError as error:
-        raise ServiceUnavailableError(f"Postgres does not answer: {str(error).strip()}") from error
+        raise ServiceUnavailableError(f"Postgres does not answer: {said(error)}") from error
     applied = {str(name): str(checksum) for name, checksum in rows}
     return [migration.name for migration in _pending(migrations(folder), applied)]
 

@@ -21,6 +21,12 @@ C = TypeVar("C", bound=Connection)
 CONNECT_SECONDS = 10
 
 
+def said(error: psycopg.Error) -> str:
+    """Return what libpq says as a sentence: others may follow it."""
+    text = str(error).strip()
+    return text if text.endswith((".", "?")) else f"{text}."
+
+
 def connect(dsn: str, *, autocommit: bool = False) -> Connection:
     """Open a connection whose rows are dicts. Raises `ServiceUnavailableError` if Postgres does not answer."""
     return connect_as(psycopg.Connection[dict[str, Any]], dsn, autocommit=autocommit)
@@ -44,7 +50,7 @@ def connect_as(
             application_name="concordance",
         )
     except psycopg.OperationalError as error:
-        raise ServiceUnavailableError(f"Postgres does not answer: {str(error).strip()}") from error
+        raise ServiceUnavailableError(f"Postgres does not answer: {said(error)}") from error
 
 
 @contextmanager
@@ -55,7 +61,7 @@ def postgres_errors() -> Generator[None]:
     except psycopg.errors.DiskFull as error:
         raise StorageFullError("The disk of Postgres is full: free some space, then try again.") from error
     except psycopg.OperationalError as error:
-        raise ServiceUnavailableError(f"Postgres stopped answering: {str(error).strip()}") from error
+        raise ServiceUnavailableError(f"Postgres stopped answering: {said(error)}") from error
 
 
 def hang_up(*connections: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import socket
+import threading
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -212,6 +215,40 @@ def test_not_running_is_status_3_and_says_how_to_start(
     captured = capsys.readouterr()
     assert "not run" in captured.err or "never run" in captured.err or "concordance up" in captured.err
     assert "Traceback" not in captured.err
+
+
+@pytest.mark.parametrize("arguments", [["sync", "files"], ["key", "list"], ["reindex"]])
+def test_your_own_postgres_that_does_not_answer_is_named_by_its_setting(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CONCORDANCE_POSTGRES_URL", f"postgresql://me:secret@127.0.0.1:{free_port()}/none")
+    assert run(arguments) == 3
+    said = capsys.readouterr().err
+    assert re.search(r"[.?] The address is that of CONCORDANCE_POSTGRES_URL", said), said
+    assert "concordance up" not in said
+    assert "secret" not in said
+
+
+def test_status_waits_for_a_database_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A server that hangs takes ten seconds for each connection."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        made: list[socket.socket] = []
+
+        def refuse() -> None:
+            with suppress(OSError):
+                while True:
+                    made.append(server.accept()[0])
+                    made[-1].close()
+
+        thread = threading.Thread(target=refuse)
+        thread.start()
+        where = f"postgresql://me@127.0.0.1:{server.getsockname()[1]}/none?sslmode=disable&gssencmode=disable"
+        monkeypatch.setenv("CONCORDANCE_POSTGRES_URL", where)
+        assert run(["status"]) == 3
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+    assert "The database is not responding" in capsys.readouterr().err
+    assert len(made) == 1
 
 
 def test_status_prints_json_last_even_when_nothing_runs(capsys: pytest.CaptureFixture[str]) -> None:
