@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -57,7 +57,7 @@ def main() -> None:
 
 
 @contextmanager
-def indexed(roots: tuple[FileRoot, ...] | None = None, **more: Any) -> Iterator[Settings]:
+def indexed(roots: tuple[FileRoot, ...] | None = None, **more: Any) -> Generator[Settings]:
     """Yield settings of embedded services that contain the files of these roots, by default the sample company's."""
     folder = Path(tempfile.mkdtemp(prefix="concordance-bench-"))
     folder.chmod(0o711)
@@ -79,7 +79,7 @@ def indexed(roots: tuple[FileRoot, ...] | None = None, **more: Any) -> Iterator[
 
 
 @contextmanager
-def _serving(settings: Settings, model: ModelServer) -> Iterator[tuple[str, int]]:
+def _serving(settings: Settings, model: ModelServer) -> Generator[tuple[str, int]]:
     """Yield the address and process id of the HTTP service, without caches."""
     port = free_port()
     wanted = {

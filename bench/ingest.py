@@ -85,7 +85,7 @@ def _settings(folder: Path) -> Settings:
 
 def _with_root(settings: Settings, name: str, folder: Path) -> Settings:
     root = {"name": name, "url": folder.as_uri(), "tenant": "bench", "dataset": name, "permissions": ["public"]}
-    return Settings(**(settings.model_dump() | {"file_roots": [root]}))
+    return Settings.model_validate(settings.model_dump() | {"file_roots": [root]})
 
 
 def _write(folder: Path, documents: int, seed: int) -> None:

@@ -20,6 +20,7 @@ PER_FOLDER = 100
 
 def make(folder: Path, files: int, with_sidecar: float) -> None:
     """Fill a folder with small files, some of them with a sidecar."""
+    inner = folder
     every = round(1 / with_sidecar) if with_sidecar else 0
     for number in range(files):
         if number % PER_FOLDER == 0:

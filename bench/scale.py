@@ -78,7 +78,7 @@ def main() -> None:
             "dataset": "texts",
             "permissions": ["public"],
         }
-        settings = Settings(**(plain.model_dump() | {"file_roots": [root]}))
+        settings = Settings.model_validate(plain.model_dump() | {"file_roots": [root]})
         _batch(settings, folder, "warm", WARM, SHORT)
         idle = _idle(settings)
         small = _batch(settings, folder, "short", arguments.documents, SHORT)

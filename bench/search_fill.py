@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from assets.chunked import batches, chunk_version
 from assets.index.collection import activate, record
-from assets.index.points import IndexEntry, PointWriter
+from assets.index.points import IndexEntry, PointWriter, Vectors
 from assets.index.targets import Target, active_target
 from assets.intake.fetching import Fetched
 from assets.intake.rows import fetched_row
@@ -43,7 +43,7 @@ SAMPLE = 1_000
 REPORT_EVERY = 20_000
 
 
-class GivenVectors:
+class GivenVectors(Vectors):
     """Vectors of one group of documents, by text hash."""
 
     def __init__(self, vectors: dict[str, NDArray[np.float32]]) -> None:
@@ -173,7 +173,7 @@ def _compact(stores: Stores) -> None:
         return
     while True:
         answer = httpx.post(f"{stores.settings.qdrant_address}/collections/{collection}/compact", timeout=7200)
-        if answer.status_code != httpx.codes.CONFLICT:  # already compacting
+        if answer.status_code != httpx.codes.CONFLICT.value:  # already compacting
             answer.raise_for_status()
             break
         time.sleep(1)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -42,13 +42,16 @@ def say(text: str) -> None:
 
 
 @contextmanager
-def parts() -> Iterator[tuple[Path, Settings, dict[str, int]]]:
+def parts() -> Generator[tuple[Path, Settings, dict[str, int]]]:
     """Yield a temporary folder, settings of embedded services in it, and their process ids; everything is removed afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="concordance-bench-"))
     folder.chmod(0o711)
     root = {"name": "texts", "url": (folder / "texts").as_uri(), "tenant": "bench", "dataset": "texts"}
-    plain = Settings(  # type: ignore[call-arg]
-        _env_file=None, home=folder / "home", postgres_port=free_port(), file_roots=json.dumps([root])
+    plain = Settings(
+        _env_file=None,  # pyright: ignore[reportCallIssue]
+        home=folder / "home",
+        postgres_port=free_port(),
+        file_roots=json.dumps([root]),
     )
     # Compacted once after filling, not several times on the way.
     vectors = VectorProcess(folder / "vectors", options=("--compact-from", "0"))
@@ -67,7 +70,7 @@ def parts() -> Iterator[tuple[Path, Settings, dict[str, int]]]:
 
 
 @contextmanager
-def serving(environment: Mapping[str, str], log: Path, workers: int = 1) -> Iterator[tuple[int, int]]:
+def serving(environment: Mapping[str, str], log: Path, workers: int = 1) -> Generator[tuple[int, int]]:
     """Yield the port of the HTTP service and the id of the process that started it, once all of its processes have started.
 
     `log` is `HOME/logs/serving.log`. One process runs by itself, without a supervisor.

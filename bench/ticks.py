@@ -50,7 +50,7 @@ def tick(settings: Settings, source: SourceName) -> dict[str, Any]:
         done: dict[str, Any] = dict(pipeline.sync(job))
         for stage in STAGES:
             Report(job, stage, job.results[stage]).asset()
-        ledger(job.stores)
+        ledger(job.stores, job.partitions)
         if not changed(job.stores, job.started_ns).agrees:
             raise SystemExit("The stores do not agree.")
         Checks(job.stores.connection, source.value).completeness()
