@@ -1,4 +1,4 @@
-"""The documents that a sync has yet to process, handed to its threads in waves, new and small documents first."""
+"""The documents that a sync has yet to process, handed to its threads in waves, the most urgent first."""
 
 from __future__ import annotations
 
@@ -40,12 +40,14 @@ class Backlog:
         """Runs that share the documents. The more there are, the fewer of those that wait belong to one wave."""
         self._changed = threading.Condition()
         self._waiting: list[Pending] = []
-        """Sorted, the next one last."""
+        """The next one last."""
+        self._beyond = 0
+        """How many others there are, which are not in memory."""
         self._lent: set[str] = set()
         """Ids of the documents that are lent, or given back and not in hand again."""
         self._returned: list[list[Pending]] = []
         """Waves that were given back, which are the next ones."""
-        self._taken: set[tuple[str, str]] = set()
+        self._taken: set[int] = set()
         self._wave = FIRST_WAVE
         self._taken_bytes = self._waiting_bytes = 0
         self._ended = False
@@ -57,7 +59,7 @@ class Backlog:
     @property
     def left(self) -> int:
         """Number of documents that no thread and no other run has taken."""
-        return len(self._waiting)
+        return len(self._waiting) + self._beyond
 
     @property
     def drained(self) -> bool:
@@ -70,30 +72,40 @@ class Backlog:
         return not self._waiting and not self.busy and not self._lent
 
     @property
+    def _total(self) -> int:
+        return len(self._taken) + len(self._waiting) + self._beyond
+
+    @property
     def progress(self) -> tuple[int, int]:
         """Number of documents that are done, and of all so far."""
         with self._changed:
-            return len(self._taken) - len(self.busy) - len(self._lent), len(self._taken) + len(self._waiting)
+            return len(self._taken) - len(self.busy) - len(self._lent), self._total
 
     @property
     def size(self) -> int:
-        """Bytes of all documents so far."""
+        """Bytes of all documents so far; those beyond the ones it was given are as large as these on average."""
         with self._changed:
-            return self._taken_bytes + self._waiting_bytes
+            known = self._total - self._beyond
+            return (self._taken_bytes + self._waiting_bytes) * self._total // known if known else 0
 
-    def refill(self, pending: Sequence[Pending]) -> None:
-        """Replace the waiting documents by those of `pending` that have not been taken before with the same content."""
+    def untaken(self, pending: Sequence[Pending]) -> list[Pending]:
+        """Return those of `pending` that are not in hand or lent and have not been taken before with the same content."""
         with self._changed:
             held = self.busy | self._lent
-            found = [one for one in pending if one.doc_id not in held and _version(one) not in self._taken]
-            self._waiting = sorted(found, key=_urgency, reverse=True)
-            self._waiting_bytes = sum(one.size for one in found)
+            return [one for one in pending if one.doc_id not in held and _version(one) not in self._taken]
+
+    def refill(self, pending: Sequence[Pending], beyond: int = 0) -> None:
+        """Replace the waiting documents by those of `pending` that are not taken, the most urgent first; about `beyond` others follow."""
+        with self._changed:
+            self._waiting = self.untaken(pending)[::-1]
+            self._waiting_bytes = sum(one.size for one in self._waiting)
+            self._beyond = beyond
             self._changed.notify_all()
 
-    def admit(self, pending: Sequence[Pending]) -> list[Pending]:
+    def admit(self, pending: Sequence[Pending], beyond: int = 0) -> list[Pending]:
         """Refill and take the express documents, before a thread that waits for a wave can."""
         with self._changed:
-            self.refill(pending)
+            self.refill(pending, beyond)
             return self.express()
 
     def express(self) -> list[Pending]:
@@ -113,7 +125,7 @@ class Backlog:
                 self._lent.difference_update(one.doc_id for one in wave)
                 self.busy.update(one.doc_id for one in wave)
                 return wave
-            most = max(LEAST_SHARED, FIRST_WAVE // self.runs, min(self._wave, len(self._waiting) // (4 * self.runs)))
+            most = max(LEAST_SHARED, FIRST_WAVE // self.runs, min(self._wave, self.left // (4 * self.runs)))
             self._wave = min(LAST_WAVE, self._wave * 2)
             return self._take(most, WAVE_BYTES)
 
@@ -186,14 +198,9 @@ class Backlog:
         self._taken.update(map(_version, taken))
 
 
-def _version(document: Pending) -> tuple[str, str]:
-    return document.doc_id, document.content_key
-
-
-def _urgency(document: Pending) -> tuple[bool, int, float, str]:
-    """Sort what is indexed again last, small documents before large ones (sizes that differ by less than a factor of four count as
-    equal), then new before old."""
-    return document.again, max(0, document.size // 4096).bit_length() // 2, -document.changed, document.doc_id
+def _version(document: Pending) -> int:
+    """Return a hash of the document and its content. If two were the same, a document would wait for the next sync, whose hashes differ."""
+    return hash((document.doc_id, document.content_key))
 
 
 def evenly(documents: Sequence[Pending]) -> list[Pending]:

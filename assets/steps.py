@@ -21,6 +21,8 @@ from sql.rows import Pending
 from sql.sources import Events
 
 COMPACT_BATCH = 50_000
+SETTLED_DOCUMENTS = 10_000
+"""Documents whose rows are in memory at a time. A change of a folder's readers may concern millions."""
 
 
 def chunk(job: SyncJob, active: Target, documents: Sequence[Pending], ids: Sequence[str] | None = None) -> StageResult:
@@ -61,12 +63,12 @@ def _write(job: SyncJob, target: Target, documents: Sequence[Pending]) -> StageR
 def settle(job: SyncJob, active: Target, busy: Container[str] = ()) -> StageResult:
     """Remove deleted documents and update changed payloads and names, except of documents that another thread is writing."""
     ids = marked(job, active)
-    if not ids:
-        return StageResult({"removed": 0, "payloads_updated": 0, "keywords_refreshed": 0})
-    result = remove_gone(job, active.collection, busy=busy, doc_ids=ids)
-    ids = [one for one in ids if one not in busy]
-    result.add(update_payloads(job, active, ids))
-    result.counts["keywords_refreshed"] = refresh_keyword_vectors(job, active, ids)
+    result = StageResult({"removed": 0, "payloads_updated": 0, "keywords_refreshed": 0})
+    for part in batches(ids, SETTLED_DOCUMENTS):
+        result.add(remove_gone(job, active.collection, busy=busy, doc_ids=part))
+    for part in batches([one for one in ids if one not in busy], SETTLED_DOCUMENTS):
+        result.add(update_payloads(job, active, part))
+        result.counts["keywords_refreshed"] += refresh_keyword_vectors(job, active, part)
     return result
 
 
@@ -80,7 +82,7 @@ def finish(job: SyncJob, active: Target) -> None:
     events.members_read(source=stores.source.value)
     refresh_checks(stores)
     stores.repeating.call(partial(settle_documents, stores.connection, stores.withheld, stores.source.value))
-    unmark(job, active, stores.index_work.marked())
+    unmark(job, active, marked(job, active))
     merge_counts(stores)
     keyed = ("parsed", "chunked", embedded_table(collection.model, collection.dimensions))
     for table in keyed:

@@ -21,7 +21,7 @@ from assets.backlog import Backlog, evenly
 from assets.index.again import admitted, rewrite_all, tell_left
 from assets.index.collection import ensure_collection, is_measured
 from assets.index.targets import Target, active_target, pending
-from assets.index.work import marked, unmark
+from assets.index.work import by_urgency, marked, unmark
 from assets.offering import Offering
 from assets.parsed import parse_missing, parser_pool
 from assets.parsing.pool import ParserPool
@@ -35,6 +35,8 @@ from sql.rows import Pending
 
 EARLY_DOCUMENTS = 1000
 """Documents of a listing after which waves begin, before it ends."""
+WAITING_DOCUMENTS = 50_000
+"""Documents that wait in memory; of the others, only the ids are."""
 LOOK_SECONDS = 0.5
 CLAIM_SECONDS = 5.0
 """How long a sync that has nothing else to do waits for partitions of a request that another process keeps, before it looks again."""
@@ -70,6 +72,8 @@ class Waves:
         self._job = job
         self._collect = collect
         self._backlog = Backlog()
+        self._ids: list[str] = []
+        """Documents that are marked and not in the backlog yet, the most urgent first."""
         self._active: Target | None = None
         self._prepared: set[str] = set()
         """Ids of documents that were parsed and chunked for the sample."""
@@ -105,6 +109,8 @@ class Waves:
             while not self._backlog.idle and not job.failures:
                 if self._requested():
                     self._round()
+                elif self._ids and not self._backlog.waiting:
+                    self._refill()
                 self._backlog.wait(LOOK_SECONDS)
             if job.failures:
                 return
@@ -122,7 +128,8 @@ class Waves:
         target = self._target
         with job.busy("indexed"):
             job.add("indexed", steps.settle(job, target, self._backlog.busy))
-        express = self._backlog.admit(self._pending(self._target))
+        self._ids = by_urgency(job, target)
+        express = self._backlog.admit(*self._next())
         found = bool(express) or self._backlog.waiting
         self._count()
         self._start()
@@ -166,10 +173,15 @@ class Waves:
             return
         if not self._backlog.waiting and time.monotonic() - self._refilled > LOOK_SECONDS:
             with self._failing("indexed"):
-                self._backlog.refill(self._pending(self._target))
+                self._refill()
                 self._refilled = time.monotonic()
-                self._count()
-                self._start()
+
+    def _refill(self) -> None:
+        if not self._ids:
+            self._ids = marked(self._job, self._target) and by_urgency(self._job, self._target)
+        self._backlog.refill(*self._next())
+        self._count()
+        self._start()
 
     @property
     def _target(self) -> Target:
@@ -191,9 +203,20 @@ class Waves:
             self._prepared.update(one.doc_id + one.content_key for one in sample)
         return ensure_collection(job.stores, active, sample)
 
-    def _pending(self, active: Target) -> list[Pending]:
-        ids = marked(self._job, active)
-        return admitted(self._job, pending(self._job, active, doc_ids=ids, rejected=True) if ids else [])
+    def _next(self) -> tuple[list[Pending], int]:
+        """Return the next documents to index, the most urgent first, and about how many follow them."""
+        job = self._job
+        if not self._ids:
+            return admitted(job, []), 0
+        # a run that may leave some to the next one decides about all of them at once
+        some = WAITING_DOCUMENTS if job.stores.settings.reindex_documents is None else len(self._ids)
+        while self._ids:
+            ids, self._ids = self._ids[:some], self._ids[some:]
+            rows = {one.doc_id: one for one in pending(job, self._target, doc_ids=ids, rejected=True)}
+            found = admitted(job, self._backlog.untaken([rows[one] for one in ids if one in rows]))
+            if found:
+                return found, len(self._ids)
+        return [], 0
 
     def _start(self) -> None:
         """Start the threads if documents wait for them."""

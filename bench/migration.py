@@ -52,7 +52,7 @@ def main() -> None:
             "documents": count,
             "migration_s": round(migrated - began, 2),
             "first_pass_s": round(time.perf_counter() - migrated, 2),
-            "marked": len(work.marked()),
+            "marked": len(work.marked(partitions=None)),
         }
     print(json.dumps(figures))
 

@@ -34,11 +34,19 @@ class IndexComparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def marked(job: SyncJob, active: Target) -> list[str]:
-    """Return the ids of documents that may differ from the active collection or one that is kept beside it."""
-    stores = job.stores
-    for one in _comparisons(stores, active):
+    """Return the ids of documents that may differ from the active collection or one that is kept beside it, without those of other runs."""
+    for one in _comparisons(job.stores, active):
         _complete(job, one)
-    return stores.index_work.marked()
+    return job.stores.index_work.marked(partitions=_partitions(job))
+
+
+def by_urgency(job: SyncJob, active: Target) -> list[str]:
+    """Return the same ids, without comparing before, those of the documents to be indexed first at the beginning."""
+    return job.stores.index_work.by_urgency(collection=active.collection.name, partitions=_partitions(job))
+
+
+def _partitions(job: SyncJob) -> list[str] | None:
+    return None if job.rest else job.stores.covered
 
 
 def unmark(job: SyncJob, active: Target, doc_ids: Sequence[str]) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from resources.core.domain import SourceName
 from resources.settings import Settings
 from resources.stores.fenced import FencedConnection
+from resources.stores.leases import WHOLE
 from resources.stores.postgres import Connection
 from sql.sync import Collections, Documents, IndexEntries, IndexWork, Jobs, Partitions
 
@@ -43,6 +44,11 @@ class Stores:
     def covers(self, partition: str) -> bool:
         """Return True if these stores may write to a partition."""
         return self.lease is None or self.lease.covers(partition)
+
+    @property
+    def covered(self) -> list[str] | None:
+        """The partitions that these stores may write to; None: all."""
+        return None if self.lease is None or self.lease.covers(WHOLE) else self.lease.partitions
 
     def confirm(self) -> None:
         """Renew the lease before a write to the lake or the index: the source's, or else that of the connection, as during a reindex.

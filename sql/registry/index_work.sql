@@ -2,8 +2,28 @@
 -- otherwise.
 
 -- name: marked
--- Documents of a source that may differ. Index: index_work_source.
-SELECT doc_id::text AS doc_id FROM index_work WHERE source = :source ORDER BY doc_id;
+-- Documents of a source that may differ. Parameters: partitions or null (of all). Indexes: index_work_source, primary key of documents.
+SELECT w.doc_id::text AS doc_id FROM index_work AS w
+WHERE
+    w.source = :source
+    AND (
+        :partitions::text [] IS NULL
+        OR EXISTS (SELECT FROM documents AS d WHERE d.doc_id = w.doc_id AND d.partition = ANY(:partitions::text []))
+    )
+ORDER BY w.doc_id;
+
+-- name: by_urgency
+-- The same, the most urgent first: what a collection does not have in an earlier version (as `pending` says of `again`), small before large
+-- (sizes within a factor of four count as equal), then new before old. Indexes: index_work_source, primary keys.
+SELECT w.doc_id::text AS doc_id
+FROM index_work AS w
+INNER JOIN documents AS d ON d.doc_id = w.doc_id
+LEFT JOIN index_entries AS e ON e.doc_id = w.doc_id AND e.collection = :collection
+WHERE w.source = :source AND (:partitions::text [] IS NULL OR d.partition = ANY(:partitions::text []))
+ORDER BY
+    d.state <> 'live' OR coalesce(starts_with(e.content, d.content_key || '|'), FALSE) ASC,
+    width_bucket(coalesce(d.size, 0), '{8192,32768,131072,524288,2097152,8388608,33554432,134217728}'::bigint []) ASC,
+    d.changed_at DESC, w.doc_id ASC;
 
 -- name: wanted
 -- The pass over a source's documents for a collection. Grain: one row. Index: primary key.

@@ -170,7 +170,7 @@ class World:
 
     def unmark(self) -> None:
         self.work.unmark(
-            doc_ids=self.work.marked(), collections=COLLECTIONS, attempts=MAX_ATTEMPTS, parsed=True, deferred=[],
+            doc_ids=self.work.marked(partitions=None), collections=COLLECTIONS, attempts=MAX_ATTEMPTS, parsed=True, deferred=[],
             partitions=None,
         )  # fmt: skip
 
@@ -184,7 +184,7 @@ class World:
             "INSERT INTO partitions (source, partition) SELECT 'files', unnest(%s::text []) ON CONFLICT DO NOTHING",
             [list(PARTITIONS)],
         )
-        assert self.differing() <= set(self.work.marked())
+        assert self.differing() <= set(self.work.marked(partitions=None))
         self.check_counts()
 
     def check_counts(self) -> None:
@@ -262,7 +262,7 @@ def test_list_and_counts_equal_a_comparison_of_everything(connection: psycopg.Co
         world.step()
         world.check()
     world.unmark()
-    assert set(world.work.marked()) == world.differing()
+    assert set(world.work.marked(partitions=None)) == world.differing()
     world.check()
     world.work.merge_documents()
     world.work.merge_passages()
@@ -286,7 +286,7 @@ def test_nothing_is_lost_when_documents_change_while_they_are_compared(
             work = IndexWork(other, SOURCE)
             while not stop.is_set():
                 work.unmark(
-                    doc_ids=work.marked(), collections=COLLECTIONS, attempts=MAX_ATTEMPTS, parsed=True, deferred=[],
+                    doc_ids=work.marked(partitions=None), collections=COLLECTIONS, attempts=MAX_ATTEMPTS, parsed=True, deferred=[],
                     partitions=None,
                 )  # fmt: skip
                 work.merge_documents()
@@ -320,7 +320,7 @@ def test_two_syncs_of_a_source_remove_the_marks_of_their_own_partitions(
     def sync(partition: str) -> None:
         with connect(database, autocommit=True) as other:
             work = IndexWork(other, SOURCE)
-            ids = work.marked()
+            ids = work.marked(partitions=None)
             together.wait()
             work.unmark(
                 doc_ids=ids, collections=COLLECTIONS, attempts=MAX_ATTEMPTS, parsed=True, deferred=[],
@@ -339,10 +339,10 @@ def test_two_syncs_of_a_source_remove_the_marks_of_their_own_partitions(
         "SELECT doc_id::text AS doc_id FROM documents WHERE partition = 'notes' ORDER BY doc_id"
     ).fetchall()
     assert left
-    assert world.work.marked() == [row["doc_id"] for row in left]
+    assert world.work.marked(partitions=None) == [row["doc_id"] for row in left]
     connection.execute("UPDATE documents SET attempts = attempts + 1 WHERE partition = 'docs'")
     run("docs", "notes")
-    assert world.work.marked() == []
+    assert world.work.marked(partitions=None) == []
 
 
 def test_a_pass_over_all_documents_goes_on_where_it_was_interrupted(connection: psycopg.Connection[Any]) -> None:
@@ -360,7 +360,7 @@ def test_a_pass_over_all_documents_goes_on_where_it_was_interrupted(connection: 
     world.work.begin_pass(collection="one", wanted="w2", parser="p1")
     assert world.work.mark_page(**mark, most=4) == 4
     world.complete(other)
-    assert len(world.work.marked()) == 10
+    assert len(world.work.marked(partitions=None)) == 10
     found = world.work.wanted(collection="one")
     assert found is not None
     assert found.after is None
@@ -372,7 +372,7 @@ def test_rejected_documents_keep_their_mark_until_a_sync_has_tried_them(connecti
     world = World(connection, Random(3))
     world.add()
     world.connection.execute("UPDATE documents SET state = 'skipped', stage = 'parsed', content_key = 'k1'")
-    ids = world.work.marked()
+    ids = world.work.marked(partitions=None)
     assert len(ids) == 1
 
     def unmark(*, parsed: bool = True, deferred: Sequence[str] = (), partitions: list[str] | None = None) -> None:
@@ -384,9 +384,9 @@ def test_rejected_documents_keep_their_mark_until_a_sync_has_tried_them(connecti
     unmark(parsed=False)
     unmark(deferred=["k1"])
     unmark(partitions=["elsewhere"])
-    assert world.work.marked() == ids
+    assert world.work.marked(partitions=None) == ids
     unmark()
-    assert world.work.marked() == []
+    assert world.work.marked(partitions=None) == []
 
 
 def test_a_sync_leaves_nothing_marked_and_the_next_compares_nothing(installation: Installation) -> None:

@@ -24,21 +24,24 @@ def names(documents: list[Pending] | None) -> list[str]:
     return [one.doc_id for one in documents]
 
 
-def test_small_documents_come_first_and_of_those_the_newest() -> None:
+def test_documents_are_handed_out_in_their_order() -> None:
     backlog = Backlog()
-    backlog.refill([
-        document("book", size=5_000_000), document("old", changed=1), document("report", size=300_000), document("new", changed=2)
-    ])  # fmt: skip
-    assert names(backlog.wave()) == ["new", "old", "report"]
+    backlog.refill([document("note"), document("report", size=300_000), document("book", size=5_000_000)])
+    assert names(backlog.wave()) == ["note", "report"]
     assert names(backlog.wave()) == ["book"]
 
 
-def test_what_is_indexed_again_comes_after_what_is_new() -> None:
+def test_documents_beyond_the_given_ones_count() -> None:
     backlog = Backlog()
-    backlog.refill([
-        document("again", changed=9, again=True), document("report", size=300_000), document("new", changed=1)
-    ])  # fmt: skip
-    assert names(backlog.wave()) == ["new", "report", "again"]
+    backlog.refill([document(f"{number:05}") for number in range(FIRST_WAVE)], beyond=936)
+    assert (backlog.progress, backlog.size, backlog.left) == ((0, 1000), 100_000, 1000)
+    held = backlog.wave()
+    assert held is not None
+    assert (len(held), backlog.waiting, backlog.left) == (FIRST_WAVE, False, 936)
+    backlog.done(held)
+    assert (backlog.progress, backlog.size) == ((FIRST_WAVE, 1000), 100_000)
+    backlog.refill([])
+    assert backlog.progress == (FIRST_WAVE, FIRST_WAVE)
 
 
 def test_waves_grow_and_shrink_towards_the_end() -> None:
