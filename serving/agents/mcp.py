@@ -18,7 +18,7 @@ from serving.http.errors import handle
 from serving.http.leaving import unless_left
 from serving.http.origins import accepts
 from serving.http.request_limits import limited
-from serving.identity.authentication import AGENTS
+from serving.identity.authentication import AGENTS, current_access
 from serving.identity.service import MCP_PATH
 
 CHALLENGE = "WWW-Authenticate"
@@ -44,7 +44,8 @@ def _known(request: Request[Any, Any, Any], error: ConcordanceError) -> Response
 async def mcp(request: Request[Access, Any, Any], agents: NamedDependency[AgentServices]) -> Response[bytes]:
     """Answer a message of an agent, in the name of the caller."""
     await asyncio.to_thread(import_module, "serving.agents.mcp_server")
-    from serving.agents.mcp_server import answer
+    from serving.agents.mcp_server import AgentCaller, answer
 
     body = await request.body()
-    return await unless_left(request, answer(agents, request.user, request.scope, body))
+    caller = AgentCaller(request.user, current_access(agents.identity, request))
+    return await unless_left(request, answer(agents, caller, request.scope, body))

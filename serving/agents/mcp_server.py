@@ -23,8 +23,7 @@ from mcp_types import (
     ToolAnnotations,
 )
 
-from resources.core.domain import Access
-from serving.agents.mcp_tools import TOOLS
+from serving.agents.mcp_tools import TOOLS, AgentCaller
 from serving.http.errors import explain
 from serving.http.json_schema import REFERENCE, Components, Schema
 from serving.web.docs import release
@@ -70,7 +69,7 @@ def _schema(kind: type[msgspec.Struct]) -> Schema:
     return json.loads(json.dumps(schema).replace(REFERENCE, "#/$defs/"))
 
 
-def _server(agents: AgentServices, access: Access) -> Server[Any]:
+def _server(agents: AgentServices, caller: AgentCaller) -> Server[Any]:
     """Return a server that acts for one caller; making one takes a fraction of a millisecond."""
 
     async def list_tools(
@@ -79,7 +78,7 @@ def _server(agents: AgentServices, access: Access) -> Server[Any]:
         return ListToolsResult(tools=_tools())
 
     async def call_tool(_context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
-        return await _called(agents, access, params)
+        return await _called(agents, caller, params)
 
     return Server(
         "concordance",
@@ -92,13 +91,13 @@ def _server(agents: AgentServices, access: Access) -> Server[Any]:
     )
 
 
-async def _called(agents: AgentServices, access: Access, params: CallToolRequestParams) -> CallToolResult:
+async def _called(agents: AgentServices, caller: AgentCaller, params: CallToolRequestParams) -> CallToolResult:
     """Return a tool's result as JSON, structured and as text. What the caller can do something about is an error that says so."""
     tool = TOOLS.get(params.name)
     if tool is None:
         raise MCPError(INVALID_PARAMS, f"There is no tool {params.name[:100]!r}. There are: {', '.join(TOOLS)}.")
     try:
-        found = await tool.call(agents, access, params.arguments or {})
+        found = await tool.call(agents, caller, params.arguments or {})
     except Exception as error:  # noqa: BLE001 # the process's edge: an unexpected error is logged
         explained = explain(error, agents.http.monitor.disk_faults, reads=True, tool=params.name)
         return CallToolResult(content=[TextContent(text=explained.detail)], is_error=True)
@@ -109,7 +108,7 @@ async def _called(agents: AgentServices, access: Access, params: CallToolRequest
     )
 
 
-async def answer(agents: AgentServices, access: Access, scope: Scope, body: bytes) -> Response[bytes]:
+async def answer(agents: AgentServices, caller: AgentCaller, scope: Scope, body: bytes) -> Response[bytes]:
     """Return the response to one HTTP request of an agent."""
     sent: list[Message] = []
 
@@ -120,7 +119,7 @@ async def answer(agents: AgentServices, access: Access, scope: Scope, body: byte
         sent.append(message)
 
     # A manager without sessions keeps nothing between requests, so each request can have its own.
-    manager = StreamableHTTPSessionManager(_server(agents, access), json_response=True, stateless=True)
+    manager = StreamableHTTPSessionManager(_server(agents, caller), json_response=True, stateless=True)
     async with manager.run():
         await manager.handle_request(scope, receive, send)  # pyright: ignore[reportArgumentType]
     start: Any = sent[0]

@@ -15,6 +15,7 @@ from msgspec import Meta
 from resources.core.domain import Access
 from resources.core.errors import InvalidRequestError
 from serving.agents.service import AgentServices
+from serving.answers.access_check import CurrentAccess
 from serving.answers.asking import enforce_rate_limit
 from serving.answers.schemas import AskRequest
 from serving.documents.reading import MAX_CONTEXT, MAX_INTEGER, open_document
@@ -164,9 +165,16 @@ class AgentAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Reasons why the answer may be incomplete or uncertain."""
 
 
-async def search(agents: AgentServices, access: Access, data: SearchInput) -> FoundPassages:
+class AgentCaller(NamedTuple):
+    """In whose name an agent calls, and what says whether it still may, for an answer that takes a while."""
+
+    access: Access
+    current: CurrentAccess
+
+
+async def search(agents: AgentServices, caller: AgentCaller, data: SearchInput) -> FoundPassages:
     wanted = SearchRequest(query=data.query, top_k=data.top_k, filters=Filters(source_types=data.source_types))
-    response = await found(agents.search, wanted, access)
+    response = await found(agents.search, wanted, caller.access)
     return FoundPassages(
         results=[
             FoundPassage(
@@ -186,13 +194,13 @@ async def search(agents: AgentServices, access: Access, data: SearchInput) -> Fo
     )
 
 
-async def fetch(agents: AgentServices, access: Access, data: FetchInput) -> FetchedDocument:
+async def fetch(agents: AgentServices, caller: AgentCaller, data: FetchInput) -> FetchedDocument:
     doc_id, _, place = data.id.partition("#")
     chunk = _chunk(place) if data.start is None else None
     start = data.start or 0
     opened = await open_document(
         agents.documents,
-        access,
+        caller.access,
         doc_id,
         chunk=chunk,
         start=start,
@@ -221,15 +229,10 @@ async def fetch(agents: AgentServices, access: Access, data: FetchInput) -> Fetc
     )
 
 
-async def ask(agents: AgentServices, access: Access, data: AskInput) -> AgentAnswer:
-    await enforce_rate_limit(agents.search, access)
+async def ask(agents: AgentServices, caller: AgentCaller, data: AskInput) -> AgentAnswer:
+    await enforce_rate_limit(agents.search, caller.access)
     wanted = AskRequest(query=data.query, filters=Filters(source_types=data.source_types))
-
-    async def current() -> Access:
-        """Return the access if the person is still active. An agent that is ended meanwhile gets this one answer."""
-        return await agents.identity.directory.complete(access, agents.http.fresh_since(), own=False)
-
-    given = await agents.answers.ask(wanted, access, current)
+    given = await agents.answers.ask(wanted, caller.access, caller.current)
     return AgentAnswer(
         answer=given.answer,
         found=given.found,
@@ -276,15 +279,15 @@ class ToolCall(NamedTuple):
     description: str
     takes: type[msgspec.Struct]
     returns: type[msgspec.Struct]
-    run: Callable[[AgentServices, Access, Any], Awaitable[msgspec.Struct]]
+    run: Callable[[AgentServices, AgentCaller, Any], Awaitable[msgspec.Struct]]
 
-    async def call(self, agents: AgentServices, access: Access, arguments: dict[str, Any]) -> msgspec.Struct:
+    async def call(self, agents: AgentServices, caller: AgentCaller, arguments: dict[str, Any]) -> msgspec.Struct:
         """Run the tool for a caller. Raises `InvalidRequestError` naming the argument, and what the HTTP interface raises."""
         try:
             data = msgspec.convert(arguments, self.takes)
         except msgspec.ValidationError as error:
             raise InvalidRequestError(str(fault_of(self.takes, error))) from None
-        return await self.run(agents, access, data)
+        return await self.run(agents, caller, data)
 
 
 TOOLS = {

@@ -23,13 +23,16 @@ from resources.core.errors import (
     LostPartitionError,
     OverloadedError,
 )
+from resources.stores.postgres import session
 from serving.agents.mcp_tools import PART, TOOLS
 from serving.http.errors import NOT_READ, not_found
+from serving.identity import revocation
 from tests.fixtures.agents import called, connected, refused
+from tests.fixtures.llm import ModelServer
 from tests.fixtures.serving import PUBLIC_URL, Running, Site
 
 ROOT = Path(__file__).parents[2]
-ANN, BOB = "ann@acme.com", "bob@acme.com"
+ANN, BOB, CREW = "ann@acme.com", "bob@acme.com", "group:crew@acme.com"
 INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -164,6 +167,62 @@ def test_searches_of_agents_count_against_the_search_rate(site: Site) -> None:
         said = asyncio.run(session())
         assert all("At most 2 searches a minute. Try again in" in one for one in said)
         assert running.request("POST", "/api/rag/search", ANN, json={"query": "ferry"}).status_code == 429
+
+
+def _revoked(site: Site, token: str) -> None:
+    found = revocation.deny(site.settings, token)
+    with session(site.settings.postgres_dsn) as connection:
+        revocation.record(site.settings, connection, found, by="operator")
+
+
+def _deactivated(site: Site, _token: str) -> None:
+    site.sql("INSERT INTO people (source, email, active) VALUES ('scim', %s, FALSE)", ANN)
+
+
+def _left_the_group(site: Site, _token: str) -> None:
+    site.sql("DELETE FROM directory")
+
+
+def _narrowed(site: Site, _token: str) -> None:
+    site.sql("UPDATE documents SET permissions = %s", [BOB])
+
+
+@pytest.mark.parametrize(
+    ("happens", "says"),
+    [
+        (_revoked, "revoked"),
+        (_deactivated, "deactivated"),
+        (_left_the_group, "can no longer be read"),
+        (_narrowed, "can no longer be read"),
+    ],
+)
+def test_an_answer_is_kept_from_an_agent_that_may_not_have_it_any_more(
+    site: Site, model_server: ModelServer, happens: Callable[[Site, str], None], says: str
+) -> None:
+    """While the model writes, the token is revoked, or its person is deactivated, leaves a group or loses the source."""
+    site.add("Ferries", ["The ferry to the northern pier leaves at nine."], [CREW])
+    site.sql("INSERT INTO source_states (source, directory_at) VALUES ('scim', now())")
+    site.sql("INSERT INTO directory (source, email, principal) VALUES ('scim', %s, %s)", ANN, CREW)
+    site.settings = site.settings.model_copy(update={"llm_model": "stand-in", "llm_base_url": model_server.url})
+    token = site.token(ANN)
+
+    def change() -> None:
+        model_server.wait_for(1)
+        happens(site, token)
+        model_server.release()
+
+    async def said(running: Running) -> str:
+        async with connected(running, token) as client:
+            model_server.hold()
+            changing = asyncio.create_task(asyncio.to_thread(change))
+            refusal = await refused(client, "ask", query="When does the ferry to the northern pier leave?")
+            await changing
+            return refusal
+
+    with site.running() as running:
+        assert says in asyncio.run(said(running))
+        running.settle()
+    assert site.sql("SELECT count(*) FROM answers") == [(0,)]
 
 
 def test_what_only_operators_may_know_reaches_no_agent(
