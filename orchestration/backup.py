@@ -71,17 +71,14 @@ def back_up(
 
     Files of the lake that the backup `since` has, too, are shared with it where the file system can: they never change.
     `lasts` returns True while it makes sense to wait for a Postgres that is being restarted.
-    Returns the manifest and the faults of the copied lake. Raises `ConcordanceError`, and then leaves no manifest.
+    Returns the manifest and the faults of the copied lake. Raises `ConcordanceError`, and then leaves nothing.
     """
     if since is not None:
         read_manifest(since)
-    if folder.exists() and any(folder.iterdir()):
-        raise InvalidRequestError(f"{folder} is not empty. Give a folder that is empty or does not exist.")
+    _check_empty(folder)
     faults: list[str] = []
     copied = lake_copy.Copied()
-    with _consistent(settings, lasts) as lease:
-        folder.mkdir(parents=True, exist_ok=True)
-        folder.chmod(0o700)
+    with _consistent(settings, lasts) as lease, _whole_or_nothing(folder):
         _copy_state(settings, folder)
         expected = _expected(settings)
         if (lake := local_lake(settings)) is not None:
@@ -116,6 +113,33 @@ def back_up_to_store(
         (stage / MANIFEST).write_bytes(msgspec.json.encode(made) + b"\n")
         address = store.put(stage, made.made_at)
     return made, faults, address
+
+
+def _check_empty(folder: Path) -> None:
+    """Raise `InvalidRequestError` unless the folder is empty or missing."""
+    held = {one.name for one in folder.iterdir()} if folder.exists() else set[str]()
+    if held & {DUMP, LAKE, *SPOOLS} and MANIFEST not in held:
+        raise InvalidRequestError(
+            f"{folder} holds a backup that was killed before it was complete, so it cannot be restored. Remove it, or give another folder."
+        )
+    if held:
+        raise InvalidRequestError(f"{folder} is not empty. Give a folder that is empty or does not exist.")
+
+
+@contextmanager
+def _whole_or_nothing(folder: Path) -> Generator[None]:
+    """Make the folder, for its owner alone, and remove what is in it, the keys among it, if the block fails or is interrupted."""
+    made = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    try:
+        yield
+    except BaseException:
+        for one in folder.iterdir():
+            shutil.rmtree(one) if one.is_dir() else one.unlink()
+        if made:
+            folder.rmdir()
+        raise
 
 
 @contextmanager

@@ -1,77 +1,44 @@
 """The `concordance` command.
 
-Exit status: 0 done, 1 failed or found faults, 2 wrong usage, 3 not running. The module of a command is imported only when it is
-needed, and heavy libraries are imported within functions. Expected errors are one line on standard error, without a stack trace.
+Exit status: 0 done, 1 failed or found faults, 2 wrong usage, 3 not running, 130 and more ended by a signal. The module of a command is
+imported only when it is needed, and heavy libraries are imported within functions, so that a signal meets this module first. Expected
+errors are one line on standard error, without a stack trace.
 """
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
-from cyclopts import App, CycloptsError
-
-from orchestration.cli.catalogue import APPS, COMMANDS, arranged, epilogue
-
 DONE, FAILED, USAGE, NOT_RUNNING = 0, 1, 2, 3
-INTERRUPTED = 130
-"""The exit status that shells expect of a command that was ended by Ctrl-C."""
+INTERRUPTED = 128
+"""Added to the number of the signal that ended a command: the exit status that shells expect. Source: POSIX, Shell, 2.8.2."""
+ENDED = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+"""Signals upon which a command leaves things in order: Ctrl-C, a service manager, a terminal that is closed."""
 
-app = App(
-    name="concordance",
-    help="Search for your company's knowledge: keeps a search index in sync with your sources, and shows each person only "
-    "documents that they may read.",
-    help_epilogue=epilogue(""),
-    version_flags=["--version"],
-    version=lambda: installed_version(),
-    # The default, Markdown, takes a quarter of a second to import.
-    help_format="plaintext",
-    result_action="return_value",
-)
-key = App(name="key", help="Manage API keys for programs.", result_action="return_value")
-model = App(name="model", help="Get embedding models and rerankers, and try them.", result_action="return_value")
-sessions = App(name="session", help="List and end sessions of browsers.", result_action="return_value")
-connections = App(name="connect", help="Connect accounts that sources are read with.", result_action="return_value")
-simulators = App(
-    name="simulate",
-    help="Simulate Google Drive or Slack on this machine, to try the connectors without an account.",
-    result_action="return_value",
-)
-prune = App(
-    name="prune", help="Approve or reject mass deletions, which are held for a decision.", result_action="return_value"
-)
-source_roots = App(
-    name="source",
-    help="List roots, drives and channels, and remove those that are no longer wanted.",
-    result_action="return_value",
-)
-question_set = App(
-    name="questions",
-    help="Manage the questions that measure search quality each month and before a change of model.",
-    result_action="return_value",
-)
-units = App(name="service", help="Run Concordance as a service of this machine.", result_action="return_value")
-rebuild = App(name="rebuild", help="Rebuild what was lost from what is left.", result_action="return_value")
-audit = App(name="audit", help="Check permissions, and list grants and revocations.", result_action="return_value")
 
-GROUPS = {"": app} | {
-    one.name[0]: one
-    for one in (key, sessions, connections, simulators, source_roots, prune, question_set, model, audit, rebuild, units)
-}
+class InterruptedBySignal(KeyboardInterrupt):
+    """A signal that is to end the command."""
 
-for name, group in list(GROUPS.items())[1:]:
-    group.group, group.help_epilogue = arranged(name), epilogue(name)
-    app.command(group)
-for module, commands in COMMANDS.items():
-    for command, summary in commands.items():
-        parent, _, name = command.rpartition(" ")
-        path = f"orchestration.cli.{module}:{command.replace(' ', '_').replace('-', '_')}"
-        own = {} if command in APPS else {"help_epilogue": epilogue(command)}
-        GROUPS[parent].command(path, name=name, help=summary, group=None if parent else arranged(name), **own)
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
 
 
 def main() -> None:
     """Run the command line and exit with its status."""
+    for number in ENDED:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` and scripts leave it
+            signal.signal(number, _end)
+    try:
+        status = _main()
+    except KeyboardInterrupt as error:
+        status = _interrupted(error)
+    sys.exit(status)
+
+
+def _main() -> int:
     if any(name.lower().endswith("_proxy") for name in os.environ):
         from resources.proxies import exempt_this_machine
 
@@ -85,23 +52,45 @@ def main() -> None:
         _write_as_owner()
     if sys.argv[1:] and not sys.argv[1].startswith("-"):
         _name_unknown_settings()
-    sys.exit(run(sys.argv[1:]))
+    return run(sys.argv[1:])
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit status."""
+    from cyclopts import CycloptsError
+
+    from orchestration.cli.app import app
+
     try:
         result = app(list(arguments), exit_on_error=False, print_error=True)
     except CycloptsError:
         return USAGE  # cyclopts has printed the reason
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    except KeyboardInterrupt as error:
+        return _interrupted(error)
     except BrokenPipeError:
         sys.stdout = None  # the reader of our output has gone: exit without another message
         return FAILED
     except Exception as error:  # noqa: BLE001 # the edge of the process; explain() reports every error
         return explain(error)
     return result if isinstance(result, int) else DONE
+
+
+def _end(number: int, _frame: object) -> None:
+    """Let the command clean up. Another Ctrl-C ends it at once."""
+    for one in ENDED:
+        signal.signal(one, signal.SIG_DFL if one == signal.SIGINT else _ignore)
+    raise InterruptedBySignal(number)
+
+
+def _ignore(_number: int, _frame: object) -> None:
+    """Ignore a signal. Unlike SIG_IGN, this is not inherited by processes that are started meanwhile."""
+
+
+def _interrupted(error: KeyboardInterrupt) -> int:
+    number = error.number if isinstance(error, InterruptedBySignal) else signal.SIGINT
+    with suppress(OSError):  # the terminal may be gone
+        sys.stderr.write("Interrupted: run the command again.\n")
+    return INTERRUPTED + number
 
 
 def _name_unknown_settings() -> None:

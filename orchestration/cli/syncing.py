@@ -152,7 +152,7 @@ def public(report: dict[str, Any]) -> dict[str, Any]:
 def follow(settings: Settings, job_id: str) -> tuple[dict[str, Any], bool]:
     """Wait until a job has ended, show its progress, and return its final report, and whether Concordance was restarted meanwhile."""
     presence = Presence(settings)
-    with _progress() as show:
+    with _left(), _progress() as show:
         while True:
             try:
                 row = _row(settings, job_id)
@@ -166,6 +166,16 @@ def follow(settings: Settings, job_id: str) -> tuple[dict[str, Any], bool]:
                 if not presence.lasts():
                     _check_running(settings)
             time.sleep(LOOK_SECONDS)
+
+
+@contextmanager
+def _left() -> Generator[None]:
+    """Tell whoever interrupts the waiting that the sync itself goes on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        note("The sync goes on. See its progress with: concordance status")
+        raise
 
 
 def _check_running(settings: Settings) -> None:

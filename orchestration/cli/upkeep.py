@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from orchestration.cli.arguments import Duration, Json, OneOrEverySource, Source, operator
 from orchestration.cli.installed import database
 from orchestration.cli.output import note, say, say_json
-from orchestration.demo.simulated import with_running_simulators
+from orchestration.demo.running import with_running_sample
 from resources.core import permissions
 from resources.core.domain import SourceName
 from resources.core.errors import BusyError, InvalidRequestError, NotRunningError
@@ -45,7 +45,7 @@ def reconcile(
 ) -> int:
     from assets.upkeep.reconcile import reconcile as compare
 
-    settings = with_running_simulators(load())
+    settings = with_running_sample(load())
     reports = [compare(settings, name, apply=apply, deep=deep) for name in _chosen(settings, source)]
     if json:
         say_json(summed(reports) | {"sources": {report.source: msgspec.to_builtins(report) for report in reports}})
@@ -121,7 +121,7 @@ def prune_list(*, json: Json = False) -> None:
 def prune_approve(source: Source, partition: Partition = None, /, *, json: Json = False) -> int:
     from serving.sources.held_deletions import decide
 
-    settings = with_running_simulators(load())
+    settings = with_running_sample(load())
     with database(settings) as connection:
         rows = decide(connection, source, "approve", partition=partition, by=operator())
     job_id, message = _start_sync(settings, SourceName(source)) if rows else (None, "")
@@ -166,7 +166,7 @@ def prune_reject(source: Source, partition: Partition = None, /, *, json: Json =
 def audit_run(source: OneOrEverySource = None, /, *, json: Json = False) -> int:
     from assets.upkeep.audit import audit
 
-    settings = with_running_simulators(load())
+    settings = with_running_sample(load())
     reports = [audit(settings, name) for name in _chosen(settings, source)]
     if json:
         say_json({report.source: msgspec.to_builtins(report) for report in reports})

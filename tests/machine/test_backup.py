@@ -214,6 +214,29 @@ def test_an_unfinished_backup_is_refused(stopped: Settings, place: Path, capsys:
     assert "not a complete backup" in capsys.readouterr().err
 
 
+def test_an_interrupted_backup_leaves_nothing_and_a_killed_one_is_named(
+    stopped: Settings, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = place / "backup"
+
+    def interrupted(_settings: Settings, file: Path) -> None:
+        file.write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(backup, "dump", interrupted)
+        assert run(["backup", str(copy)]) == 130
+        assert not copy.exists()
+        copy.mkdir()
+        assert run(["backup", str(copy)]) == 130
+        assert list(copy.iterdir()) == []
+    assert run(["backup", str(copy)]) == 0
+    (copy / backup.MANIFEST).unlink()  # as a kill would leave it
+    capsys.readouterr()
+    assert run(["backup", str(copy)]) == 2
+    assert "killed before it was complete" in capsys.readouterr().err
+
+
 def test_a_damaged_lake_is_not_backed_up_in_silence(
     stopped: Settings, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

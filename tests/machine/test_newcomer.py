@@ -66,6 +66,10 @@ def test_from_nothing_to_a_citation(installed: Installed, tmp_path: Path, show: 
             saved(browser, name)
         browser.complaints[:] = [one for one in browser.complaints if "favicon" not in one]
         assert browser.complaints == []
+    repaired = installed.run("reconcile", "files", "--apply")
+    assert repaired.returncode == 0, repaired.stderr
+    assert "55 documents. Orphans: none. Missing: none." in repaired.stdout
+    assert "No deletions are pending." in installed.run("prune", "list").stderr
     show(
         f"started after {up - began:.0f} s, answered after {answered - began:.0f} s, citation open after {opened - began:.0f} s\n{found}"
     )

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import signal
 import socket
+import subprocess
+import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
+from typing import IO
 
 import pytest
 
-from orchestration.cli import app, run
+from orchestration.cli import run
 from orchestration.cli.addresses import addresses
+from orchestration.cli.app import app
 from orchestration.cli.arguments import duration
 from orchestration.cli.catalogue import EXAMPLES
 from orchestration.cli.querying import shown
@@ -364,3 +371,32 @@ def test_a_misspelt_setting_is_named_with_the_one_that_is_meant(
         "CONCORDANCE_HTTP_PROT is not a setting and is ignored: did you mean CONCORDANCE_HTTP_PORT?",
         "CONCORDANCE_XYZZY is not a setting and is ignored: docs/configuration.md lists the settings.",
     ]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_command_without_a_stack_trace(number: signal.Signals, tmp_path: Path) -> None:
+    """While its modules are imported, and while it works: here, waits for a Postgres that says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"postgresql://app@127.0.0.1:{silent.getsockname()[1]}/app"
+        environment = {**os.environ, "CONCORDANCE_HOME": str(tmp_path / "home"), "CONCORDANCE_POSTGRES_URL": address}
+
+        def ended(*options: str, waiting: Callable[[IO[str]], object]) -> tuple[int, str]:
+            command = [sys.executable, *options, "-m", "orchestration.cli", "migrate", "--wait", "300"]
+            with subprocess.Popen(
+                command,
+                env=environment | {"PYTHONPATH": str(CONFIGURATION.parents[1])},
+                stderr=subprocess.PIPE,
+                text=True,
+                preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # no thread holds a lock
+            ) as process:
+                assert process.stderr is not None
+                waiting(process.stderr)
+                process.send_signal(number)
+                said = process.stderr.read()
+                return process.wait(), said
+
+        status, said = ended("-X", "importtime", waiting=lambda lines: next(one for one in lines if "attrs" in one))
+        own = [line for line in said.splitlines() if not line.startswith("import time:")]
+        assert (status, own) == (128 + number, ["Interrupted: run the command again."])
+        status, said = ended(waiting=lambda _: silent.accept())
+        assert (status, said) == (128 + number, "Interrupted: run the command again.\n")

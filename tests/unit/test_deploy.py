@@ -18,7 +18,7 @@ from dagster._cli.api import api_cli
 
 from deploy import manifests
 from orchestration import systemd
-from orchestration.cli import app
+from orchestration.cli.app import app
 from orchestration.supervision import dagster_gate
 from orchestration.unknown_settings import unknown_settings
 from resources.servers.postgres import CONNECTIONS, WORKER_CONNECTIONS

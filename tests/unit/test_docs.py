@@ -14,7 +14,7 @@ from cyclopts import App
 from litestar.routes import HTTPRoute
 
 from assets.stages.profiles import PROFILES
-from orchestration.cli import app as command_line
+from orchestration.cli.app import app as command_line
 from resources.settings import FileRoot, Settings, Widget
 from resources.settings.secret_files import variables_of
 from resources.settings.variables import FIXED, GROUPS, NESTED, variable_of
