@@ -196,5 +196,7 @@ class WithheldNow(NamedTuple):
         checked = self.checked.get(partition)
         return None if checked is None else min(checked, self.held.get(doc_id, checked))
 
-    def hides(self, partition: str) -> bool:
-        return partition in self.checked and self.checked[partition] is None
+    def permits(self, doc_id: str, partition: str, permitted: frozenset[str]) -> bool:
+        """Return True if none of this takes the document from a caller who has these of its principals."""
+        hidden = partition in self.checked and self.checked[partition] is None
+        return not hidden and not permitted.isdisjoint(self.readers.get(doc_id, permitted))

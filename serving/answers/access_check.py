@@ -12,7 +12,8 @@ from datetime import datetime
 from resources.core.domain import Access
 from resources.core.errors import ServiceUnavailableError
 from serving.answers.question import PreparedQuestion
-from serving.http.database import Database
+from serving.http.database import Database, RegistryDownError
+from serving.identity.withheld import WithheldReads, partition_of
 from sql.web import WebReads
 
 EVERY_SECONDS = 3.0
@@ -28,6 +29,7 @@ class AccessCheck:
     def __init__(
         self,
         database: Database,
+        withheld: WithheldReads,
         asked: PreparedQuestion,
         current: CurrentAccess,
         fresh_since: Callable[[], datetime],
@@ -35,8 +37,9 @@ class AccessCheck:
         self._reads = WebReads(database)
         self._current = current
         self._fresh_since = fresh_since
-        # without Postgres, the payloads of the index have decided, and a session would not have been accepted
-        self._doc_ids = {one.doc_id for one in asked.sources} if asked.outcome.registry else set[str]()
+        self._withheld = withheld
+        self._sources = {one.doc_id: one for one in asked.sources}
+        self._registry = asked.outcome.registry
         self._checked = time.monotonic()
         self.failed = False
 
@@ -49,10 +52,27 @@ class AccessCheck:
         """Check. Raises `UnauthorizedError`, or `ServiceUnavailableError` if a source is no longer readable or Postgres is down."""
         self.failed = True
         access = await self._current()
-        if self._doc_ids:
-            readable = await self._reads.document(
-                doc_ids=sorted(self._doc_ids), principals=sorted(access.principals), fresh_since=self._fresh_since()
-            )
-            if self._doc_ids - {one.doc_id for one in readable}:
-                raise ServiceUnavailableError("A source of this answer can no longer be read. Ask again.")
+        if self._sources and self._sources.keys() - await self._readable(access):
+            raise ServiceUnavailableError("A source of this answer can no longer be read. Ask again.")
         self._checked, self.failed = time.monotonic(), False
+
+    async def _readable(self, access: Access) -> set[str]:
+        """Return the sources that the caller may read, as Postgres says, or the index for an answer that was begun without Postgres."""
+        try:
+            found = await self._reads.document(
+                doc_ids=sorted(self._sources), principals=sorted(access.principals), fresh_since=self._fresh_since()
+            )
+        except RegistryDownError:
+            if self._registry:
+                raise
+            points = {
+                one.doc_id: {"doc_id": one.doc_id, "source_type": one.source_type, "partition": one.partition}
+                for one in self._sources.values()
+            }
+            withheld = await self._withheld.of(points.values())
+            return {
+                doc_id
+                for doc_id, point in points.items()
+                if withheld.permits(doc_id, partition_of(point), access.principals)
+            }
+        return {one.doc_id for one in found}

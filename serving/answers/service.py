@@ -149,7 +149,8 @@ class Answers:
             "sources": shown({}),
             "understood": asked.understood,
         }
-        check = AccessCheck(self._database, asked, current, lambda: self._clock() - self._max_age)
+        fresh_since = self.http.fresh_since
+        check = AccessCheck(self._database, self.identity.withheld, asked, current, fresh_since)
         try:
             yield AnswerEvent("sources", first | {"warnings": list(draft.warnings)})
             with tracing.apart("answer", sources=len(asked.sources)) as answering:

@@ -2,6 +2,8 @@
 
 import asyncio
 import re
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from typing import Any
 from urllib.parse import quote
 
@@ -11,13 +13,17 @@ from litestar.response import Stream
 
 from resources.core import filetypes
 from resources.core.domain import Access
-from resources.core.errors import FailedDocumentError
+from resources.core.errors import ConcordanceError, FailedDocumentError
+from resources.logging import logger
+from serving.answers import access_check
+from serving.answers.access_check import CurrentAccess
 from serving.documents.service import DocumentServices
 from serving.http.audit import AuditEvent
 from serving.http.errors import ProblemError, not_found
 from serving.http.fields import DocumentId, parse_id
 from serving.http.openapi.describe import Answer, described
 from serving.http.request_limits import limited
+from serving.identity.authentication import current_access
 from sql.web import WebReads
 from sql.web_rows import Original
 
@@ -30,6 +36,7 @@ _CONTENT: dict[str, Any] = {
     mime: {} if mime.endswith("json") else {"type": "string", "format": "binary"}
     for mime in (BYTES, *sorted(filetypes.SUPPORTED_MIME_TYPES))
 }
+log = logger("serving")
 
 
 def file_name(original: Original) -> str:
@@ -68,17 +75,16 @@ async def get_original(
 
     Slack conversations have none.
     """
-    return await original_of(documents, request.user, doc_id)
+    return await original_of(documents, request.user, doc_id, current_access(documents.identity, request))
 
 
-async def original_of(documents: DocumentServices, access: Access, doc_id: str) -> Stream:
-    """Return the original file of a document. Raises `not-found` alike for a hidden, withheld or unknown document."""
+async def original_of(documents: DocumentServices, access: Access, doc_id: str, current: CurrentAccess) -> Stream:
+    """Return the original file of a document. Raises `not-found` alike for a hidden, withheld or unknown document.
+
+    `current` returns the caller's access again, for a file that takes a while.
+    """
     doc_id = parse_id(doc_id, not_found())
-    original = await WebReads(documents.http.database).document_original(
-        doc_id=doc_id, **documents.http.readable_by(access)
-    )
-    if original is None:
-        raise not_found()
+    original = await _readable(documents, access, doc_id)
     if original.content_hash is None or original.mime_type not in filetypes.SUPPORTED_MIME_TYPES:
         raise ProblemError("not-found", "This document has no original file. Open it at its source.")
     try:
@@ -88,8 +94,12 @@ async def original_of(documents: DocumentServices, access: Access, doc_id: str) 
             "not-found", "The original file is not stored any more. The next full sync reads it again."
         ) from None
     await documents.http.audit.record(AuditEvent(email=access.email, action="download", doc_ids=[doc_id]))
+
+    async def check() -> None:
+        await _readable(documents, await current(), doc_id)
+
     return Stream(
-        pieces,
+        _checked(pieces, check),
         headers={
             "Content-Type": original.mime_type,
             "Content-Length": str(size),
@@ -97,3 +107,27 @@ async def original_of(documents: DocumentServices, access: Access, doc_id: str) 
             "Content-Security-Policy": POLICY,
         },
     )
+
+
+async def _readable(documents: DocumentServices, access: Access, doc_id: str) -> Original:
+    """Return the original if the caller may read the document now. Raises `not-found`."""
+    found = await WebReads(documents.http.database).document_original(
+        doc_id=doc_id, **documents.http.readable_by(access)
+    )
+    if found is None:
+        raise not_found()
+    return found
+
+
+async def _checked(pieces: Iterator[bytes], check: Callable[[], Awaitable[None]]) -> AsyncGenerator[bytes]:
+    """Yield the pieces, and check every few seconds. Once that raises, the file ends early, which the client sees by its length."""
+    checked = time.monotonic()
+    while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+        if time.monotonic() - checked >= access_check.EVERY_SECONDS:
+            try:
+                await check()
+            except ConcordanceError as error:
+                log.warning("download_ended", error=str(error))
+                return
+            checked = time.monotonic()
+        yield piece

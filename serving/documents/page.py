@@ -6,6 +6,7 @@ A browser needs a session, a program a token. The page shows the text around a p
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 from litestar import Request, Response, get
@@ -198,4 +199,5 @@ async def view_original(
     request: Request[Any, Any, Any], documents: NamedDependency[DocumentServices], doc_id: DocumentId
 ) -> Stream:
     """Return the original file of a document, like `GET /api/documents/{doc_id}/original`, to a browser that is signed in."""
-    return await original_of(documents, await signed_in(request, documents.identity), doc_id)
+    current = partial(signed_in, request, documents.identity)
+    return await original_of(documents, await current(), doc_id, current)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import httpx
 import pytest
 
 from resources.core.domain import SourceName
 from resources.stores.blobs import Blobs
+from serving.answers import access_check
 from tests.fixtures.serving import Running, Site
 
 ANN, BOB = "ann@acme.com", "bob@acme.com"
@@ -74,6 +76,34 @@ def test_what_may_not_be_read_is_answered_as_if_it_did_not_exist(site: Site, run
     assert answers[0] == answers[1] == answers[2]
     assert answers[0][0] == 404
     assert running.request("GET", f"/api/documents/{doc_id}/original", BOB, admin=True).status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/api/documents/{}/original", "/documents/{}/original"])
+@pytest.mark.parametrize("change", ["narrowed", "signed out"])
+def test_a_download_ends_once_its_reader_may_not_have_it(
+    site: Site, running: Running, monkeypatch: pytest.MonkeyPatch, path: str, change: str
+) -> None:
+    """A client may take an hour for a file that it began to read in time."""
+    monkeypatch.setattr(access_check, "EVERY_SECONDS", 0.0)
+    content = bytes(64 * 2**20)
+    doc_id = stored(site, "Film", content, [BOB])
+    headers = {**site.session(BOB), "Sec-Fetch-Site": "same-origin"}
+    received: list[int] = []
+
+    def read(answer: httpx.Response) -> None:
+        for piece in answer.iter_bytes():
+            if not received:
+                site.sql(
+                    "DELETE FROM sessions" if change == "signed out" else "UPDATE documents SET permissions = '{}'"
+                )
+            received.append(len(piece))
+
+    with running.http.stream("GET", path.format(doc_id), headers=headers) as answer:
+        assert answer.headers["content-length"] == str(len(content))
+        with pytest.raises(httpx.RemoteProtocolError, match="without sending complete message body"):
+            read(answer)
+    assert sum(received) < len(content)
+    assert running.http.get("/healthz").status_code == 200
 
 
 def test_a_conversation_and_bytes_that_are_gone_have_no_original(site: Site, running: Running) -> None:

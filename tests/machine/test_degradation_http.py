@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from resources.core.errors import ServiceUnavailableError
 from resources.settings import Settings
 from serving.http.database import RegistryDownError
 from sql.web import WebReads
+from sql.withheld import Standing
+from tests.fixtures.llm import ModelServer
 from tests.fixtures.serving import PUBLIC_URL, Running, Site
 
 ANN, BOB = "ann@acme.com", "bob@acme.com"
@@ -157,6 +160,47 @@ def test_a_postgres_that_dies_and_returns_is_survived(own_postgres: tuple[Site, 
         until_ready(running)
         answer = running.search("ferry", BOB)
         assert (titles(answer), codes(answer)) == ({"Open"}, [])
+
+
+def _narrowed_meanwhile(site: Site, process: Any, doc_id: str) -> None:
+    """Postgres is back, and the document is narrowed."""
+    process.start()
+    site.sql("UPDATE documents SET permissions = %s WHERE doc_id = %s", [ANN], doc_id)
+
+
+def _withheld_by_another(site: Site, _process: Any, doc_id: str) -> None:
+    """Another machine still reaches Postgres, and narrows the document there."""
+    site.withheld.documents([Standing(doc_id, "files", [ANN], behind=True)])
+
+
+def _hidden_by_another(site: Site, _process: Any, _doc_id: str) -> None:
+    site.withheld.hide_partition("files", "root")
+
+
+@pytest.mark.parametrize("happens", [_narrowed_meanwhile, _withheld_by_another, _hidden_by_another])
+def test_an_answer_begun_without_postgres_ends_once_a_source_is_withdrawn(
+    own_postgres: tuple[Site, Any], model_server: ModelServer, happens: Callable[[Site, Any, str], None]
+) -> None:
+    site, process = own_postgres
+    doc_id = site.add("Open", ["The ferry leaves at nine from the northern pier."], ["public"])
+    site.settings = site.settings.model_copy(update={"llm_model": "stand-in", "llm_base_url": model_server.url})
+    question = {"query": "When does the ferry leave from the northern pier?"}
+    with site.running() as running, ThreadPoolExecutor(1) as pool:
+        until_ready(running)
+        process.stop()
+        assert codes(running.search("ferry", BOB)) == ["registry_unavailable"]
+        answer = running.request("POST", "/api/ask", BOB, json=question).json()
+        assert (answer["mode"], codes(answer)) == ("model", ["registry_unavailable"])
+        model_server.hold()
+        asked = pool.submit(running.request, "POST", "/api/ask", BOB, json=question)
+        model_server.wait_for(2)
+        happens(site, process, doc_id)
+        if happens is _narrowed_meanwhile:
+            until_ready(running)
+        model_server.release()
+        answer = asked.result()
+        assert answer.status_code == 503, answer.text
+        assert "A source of this answer can no longer be read" in answer.json()["detail"]
 
 
 def test_a_search_without_the_memberships_of_its_caller_says_so(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

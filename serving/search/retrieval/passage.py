@@ -130,6 +130,8 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     page_end: int | None
     title: str
     source_type: str
+    partition: str | None = None
+    """Known of passages that the index alone has answered with."""
     source_id: str
     collection_id: str | None
     path: str

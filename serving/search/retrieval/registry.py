@@ -182,7 +182,7 @@ def from_payloads(
     for chunk_id, payload in payloads.items():
         permitted = access.principals & set(payload.get("permissions") or ())
         partition = partition_of(payload)
-        if withheld.hides(partition) or permitted.isdisjoint(withheld.readers.get(payload["doc_id"], permitted)):
+        if not withheld.permits(payload["doc_id"], partition, permitted):
             continue
         if collection_ids and capabilities(payload.get("source_type") or "").private_folders:
             continue
@@ -213,6 +213,7 @@ def _from_payload(chunk_id: str, payload: Mapping[str, Any], checked_at: datetim
             "places": payload.get("places") or [],
             "title": payload.get("title") or "",
             "source_type": source,
+            "partition": payload.get("partition"),
             "source_id": payload["doc_id"] if named_by_path else payload.get("source_id") or "",
             "path": path.rpartition("/")[2] if in_folders else path,
             "url": None if named_by_path else payload.get("url"),
