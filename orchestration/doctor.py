@@ -26,6 +26,7 @@ from resources.sources.spec import SourceSpec
 from resources.stores import disk
 from resources.stores.room import rooms
 
+QDRANT_SECONDS = 20
 LEAST_DISK_BYTES = 2 * 1024**3
 SHOWN = 20
 """Number of documents to list; the rest are counted."""
@@ -64,7 +65,7 @@ def examine() -> list[Check]:
         )
     site = Installation(settings, run_state.supervisor(settings) is not None)
     checks: list[tuple[str, Callable[[Installation], Iterator[Check]]]] = [
-        ("home", _home), ("account", _account), ("disk", _disk), ("ports", _ports), ("postgres", _postgres), ("qdrant", _qdrant),
+        ("home", _home), ("account", _account), ("disk", _disk), ("ports", _ports), ("postgres", _postgres), ("qdrant", qdrant),
         ("embedder", _embedder), ("reranker", _reranker), ("language model", _language_model), ("budget", _budget), ("lake", _lake),
         ("dagster", _dagster), ("serving", _serving), ("email", email),
         ("reverse proxy", _reverse_proxy), ("keys", _keys), ("file roots", _roots), ("sources", _sources),
@@ -167,14 +168,26 @@ def _postgres(site: Installation) -> Iterator[Check]:
         yield Check("postgres", False, "the database has no tables", "Run `concordance up` once to create them.")
 
 
-def _qdrant(site: Installation) -> Iterator[Check]:
+def qdrant(site: Installation) -> Iterator[Check]:
+    """Ask the vector server for its collections, once."""
     if site.settings.embedded_qdrant and not site.running:
         yield Check("qdrant", True, "the embedded vector server starts with `concordance up`")
         return
-    from resources.stores.qdrant import client
+    from resources.stores.qdrant import client, qdrant_errors
 
-    names = [collection.name for collection in client(site.settings).get_collections().collections]
-    yield Check("qdrant", True, f"{site.settings.qdrant_address} responds, {len(names)} collections")
+    address = site.settings.qdrant_address
+    try:
+        with qdrant_errors("list the collections"):
+            found = client(site.settings, QDRANT_SECONDS).get_collections().collections
+    except ConcordanceError as error:
+        remedy = (
+            f"See {site.settings.home / 'logs' / 'qdrant.log'}, or run: concordance restart"
+            if site.settings.embedded_qdrant
+            else "Check CONCORDANCE_QDRANT_URL, CONCORDANCE_QDRANT_API_KEY and the server."
+        )
+        yield Check("qdrant", False, f"{address}: {error}", remedy)
+    else:
+        yield Check("qdrant", True, f"{address} responds, {len(found)} collections")
 
 
 def _embedder(site: Installation) -> Iterator[Check]:

@@ -17,7 +17,7 @@ from psycopg.sql import SQL, Identifier
 
 from resources.core.errors import ConfigurationError, ServiceUnavailableError
 from resources.settings.database import DAGSTER_SCHEMA
-from resources.stores.postgres import said
+from resources.stores.postgres import READ_ONLY, said
 from sql import MIGRATIONS
 
 LOCK = 0x434F4E43_4F524421
@@ -81,6 +81,8 @@ def migrate(
         raise ConfigurationError(
             f"The database role may not create tables ({str(error).strip()}). Grant it CREATE on the database and its schema public."
         ) from error
+    except psycopg.errors.ReadOnlySqlTransaction as error:
+        raise ServiceUnavailableError(READ_ONLY) from error
     except psycopg.OperationalError as error:
         raise ServiceUnavailableError(f"Postgres does not answer: {said(error)}") from error
 

@@ -19,6 +19,7 @@ Connection: TypeAlias = psycopg.Connection[dict[str, Any]]
 C = TypeVar("C", bound=Connection)
 
 CONNECT_SECONDS = 10
+READ_ONLY = "Postgres accepts no writes now: it is a standby, or its provider has made it read-only."
 
 
 def said(error: psycopg.Error) -> str:
@@ -55,11 +56,13 @@ def connect_as(
 
 @contextmanager
 def postgres_errors() -> Generator[None]:
-    """Map errors of the server within a block: it has no room, or stops answering."""
+    """Map errors of the server within a block: it has no room, accepts no writes, or stops answering."""
     try:
         yield
     except psycopg.errors.DiskFull as error:
         raise StorageFullError("The disk of Postgres is full: free some space, then try again.") from error
+    except psycopg.errors.ReadOnlySqlTransaction as error:
+        raise ServiceUnavailableError(READ_ONLY) from error
     except psycopg.OperationalError as error:
         raise ServiceUnavailableError(f"Postgres stopped answering: {said(error)}") from error
 

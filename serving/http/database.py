@@ -1,8 +1,9 @@
 """Pooled access to Postgres, which runs the statements of `sql.web`.
 
-Two failures are distinguished. `RegistryDownError`: no connection can be made for a while (see `resources.watch`), so searches may
+Three failures are distinguished. `RegistryDownError`: no connection can be made for a while (see `resources.watch`), so searches may
 fall back on the index. `OverloadedError`: Postgres answers, but the pool is exhausted or the statement took too long; the caller
-should retry, and no weaker check is used.
+should retry, and no weaker check is used. `ServiceUnavailableError`: it accepts no writes, as while servers change their roles; what only
+reads goes on.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from resources.core.errors import InvalidRequestError, OverloadedError, ServiceUnavailableError, StorageFullError
 from resources.logging import logger
-from resources.stores.postgres import Connection, hang_up, session
+from resources.stores.postgres import READ_ONLY, Connection, hang_up, session
 from resources.watch import Call, Watch
 from sql import statement
 from sql.family import Declared
@@ -43,6 +44,9 @@ NETWORK = {
 
 DISK_FULL = "53100"
 """SQLSTATE `disk_full`."""
+READ_ONLY_TRANSACTION = "25006"
+"""SQLSTATE `read_only_sql_transaction`."""
+_FAULTS = psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction
 
 log = logger("serving")
 
@@ -127,8 +131,8 @@ class Database:
     async def run(self, declared: Declared, parameters: Mapping[str, Any]) -> Any:
         """Return the rows of a statement, its only row or None, or the number of changed rows.
 
-        Raises `InvalidRequestError` for a value that Postgres cannot store (a NUL in a text), `RegistryDownError`, and
-        `OverloadedError`.
+        Raises `InvalidRequestError` for a value that Postgres cannot store (a NUL in a text), `RegistryDownError`,
+        `OverloadedError`, and `ServiceUnavailableError` for a write that a server refuses which only reads.
         """
 
         async def run(connection: AsyncConnection[Any]) -> Any:
@@ -191,10 +195,15 @@ class Database:
                     "postgres_failed", statement=name, answers=True, cut=False, error="The statement took too long."
                 )
                 raise _overloaded() from error
-            except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as error:
+            except (*_FAULTS, PoolTimeout) as error:
                 mapped = await self._mapped(name, error, call)
-                # A restarted server leaves dead connections in the pool: discard them and retry once.
-                if attempt == 1 and isinstance(mapped, OverloadedError) and _is_lost(error, call):
+                # A restarted server leaves dead connections in the pool, and one that has become a standby those to the wrong server:
+                # discard them and retry once.
+                if (
+                    attempt == 1
+                    and not isinstance(mapped, (RegistryDownError, StorageFullError))
+                    and _is_lost(error, call)
+                ):
                     await self._pool.drain()
                     continue
                 raise mapped from error
@@ -202,9 +211,12 @@ class Database:
 
     async def _mapped(
         self, name: str, error: Exception, call: Call | None
-    ) -> RegistryDownError | OverloadedError | StorageFullError:
+    ) -> ServiceUnavailableError | OverloadedError:
         """Return our error for one of psycopg. A server that answers a ping or returned an error code is busy, not down."""
         code = _sqlstate(error)
+        if code == READ_ONLY_TRANSACTION:
+            log.warning("postgres_read_only", statement=name)
+            return ServiceUnavailableError(f"{READ_ONLY} Try again shortly.", RETRY_AFTER_SECONDS)
         if code == DISK_FULL:
             log.error("postgres_disk_full", statement=name)
             return StorageFullError("The disk of Postgres is full, so nothing was saved.")
@@ -221,11 +233,11 @@ class Database:
 
 
 def _is_lost(error: Exception, call: Call | None) -> bool:
-    """Return True if the connection broke by itself, so that a new one may work."""
+    """Return True if the connection broke by itself, or is to a server that accepts no writes, so that a new one may work."""
     if isinstance(error, PoolTimeout) or (call is not None and call.cut):
         return False
     code = _sqlstate(error)
-    return code is None or code.startswith("57P")
+    return code is None or code.startswith("57P") or code == READ_ONLY_TRANSACTION
 
 
 def _sqlstate(error: Exception) -> str | None:

@@ -15,8 +15,11 @@ import psycopg
 import pytest
 
 from resources import keys
+from resources.core.errors import ServiceUnavailableError
 from resources.settings import Settings
-from tests.fixtures.serving import PUBLIC_URL, Running, Site
+from resources.stores.migrate import migrate
+from resources.stores.postgres import session
+from tests.fixtures.serving import PUBLIC_URL, Running, Site, configured
 from tests.machine.test_degradation_http import codes, own_postgres, titles, until_ready
 
 __all__ = ["own_postgres"]
@@ -153,3 +156,59 @@ def test_a_hung_vector_server_costs_one_search_a_wait_and_the_next_ones_none(
         until_ready(running)
         assert codes(running.search("ferry", BOB)) == []
     site.qdrant.close()
+
+
+@contextmanager
+def read_only(site: Site) -> Generator[None]:
+    """A Postgres that accepts no writes, as a standby that connections reach while servers change their roles."""
+
+    def turn(state: str) -> None:
+        site.sql("SET default_transaction_read_only = off")
+        site.sql(f"ALTER ROLE CURRENT_USER SET default_transaction_read_only = {state}")
+        site.sql(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = user AND pid <> pg_backend_pid()"
+        )
+        site.disconnect()
+
+    turn("on")
+    yield
+    turn("off")
+
+
+def test_while_postgres_accepts_no_writes_reading_goes_on(own_postgres: tuple[Site, Any]) -> None:
+    site, _ = own_postgres
+    site.settings = site.settings.model_copy(update={"oidc_providers": configured().oidc_providers})
+    doc_id = site.add("Contract", ["The ferry contract is confidential."], [ANN])
+    browser = {**site.session(ANN), "Sec-Fetch-Site": "same-origin", "X-Concordance": "1"}
+    with site.running() as running:
+        until_ready(running)
+        with read_only(site):
+            found = running.search("ferry contract", ANN)
+            assert (titles(found), codes(found)) == ({"Contract"}, [])
+            assert running.search("ferry contract", BOB)["results"] == []
+            assert running.request("GET", f"/api/documents/{doc_id}", ANN).status_code == 200
+            file = {"file": ("u.txt", b"A lighthouse.", "text/plain")}
+            refused = [
+                running.request("POST", "/api/upload", ANN, files=file, data={"metadata": "{}"}),
+                running.request("POST", "/api/saved-searches", ANN, json={"name": "Ferry", "query": "ferry"}),
+                running.http.get("/api/me", headers=browser),  # that a session is used is noted
+            ]
+            assert [(one.status_code, one.json()["type"]) for one in refused] == [
+                (503, "/problems/service-unavailable")
+            ] * 3
+            assert all("accepts no writes" in one.json()["detail"] and one.headers["Retry-After"] for one in refused)
+            with (
+                pytest.raises(ServiceUnavailableError, match="accepts no writes"),
+                session(site.settings.postgres_dsn) as one,
+            ):
+                one.execute("CREATE TABLE written ()")
+            with pytest.raises(ServiceUnavailableError, match="accepts no writes"):
+                migrate(site.settings.postgres_dsn)
+        assert (
+            running.request("POST", "/api/saved-searches", ANN, json={"name": "Ferry", "query": "ferry"}).status_code
+            == 200
+        )
+        assert running.http.get("/api/me", headers=browser).status_code == 200
+        running.settle()
+    actions = site.sql("SELECT email, action FROM audit_log ORDER BY event_id")
+    assert actions == [(ANN, "search"), (BOB, "search"), (ANN, "open")]

@@ -19,6 +19,7 @@ from typing import IO
 
 import pytest
 
+from orchestration import doctor
 from orchestration.cli import run
 from orchestration.cli.addresses import addresses
 from orchestration.cli.app import app
@@ -27,7 +28,7 @@ from orchestration.cli.catalogue import EXAMPLES
 from orchestration.cli.querying import shown
 from orchestration.unknown_settings import unknown_settings
 from resources.servers.processes import free_port
-from resources.settings import Settings
+from resources.settings import Settings, load
 from resources.settings.variables import GROUPS
 
 CONFIGURATION = Path(__file__).parents[2] / "docs" / "configuration.md"
@@ -335,6 +336,16 @@ def test_doctor_finds_a_taken_port_and_a_missing_root(
     assert f"CONCORDANCE_HTTP_PORT {port} is taken" in faults["ports"]["detail"]
     assert "gone" in faults["file roots"]["detail"]
     assert all(check["remedy"] for check in (faults["ports"], faults["file roots"]))
+
+
+def test_doctor_names_a_vector_server_that_hangs(monkeypatch: pytest.MonkeyPatch, installation: Path) -> None:
+    monkeypatch.setattr(doctor, "QDRANT_SECONDS", 1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("CONCORDANCE_QDRANT_PORT", str(silent.getsockname()[1]))
+        (fault,) = doctor.qdrant(doctor.Installation(load(), running=True))
+    assert not fault.ok
+    assert "Qdrant does not answer (list the collections): timed out" in fault.detail
+    assert str(installation / "logs" / "qdrant.log") in fault.remedy
 
 
 def test_doctor_names_wrong_settings(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
