@@ -58,7 +58,12 @@ class Alerting:
         await cancel(self._task)
 
     async def look(self) -> None:
-        """Judge once, and send what is due."""
+        """Judge once, and send what is due. Before the monitor's first look, alerts that fire would read as ended."""
+        if self._monitor.dependencies:
+            await self._judge_and_deliver()
+        await self._outage.look(down=self._database.watch.down)
+
+    async def _judge_and_deliver(self) -> None:
         here = list(self.figures_here())
         try:
             await self._database.in_thread(lambda connection: self._judge(connection, here))
@@ -66,7 +71,6 @@ class Alerting:
                 await deliver(self._url, self._database.in_thread)
         except (TemporaryError, psycopg.Error) as error:
             log.warning("alerts_not_judged", reason=str(error))
-        await self._outage.look(down=self._database.watch.down)
 
     def _judge(self, connection: Connection, here: Sequence[Observation]) -> None:
         health = Alerts(connection).sync_health()

@@ -3,7 +3,8 @@
 SELECT pg_advisory_xact_lock(hashtext('alerts'))::text AS locked;
 
 -- name: observe!
--- Store that conditions are true now. One that ended, or that nobody has seen for :clear_seconds before it fired, begins anew.
+-- Store that conditions are true now. One that ended, or that nobody has seen for :clear_seconds before it fired, begins anew. Times after
+-- now are from before the clock was set back.
 -- Parameters: observed jsonb (rule, subject, severity, value, hold_seconds), clear_seconds. Grain: rule and subject. Index: primary key.
 INSERT INTO alerts AS a (rule, subject, severity, value, hold_seconds)
 SELECT
@@ -25,10 +26,10 @@ ON CONFLICT (rule, subject) DO UPDATE SET
             a.resolved_at IS NOT NULL
             OR (a.fired_at IS NULL AND a.seen_at < now() - :clear_seconds::double precision * interval '1 second')
             THEN now()
-        ELSE a.since
+        ELSE least(a.since, now())
     END,
     fired_at = CASE WHEN a.resolved_at IS NULL THEN a.fired_at END,
-    noticed_at = CASE WHEN a.resolved_at IS NULL THEN a.noticed_at END,
+    noticed_at = CASE WHEN a.resolved_at IS NULL AND a.noticed_at IS NOT NULL THEN least(a.noticed_at, now()) END,
     resolved_at = NULL;
 
 -- name: fire
@@ -44,11 +45,13 @@ WHERE
 RETURNING rule, subject, severity, value, since, fired_at, resolved_at;
 
 -- name: resolve
--- Alerts that nobody has seen for :clear_seconds. Each is returned once. Grain: rule and subject.
-UPDATE alerts SET resolved_at = now()
+-- Alerts that nobody has seen for :clear_seconds, or since the clock was set back. Each is returned once. Grain: rule and subject.
+UPDATE alerts SET
+    since = least(since, now()),
+    resolved_at = now()
 WHERE
     fired_at IS NOT NULL AND resolved_at IS NULL
-    AND seen_at < now() - :clear_seconds::double precision * interval '1 second'
+    AND abs(extract(EPOCH FROM now() - seen_at)) > :clear_seconds::double precision
 RETURNING rule, subject, severity, value, since, fired_at, resolved_at;
 
 -- name: forget_alerts!
@@ -69,11 +72,13 @@ INSERT INTO alert_notices (text) VALUES (:text);
 
 -- name: claim_notice^
 -- Take the oldest notice if it is due, for one attempt: it is due again only after a pause that doubles with each attempt, from
--- :pause_seconds to an hour. Two processes never take the same attempt. Grain: one row or none. Index: primary key.
+-- :pause_seconds to an hour; a longer one shows that the clock was set back. Two processes never take the same attempt. Grain: one row or none. Index: primary key.
 UPDATE alert_notices SET
     attempts = attempts + 1,
     next_at = now() + least(3600, :pause_seconds::double precision * 2 ^ least(attempts, 20)) * interval '1 second'
-WHERE notice_id = (SELECT min(n.notice_id) FROM alert_notices AS n) AND next_at <= now()
+WHERE
+    notice_id = (SELECT min(n.notice_id) FROM alert_notices AS n)
+    AND NOT (next_at > now() AND next_at <= now() + interval '1 hour')
 RETURNING notice_id, text, attempts;
 
 -- name: postpone_notice!

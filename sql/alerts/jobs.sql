@@ -2,7 +2,7 @@
 
 -- name: claim_job^
 -- Take the sync that ended first of those that are due, for one attempt: it is due again only after a pause that doubles with each
--- attempt, from :pause_seconds to an hour. Two processes never take the same attempt. Those that ended before :since are too
+-- attempt, from :pause_seconds to an hour; a longer one shows that the clock was set back. Two processes never take the same attempt. Those that ended before :since are too
 -- old, and parts of a large first sync are told as one.
 -- Grain: one row or none. Index: sync_jobs_untold.
 UPDATE sync_jobs SET
@@ -12,7 +12,8 @@ WHERE
     job_id = (
         SELECT j.job_id FROM sync_jobs AS j
         WHERE
-            j.webhook_told_at IS NULL AND j.completed_at >= :since AND j.webhook_next_at <= now() AND j.planned_by IS NULL
+            j.webhook_told_at IS NULL AND j.completed_at >= :since AND j.planned_by IS NULL
+            AND NOT (j.webhook_next_at > now() AND j.webhook_next_at <= now() + interval '1 hour')
         ORDER BY j.completed_at
         LIMIT 1
         FOR UPDATE SKIP LOCKED

@@ -10,14 +10,14 @@ SELECT
 FROM jsonb_to_recordset(:samples::jsonb) AS s (what text, place text, used double precision, most double precision)
 WHERE NOT EXISTS (
     SELECT 1 FROM capacity_samples AS c
-    WHERE c.what = s.what AND c.place = s.place AND c.sampled_at > now() - interval '30 minutes'
+    WHERE c.what = s.what AND c.place = s.place AND c.sampled_at > now() - interval '30 minutes' AND c.sampled_at <= now()
 )
 ON CONFLICT (what, place, sampled_at) DO NOTHING;
 
 -- name: forget!
--- Remove samples older than :days. Grain: sample. Index: none, there are at most some thousands.
+-- Remove samples older than :days, and those from before the clock was set back. Grain: sample. Index: none, there are at most some thousands.
 DELETE FROM capacity_samples
-WHERE sampled_at < now() - :days::integer * interval '1 day';
+WHERE sampled_at < now() - :days::integer * interval '1 day' OR sampled_at > now() + interval '30 minutes';
 
 -- name: forecasts
 -- When things will be full, the soonest first. Grain: (what, place). Index: none, as above.

@@ -26,6 +26,7 @@ from resources.settings import Settings
 from resources.stores.postgres import session
 from serving.http import alerting
 from serving.http.alerting import Alerting, Outage, figures_of_syncs
+from serving.http.database import Database
 from serving.http.latency import WINDOW_SECONDS, RecentLatency, quantile
 from serving.http.metrics import Metrics
 from sql.alerting import Alerts, AlertState
@@ -139,6 +140,46 @@ def test_an_alert_is_repeated_after_hours_and_resolved_once(judging: Judge) -> N
     assert "The latest 3 syncs of Slack failed. It lasted 4.2 h." in said[-1]
     judging.later(60)
     assert len(judging(seen)) == 1  # and it may fire again
+
+
+def test_alerts_go_on_after_the_clock_was_set_back(judging: Judge) -> None:
+    rule, seen, ends = RULES["SearchSlow"], Observation("SearchSlow", 400), Observation("SyncsFailInARow", 3, "slack")
+    judging.holds(rule.hold_seconds - 60, seen)
+    assert [one.rule for one in judging(seen, ends)] == ["SyncsFailInARow"]
+    judging.later(-3 * 3600)
+    found = judging.holds(rule.hold_seconds, seen)
+    assert [(one.rule, one.resolved_at is None) for one in found] == [("SyncsFailInARow", False), ("SearchSlow", True)]
+
+
+def test_a_notice_is_sent_after_the_clock_was_set_back(notified: Settings, webhook: Webhook, database: str) -> None:
+    for due, sent in (("30 minutes", 0), ("3 hours", 1)):
+        with psycopg.connect(database) as connection:
+            connection.execute("DELETE FROM alert_notices")
+            connection.execute("INSERT INTO alert_notices (text, next_at) VALUES ('x', now() + %s::interval)", [due])
+        assert deliver_now(notified, webhook.url) == sent
+
+
+def test_a_restart_ends_no_alert_that_still_holds(site: Site, notified: Settings, webhook: Webhook) -> None:
+    """The first look of a serving process comes before it knows whether its dependencies answer."""
+    site.settings = notified
+    site.sql(
+        "INSERT INTO alerts (rule, subject, severity, value, hold_seconds, since, seen_at, fired_at, noticed_at)"
+        " SELECT 'DependencyDown', 'qdrant', 'critical', 0, 120, a.at, a.at, a.at, a.at"
+        " FROM (SELECT now() - interval '10 minutes' AS at) AS a"
+    )
+    monitor = SimpleNamespace(gauges={}, dependencies={}, points=None, totals=())
+    database = Database(site.settings.postgres_dsn, prepare_threshold=0)
+    made = Alerting(site.settings, database, Metrics(), cast("Any", monitor))
+
+    async def looks() -> None:
+        await made.look()
+        monitor.dependencies = {"qdrant": False}
+        await made.look()
+        await database.close()
+
+    asyncio.run(looks())
+    assert site.sql("SELECT resolved_at, seen_at > now() - interval '1 minute' FROM alerts") == [(None, True)]
+    assert webhook.accepted == []
 
 
 def test_processes_that_judge_at_the_same_time_tell_a_change_once(judging: Judge) -> None:
