@@ -10,12 +10,15 @@ from typing import Any
 import msgspec
 
 from resources.core.domain import Item
-from resources.core.errors import DocumentError, RetryLaterError, SkipDocumentError
+from resources.core.errors import ChangedDocumentError, DocumentError, RetryLaterError, SkipDocumentError
 from resources.core.ports import Source
 from resources.core.retrying import Tally, call_with_retry
 from resources.stores.clients import Stores
 from resources.stores.room import check_room
 from resources.syncing import SyncJob
+
+LOOKS = 3
+"""How often a document that changes while it is read is looked at again."""
 
 
 class Fetched(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +29,8 @@ class Fetched(msgspec.Struct, frozen=True, kw_only=True):
     size: int | None = None
     error: str | None = None
     skipped: bool = False
+    changed: bool = False
+    """True if it could not be read because it kept changing."""
 
 
 def fetch_all(job: SyncJob, source: Source, items: Sequence[Item]) -> Iterator[Fetched]:
@@ -62,15 +67,28 @@ def _fetched_before(stores: Stores, items: Sequence[Item]) -> dict[str, Fetched]
 
 
 def _fetch(job: SyncJob, source: Source, item: Item) -> Fetched:
+    """Fetch one item. One that changed after it was listed is described anew, since its readers may have become fewer before."""
     stores = job.stores
+    looks = LOOKS
 
     def put() -> Any:
-        return stores.blobs.put(source.fetch(item))
+        nonlocal item, looks
+        while True:
+            try:
+                return stores.blobs.put(source.fetch(item))
+            except ChangedDocumentError:
+                now = source.look_again(item) if looks else None
+                if now is None:
+                    raise
+                looks -= 1
+                item = now
 
     try:
         blob = call_with_retry(put, job.tally, waits=stores.settings.retry_seconds)
     except SkipDocumentError as error:
         return Fetched(item=item, error=str(error), skipped=True)
+    except ChangedDocumentError as error:
+        return Fetched(item=item, error=str(error), changed=True)
     except DocumentError as error:
         return Fetched(item=item, error=str(error))
     except RetryLaterError as error:

@@ -56,7 +56,7 @@ def fetched_row(job: SyncJob, result: Fetched, before: Known | None) -> dict[str
     fault = {"reason": result.error, "stage": "raw", "attempts": attempts}
     if result.skipped:
         return _row(stores.source, item, content_hash=None, content_key=None, state=State.SKIPPED, **fault)
-    if before is not None and before.state == State.LIVE and attempts < MAX_ATTEMPTS:
+    if before is not None and before.state == State.LIVE and (result.changed or attempts < MAX_ATTEMPTS):
         # The indexed version stays searchable, with current permissions, while the new bytes are retried.
         kept = {"content_hash": before.content_hash, "content_key": before.content_key, "version": before.version}
         return _row(stores.source, item, state=State.LIVE, **kept, **fault)

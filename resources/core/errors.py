@@ -103,6 +103,13 @@ class FailedDocumentError(DocumentError):
     """The document failed and is retried at the next syncs, at most three times for the same content."""
 
 
+class ChangedDocumentError(FailedDocumentError):
+    """The document changed after it was listed: its readers may have changed before its content, so nothing of it is stored."""
+
+    def __init__(self) -> None:
+        super().__init__("It changed while it was read; the next sync looks again.")
+
+
 class AuthenticationError(ConcordanceError):
     """The token is missing, expired, malformed or signed by another key."""
 

@@ -76,11 +76,16 @@ class Source(Protocol):
 
     @abstractmethod
     def fetch(self, item: Item) -> Iterator[bytes]:
-        """Yield the bytes of one document in pieces.
+        """Yield the bytes of one document in pieces, those of the version that was listed: a later one may be for fewer readers.
 
-        Raises `SkipDocumentError`, `FailedDocumentError` or `RetryLaterError`; the rest of the sync continues.
+        Raises `SkipDocumentError`, `FailedDocumentError` or `RetryLaterError`; the rest of the sync continues. After
+        `ChangedDocumentError` it is looked at again.
         """
         ...
+
+    def look_again(self, item: Item) -> Item | None:  # noqa: ARG002 - as above
+        """Return a document that changed after it was listed as it is now; None leaves it to the next sync."""
+        return None
 
 
 class Embedder(Protocol):

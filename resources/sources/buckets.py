@@ -13,11 +13,17 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from resources.core.errors import AbortSyncError, FailedDocumentError, RetryLaterError, SkipDocumentError
+from resources.core.errors import (
+    AbortSyncError,
+    ChangedDocumentError,
+    FailedDocumentError,
+    RetryLaterError,
+    SkipDocumentError,
+)
 from resources.core.filetypes import declared
 from resources.sources.bucket_listing import PAGE, BucketListing, BucketObject, open_listing
 from resources.sources.sidecars import MAX_BYTES, SUFFIX
-from resources.sources.tree import EMPTY, PIECE, FileEntry, UnreadablePath, left_out, parts_of, too_large
+from resources.sources.tree import EMPTY, PIECE, FileEntry, UnreadablePath, left_out, parts_of, sidecar_names, too_large
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -55,9 +61,14 @@ class Bucket:
     ) -> Iterator[FileEntry | UnreadablePath]:
         shown = [found for found in objects if not any(map(left_out, found.path.split("/")))]
         page = [(found, _fault(found, self._max_bytes)) for found in shown]
-        sidecars = listing.having([f"{found.path}{SUFFIX}" for found in shown])
-        wanted = [found.path for found, fault in page if fault is None and f"{found.path}{SUFFIX}" in sidecars]
-        read = dict(zip(wanted, pool.map(self._sidecar, wanted), strict=True))
+        names = [sidecar_names(found.path) for found in shown]
+        there = listing.having([one for forms in names for one in forms])
+        wanted = {
+            found.path: key
+            for (found, fault), forms in zip(page, names, strict=True)
+            if fault is None and (key := next((one for one in forms if one in there), None))
+        }
+        read = dict(zip(wanted, pool.map(self._sidecar, wanted.values()), strict=True))
         for found, fault in page:
             if _is_folder_marker(found):
                 continue
@@ -81,9 +92,9 @@ class Bucket:
                 f"The root {self._name} cannot be listed: {_brief(error)} Check its url and its credentials."
             ) from error
 
-    def _sidecar(self, path: str) -> bytes | SkipDocumentError:
+    def _sidecar(self, key: str) -> bytes | SkipDocumentError:
         try:
-            result = self._store.get(path + SUFFIX)
+            result = self._store.get(key)
             if result.meta["size"] > MAX_BYTES:
                 return SkipDocumentError(f"{_BROKEN}: it has more than {MAX_BYTES:,} bytes.")
             return bytes(result.bytes())
@@ -101,7 +112,8 @@ class Bucket:
         if found is None or _is_folder_marker(found):
             return None
         fault = _fault(found, self._max_bytes)
-        sidecar = self._sidecar(path) if self._head(path + SUFFIX) is not None else None
+        key = next((one for one in sidecar_names(path) if self._head(one) is not None), None)
+        sidecar = None if key is None else self._sidecar(key)
         if fault is not None or isinstance(sidecar, SkipDocumentError):
             return UnreadablePath(path, fault or str(sidecar), found.version)
         return FileEntry(path, found.size, found.version, found.modified_at, found.modified_at, sidecar)
@@ -117,14 +129,17 @@ class Bucket:
             raise RetryLaterError(f"The root {self._name} cannot be read just now: {_brief(error)}") from error
         return _object(found)._replace(path=path)
 
-    def read(self, path: str) -> Iterator[bytes]:
-        """Yield an object's bytes; refuses one that is larger than allowed."""
+    def read(self, path: str, version: str) -> Iterator[bytes]:
+        """Yield an object's bytes; refuses one that is larger than allowed or has another version."""
         parts_of(path)
         done = 0
         try:
             result = self._store.get(path)
             if result.meta["size"] > self._max_bytes:
                 raise SkipDocumentError(too_large(result.meta["size"], self._max_bytes))
+            tag = result.meta["e_tag"]
+            if tag is not None and _bare(tag) != _bare(version):
+                raise ChangedDocumentError
             for piece in result.stream(min_chunk_size=PIECE):
                 done += len(piece)
                 if done > self._max_bytes:
@@ -141,6 +156,11 @@ class Bucket:
 def _object(found: ObjectMeta) -> BucketObject:
     version = found["e_tag"] or f"{found['last_modified'].isoformat()}-{found['size']}"
     return BucketObject(found["path"], found["size"], version, found["last_modified"])
+
+
+def _bare(tag: str) -> str:
+    """Return an ETag without quotes, which Azure's listing leaves out."""
+    return tag.removeprefix("W/").strip('"')
 
 
 def _fault(found: BucketObject, limit: int) -> str | None:

@@ -103,18 +103,22 @@ class Files(Source):
     def fetch(self, item: Item) -> Iterator[bytes]:
         """Yield a file's bytes in pieces of about 1 MB after checking that the first ones match its name.
 
-        Raises `SkipDocumentError`, `FailedDocumentError` or `RetryLaterError`.
+        Raises `SkipDocumentError`, `FailedDocumentError`, also if the file is not the one listed, or `RetryLaterError`.
         """
         if item.partition not in self._roots:
             raise SkipDocumentError(f"Its root {item.partition!r} is no longer in CONCORDANCE_FILE_ROOTS.")
         first = True
-        for piece in self._tree(item.partition).read(item.locator):
+        for piece in self._tree(item.partition).read(item.locator, item.version):
             if first:
                 mime_type(item.locator.rpartition("/")[2], piece)
                 first = False
             yield piece
         if first:
             raise SkipDocumentError("The file is empty.")
+
+    def look_again(self, item: Item) -> Item | None:
+        found = self.look(item.partition, item.locator)
+        return found if isinstance(found, Item) and found.locator == item.locator else None
 
     def _tree(self, partition: str) -> Tree:
         root = self._roots[partition]

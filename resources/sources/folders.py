@@ -8,15 +8,21 @@ import errno
 import os
 import stat
 import unicodedata
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Set
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from resources.core.errors import AbortSyncError, FailedDocumentError, RetryLaterError, SkipDocumentError
+from resources.core.errors import (
+    AbortSyncError,
+    ChangedDocumentError,
+    FailedDocumentError,
+    RetryLaterError,
+    SkipDocumentError,
+)
 from resources.core.filetypes import declared
 from resources.core.moments import of_seconds
 from resources.sources.sidecars import MAX_BYTES, SUFFIX
-from resources.sources.tree import EMPTY, PIECE, FileEntry, UnreadablePath, left_out, parts_of, too_large
+from resources.sources.tree import EMPTY, PIECE, FileEntry, UnreadablePath, left_out, parts_of, sidecar_names, too_large
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _INNER = _FOLDER | os.O_NOFOLLOW
@@ -72,7 +78,7 @@ class LocalFolder:
                     if entry.is_dir(follow_symlinks=False) and _is_utf8(entry.name):
                         inner.append(prefix + entry.name)
                         continue
-                    yield self._look(handle, prefix, entry, f"{entry.name}{SUFFIX}" in sidecars)
+                    yield self._look(handle, prefix, entry, sidecars)
         except FileNotFoundError:
             # moved or removed during the listing: its files may be elsewhere now, so their absence means nothing
             yield UnreadablePath(
@@ -116,9 +122,12 @@ class LocalFolder:
             entry = entries.get(wanted)
             if entry is None or entry.is_dir(follow_symlinks=False):
                 return None
-            return self._look(handle, f"{folder}/" if folder else "", entry, f"{wanted}{SUFFIX}" in entries)
+            sidecars = {entry.name for entry in entries.values() if entry.name.endswith(SUFFIX)}
+            return self._look(handle, f"{folder}/" if folder else "", entry, sidecars)
 
-    def _look(self, handle: int, prefix: str, entry: os.DirEntry[str], has_sidecar: bool) -> FileEntry | UnreadablePath:
+    def _look(
+        self, handle: int, prefix: str, entry: os.DirEntry[str], sidecars: Set[str]
+    ) -> FileEntry | UnreadablePath:
         name = entry.name
         if not _is_utf8(name):
             shown = os.fsencode(prefix + name).decode("utf-8", "backslashreplace")
@@ -134,7 +143,7 @@ class LocalFolder:
             fault = self._fault(handle, name, info)
             if fault:
                 return UnreadablePath(path, fault, _version(info))
-            sidecar = self._sidecar(handle, name) if has_sidecar else None
+            sidecar = self._sidecar(handle, name, sidecars)
         except SkipDocumentError as error:
             return UnreadablePath(path, str(error))
         except OSError as error:
@@ -155,10 +164,14 @@ class LocalFolder:
             return None
         return None if os.access(name, os.R_OK, dir_fd=handle) else _UNREADABLE
 
-    def _sidecar(self, handle: int, name: str) -> bytes:
+    def _sidecar(self, handle: int, name: str, known: Set[str]) -> bytes | None:
+        """Return the sidecar's bytes; None if there is none, neither among those known nor now that the file has been looked at."""
+        name = next((one for one in sidecar_names(name) if one in known or os.access(one, os.F_OK, dir_fd=handle)), "")
+        if not name:
+            return None
         broken = f"Its sidecar ({SUFFIX}) cannot be read, so no one may see it"
         try:
-            with os.fdopen(os.open(name + SUFFIX, _FILE, dir_fd=handle), "rb", buffering=0) as file:
+            with os.fdopen(os.open(name, _FILE, dir_fd=handle), "rb", buffering=0) as file:
                 if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                     raise SkipDocumentError(f"{broken}: it is not a file.")
                 data = _read_up_to(file.fileno(), MAX_BYTES + 1)
@@ -175,8 +188,8 @@ class LocalFolder:
             return "It is a link within the root; what it leads to is indexed in its own place."
         return "It is a link that leads out of the root, so it is not read."
 
-    def read(self, path: str) -> Iterator[bytes]:
-        """Yield a file's bytes; refuses one that is too large, was replaced by a link or is written meanwhile."""
+    def read(self, path: str, version: str) -> Iterator[bytes]:
+        """Yield a file's bytes; refuses one that is too large, was replaced by a link or has another version."""
         parts = parts_of(path)
         with ExitStack() as stack:
             try:
@@ -190,6 +203,8 @@ class LocalFolder:
                 raise SkipDocumentError("It is a folder, device, pipe or socket, not a file.")
             if before.st_size > self._max_bytes:
                 raise SkipDocumentError(too_large(before.st_size, self._max_bytes))
+            if _version(before) != version:
+                raise ChangedDocumentError
             done = 0
             while True:
                 try:
@@ -202,9 +217,8 @@ class LocalFolder:
                 if done > self._max_bytes:
                     raise SkipDocumentError(too_large(done, self._max_bytes))
                 yield piece
-            after = os.fstat(handle)
-            if (done, after.st_size, after.st_mtime_ns) != (before.st_size, before.st_size, before.st_mtime_ns):
-                raise FailedDocumentError("It was being written while it was read; the next sync tries again.")
+            if done != before.st_size or _version(os.fstat(handle)) != version:
+                raise ChangedDocumentError
 
     @staticmethod
     def _identity(path: Path | None) -> tuple[int, int] | None:

@@ -6,6 +6,7 @@ A `Tree` lists one root and reads its files. It handles paths and bytes; permiss
 from collections.abc import Iterator
 from datetime import datetime
 from typing import NamedTuple, Protocol
+from unicodedata import normalize
 
 from resources.core.errors import SkipDocumentError
 from resources.sources.sidecars import SUFFIX
@@ -45,7 +46,7 @@ class Tree(Protocol):
         """Return what is at one path, or None if `walk` would not show it. Raises `RetryLaterError`."""
         ...
 
-    def read(self, path: str) -> Iterator[bytes]:
+    def read(self, path: str, version: str) -> Iterator[bytes]:
         """Yield one file's bytes in pieces; raises like `Source.fetch`. Never reads outside the root."""
         ...
 
@@ -53,6 +54,13 @@ class Tree(Protocol):
 def left_out(name: str) -> bool:
     """Return True if a file with this name is never a document: hidden, an Office lock file, or a sidecar."""
     return name.startswith((".", "~$")) or name.endswith(SUFFIX)
+
+
+def sidecar_names(name: str) -> tuple[str, ...]:
+    """Return the names of a file's sidecar: names that differ only in their form of Unicode (NFC, NFD) are the same."""
+    if name.isascii():
+        return (name + SUFFIX,)
+    return tuple(dict.fromkeys(one + SUFFIX for one in (name, normalize("NFC", name), normalize("NFD", name))))
 
 
 def parts_of(path: str) -> list[str]:

@@ -15,6 +15,7 @@ from assets.stages.parse import parse
 from resources.core.errors import (
     AbortSyncError,
     AuthorizationError,
+    ChangedDocumentError,
     ConcordanceError,
     ConfigurationError,
     RateLimitedError,
@@ -113,7 +114,7 @@ def test_an_existing_installation_fetches_its_slides_again_and_nothing_else(
     slides = drive_site.drive.file("Pitch", sample_drive.plans, "Heron", "presentation")
     with monkeypatch.context() as before:
         before.setattr("resources.sources.drive.cursor._EXPORTS", "slides as text")
-        before.setattr("resources.sources.drive.documents.SLIDES", "")
+        before.setattr("resources.sources.drive.content.SLIDES", "")
         kept.sync()
     was = {one: item.version for one, item in kept.items().items()}
     kept.sync()
@@ -693,7 +694,7 @@ def test_a_large_file_comes_in_pieces(kept: Mirror, drive_site: DriveSite, sampl
     content = kept.source.fetch(kept.items()[large])
     next(content)
     drive_site.drive.edit(large, text.swapcase())
-    with pytest.raises(RetryLaterError, match="changed"):
+    with pytest.raises(ChangedDocumentError):
         list(content)
 
 

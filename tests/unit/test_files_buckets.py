@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from obstore.store import LocalStore, MemoryStore, ObjectStore, S3Store
 from resources.core.domain import Batch, Item
 from resources.core.errors import (
     AbortSyncError,
+    ChangedDocumentError,
     ConfigurationError,
     FailedDocumentError,
     RetryLaterError,
@@ -107,14 +109,14 @@ def test_a_prefix_that_holds_nothing_is_never_a_complete_listing() -> None:
     assert "complete" not in [batch.listing for batch in batches]
 
 
-def item_for(locator: str) -> Item:
+def item_for(locator: str, version: str | None = None) -> Item:
     return Item(
         source_id=f"b/{locator}",
         partition="b",
         title="x",
         path=locator,
         mime_type="text/plain",
-        version="v",
+        version=version or "v",
         permissions=(),
         locator=locator,
     )
@@ -127,12 +129,38 @@ def test_no_key_leads_out_of_the_prefix(store: ObjectStore, path: str) -> None:
         list(files(store).fetch(item_for(path)))
 
 
+def test_an_object_that_is_not_the_one_listed_is_not_read(store: ObjectStore) -> None:
+    """Its readers may have become fewer before."""
+    obstore.put(store, "a.md", b"for all")
+    source = files(store)
+    item = listing(source)[0]["a.md"]
+    obstore.put(store, "a.md.meta.json", b'{"permissions": ["ada@acme.com"]}')
+    obstore.put(store, "a.md", b"a secret")
+    with pytest.raises(ChangedDocumentError):
+        list(source.fetch(item))
+    now = source.look_again(item)
+    assert now is not None
+    assert now.permissions == ("ada@acme.com",)
+    assert b"".join(source.fetch(now)) == b"a secret"
+
+
+@pytest.mark.parametrize(("name", "sidecar"), [("NFD", "NFC"), ("NFC", "NFD")])
+def test_a_sidecar_is_its_objects_in_either_form_of_unicode(store: ObjectStore, name: Any, sidecar: Any) -> None:
+    obstore.put(store, unicodedata.normalize(name, "\u00e9t\u00e9.md"), b"text")
+    key = unicodedata.normalize(sidecar, "\u00e9t\u00e9.md.meta.json")
+    obstore.put(store, key, b'{"permissions": ["ada@acme.com"]}')
+    source = files(store)
+    (item,) = listing(source)[0].values()
+    assert item.permissions == ("ada@acme.com",)
+    assert source.look("b", item.locator) == item
+
+
 def test_fetch_faults_are_distinguished(store: ObjectStore) -> None:
     with pytest.raises(FailedDocumentError, match="no longer there"):
         list(files(store).fetch(item_for("gone.md")))
     obstore.put(store, "a.pdf", b"MZ" + b"\0" * 50)
     with pytest.raises(SkipDocumentError, match="a Windows program"):
-        list(files(store).fetch(item_for("a.pdf")))
+        list(files(store).fetch(item_for("a.pdf", obstore.head(store, "a.pdf")["e_tag"])))
     obstore.put(store, "a.md", b"x" * 500)
     with pytest.raises(SkipDocumentError, match="too large"):
         list(files(store, max_file_bytes=100).fetch(item_for("a.md")))

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import unicodedata
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,9 @@ import pytest
 from pydantic import ValidationError
 
 from resources.core.domain import DEFAULT_PROFILE, Batch, Item, Refusal, SourceName
-from resources.core.errors import AbortSyncError, FailedDocumentError, SkipDocumentError
+from resources.core.errors import AbortSyncError, ChangedDocumentError, FailedDocumentError, SkipDocumentError
 from resources.settings import Settings
-from resources.sources.files import Files
+from resources.sources.files import BATCH, Files
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -282,8 +283,47 @@ def test_a_file_that_grows_while_it_is_read_is_tried_again(root: Path) -> None:
     next(pieces)
     with file.open("ab") as end:
         end.write(b"more")
-    with pytest.raises(FailedDocumentError, match="being written"):
+    with pytest.raises(ChangedDocumentError, match="changed while it was read"):
         list(pieces)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_file_that_is_not_the_one_listed_is_not_read(root: Path, swapped: bool) -> None:
+    """Its readers may have become fewer before."""
+    file = put(root, "a.txt", "for all")
+    source = files(root, permissions=["public"])
+    item = listing(source)[0]["a.txt"]
+    secret = put(root, "b.txt" if swapped else "a.txt", "a secret", {"permissions": ["ada@acme.com"]})
+    if swapped:
+        secret.replace(file)
+        (root / "b.txt.meta.json").replace(root / "a.txt.meta.json")
+    with pytest.raises(ChangedDocumentError):
+        list(source.fetch(item))
+    now = source.look_again(item)
+    assert now is not None
+    assert now.permissions == ("ada@acme.com",)
+    assert b"".join(source.fetch(now)) == b"a secret"
+
+
+def test_a_sidecar_that_is_written_during_the_listing_counts_for_the_files_written_after_it(root: Path) -> None:
+    for number in range(BATCH + 1):
+        put(root, f"{number:04}.txt", "for all")
+    batches = files(root, permissions=["public"]).changes("r", None)
+    next(batches)
+    put(root, f"{BATCH:04}.txt.meta.json", json.dumps({"permissions": ["ada@acme.com"]}))
+    put(root, f"{BATCH:04}.txt", "a secret")
+    (item,) = next(batches).seen
+    assert item.permissions == ("ada@acme.com",)
+
+
+@pytest.mark.parametrize(("name", "sidecar"), [("NFD", "NFC"), ("NFC", "NFD")])
+def test_a_sidecar_is_its_files_in_either_form_of_unicode(root: Path, name: Any, sidecar: Any) -> None:
+    put(root, unicodedata.normalize(name, "\u00e9t\u00e9.md"))
+    put(root, unicodedata.normalize(sidecar, "\u00e9t\u00e9.md.meta.json"), '{"permissions": ["ada@acme.com"]}')
+    source = files(root, permissions=["public"])
+    (item,) = listing(source)[0].values()
+    assert item.permissions == ("ada@acme.com",)
+    assert source.look("r", item.path) == item
 
 
 def test_the_size_bound_holds_while_reading(root: Path) -> None:

@@ -20,7 +20,7 @@ from concordance_kinto import NAME, KintoSettings
 from concordance_kinto.client import BATCH, Client
 from concordance_kinto.readers import Permissions, permissions_of, readers
 from resources.core.domain import Batch, Folder, Item, SourceName
-from resources.core.errors import AbortSyncError, LostPartitionError, SkipDocumentError
+from resources.core.errors import AbortSyncError, ChangedDocumentError, LostPartitionError, SkipDocumentError
 from resources.core.ports import Source
 from resources.core.retrying import Tally
 from resources.settings import Settings
@@ -87,8 +87,15 @@ class Kinto(Source):
         if body is None:
             raise SkipDocumentError("The record was deleted meanwhile.")
         data = body["data"]
+        if str(data["last_modified"]) != item.version:
+            raise ChangedDocumentError
         text = data.get("content")
         yield (text if isinstance(text, str) else json.dumps(data, ensure_ascii=False, indent=1)).encode()
+
+    def look_again(self, item: Item) -> Item | None:
+        """Return the record as it is now."""
+        (body,) = self._client.records([item.locator])
+        return None if body is None else self._item(item.partition, item.locator, body)
 
     def _list(self, partition: str, at: Cursor | None) -> Iterator[Batch]:
         """Yield pages of a collection, oldest records first: one that changes meanwhile comes again later."""

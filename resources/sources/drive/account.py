@@ -6,9 +6,11 @@ readers are those that Drive reports, never more: see `permissions`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from functools import cached_property
+from threading import Lock
 from typing import NamedTuple
 
 import msgspec
@@ -36,7 +38,7 @@ _ROUNDS = 3
 
 
 class Account:
-    """The roots of one account. `changes` is for one thread at a time, `fetch` for many."""
+    """The roots of one account. `changes` is for one thread at a time, `fetch` and `look_again` for many, between its batches."""
 
     def __init__(
         self,
@@ -69,6 +71,7 @@ class Account:
         """True if nothing that leaves a root can have moved to a root that this account's feeds do not cover."""
         self._elsewhere = elsewhere or _nowhere
         self._kept: dict[str, PartitionState] = {}
+        self._looking = Lock()
         self.roots = Roots(wanted, client, self._notes, mine, title, only_shared=only_shared)
 
     def changes(self, partition: str, cursor: str | None) -> Iterator[Batch]:
@@ -82,6 +85,14 @@ class Account:
     def fetch(self, item: Item) -> Iterator[bytes]:
         """Yield a file's bytes, exported if it is a Google document; one attempt."""
         return content.fetch(self._client, item, self._settings.max_file_bytes)
+
+    def look_again(self, item: Item) -> Item | None:
+        """Return a document as it is now, if it is still in the same root."""
+        with self._looking:
+            file = self._documents.ask([item.source_id])[item.source_id]
+            found = self._documents.describe([file] if file else [], self._notes(item.partition)).seen
+        here = (one for one in found if (one.source_id, one.partition) == (item.source_id, item.partition))
+        return next(here, None)
 
     def _changes(self, partition: str, saved: str | None) -> Iterator[Batch]:
         if partition not in self.roots.partitions():
@@ -241,9 +252,18 @@ class Accounts:
             raise AbortSyncError(f"{partition} cannot be read with the account {email}: {error}") from None
 
     def fetch(self, item: Item) -> Iterator[bytes]:
+        with self._account_of(item) as account:
+            yield from account.fetch(item)
+
+    def look_again(self, item: Item) -> Item | None:
+        with self._account_of(item) as account:
+            return account.look_again(item)
+
+    @contextmanager
+    def _account_of(self, item: Item) -> Generator[Account]:
         email = self._reader(item.partition)
         try:
-            yield from self._accounts[email].fetch(item)
+            yield self._accounts[email]
         except AuthorizationError as error:
             raise AbortSyncError(
                 f"A file of {item.partition} cannot be read with the account {email}: {error}"

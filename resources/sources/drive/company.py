@@ -4,7 +4,8 @@ A user who is suspended, archived, gone or denied is lost: the documents are hid
 `drive_users` is retired, like a root that leaves the settings. A user whom Google refuses does not stop the others.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -89,8 +90,17 @@ class Company:
             raise AbortSyncError(f"The My Drive of {self._email(partition)} cannot be read: {error}") from None
 
     def fetch(self, item: Item) -> Iterator[bytes]:
+        with self._account_of(item) as account:
+            yield from account.fetch(item)
+
+    def look_again(self, item: Item) -> Item | None:
+        with self._account_of(item) as account:
+            return account.look_again(item)
+
+    @contextmanager
+    def _account_of(self, item: Item) -> Generator[Account]:
         try:
-            yield from self._account(item.partition).fetch(item)
+            yield self._account(item.partition)
         except AuthorizationError as error:
             raise AbortSyncError(f"The My Drive of {self._email(item.partition)} cannot be read: {error}") from None
 

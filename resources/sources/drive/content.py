@@ -9,10 +9,10 @@ from itertools import chain
 from typing import NamedTuple
 
 from resources.core.domain import Item
-from resources.core.errors import RetryLaterError, SkipDocumentError
+from resources.core.errors import ChangedDocumentError, SkipDocumentError
 from resources.core.filetypes import MIME_TYPES, PPTX, SUPPORTED_MIME_TYPES, XLSX, declared, extension, mime_type
 from resources.core.json import object_of
-from resources.sources.drive.client import JSON, PIECE, DriveClient
+from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.faults import ExportTooLargeError, ForbiddenError
 from resources.sources.tree import EMPTY, too_large
 
@@ -52,6 +52,21 @@ _FIELDS = f"nextPageToken,comments({_REPLY},resolved,quotedFileContent(value),re
 _PAGE = 100
 
 
+_VERSION = "mimeType,modifiedTime,version,md5Checksum,headRevisionId"
+
+
+def version_of(file: JSON, *, commented: bool = False) -> str:
+    """Return a value that changes whenever the bytes may have: Google's own formats have neither a checksum nor a revision id.
+
+    It names the format of an export that used to be another one. A comment changes none of these, only the number of all changes.
+    """
+    if commented:
+        return f"{file.get('modifiedTime') or ''} {file.get('version') or ''}"
+    if file.get("mimeType") == SLIDES:
+        return f"{file.get('modifiedTime') or ''} pptx"
+    return str(file.get("md5Checksum") or file.get("headRevisionId") or file.get("modifiedTime") or "")
+
+
 class Kind(NamedTuple):
     """The type of the bytes that `fetch` returns, and whether Google exports them (`export`) or stores them (`media`)."""
 
@@ -87,7 +102,7 @@ def name_for(name: str, mime_type: str) -> str:
 def fetch(client: DriveClient, item: Item, limit: int) -> Iterator[bytes]:
     """Yield the bytes in pieces after checking that the first ones match the file's type; one attempt.
 
-    Raises `SkipDocumentError` or `RetryLaterError`, the latter also if the file changed between two pieces.
+    Raises `SkipDocumentError`, `RetryLaterError`, or `ChangedDocumentError` if these are not the bytes of the item's version.
     """
     name = name_for(item.title, item.mime_type)
     pieces = _pieces(client, item)
@@ -103,9 +118,13 @@ def fetch(client: DriveClient, item: Item, limit: int) -> Iterator[bytes]:
             raise SkipDocumentError(too_large(total, limit))
         digest.update(piece)
         yield piece
-    in_pieces = item.size is not None and item.size > PIECE
-    if in_pieces and len(item.version) == _MD5_LENGTH and digest.hexdigest() != item.version:
-        raise RetryLaterError(f"{item.title} changed while it was downloaded.")
+    if item.locator == "media" and len(item.version) == _MD5_LENGTH:
+        version = digest.hexdigest()
+    else:
+        now = client.call("files.get", fileId=item.source_id, fields=_VERSION, supportsAllDrives=True)
+        version = version_of(now, commented=item.locator == WITH_COMMENTS)
+    if version != item.version:
+        raise ChangedDocumentError
 
 
 def _pieces(client: DriveClient, item: Item) -> Iterator[bytes]:

@@ -20,7 +20,7 @@ from resources.core.errors import SkipDocumentError
 from resources.settings import Settings
 from resources.sources.drive import labels, readers
 from resources.sources.drive.client import JSON, DriveClient
-from resources.sources.drive.content import DOCUMENT, FOLDER, SHORTCUT, SLIDES, WITH_COMMENTS, kind_of
+from resources.sources.drive.content import DOCUMENT, FOLDER, SHORTCUT, WITH_COMMENTS, kind_of, version_of
 from resources.sources.drive.notes import PartitionState, Shortcut
 from resources.sources.drive.permissions import FileGrant
 from resources.sources.drive.readers import Links, Readers
@@ -97,18 +97,6 @@ def refuse(file: JSON, trail: Trail, reason: str) -> Refusal:
         owner=readers.owner_of(file),
         collection_ids=trail.folders,
     )
-
-
-def version_of(file: JSON, *, commented: bool = False) -> str:
-    """Return a value that changes whenever the bytes may have: Google's own formats have neither a checksum nor a revision id.
-
-    It names the format of an export that used to be another one. A comment changes none of these, only the number of all changes.
-    """
-    if commented:
-        return f"{file.get('modifiedTime') or ''} {file.get('version') or ''}"
-    if file.get("mimeType") == SLIDES:
-        return f"{file.get('modifiedTime') or ''} pptx"
-    return str(file.get("md5Checksum") or file.get("headRevisionId") or file.get("modifiedTime") or "")
 
 
 def moment(text: Any) -> datetime | None:

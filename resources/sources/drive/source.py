@@ -88,6 +88,9 @@ class Drive(Source):
         """Yield a file's bytes, exported if it is a Google document; one attempt."""
         return self._reader(item.partition).fetch(item)
 
+    def look_again(self, item: Item) -> Item | None:
+        return self._reader(item.partition).look_again(item)
+
     def _subscribe(self) -> None:
         feeds: dict[str, list[str]] = {}
         watches = address(self._settings) is not None
