@@ -14,6 +14,7 @@ class Known(msgspec.Struct, frozen=True):
     doc_id: str
     source_id: str
     partition: str
+    mime_type: str
     version: str
     content_hash: str | None
     content_key: str | None
@@ -30,7 +31,6 @@ class Permitted(Known, frozen=True):
 
     source_title: str
     path: str
-    mime_type: str
     url: str | None
     owner: str | None
     author: str | None

@@ -44,6 +44,8 @@ def diff(seen: Iterable[Item], known: Mapping[str, Known], *, full: bool = False
 def _needs_bytes(item: Item, before: Known) -> bool:
     if before.state in GONE:
         return before.content_hash is None or before.version != item.version
+    if before.state == State.SKIPPED and not before.mime_type:
+        return True  # the source refused it, for a reason that is gone although the bytes may be the same
     if before.stage == "raw" and before.state == State.FAILED:
         return before.version != item.version or before.attempts < MAX_ATTEMPTS
     return before.version != item.version

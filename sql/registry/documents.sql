@@ -3,7 +3,7 @@
 -- name: known
 -- Registry rows of some documents of a source. Index: unique (source, source_id).
 SELECT
-    doc_id::text AS doc_id, source_id, partition, version, content_hash, content_key, payload_hash,
+    doc_id::text AS doc_id, source_id, partition, mime_type, version, content_hash, content_key, payload_hash,
     state, stage, reason, attempts, collection_ids
 FROM documents
 WHERE source = :source AND source_id = ANY(:source_ids);

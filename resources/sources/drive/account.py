@@ -141,6 +141,7 @@ class Account:
             links=self._links.setting,
             labels=self._settings.drive_labels,
             comments=self._settings.drive_comments,
+            largest=self._settings.max_file_bytes,
         )
 
     @cached_property

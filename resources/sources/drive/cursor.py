@@ -37,8 +37,9 @@ def view(
     links: str = "nobody",
     labels: Mapping[str, str] = MappingProxyType({}),
     comments: bool = False,
+    largest: int | None = None,
 ) -> str:
-    """Return what a cursor is valid for: one account, and the settings that decide which files belong to a root and who
+    """Return what a cursor is valid for: one account, and the settings that decide which files belong to a root, are refused, and who
     finds them.
 
     "folders and those above" distinguishes it from cursors of older versions, which did not read who may find each folder, or did not
@@ -47,7 +48,8 @@ def view(
     scope = "with shortcuts and linked folders" if follows_shortcuts else "within roots"
     who = "" if links == "nobody" else f", links for {links}"
     by_label = "".join(f", {label}: {rule}" for label, rule in sorted(labels.items()))
-    return f"{account}, folders and those above, {scope}{who}{by_label}, {_EXPORTS}{', comments' if comments else ''}"
+    size = "" if largest is None else f", at most {largest} bytes"
+    return f"{account}, folders and those above, {scope}{who}{by_label}, {_EXPORTS}{', comments' if comments else ''}{size}"
 
 
 def encode(cursor: DriveCursor) -> str:
