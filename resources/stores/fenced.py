@@ -13,6 +13,8 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.sql import Composable
 
+from resources.core.errors import LostLeaseError
+from resources.stores import leases
 from resources.stores.postgres import connect_as, postgres_errors
 
 if TYPE_CHECKING:
@@ -85,10 +87,16 @@ class FencedConnection(psycopg.Connection[dict[str, Any]]):
         self, savepoint_name: str | None = None, force_rollback: bool = False
     ) -> Generator[psycopg.Transaction]:
         outermost = self.info.transaction_status == TransactionStatus.IDLE
-        with super().transaction(savepoint_name, force_rollback) as transaction:
-            if outermost and self.lease is not None:
-                self.lease.check(self)
-            yield transaction
+        try:
+            with super().transaction(savepoint_name, force_rollback) as transaction:
+                if outermost and self.lease is not None:
+                    self.lease.check(self)
+                yield transaction
+        except psycopg.errors.IdleInTransactionSessionTimeout as error:
+            raise LostLeaseError(
+                f"Postgres has ended what this process was writing, because it was paused for more than {leases.IDLE_SECONDS} s. "
+                "Nothing is lost: a sync continues by itself, any other command has to be run again."
+            ) from error
 
 
 def connect_fenced(dsn: str, lease: Lease) -> FencedConnection:

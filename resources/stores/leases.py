@@ -24,6 +24,8 @@ from sql.leases import Leases
 LEASE_SECONDS = 15.0
 """How long a lease lasts without renewal."""
 RENEW_SECONDS = 3.0
+IDLE_SECONDS = 90
+"""A writing transaction ends once its process has done nothing for so long. A request to the vector index takes at most a minute."""
 POLL_SECONDS = 0.25
 """Interval at which a process that waits for a lease tries again."""
 WAIT_SECONDS = 3600.0
@@ -122,7 +124,10 @@ class Lease:
     def _keep(self, connection: Connection) -> None:
         with self._using:
             fence, expected = self.fence, len(self.names)
-        if fence is None or Leases(connection).keep(source=self.source, owner=self.owner, fence=fence) < expected:
+        kept = 0
+        if fence is not None:
+            kept = Leases(connection).keep(source=self.source, owner=self.owner, fence=fence, idle=IDLE_SECONDS)
+        if kept < expected:
             raise self._lost()
 
     def confirm(self) -> None:

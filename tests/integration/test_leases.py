@@ -496,3 +496,28 @@ def test_threads_share_a_connection_for_single_writes(installation: Installation
             assert connection.execute("SELECT count(*) AS n FROM written").fetchone() == {"n": 200}
     finally:
         lease.release()
+
+
+@pytest.mark.usefixtures("unrenewed")
+def test_a_process_that_is_paused_in_a_transaction_keeps_others_out_for_a_time_only(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that is gone is such a process: Postgres learns hours later that nobody is there."""
+    monkeypatch.setattr(leases, "IDLE_SECONDS", 1)
+    paused = claimed(database, "a")
+    connection = connect_fenced(database, paused)
+    others: list[Lease | None] = []
+
+    def write() -> None:
+        with connection.transaction():
+            connection.execute(INSERT)
+            others.append(claim(database, "files", ["a"], seconds=60))
+            connection.execute("SELECT 1")
+
+    with pytest.raises(LostLeaseError, match="paused for more than 1 s"):
+        write()
+    assert partitions(database) == []
+    connection.close()
+    for lease in (paused, *others):
+        assert lease is not None, "nobody else could claim it"
+        lease.release()
