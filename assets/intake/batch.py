@@ -5,6 +5,7 @@ This order makes a crash safe at any line: an interrupted batch is repeated, and
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -12,7 +13,7 @@ from assets.intake.deletion_hold import DeletionHold
 from assets.intake.fetching import fetch_all
 from assets.intake.rows import append, fetched_row, item_of, refusal_row, rewritten_row
 from assets.intake.shown import ShownDocuments
-from assets.stages.diff import has_content
+from assets.stages.diff import GONE, has_content
 from assets.stages.plan import BatchPlan, plan_batch, shown, vanished
 from resources.core.domain import Batch, Item
 from resources.core.errors import RetryLaterError
@@ -20,6 +21,7 @@ from resources.core.moments import bounded
 from resources.core.ports import Source
 from resources.sources import capabilities
 from resources.stores.clients import Stores
+from resources.stores.uploads import narrow_read
 from resources.stores.withholding import withhold_documents, withhold_narrowed
 from resources.sync_counts import StageResult
 from resources.syncing import SyncJob
@@ -100,6 +102,8 @@ class PartitionSync:
         append(stores, stored, emptied + plan.drop + list(plan.delete.items()))
         with job.writing, stores.connection.transaction():
             if rows:
+                if capabilities(stores.source).user_supplied:
+                    rows = self._still_there(rows, batch, plan, known)
                 withhold_narrowed(stores.connection, stores.withheld, stores.source.value, rows)
                 stores.documents.save_documents(rows=rows)
             gone = tombstone(stores, list(plan.delete), batch.deleted_at)
@@ -139,6 +143,17 @@ class PartitionSync:
             refused=len(batch.refused),
         )
         count_deleted(job, result, gone)
+
+    def _still_there(
+        self, rows: list[dict[str, Any]], batch: Batch, plan: BatchPlan, known: Mapping[str, Known]
+    ) -> list[dict[str, Any]]:
+        """Return the rows of uploads that have not been removed since they were read, without readers who have lost them since."""
+        removed = narrow_read(self._job.stores.connection, rows, int(batch.cursor or 0))
+        for row in rows:
+            before = known.get(row["source_id"])
+            if row["doc_id"] in removed and (before is None or before.state in GONE):
+                plan.moves[row["partition"]] -= 1  # it was counted as a new document
+        return [row for row in rows if row["doc_id"] not in removed]
 
 
 def _with_bounded_times(batch: Batch) -> Batch:

@@ -225,6 +225,21 @@ def follow_origins(conn: Connection) -> int:
     return len(rows)
 
 
+def narrow_read(conn: Connection, rows: Collection[dict[str, Any]], read: int) -> set[str]:
+    """Narrow registry rows of uploads that have changed since a sync read them, up to the change `read`. Return the ids of removed ones.
+
+    Call it in the transaction that writes the rows, before anything else: it waits for owners who are changing or removing one.
+    """
+    statements.UploadChanges(conn).lock_changes(key=LOCK)
+    changed = statements.UploadChanges(conn).changed_since(doc_ids=[row["doc_id"] for row in rows], change=read)
+    now = {str(one.doc_id): () if one.deleted else readers_of(one) for one in changed}
+    for row in rows:
+        if (readers := now.get(row["doc_id"])) is not None:
+            kept = tuple(one for one in row["permissions"] if one in readers)
+            row |= {"permissions": kept, "payload_hash": ""}  # the next sync writes what else has changed
+    return {str(one.doc_id) for one in changed if one.deleted}
+
+
 def take_down(conn: Connection, *, doc_id: str) -> statements.TakenDown | None:
     """Remove an upload for good, as an administrator; its owner cannot hand it in again. Return its source and owner, or None."""
     with conn.transaction():

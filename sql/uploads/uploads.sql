@@ -198,6 +198,12 @@ WHERE source = :source AND partition = :partition AND change > :after
 ORDER BY change
 LIMIT :most;
 
+-- name: changed_since(doc_ids, change)
+-- Purpose: uploads that have changed since, who may read them, and whether they were removed. Index: unique doc_id.
+SELECT doc_id, owner, permissions, tags, origin, origin_via, origin_readers, deleted_at IS NOT NULL AS deleted
+FROM uploads
+WHERE doc_id = ANY(:doc_ids::uuid []) AND change > :change;
+
 -- name: change_after(source, partition, after)^
 -- Purpose: what names the next change of a partition, without the columns that may be unreadable. Index: uploads_partition_change.
 SELECT source_id, owner, file_name, change
