@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,22 @@ def test_an_answer_quotes_what_the_cross_encoder_found(desk: Site, trained: Path
         assert (answer["found"], [one["title"] for one in answer["sources"]]) == (True, ["Handbook"])
         answer = running.request("POST", "/api/ask", BOB, json={"query": SHIP}).json()
         assert (answer["found"], answer["answer"]) == (False, "No data found")
+
+
+def test_what_is_withdrawn_while_the_cross_encoder_works_is_not_shown(
+    desk: Site, trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.settings = desk.settings.model_copy(update={"rerank_model": str(trained)})
+    score = CrossEncoder.score
+
+    def withdrawn(model: CrossEncoder, query: str, passages: Sequence[str]) -> Any:
+        desk.sql("UPDATE documents SET permissions = '{}' WHERE title = 'Handbook'")
+        return score(model, query, passages)
+
+    with desk.running() as running:
+        assert running.titles(CARRY, BOB, rerank=True, threshold=0.0)[0] == "Handbook"
+        monkeypatch.setattr(CrossEncoder, "score", withdrawn)
+        assert set(running.titles(CARRY, BOB, rerank=True, threshold=0.0)) == set(TEXTS) - {"Handbook"}
 
 
 def test_a_threshold_applies_to_the_scores_of_the_cross_encoder(desk: Site, trained: Path) -> None:

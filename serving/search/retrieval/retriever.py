@@ -138,7 +138,11 @@ class Retriever:
             ranking = await self._checked_by_payloads(query, self._withheld, now)
         query, ranking, lost = await self._respelled(query, ranking, now)
         query = query._replace(threshold=threshold)
-        reranked = await self._reranked(query, ranking, now) if reranking else None
+        reranked = None
+        if reranking:
+            scores = await self._scores(query, ranking)
+            ranking = await self._checked_again(query, ranking, now)
+            reranked = None if scores is None else self._reranked(query, ranking, now, scores)
         passages = ranking.passages if reranked is None else reranked
         if reranking and reranked is None and threshold is not None:
             passages = rank(ranking.candidates, ranking.checked.passages, query, now, ranking.scale)
@@ -320,14 +324,25 @@ class Retriever:
         scale = Scale.of(query, candidates, self._embedder.scale)
         return _Ranking(rank(candidates, readable, query, now, scale), candidates, found, checked, scale)
 
-    async def _reranked(self, query: SearchQuery, ranking: _Ranking, now: datetime) -> list[Passage] | None:
-        """Return the passages in the order of the cross-encoder; None if there is none."""
+    async def _scores(self, query: SearchQuery, ranking: _Ranking) -> dict[str, float] | None:
+        """Return what the cross-encoder says of the passages; None if there is none, or if it fails."""
         if self._reranker is None:
             return None
-        readable = ranking.checked.passages
-        scores = await self._reranker.scores(query.text, ranking.candidates, readable)
-        if scores is None:
-            return None
-        if query.threshold is None:
+        return await self._reranker.scores(query.text, ranking.candidates, ranking.checked.passages)
+
+    async def _checked_again(self, query: SearchQuery, ranking: _Ranking, now: datetime) -> _Ranking:
+        """Leave out what the caller may not read any more: the cross-encoder takes up to ten seconds."""
+        if not ranking.registry:
+            return ranking
+        checked = await self._registry.readable(query, ranking.found.candidates, now - self._max_age)
+        readable = {key: one for key, one in ranking.checked.passages.items() if key in checked.passages}
+        again = self._rank(query, ranking.found, ranking.checked._replace(passages=readable), now)
+        return ranking._replace(passages=again.passages, candidates=again.candidates, checked=again.checked)
+
+    def _reranked(
+        self, query: SearchQuery, ranking: _Ranking, now: datetime, scores: dict[str, float]
+    ) -> list[Passage]:
+        """Return the passages in the order of the cross-encoder."""
+        if query.threshold is None and self._reranker is not None:
             query = query._replace(threshold=self._reranker.threshold)
-        return rank(ranking.candidates, readable, query, now, ranking.scale, scores)
+        return rank(ranking.candidates, ranking.checked.passages, query, now, ranking.scale, scores)
