@@ -24,6 +24,7 @@ class Known(msgspec.Struct, frozen=True):
     reason: str | None
     attempts: int
     collection_ids: list[str]
+    permissions: list[str]
 
 
 class Permitted(Known, frozen=True):

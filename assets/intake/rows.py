@@ -57,9 +57,13 @@ def fetched_row(job: SyncJob, result: Fetched, before: Known | None) -> dict[str
     if result.skipped:
         return _row(stores.source, item, content_hash=None, content_key=None, state=State.SKIPPED, **fault)
     if before is not None and before.state == State.LIVE and (result.changed or attempts < MAX_ATTEMPTS):
-        # The indexed version stays searchable, with current permissions, while the new bytes are retried.
+        # The indexed version stays searchable while the new bytes are retried, without readers who have come with these.
         kept = {"content_hash": before.content_hash, "content_key": before.content_key, "version": before.version}
-        return _row(stores.source, item, state=State.LIVE, **kept, **fault)
+        row = _row(stores.source, item, state=State.LIVE, **kept, **fault)
+        if not set(row["permissions"]).issubset(before.permissions):
+            row["permissions"] = tuple(one for one in row["permissions"] if one in before.permissions)
+            row["payload_hash"] = ""
+        return row
     return _row(stores.source, item, content_hash=None, content_key=None, state=State.FAILED, **fault)
 
 

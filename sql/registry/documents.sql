@@ -4,7 +4,7 @@
 -- Registry rows of some documents of a source. Index: unique (source, source_id).
 SELECT
     doc_id::text AS doc_id, source_id, partition, mime_type, version, content_hash, content_key, payload_hash,
-    state, stage, reason, attempts, collection_ids
+    state, stage, reason, attempts, collection_ids, permissions
 FROM documents
 WHERE source = :source AND source_id = ANY(:source_ids);
 
@@ -68,7 +68,7 @@ ORDER BY c.collection ASC, count(*) DESC, d.partition ASC;
 SELECT
     doc_id::text AS doc_id, source_id, partition, collection_ids, source_title, path, mime_type, url, owner, author, description,
     size, created_at, modified_at, tags, profile, locator, version, content_hash, content_key, payload_hash, state, stage, reason,
-    attempts
+    attempts, permissions
 FROM documents
 WHERE
     source = :source AND partition = :partition AND state IN ('live', 'skipped', 'failed')

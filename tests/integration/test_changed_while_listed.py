@@ -89,6 +89,26 @@ def test_a_file_that_changes_all_the_time_is_found_as_it_was_before(installation
     assert installation.sync().counts.embedded == 1
 
 
+def test_what_a_file_said_before_it_was_widened_is_not_for_the_readers_who_came_with_its_new_content(
+    installation: Installation,
+) -> None:
+    """The new content cannot be read for the time being."""
+    installation.write("plan.txt", "The plan is a secret.", permissions=[ADA])
+    installation.sync()
+    drafts = iter(range(1000))
+
+    def widen() -> None:
+        installation.write("plan.txt", f"The plan for all, draft {next(drafts)}.", permissions=[ADA, ALL])
+
+    for _ in range(2):
+        sync(installation, SourceName.FILES, widen, always=True)
+        assert found(installation) == [("The plan is a secret.", [ADA])]
+    installation.sync()
+    ((text, readers),) = found(installation)
+    assert ("secret" in text, sorted(readers)) == (False, [ADA, ALL])
+    assert (installation.withheld().readers, installation.agrees()) == ({}, True)
+
+
 @pytest.mark.parametrize("kind", ["text/plain", DOCUMENT, PRESENTATION])
 @pytest.mark.parametrize("comments", [False, True])
 def test_what_is_written_after_a_file_of_drive_was_narrowed_is_for_the_readers_left(
