@@ -106,8 +106,8 @@ class FailedDocumentError(DocumentError):
 class ChangedDocumentError(FailedDocumentError):
     """The document changed after it was listed: its readers may have changed before its content, so nothing of it is stored."""
 
-    def __init__(self) -> None:
-        super().__init__("It changed while it was read; the next sync looks again.")
+    def __init__(self, message: str = "It changed while it was read; the next sync looks again.") -> None:
+        super().__init__(message)
 
 
 class AuthenticationError(ConcordanceError):

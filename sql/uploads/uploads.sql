@@ -5,7 +5,7 @@
 -- name: lock_changes(key)!
 -- Purpose: make change numbers follow the order of commits. Held until the end of the transaction, which ends if its process does nothing
 -- for 90 s: one that is paused, or whose machine is gone, would keep all others from uploading for ever.
-SELECT pg_advisory_xact_lock(:key), set_config('idle_in_transaction_session_timeout', '90s', TRUE);
+SELECT pg_advisory_xact_lock(:key) WHERE set_config('idle_in_transaction_session_timeout', '90s', TRUE) IS NOT NULL;
 
 -- name: put_upload(source, source_id, doc_id, owner, partition, content_hash, file_name, title, description, mime_type, size, permissions, tags, url, modified_at, origin, origin_via, origin_readers)^
 -- Purpose: record an upload; the same content by the same owner updates its metadata, is restored if it was deleted,
