@@ -61,7 +61,11 @@ def _write(job: SyncJob, target: Target, documents: Sequence[Pending]) -> StageR
 
 
 def settle(job: SyncJob, active: Target, busy: Container[str] = ()) -> StageResult:
-    """Remove deleted documents and update changed payloads and names, except of documents that another thread is writing."""
+    """Remove deleted documents, let new readers of content that is indexed now read it, and update changed payloads and names, except of
+    documents that another thread is writing.
+    """
+    with job.writing:
+        job.stores.documents.widen(partitions=job.stores.covered)
     ids = marked(job, active)
     result = StageResult({"removed": 0, "payloads_updated": 0, "keywords_refreshed": 0})
     for part in batches(ids, SETTLED_DOCUMENTS):

@@ -9,15 +9,21 @@ FROM documents
 WHERE source = :source AND source_id = ANY(:source_ids);
 
 -- name: save_documents!
--- Write the desired state of documents. The earliest created_at is kept.
+-- Write the desired state of documents. The earliest created_at is kept. While the index has other content of a document, only its former
+-- readers may read that: others wait in next_permissions.
 INSERT INTO documents AS d (
     doc_id, source, source_id, partition, collection_ids, folders, source_title, path, mime_type, url, owner, author, description, size,
-    created_at, modified_at, permissions, tags, profile, locator, version, content_hash, content_key, payload_hash,
+    created_at, modified_at, permissions, next_permissions, tags, profile, locator, version, content_hash, content_key, payload_hash,
     state, reason, stage, attempts
 )
 SELECT
     r.doc_id, :source, r.source_id, r.partition, r.collection_ids, r.folders, r.title, r.path, r.mime_type, r.url, r.owner, r.author,
-    r.description, r.size, r.created_at, r.modified_at, r.permissions, r.tags, r.profile, r.locator, r.version,
+    r.description, r.size, r.created_at, r.modified_at, r.permissions,
+    CASE WHEN EXISTS (
+        SELECT FROM active_entries AS a
+        WHERE a.doc_id = r.doc_id AND NOT coalesce(starts_with(a.content, r.content_key || '|'), FALSE)
+    ) THEN r.permissions END,
+    r.tags, r.profile, r.locator, r.version,
     r.content_hash, r.content_key, r.payload_hash, r.state, r.reason, r.stage, r.attempts
 FROM jsonb_to_recordset(:rows::jsonb) AS r (
     doc_id uuid, source_id text, partition text, collection_ids text [], folders jsonb, title text, path text, mime_type text, url text,
@@ -32,9 +38,13 @@ ON CONFLICT (doc_id) DO UPDATE SET
     path = excluded.path, mime_type = excluded.mime_type, url = excluded.url, owner = excluded.owner,
     author = excluded.author, description = excluded.description, size = excluded.size,
     created_at = least(d.created_at, excluded.created_at), modified_at = excluded.modified_at,
-    permissions = excluded.permissions, tags = excluded.tags, profile = excluded.profile, locator = excluded.locator,
-    version = excluded.version, content_hash = excluded.content_hash, content_key = excluded.content_key,
-    payload_hash = excluded.payload_hash, state = excluded.state, reason = excluded.reason, stage = excluded.stage,
+    permissions = CASE WHEN excluded.next_permissions <@ d.permissions IS FALSE THEN ARRAY(
+        SELECT p.principal FROM unnest(d.permissions) AS p (principal) WHERE p.principal = ANY(excluded.permissions)
+    ) ELSE excluded.permissions END,
+    next_permissions = CASE WHEN excluded.next_permissions <@ d.permissions IS FALSE THEN excluded.next_permissions END,
+    payload_hash = CASE WHEN excluded.next_permissions <@ d.permissions IS FALSE THEN '' ELSE excluded.payload_hash END,
+    tags = excluded.tags, profile = excluded.profile, locator = excluded.locator,
+    version = excluded.version, content_hash = excluded.content_hash, content_key = excluded.content_key, state = excluded.state, reason = excluded.reason, stage = excluded.stage,
     attempts = excluded.attempts, changed_at = now(), deleted_at = NULL, gone_at_source = NULL, gone_is_exact = FALSE;
 
 -- name: unlisted
@@ -79,7 +89,7 @@ ORDER BY source_id;
 -- Make documents invisible at once. Parameters: source, source_ids text[], times jsonb (source id -> time of the deletion, if the
 -- source reports it; otherwise the time of the last sync is used). Returns those that were not deleted before.
 UPDATE documents AS d SET
-    state = 'deleted', reason = NULL, stage = NULL, deleted_at = now(), changed_at = now(), permissions = '{}',
+    state = 'deleted', reason = NULL, stage = NULL, deleted_at = now(), changed_at = now(), permissions = '{}', next_permissions = NULL,
     gone_is_exact = (:times::jsonb ? d.source_id),
     gone_at_source = coalesce(
         (:times::jsonb ->> d.source_id)::timestamptz,
@@ -87,6 +97,17 @@ UPDATE documents AS d SET
     )
 WHERE d.source = :source AND d.source_id = ANY(:source_ids) AND d.state <> 'deleted'
 RETURNING d.doc_id::text AS doc_id, d.partition, EXISTS (SELECT FROM index_entries AS e WHERE e.doc_id = d.doc_id) AS indexed;
+
+-- name: widen!
+-- Let those read documents who waited until the index has no other content of them. Their points get the permissions because the hash of
+-- what these should say differs. Parameters: partitions or null. Grain: document. Index: documents_widening.
+UPDATE documents AS d SET permissions = d.next_permissions, next_permissions = NULL, payload_hash = 'widened'
+WHERE
+    d.source = :source AND d.next_permissions IS NOT NULL AND (:partitions::text [] IS NULL OR d.partition = ANY(:partitions::text []))
+    AND NOT EXISTS (
+        SELECT FROM active_entries AS a
+        WHERE a.doc_id = d.doc_id AND NOT coalesce(starts_with(a.content, d.content_key || '|'), FALSE)
+    );
 
 -- name: chosen
 -- Documents by source id or id. Grain: document. Parameters: source, ids. Index: unique (source, source_id).

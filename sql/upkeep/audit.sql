@@ -2,14 +2,15 @@
 -- says otherwise. Triggers of the table `documents` write grant_audit.
 
 -- name: granted
--- Permissions of live documents. Parameters: source, source_ids text[]. Index: unique (source, source_id).
-SELECT doc_id::text AS doc_id, source_id, partition, permissions, owner, tags
+-- Permissions of live documents, with those that wait for their content. Parameters: source, source_ids text[].
+-- Index: unique (source, source_id).
+SELECT doc_id::text AS doc_id, source_id, partition, coalesce(next_permissions, permissions) AS permissions, owner, tags
 FROM documents
 WHERE source = :source AND source_id = ANY(:source_ids) AND state = 'live';
 
 -- name: granted_in
 -- A page of the permissions of a partition's live documents. Parameters: source, partition, after (source_id), most.
-SELECT doc_id::text AS doc_id, source_id, partition, permissions, owner, tags
+SELECT doc_id::text AS doc_id, source_id, partition, coalesce(next_permissions, permissions) AS permissions, owner, tags
 FROM documents
 WHERE source = :source AND partition = :partition AND state = 'live' AND source_id > :after
 ORDER BY source_id
@@ -20,7 +21,8 @@ LIMIT :most;
 -- Parameters: rows jsonb (doc_id, permissions: all that the source grants).
 UPDATE documents AS d SET
     payload_hash = '', changed_at = now(),
-    permissions = ARRAY(SELECT g.principal FROM unnest(d.permissions) AS g (principal) WHERE g.principal = ANY(r.permissions))
+    permissions = ARRAY(SELECT g.principal FROM unnest(d.permissions) AS g (principal) WHERE g.principal = ANY(r.permissions)),
+    next_permissions = CASE WHEN d.next_permissions IS NOT NULL THEN r.permissions END
 FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, permissions text [])
 WHERE d.doc_id = r.doc_id AND d.state = 'live';
 
@@ -34,7 +36,10 @@ outdated AS (
     WHERE e.doc_id = l.doc_id AND l.state = 'live'
 )
 
-UPDATE documents AS d SET payload_hash = '', permissions = g.permissions, changed_at = now()
+UPDATE documents AS d SET
+    payload_hash = '', changed_at = now(),
+    permissions = CASE WHEN d.next_permissions IS NULL THEN g.permissions ELSE d.permissions END,
+    next_permissions = CASE WHEN d.next_permissions IS NOT NULL THEN g.permissions END
 FROM given AS g
 WHERE d.doc_id = g.doc_id AND d.state = 'live';
 

@@ -135,6 +135,7 @@ WITH hidden AS (
         reason = NULL,
         stage = NULL,
         permissions = '{}',
+        next_permissions = NULL,
         deleted_at = now(),
         gone_at_source = now(),
         gone_is_exact = TRUE,
@@ -173,8 +174,9 @@ UPDATE documents SET
     permissions = ARRAY(
         SELECT held.principal FROM unnest(documents.permissions) AS held (principal)
         WHERE held.principal = ANY(:permissions::text [])
-    )
-WHERE doc_id = :doc_id AND NOT permissions <@ :permissions::text [];
+    ),
+    next_permissions = CASE WHEN next_permissions IS NOT NULL THEN :permissions::text [] END
+WHERE doc_id = :doc_id AND NOT (permissions <@ :permissions::text [] AND coalesce(next_permissions <@ :permissions::text [], TRUE));
 
 -- name: partitions(source)
 -- Purpose: the partitions of a source, each found from the one before. Grain: partition. Index: uploads_partition_change.

@@ -1,0 +1,117 @@
+"""A document that gets other content and more readers at once: nobody reads the former content who was not one of its readers."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from assets import pipeline
+from resources.core.domain import SourceName
+from resources.stores.postgres import connect
+from resources.syncing import open_sync
+from sql.sources import UploadChanges
+from sql.upkeep import PermissionAudit
+from tests.fixtures.installation import Installation
+
+ADA, BOB, CYD = "ada@acme.example", "bob@acme.example", "cyd@acme.example"
+
+
+def write(installation: Installation, text: str, *readers: str) -> None:
+    """Write a note with its readers; without an owner, who would be one of them."""
+    installation.write("note.md", f"# Note\n\n{text}\n", permissions=list(readers), owner=readers[0])
+
+
+def list_only(installation: Installation) -> None:
+    """Do what a sync does first, and no more, as if it were killed or the embedding model were away."""
+    with open_sync(installation.settings, SourceName.FILES, requested_by="test") as job:
+        job.planned = {"raw"}
+        job.run("raw", partial(pipeline.raw, job))
+
+
+def document(installation: Installation) -> dict[str, Any]:
+    (row,) = installation.rows("SELECT doc_id::text, permissions, next_permissions, payload_hash FROM documents")
+    return {
+        **row,
+        "permissions": set(row["permissions"]),
+        "next": row["next_permissions"] and set(row["next_permissions"]),
+    }
+
+
+def in_points(installation: Installation) -> set[tuple[str, ...]]:
+    return {tuple(sorted(point["permissions"])) for point in installation.points()}
+
+
+def test_who_comes_with_new_content_does_not_read_the_former_one(installation: Installation) -> None:
+    write(installation, "The secret is 4711.", ADA)
+    installation.sync()
+    write(installation, "The secret was removed.", ADA, BOB)
+    list_only(installation)
+    assert document(installation)["permissions"] == {ADA}
+    assert document(installation)["next"] == {ADA, BOB}
+    list_only(installation)
+    assert document(installation)["permissions"] == {ADA}, "another listing does not widen it"
+    installation.sync(compare=True)
+    found = document(installation)
+    assert (found["permissions"], found["next"]) == ({ADA, BOB}, None)
+    assert in_points(installation) == {(ADA, BOB)}
+    assert installation.agrees()
+    installation.sync()
+    assert installation.last["indexed"]["documents"] == 0
+
+
+def test_readers_who_leave_with_the_former_content_leave_at_once(installation: Installation) -> None:
+    write(installation, "The first plan.", ADA, BOB)
+    installation.sync()
+    write(installation, "The second plan.", ADA, CYD)
+    list_only(installation)
+    assert document(installation)["permissions"] == {ADA}
+    installation.sync()
+    assert (document(installation)["permissions"], in_points(installation)) == ({ADA, CYD}, {(ADA, CYD)})
+
+
+def test_more_readers_of_the_same_content_read_it_at_once(installation: Installation) -> None:
+    write(installation, "The same plan.", ADA)
+    installation.sync()
+    write(installation, "The same plan.", ADA, BOB)
+    list_only(installation)
+    assert (document(installation)["permissions"], document(installation)["next"]) == ({ADA, BOB}, None)
+
+
+def test_a_sync_killed_before_it_let_new_readers_in_is_made_up_for(installation: Installation) -> None:
+    write(installation, "A plan.", ADA)
+    installation.sync()
+    installation.rows("UPDATE documents SET next_permissions = %s RETURNING 1", [ADA, BOB])
+    installation.sync(compare=True)
+    assert (document(installation)["permissions"], in_points(installation)) == ({ADA, BOB}, {(ADA, BOB)})
+    assert installation.agrees()
+
+
+def test_a_document_that_is_deleted_meanwhile_has_no_readers(installation: Installation) -> None:
+    write(installation, "The first plan.", ADA)
+    installation.sync()
+    write(installation, "The second plan.", ADA, BOB)
+    list_only(installation)
+    for path in ("note.md", "note.md.meta.json"):
+        (installation.root / path).unlink()
+    list_only(installation)
+    assert (document(installation)["permissions"], document(installation)["next"]) == (set(), None)
+    installation.sync()
+    assert installation.points() == []
+
+
+def test_what_is_narrowed_meanwhile_is_not_widened_later(installation: Installation) -> None:
+    write(installation, "The first plan.", ADA, BOB)
+    installation.sync()
+    write(installation, "The second plan.", ADA, BOB, CYD)
+    list_only(installation)
+    waiting = document(installation)
+    with connect(installation.settings.postgres_dsn, autocommit=True) as connection:
+        UploadChanges(connection).narrow_document(doc_id=waiting["doc_id"], permissions=[ADA, BOB])
+        assert (document(installation)["permissions"], document(installation)["next"]) == ({ADA, BOB}, {ADA, BOB})
+        audit = PermissionAudit(connection, SourceName.FILES.value)
+        audit.grant(rows=[{"doc_id": waiting["doc_id"], "permissions": [ADA, BOB, CYD]}])
+        assert (document(installation)["permissions"], document(installation)["next"]) == ({ADA, BOB}, {ADA, BOB, CYD})
+        (stored,) = audit.granted(source_ids=["docs/note.md"])
+        assert set(stored.permissions) == {ADA, BOB, CYD}, "the audit does not report that they are missing"
+        audit.narrow(rows=[{"doc_id": waiting["doc_id"], "permissions": [ADA]}])
+        assert (document(installation)["permissions"], document(installation)["next"]) == ({ADA}, {ADA})
