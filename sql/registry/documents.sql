@@ -44,7 +44,8 @@ ON CONFLICT (doc_id) DO UPDATE SET
     next_permissions = CASE WHEN excluded.next_permissions <@ d.permissions IS FALSE THEN excluded.next_permissions END,
     payload_hash = CASE WHEN excluded.next_permissions <@ d.permissions IS FALSE THEN '' ELSE excluded.payload_hash END,
     tags = excluded.tags, profile = excluded.profile, locator = excluded.locator,
-    version = excluded.version, content_hash = excluded.content_hash, content_key = excluded.content_key, state = excluded.state, reason = excluded.reason, stage = excluded.stage,
+    version = excluded.version, content_hash = excluded.content_hash, content_key = excluded.content_key, state = excluded.state,
+    reason = excluded.reason, stage = excluded.stage,
     attempts = excluded.attempts, changed_at = now(), deleted_at = NULL, gone_at_source = NULL, gone_is_exact = FALSE;
 
 -- name: unlisted
