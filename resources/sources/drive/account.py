@@ -6,8 +6,9 @@ readers are those that Drive reports, never more: see `permissions`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from functools import cached_property
 from threading import Lock
@@ -219,7 +220,24 @@ class _Found(NamedTuple):
     refused: bool
 
 
-class Accounts:
+class SeveralAccounts(ABC):
+    """Accounts that each read some roots."""
+
+    def fetch(self, item: Item) -> Iterator[bytes]:
+        with self._account_of(item) as account:
+            yield from account.fetch(item)
+
+    def look_again(self, item: Item) -> Item | None:
+        with self._account_of(item) as account:
+            return account.look_again(item)
+
+    @abstractmethod
+    def _account_of(self, item: Item) -> AbstractContextManager[Account]:
+        """Provide the account that reads a document. Raises `AbortSyncError` if Google refuses it: the others continue."""
+        ...
+
+
+class Accounts(SeveralAccounts):
     """The connected accounts by their emails, those connected earlier first: each reads its own My Drive with its own cursor.
 
     A shared drive or folder that several see is read by the one that was connected earliest. An account that Google refuses does not
@@ -251,14 +269,6 @@ class Accounts:
             yield from self._accounts[email].changes(partition, cursor)
         except AuthorizationError as error:
             raise AbortSyncError(f"{partition} cannot be read with the account {email}: {error}") from None
-
-    def fetch(self, item: Item) -> Iterator[bytes]:
-        with self._account_of(item) as account:
-            yield from account.fetch(item)
-
-    def look_again(self, item: Item) -> Item | None:
-        with self._account_of(item) as account:
-            return account.look_again(item)
 
     @contextmanager
     def _account_of(self, item: Item) -> Generator[Account]:

@@ -16,7 +16,7 @@ from resources.core.errors import AbortSyncError, AuthorizationError, DocumentEr
 from resources.core.ports import Memory
 from resources.core.retrying import Tally
 from resources.settings import Settings
-from resources.sources.drive.account import Account
+from resources.sources.drive.account import Account, SeveralAccounts
 from resources.sources.drive.auth import Authority, RefusedUserError
 from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.directory import GoogleDirectory, GoogleUser
@@ -34,7 +34,7 @@ _EVERYWHERE: Mapping[str, Any] = {
 PREFIX = "user-"
 
 
-class Company:
+class Company(SeveralAccounts):
     """The users' drives. The directory is read once per sync, when first needed."""
 
     def __init__(
@@ -88,14 +88,6 @@ class Company:
             raise LostPartitionError(f"The My Drive of {self._email(partition)} cannot be read: {error}") from None
         except AuthorizationError as error:
             raise AbortSyncError(f"The My Drive of {self._email(partition)} cannot be read: {error}") from None
-
-    def fetch(self, item: Item) -> Iterator[bytes]:
-        with self._account_of(item) as account:
-            yield from account.fetch(item)
-
-    def look_again(self, item: Item) -> Item | None:
-        with self._account_of(item) as account:
-            return account.look_again(item)
 
     @contextmanager
     def _account_of(self, item: Item) -> Generator[Account]:
