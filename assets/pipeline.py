@@ -4,19 +4,20 @@ In a sync of all five, `raw` runs them together (`assets.waves`), and the others
 in a backfill, processes everything that it has to in one go.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from assets import steps
+from assets.chunked import batches
 from assets.index.again import admitted, rewrite_all, tell_left
 from assets.index.collection import ensure_collection
-from assets.index.targets import Target, active_target, pending
+from assets.index.targets import PENDING_DOCUMENTS, Target, active_target, pending, pending_pages
 from assets.index.work import marked
 from assets.parsed import parse_missing
 from assets.raw import COUNTED, collect
-from assets.waves import Waves
-from resources.core.domain import STAGES
+from assets.waves import COUNTS, Waves
+from resources.core.domain import STAGES, State
 from resources.core.ports import Source
 from resources.sources import open_source
 from resources.sync_counts import StageResult
@@ -24,13 +25,25 @@ from resources.syncing import SyncJob
 from sql.rows import Pending
 
 
-def _pending(job: SyncJob, active: Target, *, everything: bool) -> list[Pending]:
-    """Return the documents that a stage has to look at for the active collection."""
+def _pending(job: SyncJob, active: Target, *, everything: bool) -> Iterator[list[Pending]]:
+    """Yield the documents that a stage has to look at for the active collection, in pages."""
     if job.documents is not None or ((everything or job.full) and not _rewrites(job, everything=everything)):
-        return pending(job, active, everything=True, rejected=True)
-    known = job.stores.collections.collection(name=active.collection.name)
-    ids = None if known is None else marked(job, active)
-    return admitted(job, pending(job, active, doc_ids=ids, rejected=True))
+        yield from pending_pages(job, active, everything=True, rejected=True)
+    elif job.stores.collections.collection(name=active.collection.name) is None:
+        yield from pending_pages(job, active, rejected=True)
+    elif ids := marked(job, active):
+        # a run that may leave some to the next one decides about all of them at once
+        some = PENDING_DOCUMENTS if job.stores.settings.reindex_documents is None else len(ids)
+        for part in batches(ids, some):
+            yield admitted(job, pending(job, active, doc_ids=part, rejected=True))
+
+
+def _each(stage: str, pages: Iterable[list[Pending]], work: Callable[[list[Pending]], StageResult]) -> StageResult:
+    """Return what a stage did with all pages."""
+    result = StageResult(dict.fromkeys(COUNTS[stage], 0))
+    for page in pages:
+        result.add(work(page))
+    return result
 
 
 def _rewrites(job: SyncJob, *, everything: bool) -> bool:
@@ -63,7 +76,8 @@ def parsed(job: SyncJob, *, everything: bool = False) -> StageResult:
     """Parse documents that have no text yet."""
     if job.overlapped:
         return _outcome(job, "parsed")
-    return parse_missing(job, _pending(job, active_target(job.stores), everything=everything))
+    pages = _pending(job, active_target(job.stores), everything=everything)
+    return _each("parsed", pages, lambda page: parse_missing(job, page))
 
 
 def chunked(job: SyncJob, *, everything: bool = False) -> StageResult:
@@ -71,7 +85,8 @@ def chunked(job: SyncJob, *, everything: bool = False) -> StageResult:
     if job.overlapped:
         return _outcome(job, "chunked")
     active = active_target(job.stores)
-    return steps.chunk(job, active, _pending(job, active, everything=everything))
+    pages = _pending(job, active, everything=everything)
+    return _each("chunked", pages, lambda page: steps.chunk(job, active, page, _ids(page)))
 
 
 def embedded(job: SyncJob, *, everything: bool = False) -> StageResult:
@@ -79,7 +94,8 @@ def embedded(job: SyncJob, *, everything: bool = False) -> StageResult:
     if job.overlapped:
         return _outcome(job, "embedded")
     active = active_target(job.stores)
-    return steps.embed(job, active, _pending(job, active, everything=everything))
+    pages = _pending(job, active, everything=everything)
+    return _each("embedded", pages, lambda page: steps.embed(job, active, page, _ids(page)))
 
 
 def indexed(job: SyncJob, *, everything: bool = False) -> StageResult:
@@ -87,13 +103,22 @@ def indexed(job: SyncJob, *, everything: bool = False) -> StageResult:
     if job.overlapped:
         return _outcome(job, "indexed")
     active = active_target(job.stores)
-    active = ensure_collection(job.stores, active, _pending(job, active, everything=everything))
+    first = next(_pending(job, active, everything=everything), list[Pending]())
+    active = ensure_collection(job.stores, active, first)
     result = steps.settle(job, active)
-    todo = [document for document in _pending(job, active, everything=everything) if document.state == "live"]
-    result.add(steps.index(job, active, todo))
+    pages = _pending(job, active, everything=everything)
+    result.add(_each("indexed", pages, lambda page: steps.index(job, active, _live(page), _ids(page))))
     steps.finish(job, active)
     tell_left(job)
     return result
+
+
+def _ids(documents: Sequence[Pending]) -> list[str]:
+    return [one.doc_id for one in documents]
+
+
+def _live(documents: Sequence[Pending]) -> list[Pending]:
+    return [one for one in documents if one.state == State.LIVE]
 
 
 def _outcome(job: SyncJob, stage: str) -> StageResult:

@@ -15,7 +15,7 @@ import polars as pl
 from assets.backlog import evenly
 from assets.chunked import batches, chunk_version, parsed_documents, present
 from assets.embedded import WINDOW_DOCUMENTS, texts_of
-from assets.index.targets import Target, active_target, pending
+from assets.index.targets import PENDING_DOCUMENTS, Target, active_target, pending_pages
 from assets.parsed import parse_unrecorded, untried
 from assets.stages.chunk import chunk
 from assets.stages.identify import scoped_hash
@@ -70,25 +70,30 @@ def preview(job: SyncJob, *, full: bool) -> SourcePreview:
     """Return what the next sync of the job's source indexes again; with `full`, a full sync or a backfill of all partitions."""
     stores = job.stores
     active = active_target(stores)
-    found = [one for one in pending(job, active, everything=full, rejected=True) if full or one.again]
-    live = [one for one in found if one.state == State.LIVE]
-    parse = {one.doc_id for part in batches(found, WINDOW_DOCUMENTS) for one in untried(stores, part)}
-    rejected = [one for one in found if one.state != State.LIVE and one.doc_id in parse]
-    total, split = Passages(), list[Pending]()
-    for part in batches(live, WINDOW_DOCUMENTS):
-        there = present(stores, {one.content_key for one in part})
-        ready = [one for one in part if _version(active, one) in there]
-        split += [one for one in part if _version(active, one) not in there]
-        total.add(_stored(stores, active, ready))
-    sample = evenly(split)
+    total, sample = Passages(), list[Pending]()
+    documents = parse = split = split_bytes = 0
+    for page in pending_pages(job, active, everything=full, rejected=True):
+        for part in batches([one for one in page if full or one.again], WINDOW_DOCUMENTS):
+            tried = {one.doc_id for one in untried(stores, part)}
+            live = [one for one in part if one.state == State.LIVE]
+            there = present(stores, {one.content_key for one in live})
+            absent = [one for one in live if _version(active, one) not in there]
+            documents += len({one.doc_id for one in live} | tried)
+            parse += len(tried)
+            split += len(absent)
+            split_bytes += _bytes(absent)
+            total.add(_stored(stores, active, [one for one in live if _version(active, one) in there]))
+            # content keys are hashes, so those of the least are as good as drawn
+            sample = sorted(sample + absent, key=lambda one: one.content_key)[:PENDING_DOCUMENTS]
+    sample = evenly(sample)
     of_split = Passages()
     if sample:
-        of_split.add(_read(stores, active, sample), _bytes(split) / _bytes(sample))
+        of_split.add(_read(stores, active, sample), split_bytes / _bytes(sample))
         total.add(of_split)
-    fetch = len(live) + len(rejected) if full else 0
+    fetch = documents if full else 0
     rows = {
         "raw": float(fetch),
-        "parsed": float(len(parse)),
+        "parsed": float(parse),
         "chunked": of_split.passages,
         "embedded": total.embed,
         "indexed": total.passages,
@@ -97,14 +102,14 @@ def preview(job: SyncJob, *, full: bool) -> SourcePreview:
     price = active.embedder.price_per_million
     return SourcePreview(
         source=stores.source.value,
-        documents=len(live) + len(rejected),
+        documents=documents,
         fetch=fetch,
-        parse=len(parse),
-        split=len(split),
+        parse=parse,
+        split=split,
         passages=round(total.passages),
         embed=round(total.embed),
         tokens=round(total.tokens),
-        sampled=len(sample) if len(sample) < len(split) else None,
+        sampled=len(sample) if len(sample) < split else None,
         cost_usd=None if price is None else round(total.tokens / 1e6 * price, 4),
         seconds=_seconds(rows, rates),
         measured=max((rate.syncs for rate in rates.values()), default=0),

@@ -7,9 +7,10 @@ so a run after a crash continues where it stopped; `assets/cutover.py` makes the
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 
 import msgspec
 import polars as pl
@@ -18,7 +19,7 @@ import structlog
 from assets.chunked import batches, chunk_missing
 from assets.embedded import embed_missing, texts_of
 from assets.index.collection import average_length, record
-from assets.index.targets import Target, active_target, pending, proposed, target
+from assets.index.targets import Target, active_target, pending, pending_pages, proposed, target
 from assets.indexed import index_missing
 from resources.core.errors import AbortSyncError, BusyError, InvalidRequestError
 from resources.core.tables import embedded_table
@@ -141,33 +142,35 @@ class Reindex:
 
     def estimate(self, made: Target) -> Estimate:
         """Return what filling the collection takes. Texts are chunked now, which needs no model, so the count is exact."""
-        known = set[str]()
         rate: float | None = None
         sources: list[SourceEstimate] = []
-        for job in self.jobs:
-            todo = pending(job, made)
-            chunks, to_embed, tokens = 0, 0, 0
-            for part in batches(todo, BATCH_DOCUMENTS):
-                chunk_missing(job, part, made.profiles, made.tokenizer())
-                texts = texts_of(job.stores, part, made.profiles)
-                texts = texts.filter([text_hash not in known for text_hash in texts["text_hash"]])
-                known.update(texts["text_hash"])
-                missing = _without_vector(job.stores, made, texts)
-                chunks += texts.height
-                to_embed += missing.height
-                tokens += int(missing["tokens"].sum())
-                if rate is None and missing.height:
-                    rate = _rate(made, missing["text"].head(SAMPLE_TEXTS).to_list())
-            if todo:
-                sources.append(
-                    SourceEstimate(
-                        source=job.stores.source.value,
-                        documents=len(todo),
-                        chunks=chunks,
-                        to_embed=to_embed,
-                        tokens=tokens,
+        # in a file without a name, for there may be more texts than fit into memory
+        with closing(sqlite3.connect("")) as known:
+            known.execute("CREATE TABLE texts (text_hash TEXT PRIMARY KEY) WITHOUT ROWID")
+            for job in self.jobs:
+                documents, chunks, to_embed, tokens = 0, 0, 0, 0
+                for part in (part for page in pending_pages(job, made) for part in batches(page, BATCH_DOCUMENTS)):
+                    documents += len(part)
+                    chunk_missing(job, part, made.profiles, made.tokenizer())
+                    texts = texts_of(job.stores, part, made.profiles)
+                    new = "INSERT OR IGNORE INTO texts VALUES (?)"
+                    texts = texts.filter([known.execute(new, [one]).rowcount == 1 for one in texts["text_hash"]])
+                    missing = _without_vector(job.stores, made, texts)
+                    chunks += texts.height
+                    to_embed += missing.height
+                    tokens += int(missing["tokens"].sum())
+                    if rate is None and missing.height:
+                        rate = _rate(made, missing["text"].head(SAMPLE_TEXTS).to_list())
+                if documents:
+                    sources.append(
+                        SourceEstimate(
+                            source=job.stores.source.value,
+                            documents=documents,
+                            chunks=chunks,
+                            to_embed=to_embed,
+                            tokens=tokens,
+                        )
                     )
-                )
         tokens, to_embed = sum(one.tokens for one in sources), sum(one.to_embed for one in sources)
         price = made.embedder.price_per_million
         return Estimate(
@@ -205,23 +208,27 @@ class Reindex:
         """Write pending documents to the collection, holding syncs only briefly, until none are left or the limit of a run is reached."""
         limit = self.settings.reindex_documents
         table = embedded_table(made.collection.model, made.collection.dimensions)
+
+        def write(job: SyncJob, part: Sequence[Pending]) -> int:
+            chunk_missing(job, part, made.profiles, made.tokenizer())
+            embed_missing(job, made, part)
+            progress(sum(one.counts.embedded for one in self.jobs), to_embed)
+            with suppress(BusyError):  # the next batch does it
+                compact(self.settings.postgres_dsn, job.stores.lake, [table])
+            partitions = sorted({document.partition for document in part})
+            with hold(self.settings, job.stores.source, partitions=partitions) as stores:
+                return _write(SyncJob(stores), made, part)
+
         for job in self.jobs:
-            while todo := pending(job, made):
-                if limit is not None:
-                    todo = todo[:limit]
-                    limit -= len(todo)
+            # what is left then is not parsed yet, and the sync that parses it writes to both collections; or no more are allowed
+            written = 1
+            while written:
                 written = 0
-                for part in batches(todo, batch):
-                    chunk_missing(job, part, made.profiles, made.tokenizer())
-                    embed_missing(job, made, part)
-                    progress(sum(one.counts.embedded for one in self.jobs), to_embed)
-                    with suppress(BusyError):  # the next batch does it
-                        compact(self.settings.postgres_dsn, job.stores.lake, [table])
-                    partitions = sorted({document.partition for document in part})
-                    with hold(self.settings, job.stores.source, partitions=partitions) as stores:
-                        written += _write(SyncJob(stores), made, part)
-                if not written:
-                    break  # not parsed yet: the sync that parses them writes to both collections; or none are allowed
+                for page in pending_pages(job, made):
+                    todo = sorted(page[:limit], key=lambda one: one.partition)
+                    if limit is not None:
+                        limit -= len(todo)
+                    written += sum(write(job, part) for part in batches(todo, batch))
 
     def left(self, made: Target) -> int:
         """Return how many documents of the active collection are not in this one yet."""
@@ -229,7 +236,7 @@ class Reindex:
 
     def _average(self, made: Target) -> float:
         """Return the mean BM25 length of the source with the most documents."""
-        todo = max((pending(job, made) for job in self.jobs), key=len)
+        todo = max((next(pending_pages(job, made)) for job in self.jobs), key=len)
         return average_length(self.jobs[0].stores, made, todo)
 
 
@@ -247,7 +254,7 @@ def open_reindex(settings: Settings) -> Generator[Reindex]:
 
 def catch_up(job: SyncJob, made: Target) -> None:
     """Write the remaining documents of a source to the collection while its syncs wait."""
-    if todo := pending(job, made):
+    for todo in pending_pages(job, made):
         chunk_missing(job, todo, made.profiles, made.tokenizer())
         embed_missing(job, made, todo)
         _write(job, made, todo)

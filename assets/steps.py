@@ -25,8 +25,8 @@ SETTLED_DOCUMENTS = 10_000
 """Documents whose rows are in memory at a time. A change of a folder's readers may concern millions."""
 
 
-def chunk(job: SyncJob, active: Target, documents: Sequence[Pending], ids: Sequence[str] | None = None) -> StageResult:
-    """Chunk texts that have no chunks yet. `ids` limits the collection under construction to these documents, here and below."""
+def chunk(job: SyncJob, active: Target, documents: Sequence[Pending], ids: Sequence[str]) -> StageResult:
+    """Chunk texts that have no chunks yet; `ids` are those that the collection under construction may lack, here and below."""
     result = chunk_missing(job, documents, active.profiles, active.tokenizer())
     run_for_secondary(job, active, "chunked", lambda other, rows: chunk_missing(
         job, rows, other.profiles, other.tokenizer()
@@ -34,19 +34,14 @@ def chunk(job: SyncJob, active: Target, documents: Sequence[Pending], ids: Seque
     return result
 
 
-def embed(
-    job: SyncJob,
-    active: Target,
-    documents: Sequence[Pending],
-    ids: Sequence[str] | None = None,
-) -> StageResult:
+def embed(job: SyncJob, active: Target, documents: Sequence[Pending], ids: Sequence[str]) -> StageResult:
     """Embed chunks that have no vector yet."""
     result = embed_missing(job, active, documents)
     run_for_secondary(job, active, "embedded", lambda other, rows: embed_missing(job, other, rows), ids)
     return result
 
 
-def index(job: SyncJob, active: Target, documents: Sequence[Pending], ids: Sequence[str] | None = None) -> StageResult:
+def index(job: SyncJob, active: Target, documents: Sequence[Pending], ids: Sequence[str]) -> StageResult:
     """Write documents to both stores."""
     # before the active collection: once it has these documents, they are no longer recognisable as new
     run_for_secondary(job, active, "indexed", lambda other, rows: _write(job, other, rows), ids)

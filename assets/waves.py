@@ -20,7 +20,7 @@ from assets import steps
 from assets.backlog import Backlog, evenly
 from assets.index.again import admitted, rewrite_all, tell_left
 from assets.index.collection import ensure_collection, is_measured
-from assets.index.targets import Target, active_target, pending
+from assets.index.targets import PENDING_DOCUMENTS, Target, active_target, pending, pending_pages
 from assets.index.work import by_urgency, marked, unmark
 from assets.offering import Offering
 from assets.parsed import parse_missing, parser_pool
@@ -35,8 +35,6 @@ from sql.rows import Pending
 
 EARLY_DOCUMENTS = 1000
 """Documents of a listing after which waves begin, before it ends."""
-WAITING_DOCUMENTS = 50_000
-"""Documents that wait in memory; of the others, only the ids are."""
 LOOK_SECONDS = 0.5
 CLAIM_SECONDS = 5.0
 """How long a sync that has nothing else to do waits for partitions of a request that another process keeps, before it looks again."""
@@ -194,7 +192,7 @@ class Waves:
         job, active = self._job, active_target(self._job.stores)
         sample: list[Pending] = []
         if not is_measured(job.stores.collections.collection(name=active.collection.name)):
-            sample = evenly(pending(job, active, everything=True, rejected=True))
+            sample = evenly(next(pending_pages(job, active, everything=True, rejected=True)))
         if sample:
             with parser_pool(job.stores.settings, len(sample)) as parsers:
                 self._pass(
@@ -209,7 +207,7 @@ class Waves:
         if not self._ids:
             return admitted(job, []), 0
         # a run that may leave some to the next one decides about all of them at once
-        some = WAITING_DOCUMENTS if job.stores.settings.reindex_documents is None else len(self._ids)
+        some = PENDING_DOCUMENTS if job.stores.settings.reindex_documents is None else len(self._ids)
         while self._ids:
             ids, self._ids = self._ids[:some], self._ids[some:]
             rows = {one.doc_id: one for one in pending(job, self._target, doc_ids=ids, rejected=True)}

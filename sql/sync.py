@@ -111,6 +111,8 @@ class Documents(SourceFamily, path="registry/documents.sql"):
         everything: bool,
         rejected: bool,
         active: Json,
+        after: str,
+        most: int | None,
     ) -> list[Pending]: ...
     def raise_version(self) -> int: ...
 

@@ -6,7 +6,7 @@ changes it. A changed setting therefore never mixes vectors of two models, and s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 import structlog
@@ -24,6 +24,9 @@ from resources.stores import qdrant
 from resources.stores.clients import Stores
 from resources.syncing import SyncJob
 from sql.rows import CollectionRow, Pending
+
+PENDING_DOCUMENTS = 50_000
+"""Documents that wait in memory at a time, about 2 kB each. There may be millions."""
 
 log = structlog.get_logger("index")
 
@@ -128,12 +131,11 @@ def pending(
     job: SyncJob,
     wanted: Target,
     *,
-    doc_ids: Sequence[str] | None = None,
-    everything: bool = False,
+    doc_ids: Sequence[str],
     rejected: bool = False,
     active: Target | None = None,
 ) -> list[Pending]:
-    """Return documents whose entry in the collection is missing or out of date; with `everything`, all that have content.
+    """Return those of these documents whose entry in the collection is missing or out of date.
 
     With `rejected`, also those that parsing rejected. With `active`, only those that the current sync processes and those already indexed
     there in an earlier version; the reindex does the rest.
@@ -142,12 +144,37 @@ def pending(
         collection=wanted.collection.name,
         signatures=wanted.signatures(),
         partitions=job.partitions,
-        doc_ids=job.documents if doc_ids is None else list(doc_ids),
-        everything=everything,
+        doc_ids=list(doc_ids),
+        everything=False,
         rejected=rejected,
         active=None if active is None else active.signatures(),
+        after="",
+        most=None,
     )
     return [row for row in rows if row.profile in wanted.profiles]
+
+
+def pending_pages(
+    job: SyncJob, wanted: Target, *, everything: bool = False, rejected: bool = False
+) -> Iterator[list[Pending]]:
+    """Yield, in pages, what `pending` would return of all documents of the job; with `everything`, all that have content."""
+    after = ""
+    while True:
+        rows = job.stores.documents.pending(
+            collection=wanted.collection.name,
+            signatures=wanted.signatures(),
+            partitions=job.partitions,
+            doc_ids=job.documents,
+            everything=everything,
+            rejected=rejected,
+            active=None,
+            after=after,
+            most=PENDING_DOCUMENTS,
+        )
+        yield [row for row in rows if row.profile in wanted.profiles]
+        if len(rows) < PENDING_DOCUMENTS:
+            return
+        after = rows[-1].source_id
 
 
 def secondary_collections(stores: Stores, active: str) -> list[str]:
@@ -162,9 +189,9 @@ def run_for_secondary(
     active: Target,
     stage: str,
     work: Callable[[Target, list[Pending]], object],
-    doc_ids: Sequence[str] | None = None,
+    doc_ids: Sequence[str],
 ) -> None:
-    """Also run a stage for the collection under construction, for these documents or all that it lacks.
+    """Also run a stage for the collection under construction, for those of these documents that it lacks.
 
     Its errors do not fail the sync: the reindex catches up.
     """

@@ -140,7 +140,7 @@ WHERE
 -- of this content, or parsing rejected it. Parameters: source, partitions or null, doc_ids or null, collection, signatures jsonb (profile ->
 -- signature) of it, everything bool (all documents with content), rejected bool (also those that parsing rejected: an unchanged parser finds
 -- its earlier result in the lake, a newer one tries again), active jsonb or null (signatures of the active collection: leave out documents
--- that it holds as wanted and that this collection has never held).
+-- that it holds as wanted and that this collection has never held), after (the source id before the first), most (rows; null: all).
 SELECT
     d.doc_id::text AS doc_id, d.source_id, d.partition, d.content_hash, d.content_key, d.mime_type, d.source_title AS title,
     d.description, d.profile, d.owner, d.tags, d.state, d.attempts, e.doc_id IS NOT NULL AS was_indexed,
@@ -153,7 +153,7 @@ LEFT JOIN index_work AS w
         w.doc_id = d.doc_id AND w.rewrite
         AND (SELECT c.active FROM index_collections AS c WHERE c.name = :collection)
 WHERE
-    d.source = :source AND d.content_key IS NOT NULL
+    d.source = :source AND d.content_key IS NOT NULL AND d.source_id > :after
     AND (:partitions::text [] IS NULL OR d.partition = ANY(:partitions))
     AND (:doc_ids::uuid [] IS NULL OR d.doc_id = ANY(:doc_ids))
     AND (
@@ -173,7 +173,8 @@ WHERE
             WHERE a.doc_id = d.doc_id AND a.content = d.content_key || '|' || (:active::jsonb ->> d.profile)
         )
     )
-ORDER BY d.partition, d.source_id;
+ORDER BY d.source_id
+LIMIT :most;
 
 -- name: raise_version!
 -- Invalidate the candidates cached so far that may be of the source. Grain: source. Index: primary key.

@@ -173,7 +173,8 @@ def test_entries_and_passages_are_kept_and_nothing_is_pending(empty: str, tmp_pa
             assert len(signature) == 1
             signatures = {row["profile"]: min(signature) for row in before["tables"]["documents"]}
             pending = documents.pending(
-                collection=name, signatures=signatures, partitions=None, doc_ids=None, everything=False, rejected=True, active=None
+                collection=name, signatures=signatures, partitions=None, doc_ids=None, everything=False, rejected=True, active=None,
+                after="", most=None,
             )  # fmt: skip
             assert {one.doc_id for one in pending} == outdated(before, name, signatures)
             assert bool(pending) == (name == other)

@@ -35,7 +35,7 @@ def windows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             read.append(len(kwargs["doc_ids"]))
         return pending(*args, **kwargs)
 
-    monkeypatch.setattr(waves, "WAITING_DOCUMENTS", ROOM)
+    monkeypatch.setattr(waves, "PENDING_DOCUMENTS", ROOM)
     monkeypatch.setattr(waves, "pending", counted)
     return read
 
