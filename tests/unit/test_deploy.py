@@ -331,6 +331,13 @@ def test_the_unit_is_the_one_that_is_installed() -> None:
     assert manifests.verify_unit() == "1 unit verified by systemd-analyze"
 
 
+def test_images_of_others_are_pinned_by_digest(services: dict[str, Any], objects: list[dict[str, Any]]) -> None:
+    base = re.findall(r"^ARG PYTHON_IMAGE=(.*)$", (FOLDER / "Containerfile").read_text(), re.MULTILINE)
+    assert len(base) == 1
+    images = [*base, *(one["image"] for _, one in (*services.items(), *manifests.containers(objects)))]
+    assert [one for one in images if one != IMAGE and not re.search("@sha256:[0-9a-f]{64}$", one)] == []
+
+
 def test_the_image_is_built_from_what_exists() -> None:
     lines = (FOLDER / "Containerfile").read_text().splitlines()
     copied = [line.split()[1:-1] for line in lines if line.startswith("COPY") and "--from" not in line]
