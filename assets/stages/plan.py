@@ -39,7 +39,7 @@ class BatchPlan(msgspec.Struct, kw_only=True):
     drop: list[tuple[str, str]]
     """Documents (source id, partition) to remove from the lake only: the registry already has them as gone, or never had them."""
     moves: Counter[str]
-    """Change in the number of documents of each partition; empty unless the batch is a delta."""
+    """Change in the number of documents of each partition, without the one that a listing counts."""
 
 
 def plan_batch(
@@ -131,12 +131,12 @@ def _is_regranted(item: Item, before: Known) -> bool:
 
 def _moves(batch: Batch, known: Mapping[str, Known], gone: Mapping[str, str]) -> Counter[str]:
     moves: Counter[str] = Counter()
-    if batch.listing != "delta":
-        return moves
     moves.subtract(gone.values())
     for one in (*batch.seen, *batch.refused):
         before = known.get(one.source_id)
         moves[one.partition] += 1
         if before is not None and before.state not in GONE:
             moves[before.partition] -= 1
+    if batch.listing != "delta":
+        del moves[batch.partition]
     return moves

@@ -49,6 +49,11 @@ def test_a_document_shown_elsewhere_moves() -> None:
     assert plan.moves == {"a": -1, "b": 1}
 
 
+def test_a_listing_counts_its_own_partition_and_takes_from_others() -> None:
+    batch = Batch(partition="b", seen=[item("x", partition="b"), item("new", partition="b")], listing="complete")
+    assert plan_batch(batch, registry(item("x"))).moves == {"a": -1}
+
+
 def test_a_refused_document_leaves_the_lake_and_is_recorded_once() -> None:
     batch = Batch(partition="a", refused=[refusal("x")])
     plan = plan_batch(batch, registry(item("x")))
