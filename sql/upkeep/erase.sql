@@ -112,17 +112,19 @@ USING sync_jobs AS j, unnest(:sources::text [], :source_ids::text []) AS d (sour
 WHERE j.job_id = e.job_id AND j.source = d.source AND e.source_id = d.source_id;
 
 -- name: drop_uploads!
--- Parameters: doc_ids, cutoff, document or null. Includes uploads that were removed before any sync processed them. Grain: upload.
+-- Parameters: doc_ids, cutoff, document or null. Includes uploads that were removed before any sync processed them, and not those that
+-- were handed in again since. Grain: upload.
 DELETE FROM uploads AS u
 WHERE
-    u.doc_id = ANY(:doc_ids::uuid [])
+    (u.doc_id = ANY(:doc_ids::uuid []) AND u.deleted_at IS NOT NULL)
     OR (
         :document::text IS NULL AND u.deleted_at <= :cutoff AND NOT EXISTS (SELECT 1 FROM documents AS d WHERE d.doc_id = u.doc_id)
     );
 
 -- name: drop_ingest_jobs!
--- Parameters: doc_ids. Grain: request.
-DELETE FROM ingest_jobs WHERE doc_id = ANY(:doc_ids::uuid []);
+-- Requests for documents of which no upload is left. Parameters: doc_ids. Grain: request.
+DELETE FROM ingest_jobs AS j
+WHERE j.doc_id = ANY(:doc_ids::uuid []) AND NOT EXISTS (SELECT FROM uploads AS u WHERE u.doc_id = j.doc_id);
 
 -- name: drop_documents!
 -- Delete these documents from the registry; their receipts stay, without the document's source id. Parameters: doc_ids.

@@ -416,6 +416,22 @@ def test_an_upload_whose_bytes_are_erased_before_it_is_recorded_is_refused(
     assert desk.installation.rows("SELECT 1 FROM uploads") == []
 
 
+def test_an_upload_that_is_handed_in_again_before_its_erasure_stays(whole: Whole) -> None:
+    """It waits for the sync that an erasure holds up, and the registry says deleted until then."""
+    desk, made = whole.desk, whole.desk.installation
+    body = {"content": SHARED, "doc_id": "otters", "tags": {"tenant": "acme", "dataset": "docs"}}
+    first = desk.running.request("POST", "/api/ingest", ADA, json=body).json()
+    made.sync(SourceName.UPLOAD)
+    assert desk.running.request("DELETE", f"/api/documents/{first['doc_id']}", ADA).status_code == 200
+    made.sync(SourceName.UPLOAD)
+    again = desk.running.request("POST", "/api/ingest", ADA, json=body).json()
+    assert again["doc_id"] == first["doc_id"]
+    assert swept(made).documents == 1
+    made.sync(SourceName.UPLOAD)
+    assert desk.running.request("GET", f"/api/ingest/{again['job_id']}", ADA).json()["status"] == "success"
+    assert desk.found("When do the otters of the wobbegong sleep?")
+
+
 def test_the_daily_job_erases_and_prunes(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     removed(installation)
     as_environment(installation, monkeypatch)
