@@ -175,7 +175,10 @@ UPDATE documents SET
         SELECT held.principal FROM unnest(documents.permissions) AS held (principal)
         WHERE held.principal = ANY(:permissions::text [])
     ),
-    next_permissions = CASE WHEN next_permissions IS NOT NULL THEN :permissions::text [] END
+    next_permissions = CASE WHEN next_permissions IS NOT NULL THEN ARRAY(
+        SELECT waiting.principal FROM unnest(documents.next_permissions) AS waiting (principal)
+        WHERE waiting.principal = ANY(:permissions::text [])
+    ) END
 WHERE doc_id = :doc_id AND NOT (permissions <@ :permissions::text [] AND coalesce(next_permissions <@ :permissions::text [], TRUE));
 
 -- name: partitions(source)

@@ -99,6 +99,17 @@ def test_a_document_that_is_deleted_meanwhile_has_no_readers(installation: Insta
     assert installation.points() == []
 
 
+def test_who_is_named_with_a_later_content_does_not_wait_for_the_one_before(installation: Installation) -> None:
+    """An owner who replaces an upload narrows what the index has of it at once, to the readers of the new content."""
+    write(installation, "The first plan.", ADA)
+    installation.sync()
+    write(installation, "The second plan.", ADA, BOB)
+    list_only(installation)
+    with connect(installation.settings.postgres_dsn, autocommit=True) as connection:
+        UploadChanges(connection).narrow_document(doc_id=document(installation)["doc_id"], permissions=[ADA, CYD])
+    assert (document(installation)["permissions"], document(installation)["next"]) == ({ADA}, {ADA})
+
+
 def test_what_is_narrowed_meanwhile_is_not_widened_later(installation: Installation) -> None:
     write(installation, "The first plan.", ADA, BOB)
     installation.sync()
