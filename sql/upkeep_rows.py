@@ -25,6 +25,7 @@ class StoredGrants(msgspec.Struct, frozen=True):
     permissions: list[str]
     owner: str | None
     tags: dict[str, Any]
+    version: str | None
 
 
 class GrantChange(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from assets.indexed import write_payloads
 from assets.intake.listing_record import ListingRecord
 from assets.stages.grant import effective_permissions
 from resources.alerts import alert
-from resources.core.domain import Batch, SourceName
+from resources.core.domain import Batch, Item, SourceName
 from resources.core.permissions import granted
 from resources.core.ports import Source
 from resources.jobs import hold
@@ -105,16 +105,22 @@ def _rights(stores: Stores, batch: Batch) -> Iterator[list[_Rights]]:
     """Yield stored and granted permissions for the documents of a batch, or for its whole partition."""
     statements = PermissionAudit(stores.connection, stores.source.value)
     if batch.permissions is None:
-        given = {item.source_id: frozenset(effective_permissions(item)) for item in batch.seen}
-        ids = list(given)
+        items = {item.source_id: item for item in batch.seen}
+        ids = list(items)
         for start in range(0, len(ids), PAGE_DOCUMENTS):
             rows = statements.granted(source_ids=ids[start : start + PAGE_DOCUMENTS])
-            yield [_of(row, given[row.source_id]) for row in rows]
+            yield [_of(row, _given(row, items[row.source_id])) for row in rows]
         return
     after = ""
     while page := statements.granted_in(partition=batch.partition, after=after, most=PAGE_DOCUMENTS):
         after = page[-1].source_id
         yield [_of(row, frozenset(granted(batch.permissions, row.owner, row.tags))) for row in page]
+
+
+def _given(row: StoredGrants, item: Item) -> frozenset[str]:
+    """Return who may read what is stored of a document: readers who came with a later version of it come with the next sync."""
+    given = frozenset(effective_permissions(item))
+    return given if row.version == item.version else given.intersection(row.permissions)
 
 
 def _of(row: StoredGrants, given: frozenset[str]) -> _Rights:

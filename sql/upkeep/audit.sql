@@ -4,13 +4,13 @@
 -- name: granted
 -- Permissions of live documents, with those that wait for their content. Parameters: source, source_ids text[].
 -- Index: unique (source, source_id).
-SELECT doc_id::text AS doc_id, source_id, partition, coalesce(next_permissions, permissions) AS permissions, owner, tags
+SELECT doc_id::text AS doc_id, source_id, partition, coalesce(next_permissions, permissions) AS permissions, owner, tags, version
 FROM documents
 WHERE source = :source AND source_id = ANY(:source_ids) AND state = 'live';
 
 -- name: granted_in
 -- A page of the permissions of a partition's live documents. Parameters: source, partition, after (source_id), most.
-SELECT doc_id::text AS doc_id, source_id, partition, coalesce(next_permissions, permissions) AS permissions, owner, tags
+SELECT doc_id::text AS doc_id, source_id, partition, coalesce(next_permissions, permissions) AS permissions, owner, tags, version
 FROM documents
 WHERE source = :source AND partition = :partition AND state = 'live' AND source_id > :after
 ORDER BY source_id

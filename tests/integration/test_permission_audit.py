@@ -110,6 +110,14 @@ def test_the_source_changed_its_mind(installation: Installation, shelf: Shelf) -
     assert installation.agrees()
 
 
+def test_who_came_with_a_later_version_does_not_read_the_one_that_is_stored(
+    installation: Installation, shelf: Shelf
+) -> None:
+    shelf.put("a", version="2", permissions=(ADA, EVE))
+    assert numbers(audit(installation.settings, SLACK, port=shelf)) == (1, 1, 0, 0, 1)
+    assert held(installation)["a"] == indexed(installation)["a"] == [ADA]
+
+
 def test_drafts_stay_their_owners(installation: Installation, shelf: Shelf) -> None:
     shelf.put("a", permissions=(ADA, BOB), owner=ADA, tags={"lifecycle": "draft"})
     assert numbers(audit(installation.settings, SLACK, port=shelf))[:4] == (1, 1, 0, 0)
