@@ -47,7 +47,8 @@ def _main() -> int:
         os.geteuid() == 0
         and sys.argv[1:]
         and not sys.argv[1].startswith("-")
-        and sys.argv[1] not in ("up", "restart", "demo")
+        and sys.argv[1]
+        not in ("up", "restart", "demo", "service")  # a unit of HOME's owner could make that account root
     ):
         _write_as_owner()
     if sys.argv[1:] and not sys.argv[1].startswith("-"):

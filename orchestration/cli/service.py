@@ -1,5 +1,6 @@
 """The command `service install`, for a machine with systemd."""
 
+import pwd
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -29,10 +30,12 @@ def service_install(
         return
     file = folder / systemd.NAME
     name = account or _account(settings.home)
+    _check(name)
     if not settings.home.is_dir():
         make_home(settings)
         _give(settings.home, name)
     try:
+        file.unlink(missing_ok=True)  # its owner stays otherwise
         file.write_text(systemd.unit(program, Path.cwd(), settings.home, name), encoding="utf-8")
     except OSError as error:
         raise ConfigurationError(
@@ -49,6 +52,15 @@ def _account(home: Path) -> str:
         return home.owner()
     found = unprivileged(make=True)
     return "concordance" if found is None else found.name
+
+
+def _check(name: str) -> None:
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        raise ConfigurationError(
+            f"This machine has no account {name}. Create it, or leave --account out: the account concordance is created."
+        ) from None
 
 
 def _give(home: Path, name: str) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from orchestration import systemd
 from orchestration.supervision import rights, run_state
 from orchestration.supervision.environment import ROOT, child_environment
 from resources.servers import privileges
@@ -143,6 +144,19 @@ print(os.geteuid(), subprocess.check_output(["sh", "-c", "id -u; grep ^Uid /proc
     assert done.stdout.split()[:1] == ["0"]
     assert done.stdout.count("'0'") == 5, "programs that root starts are root's"
     assert (settings.home / "written").stat().st_uid == account.uid
+
+
+def test_the_unit_belongs_to_root(folder: Path, settings: Settings, account: SystemUser) -> None:
+    """Whoever owns it decides as which account it runs."""
+    settings.home.mkdir()
+    os.chown(settings.home, account.uid, account.gid)
+    (folder / systemd.NAME).touch()
+    os.chown(folder / systemd.NAME, account.uid, account.gid)  # as an earlier version left it
+    command = [sys.executable, "-m", "orchestration.cli", "service", "install", "--folder", str(folder)]
+    environment = {**child_environment(settings), "PYTHONPATH": str(ROOT)}
+    subprocess.run(command, check=True, env=environment, cwd=folder, stdout=subprocess.DEVNULL)
+    assert (folder / systemd.NAME).stat().st_uid == 0
+    assert f"User={account.name}" in (folder / systemd.NAME).read_text()
 
 
 def test_what_services_cannot_read_is_known(

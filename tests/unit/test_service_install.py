@@ -39,3 +39,10 @@ def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path, capsys: pyt
     absent = tmp_path / "absent"
     assert run(["service", "install", "--folder", str(absent), "--account", getpass.getuser()]) == 1
     assert str(absent) in capsys.readouterr().err
+
+
+def test_an_account_that_does_not_exist_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["service", "install", "--folder", str(tmp_path), "--account", "no-such-account"]) == 1
+    assert "no-such-account" in capsys.readouterr().err
+    assert not (tmp_path / systemd.NAME).exists()
+    assert not (tmp_path / "home").exists()
