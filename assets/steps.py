@@ -14,6 +14,7 @@ from assets.raw import raw_table
 from resources.core.errors import BusyError
 from resources.core.tables import embedded_table
 from resources.stores.compaction import compact
+from resources.stores.uploads import follow_origins
 from resources.stores.withholding import settle_documents
 from resources.sync_counts import StageResult
 from resources.syncing import SyncJob
@@ -60,7 +61,8 @@ def settle(job: SyncJob, active: Target, busy: Container[str] = ()) -> StageResu
     documents that another thread is writing.
     """
     with job.writing:
-        job.stores.documents.widen(partitions=job.stores.covered)
+        if job.stores.documents.widen(partitions=job.stores.covered):
+            follow_origins(job.stores.connection)
     ids = marked(job, active)
     result = StageResult({"removed": 0, "payloads_updated": 0, "keywords_refreshed": 0})
     for part in batches(ids, SETTLED_DOCUMENTS):

@@ -7,6 +7,8 @@ from typing import Any
 
 from assets import pipeline
 from resources.core.domain import SourceName
+from resources.stores import uploads
+from resources.stores.blobs import Blobs
 from resources.stores.postgres import connect
 from resources.syncing import open_sync
 from sql.sources import UploadChanges
@@ -84,6 +86,24 @@ def test_a_sync_killed_before_it_let_new_readers_in_is_made_up_for(installation:
     installation.sync(compare=True)
     assert (document(installation)["permissions"], in_points(installation)) == ({ADA, BOB}, {(ADA, BOB)})
     assert installation.agrees()
+
+
+def test_copies_follow_once_the_new_readers_are_let_in(installation: Installation) -> None:
+    write(installation, "The first plan.", ADA)
+    installation.sync()
+    (original,) = installation.rows("SELECT doc_id::text FROM documents")
+    blob = Blobs(installation.settings.lake_address).put([b"A plan."])
+    copy = uploads.NewUpload(
+        owner=ADA, content_hash=blob.content_hash, size=blob.size, file_name="copy.md", title=None, description=None,
+        mime_type="text/markdown", permissions=[BOB], tags={}, origin=uploads.Origin(original["doc_id"], (ADA,), (ADA,)),
+    )  # fmt: skip
+    with connect(installation.settings.postgres_dsn, autocommit=True) as connection:
+        uploads.record(connection, copy)
+    write(installation, "The second plan.", ADA, BOB)
+    installation.sync()
+    installation.sync(SourceName.UPLOAD)
+    (copied,) = installation.rows("SELECT permissions FROM documents WHERE source = 'upload'")
+    assert set(copied["permissions"]) == {ADA, BOB}
 
 
 def test_a_document_that_is_deleted_meanwhile_has_no_readers(installation: Installation) -> None:
