@@ -75,7 +75,7 @@ GROUP BY c.collection, d.partition
 ORDER BY c.collection ASC, count(*) DESC, d.partition ASC;
 
 -- name: otherwise_permitted
--- Documents of a partition with other permissions than these.
+-- Documents of a partition with other permissions than these, or with others that wait.
 SELECT
     doc_id::text AS doc_id, source_id, partition, collection_ids, source_title, path, mime_type, url, owner, author, description,
     size, created_at, modified_at, tags, profile, locator, version, content_hash, content_key, payload_hash, state, stage, reason,
@@ -83,7 +83,7 @@ SELECT
 FROM documents
 WHERE
     source = :source AND partition = :partition AND state IN ('live', 'skipped', 'failed')
-    AND permissions <> :permissions::text [] AND source_id <> ALL(:seen::text [])
+    AND (permissions <> :permissions::text [] OR next_permissions <> :permissions::text []) AND source_id <> ALL(:seen::text [])
 ORDER BY source_id;
 
 -- name: tombstone

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 from assets import pipeline
-from resources.core.domain import SourceName
+from resources.core.domain import Item, SourceName
+from resources.core.ports import Source
 from resources.stores import uploads
 from resources.stores.blobs import Blobs
 from resources.stores.postgres import connect
@@ -14,6 +16,7 @@ from resources.syncing import open_sync
 from sql.sources import UploadChanges
 from sql.upkeep import PermissionAudit
 from tests.fixtures.installation import Installation
+from tests.fixtures.shelf import Shelf
 
 ADA, BOB, CYD = "ada@acme.example", "bob@acme.example", "cyd@acme.example"
 
@@ -23,11 +26,11 @@ def write(installation: Installation, text: str, *readers: str) -> None:
     installation.write("note.md", f"# Note\n\n{text}\n", permissions=list(readers), owner=readers[0])
 
 
-def list_only(installation: Installation) -> None:
+def list_only(installation: Installation, source: SourceName = SourceName.FILES, port: Source | None = None) -> None:
     """Do what a sync does first, and no more, as if it were killed or the embedding model were away."""
-    with open_sync(installation.settings, SourceName.FILES, requested_by="test") as job:
+    with open_sync(installation.settings, source, requested_by="test") as job:
         job.planned = {"raw"}
-        job.run("raw", partial(pipeline.raw, job))
+        job.run("raw", partial(pipeline.raw, job, source=port))
 
 
 def document(installation: Installation) -> dict[str, Any]:
@@ -86,6 +89,33 @@ def test_a_sync_killed_before_it_let_new_readers_in_is_made_up_for(installation:
     installation.sync(compare=True)
     assert (document(installation)["permissions"], in_points(installation)) == ({ADA, BOB}, {(ADA, BOB)})
     assert installation.agrees()
+
+
+class Versions(Shelf):
+    """A source whose documents say which version they are."""
+
+    def fetch(self, item: Item) -> Iterator[bytes]:
+        yield f"The plan, version {item.version}.".encode()
+
+
+def test_who_leaves_a_channel_meanwhile_is_not_let_in(installation: Installation) -> None:
+    """The document itself is not listed again: all of the channel's have its members as readers."""
+    channel = Versions()
+
+    def see(version: str, *members: str, wait: bool = False) -> None:
+        channel.put("plan", version=version, permissions=members)
+        channel.rights["pond"] = members
+        if wait:
+            list_only(installation, SourceName.SLACK, channel)
+        else:
+            installation.sync(SourceName.SLACK, port=channel)
+
+    see("1", ADA)
+    installation.rows("UPDATE partitions SET cursor = NULL RETURNING 1")
+    see("2", ADA, BOB, wait=True)
+    assert document(installation)["next"] == {ADA, BOB}
+    see("2", ADA)
+    assert (document(installation)["permissions"], document(installation)["next"]) == ({ADA}, None)
 
 
 def test_copies_follow_once_the_new_readers_are_let_in(installation: Installation) -> None:
