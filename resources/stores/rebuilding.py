@@ -12,7 +12,8 @@ import psycopg
 from psycopg import sql
 
 from resources.stores.postgres import Connection
-from sql.upkeep import TableCatalogue
+from resources.stores.uploads import LOCK as UPLOADS_LOCK
+from sql.upkeep import Erasure, TableCatalogue
 from sql.upkeep_rows import ForeignKey, TableIndex
 
 EXCHANGE_WAIT = "200ms"
@@ -34,6 +35,8 @@ def rebuild(connection: Connection, name: str, *, lock_seconds: float) -> None:
     keys = catalogue.foreign_keys_of(name=name)
     with connection.transaction():
         _limit_waits(connection, f"{lock_seconds}s")
+        if name == "documents":  # an upload that is being recorded has read it, and would wait with that to write to it
+            Erasure(connection).lock_uploads(key=UPLOADS_LOCK)
         connection.execute(_composed("LOCK TABLE {} IN SHARE MODE", name))
         indexes = catalogue.indexes_of(name=name)
         _copy(connection, name, catalogue.columns_of(name=name), indexes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,11 +28,13 @@ from resources.sources import names
 from resources.stores import rebuilding, rewriting, uploads
 from resources.stores.blobs import Blobs
 from resources.stores.lake import Lake
-from resources.stores.postgres import Connection
+from resources.stores.postgres import Connection, session
+from resources.stores.quotas import quota_of
 from tests.fixtures.desk import ADA, ZEBRAS, Desk
 from tests.fixtures.installation import Installation, install
 from tests.fixtures.postgres import PostgresProcess
 from tests.fixtures.serving import Site
+from tests.fixtures.slack_desk import eventually
 from tests.fixtures.upkeep import as_environment, do
 from tests.fixtures.vector import VectorProcess
 
@@ -335,6 +337,37 @@ def test_searches_go_on_while_the_tables_that_they_read_are_rewritten(installati
     installation.write("after.txt", "The cassowary of the valley eats fallen fruit.\n")
     installation.sync()
     assert installation.agrees()
+
+
+def test_an_upload_waits_for_the_registry_that_is_rewritten(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed(installation)
+    dsn = installation.settings.postgres_dsn
+    content = Blobs(installation.settings.lake_address).put([b"Some words."])
+    new = uploads.NewUpload(
+        owner=ADA, content_hash=content.content_hash, size=content.size, file_name="a.txt", title=None, description=None,
+        mime_type="text/plain", permissions=[], tags={},
+    )  # fmt: skip
+
+    def record() -> None:
+        with session(dsn, autocommit=True) as connection:
+            uploads.record(connection, new, quota_of(installation.settings, admin=False))
+
+    copy = rebuilding._copy
+    with ThreadPoolExecutor(1) as pool:
+        recording: list[Future[None]] = []
+
+        def copied(connection: Connection, name: str, *more: Any) -> None:
+            copy(connection, name, *more)
+            if name == "documents":
+                recording.append(pool.submit(record))
+                eventually(lambda: installation.rows("SELECT FROM pg_locks WHERE NOT granted"))
+
+        monkeypatch.setattr(rebuilding, "_copy", copied)
+        report = erase(installation.settings, cutoff=cutoff_of(NOW))
+        recording[0].result(timeout=60)
+    assert report.stores["postgres.files"].checked_at is not None
 
 
 def test_what_could_not_be_rewritten_is_named_and_done_the_next_day(
