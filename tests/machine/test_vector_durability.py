@@ -326,6 +326,23 @@ def test_a_clean_stop_keeps_everything_and_exits_with_zero(vector_process: Vecto
     assert client.get_collection(NAME).payload_schema["g"].data_type == models.PayloadSchemaType.INTEGER
 
 
+def search_threads(process: VectorProcess) -> int:
+    names = [(task / "comm").read_text() for task in Path(f"/proc/{process.pid}/task").iterdir()]
+    return sum(name.startswith("edge-search") for name in names)
+
+
+def test_a_collection_searches_in_one_thread(vector_process: VectorProcess) -> None:
+    create(connect(vector_process))
+    assert search_threads(vector_process) == 1
+    vector_process.stop()
+    [stored] = vector_process.path.glob("collections/*/*/edge_config.json")
+    config = json.loads(stored.read_text())
+    config.pop("max_search_threads")  # as in a collection that was made without it
+    stored.write_text(json.dumps(config))
+    vector_process.start()
+    assert search_threads(vector_process) == 1
+
+
 def test_a_second_process_on_the_folder_is_refused(vector_process: VectorProcess) -> None:
     command = [part if part != str(vector_process.port) else "0" for part in vector_process.command()]
     second = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECONDS, check=False)

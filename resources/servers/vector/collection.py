@@ -80,7 +80,8 @@ class VectorCollection:
         for entry in folder.iterdir():
             if entry.is_dir() and entry.name != metadata.shard:
                 remove_folder(entry)
-        return cls(name, folder, metadata, edge.EdgeShard.load(str(folder / metadata.shard)), graph_from)
+        config, _ = to_config(metadata.config)
+        return cls(name, folder, metadata, edge.EdgeShard.load(str(folder / metadata.shard), config), graph_from)
 
     async def apply(self, updates: Iterable[Update]) -> dict[str, Any]:
         """Apply validated updates in order; the points that they need are looked up before the first is applied."""

@@ -23,6 +23,9 @@ OPTIMIZER_DEFAULTS: dict[str, Any] = {
     "flush_interval_sec": 5,
 }
 
+SEARCH_THREADS = 1
+"""Threads that a collection searches with. By default the engine starts eight on two cores, which are busy waiting for work."""
+
 
 class Hnsw(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """HNSW parameters; missing ones take the default."""
@@ -111,6 +114,7 @@ def to_config(body: dict[str, Any]) -> tuple[edge.EdgeConfig, Layout]:
         hnsw_config=_hnsw(create.hnsw_config),
         quantization_config=_quantization(create.quantization_config),
         optimizers=edge.EdgeOptimizersConfig(**msgspec.structs.asdict(optimizers)) if optimizers else None,
+        max_search_threads=SEARCH_THREADS,
         wal_enabled=True,
     )
     return config, Layout({name: params.size for name, params in dense.items()}, frozenset(sparse))
