@@ -33,6 +33,7 @@ from bench.search_data import EMAIL, SECTIONS, Company, groups
 from bench.search_fill import grow
 from bench.search_load import Job
 from bench.search_setup import ROOT, check, export, parts, prepare, say, serving
+from orchestration.supervision.environment import ALLOCATOR
 from resources import keys
 from resources.embedding import embedder
 from resources.logging import configure
@@ -56,6 +57,7 @@ AIMS = {"p95_ms": 25, "searches_per_s": 100}
 def main() -> None:
     """Run the benchmark and print the figures."""
     configure("warning", "bench")
+    os.environ.update(ALLOCATOR)  # as the supervisor does for the services
     # Stopped by SIGTERM or from a script's background, it still stops the processes that it started.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)

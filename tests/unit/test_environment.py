@@ -12,6 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from orchestration.supervision.environment import (
+    ALLOCATOR,
     NEEDS,
     SECRETS,
     bare_environment,
@@ -66,6 +67,15 @@ def test_a_child_reads_the_very_same_settings(tmp_path: Path, monkeypatch: pytes
     assert theirs == ours
     assert theirs.home == tmp_path / "relative"
     assert environment["DAGSTER_HOME"] == str(tmp_path / "relative" / "dagster")
+
+
+def test_our_own_environment_decides_how_memory_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ALLOCATOR:
+        monkeypatch.delenv(name, raising=False)
+    assert bare_environment(load()).items() >= ALLOCATOR.items()
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=0")
+    for environment in (bare_environment(load()), service_environment(load(), "serving")):
+        assert environment["GLIBC_TUNABLES"] == "glibc.malloc.hugetlb=0"
 
 
 @pytest.fixture
