@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from resources.core import filetypes, permissions
 from resources.core.domain import Access, Item, SourceName, document_id
-from resources.core.errors import InvalidRequestError, SkipDocumentError
+from resources.core.errors import FailedDocumentError, InvalidRequestError, RetryLaterError, SkipDocumentError
 from resources.settings import FileRoot, Settings
 from resources.sources import sidecars
 from resources.sources.files import Files
@@ -97,8 +97,8 @@ class Inline(Protocol):
 def ingested(settings: Settings, request: IngestRequest, access: Access, writer: BlobWriter) -> NewUpload:
     """Write the bytes of a document, and return what it is.
 
-    Raises `InvalidRequestError` naming the field, `SkipDocumentError` for an unsupported type, and the problems `not-found` and
-    `too-large`.
+    Raises `InvalidRequestError` naming the field, `SkipDocumentError` for an unsupported type, `RetryLaterError` for a file that changes
+    meanwhile, and the problems `not-found` and `too-large`.
     """
     given = [name for name in ("blob_path", "content", "content_base64") if getattr(request, name) is not None]
     if len(given) != 1:
@@ -114,7 +114,10 @@ def ingested(settings: Settings, request: IngestRequest, access: Access, writer:
     if filetypes.declared(name) != filetypes.declared(content.file_name):
         raise InvalidRequestError(f"filename: must end like the file itself, {filetypes.extension(content.file_name)}.")
     own = None if request.doc_id is None else f"{quote(tags['tenant'].strip(), safe='')}/{request.doc_id}"
-    mime_type = write(content.pieces, name, settings.max_upload_bytes, writer)
+    try:
+        mime_type = write(content.pieces, name, settings.max_upload_bytes, writer)
+    except FailedDocumentError:
+        raise RetryLaterError("blob_path: the file changed while it was read. Send the request again.", 1) from None
     return NewUpload(
         owner=access.email,
         content_hash=writer.content_hash,

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from resources.core.domain import SourceName
+from resources.sources.files import Files
 from tests.fixtures.desk import ADA, ZEBRAS, Desk
 from tests.fixtures.serving import Running
 
@@ -86,6 +90,24 @@ def test_a_blob_of_a_root_body_over_sidecar_over_path_over_defaults(desk: Desk) 
     ingest(desk.running, BOB, **shared)
     status, detail = refused(desk.running, BOB, **shared | {"share": ["public"]})
     assert (status, detail) == (400, "share: public may not read the original; a copy is never shared wider.")
+
+
+@pytest.mark.parametrize("change", [lambda file: file.write_text("Later text."), lambda file: file.unlink()])
+def test_a_blob_that_changes_while_it_is_read_is_asked_for_again(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], object]
+) -> None:
+    file = desk.installation.write("log.md", "First text.")
+    look = Files.look
+
+    def looked(files: Files, *place: str) -> Any:
+        found = look(files, *place)
+        change(file)
+        return found
+
+    monkeypatch.setattr(Files, "look", looked)
+    status, detail = refused(desk.running, BOB, blob_path="docs/log.md")
+    assert (status, detail) == (503, "blob_path: the file changed while it was read. Send the request again.")
+    assert desk.installation.rows("SELECT 1 FROM uploads") == []
 
 
 def test_what_one_may_not_read_is_as_if_it_were_not_there(desk: Desk) -> None:
