@@ -20,6 +20,7 @@ from deploy import manifests
 from orchestration import systemd
 from orchestration.cli.app import app
 from orchestration.supervision import dagster_gate
+from orchestration.supervision.environment import ALLOCATOR
 from orchestration.unknown_settings import unknown_settings
 from resources.servers.postgres import CONNECTIONS, WORKER_CONNECTIONS
 from resources.settings import Settings, load
@@ -344,6 +345,7 @@ def test_the_image_is_built_from_what_exists() -> None:
     assert [name for names in copied for name in names if not (ROOT / name).exists()] == []
     final = "\n".join(lines[max(number for number, line in enumerate(lines) if line.startswith("FROM")) :])
     assert "\nUSER 10001" in final
+    assert f"\nENV {' '.join(f'{name}={value}' for name, value in ALLOCATOR.items())}\n" in final
     entry, command = (
         json.loads(re.findall(rf"^{name} (.*)$", final, re.MULTILINE)[0]) for name in ("ENTRYPOINT", "CMD")
     )
