@@ -85,6 +85,8 @@ def _fault(lake: Lake, name: str, *, deep: bool) -> str | None:
     """Return the fault of a table, None if it can be read."""
     import polars as pl
 
+    from resources.stores.delta import one_line
+
     try:
         lacking = lake.lacking(name)
         if lacking is None:
@@ -95,7 +97,7 @@ def _fault(lake: Lake, name: str, *, deep: bool) -> str | None:
         wanted = pl.all().is_null().sum() if deep else pl.len()
         lake.scan(name).select(wanted).collect(engine="streaming")
     except (ConcordanceError, pl.exceptions.PolarsError, OSError) as error:
-        said = str(error).splitlines()[0]
+        said = one_line(error)
         return "".join(letter if letter.isprintable() else "?" for letter in said)  # may quote a file's bytes
     return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ FILE_BYTES = 100 * 1024 * 1024
 ROW_GROUP = 8192
 """Rows of a row group: at 384 numbers a row some 12 MB, which bounds what a filtered read holds at a time."""
 _ATTEMPTS = 8
+_CAUSE = re.compile(r"\n\s*(?:\x1b\[\d+m)?↳(?:\x1b\[0m)?\s*")
 _ROUNDED = timedelta(milliseconds=1)
 """The log states times to the millisecond."""
 
@@ -163,5 +165,11 @@ def is_gone(error: Exception) -> bool:
 
 
 def unavailable(name: str, error: Exception) -> ServiceUnavailableError:
-    reason = str(error).splitlines()[0]
-    return ServiceUnavailableError(f"The table {name} of the lake (CONCORDANCE_LAKE_URL) can't be used now: {reason}")
+    return ServiceUnavailableError(
+        f"The table {name} of the lake (CONCORDANCE_LAKE_URL) can't be used now: {one_line(error)}"
+    )
+
+
+def one_line(error: Exception) -> str:
+    """Return what an error of Delta Lake or Polars says, with its causes, which Delta Lake writes below each other."""
+    return _CAUSE.sub(": ", str(error)).splitlines()[0]

@@ -32,6 +32,7 @@ from resources.stores.delta import (
     files_of,
     is_gone,
     last_file,
+    one_line,
     packed,
     retried,
     small_files,
@@ -327,7 +328,7 @@ class Lake:
                 if is_gone(error) and attempt < _OPENINGS - 1:
                     continue
                 raise AbortSyncError(
-                    f"The table {spec.name} of the lake is damaged ({str(error).splitlines()[0]}). Restore it from a backup; "
+                    f"The table {spec.name} of the lake is damaged ({one_line(error)}). Restore it from a backup; "
                     "`concordance doctor` names every damaged table."
                 ) from error
         return None
