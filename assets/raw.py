@@ -11,6 +11,7 @@ from assets.intake.batch import PartitionSync, count_deleted, tombstone
 from assets.intake.deletion_hold import hold_retired
 from assets.intake.fetching import merged
 from assets.intake.rows import append, raw_table
+from assets.intake.shown import UnchangedDocuments
 from assets.planning import share_out
 from resources.alerts import alert
 from resources.claiming import roots_of
@@ -125,7 +126,7 @@ def _collect_all(
         if job.partitions is not None and partition not in job.partitions:
             continue
         try:
-            _collect_partition(job, source, partition, result, stored)
+            _collect_partition(job, source, partition, result, stored, relist=relist)
         except LostPartitionError as error:
             job.partition_fault(partition, str(error), skipped=True)
             _hide_partition(job, partition, result)
@@ -187,24 +188,40 @@ def _collect_partition(
     partition: str,
     result: StageResult,
     stored: Callable[[StageResult], None] | None,
+    *,
+    relist: bool,
 ) -> None:
     job.stores.partitions.reconsider(partition=partition)
     saved = job.stores.partitions.saved_cursor(partition=partition)
     cursor, reread = (None, False) if saved is None else (saved.cursor, saved.reread)
-    batches = PartitionSync(job, source, partition, result, begun=cursor is not None, reread=reread)
+    unchanged = None if relist or reread else _unchanged(job.stores, partition)
+    source.known_keys = unchanged
+    batches = PartitionSync(
+        job, source, partition, result, begun=cursor is not None, reread=reread, unchanged=unchanged
+    )
     last = "delta"
-    for batch in source.changes(partition, cursor):
-        batches.take(batch)
-        if batch.notice is not None:
-            job.partition_fault(partition, batch.notice, skipped=True)
-        job.progress("raw")
-        if stored is not None:
-            stored(result)
-        last = batch.listing
+    try:
+        for batch in source.changes(partition, cursor):
+            batches.take(batch)
+            if batch.notice is not None:
+                job.partition_fault(partition, batch.notice, skipped=True)
+            job.progress("raw")
+            if stored is not None:
+                stored(result)
+            last = batch.listing
+    finally:
+        source.known_keys = None
     if last == "page":  # part of it could not be listed
         job.stores.partitions.uncount(partition=partition)
     if reread:
         job.stores.partitions.end_reread(partition=partition)
+
+
+def _unchanged(stores: Stores, partition: str) -> UnchangedDocuments | None:
+    if not capabilities(stores.source).keyed_listing:
+        return None
+    row = stores.documents.listing_keys(partition=partition)
+    return UnchangedDocuments(row.keys, row.documents)
 
 
 def _prune_approved(job: SyncJob, result: StageResult) -> None:

@@ -83,6 +83,7 @@ def main() -> None:
         idle = _idle(settings)
         small = _batch(settings, folder, "short", arguments.documents, SHORT)
         large = _batch(settings, folder, "long", arguments.documents, LONG)
+        _idle(settings)  # keeps the keys of unchanged files
         listing = rounded(max(0.0, _idle(settings) - idle) / (2 * arguments.documents))
         model, tokens = _model(settings)
         search = _searches(settings)

@@ -59,6 +59,13 @@ class Hidden(msgspec.Struct, frozen=True):
     indexed: bool
 
 
+class ListingKeys(msgspec.Struct, frozen=True):
+    """The keys of a partition's documents, eight bytes each, and the number of its documents with a key or without."""
+
+    keys: bytes
+    documents: int
+
+
 class CollectionRoot(msgspec.Struct, frozen=True):
     """A folder, and the root that holds it."""
 

@@ -3,7 +3,7 @@
 This order makes a crash safe at any line: an interrupted batch is repeated, and the latest row wins.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -12,10 +12,10 @@ import msgspec
 from assets.intake.deletion_hold import DeletionHold
 from assets.intake.fetching import fetch_all
 from assets.intake.rows import append, fetched_row, item_of, refusal_row, rewritten_row
-from assets.intake.shown import ShownDocuments
+from assets.intake.shown import ShownDocuments, UnchangedDocuments
 from assets.stages.diff import GONE, has_content
 from assets.stages.plan import BatchPlan, plan_batch, shown, vanished
-from resources.core.domain import Batch, Item
+from resources.core.domain import Batch, Item, State
 from resources.core.errors import RetryLaterError
 from resources.core.moments import bounded
 from resources.core.ports import Source
@@ -35,13 +35,23 @@ CLAIM_SECONDS = 20.0
 
 
 class PartitionSync:
+    """Takes the batches of one partition. `unchanged`: the documents that its source leaves out."""
+
     def __init__(
-        self, job: SyncJob, source: Source, partition: str, result: StageResult, *, begun: bool, reread: bool
+        self,
+        job: SyncJob,
+        source: Source,
+        partition: str,
+        result: StageResult,
+        *,
+        begun: bool,
+        reread: bool,
+        unchanged: UnchangedDocuments | None = None,
     ) -> None:
         self._job = job
         self._source = source
         self._result = result
-        self._listing = Listing(job.stores, partition, begun=begun)
+        self._listing = Listing(job.stores, partition, begun=begun, unchanged=unchanged)
         self._hold = DeletionHold(job.stores, partition, full=reread)
 
     def take(self, batch: Batch) -> None:
@@ -51,6 +61,7 @@ class PartitionSync:
         known, others = self._read(batch, absent)
         if self._claim_others(batch, known):
             known, others = self._read(batch, absent)
+        self._listing.note_registered(known.values())
         policy = self._hold.policy(vanished(batch, known, absent))
         plan = plan_batch(batch, known, absent, policy, others)
         if plan.hold:
@@ -111,6 +122,8 @@ class PartitionSync:
                 partitions.release(source_ids=ids)
                 if self._source.costly:
                     partitions.clear_fetched(source_ids=ids)
+            if batch.keys:
+                self._keep_keys(batch, plan)
             if batch.memory:
                 partitions.remember(partition=batch.partition, entries=batch.memory)
             if capabilities(stores.source).events:
@@ -136,13 +149,19 @@ class PartitionSync:
                 result.touched.update({batch.partition, *(row.partition for row in gone)})
         result.count(
             batch.partition,
-            seen=len(batch.seen),
+            seen=len(batch.seen) + batch.unchanged,
             fetched=sum(one.content_hash is not None for one in fetched),
             failed=sum(one.content_hash is None for one in fetched),
             rewritten=len(plan.rewrite),
             refused=len(batch.refused),
         )
         count_deleted(job, result, gone)
+
+    def _keep_keys(self, batch: Batch, plan: BatchPlan) -> None:
+        """Keep the keys of documents that the batch leaves as they are."""
+        changed = {one.source_id for one in (*plan.fetch, *plan.rewrite, *plan.refuse)}
+        kept = {source_id: key for source_id, key in batch.keys.items() if source_id not in changed}
+        self._job.stores.documents.keep_keys(partition=batch.partition, source_ids=list(kept), keys=list(kept.values()))
 
     def _still_there(
         self, rows: list[dict[str, Any]], batch: Batch, plan: BatchPlan, known: Mapping[str, Known]
@@ -174,9 +193,14 @@ def _with_bounded(item: Item) -> Item:
 class Listing:
     """Documents that a listing has shown so far, including those shown to an earlier process that was killed."""
 
-    def __init__(self, stores: Stores, partition: str, *, begun: bool) -> None:
+    def __init__(
+        self, stores: Stores, partition: str, *, begun: bool, unchanged: UnchangedDocuments | None = None
+    ) -> None:
         self._stores = stores
         self._partition = partition
+        self._unchanged = unchanged
+        self._registered = ShownDocuments()
+        """Documents shown that the registry has in this partition, for a listing with `unchanged` ones."""
         self._shown = ShownDocuments()
         """Documents of this listing that are not saved: its pages so far had no cursor."""
         self._unsaved: list[str] = []
@@ -201,7 +225,22 @@ class Listing:
             self._show_page(saved=batch.cursor is not None)
             return []
         self._shown.add(self._page)
-        return list(self._shown.lacking(self._stores.documents.unlisted(partition=self._partition)))
+        return list(self._shown.lacking(self._perhaps_gone()))
+
+    def note_registered(self, known: Iterable[Known]) -> None:
+        """Note documents of a batch that the registry has."""
+        if self._unchanged is not None:
+            here = (row for row in known if row.partition == self._partition and row.state != State.DELETED)
+            self._registered.add(row.source_id for row in here)
+
+    def _perhaps_gone(self) -> Iterable[str]:
+        """Yield documents of the registry, all that the listing has not shown among them."""
+        documents, unchanged = self._stores.documents, self._unchanged
+        if unchanged is None:
+            return documents.unlisted(partition=self._partition)
+        if len(unchanged) + len(self._registered) == unchanged.documents:
+            return ()
+        return documents.unlisted_besides(partition=self._partition, keys=unchanged.unlisted())
 
     def _show_page(self, *, saved: bool) -> None:
         """Keep a page in memory, or with all before it to be saved. Raises `ValueError` if these are too many to be saved at once."""
@@ -220,7 +259,11 @@ class Listing:
         if batch.listing != "complete":
             return None
         # Documents of saved pages that the last batch shows again count once.
-        total = len(self._shown) + partitions.listed_besides(partition=self._partition, source_ids=self._page)
+        total = (
+            len(self._unchanged or ())
+            + len(self._shown)
+            + partitions.listed_besides(partition=self._partition, source_ids=self._page)
+        )
         self.end()
         self._clear()
         return total

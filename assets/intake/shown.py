@@ -1,4 +1,4 @@
-"""Documents that a listing has shown, as hashes: 8 bytes each, so that a root with two million files takes 16 MB.
+"""Documents that a listing has shown, as hashes, or that are unchanged, by their keys: 8 bytes each, 16 MB for two million files.
 
 A document that is gone is missed if its hash equals that of another, which has a chance of 1 in 10 ** 13 at two million. Python chooses
 other hashes in each process, so the next sync finds it.
@@ -7,7 +7,7 @@ other hashes in each process, so the next sync finds it.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 import numpy as np
@@ -40,11 +40,40 @@ class ShownDocuments:
         remaining = iter(source_ids)
         while page := list(islice(remaining, PAGE)):
             wanted = np.fromiter(map(hash, page), dtype=np.int64, count=len(page))
-            places = np.searchsorted(there, wanted)
-            found = np.zeros(len(page), dtype=np.bool_)
-            within = places < len(there)
-            found[within] = there[places[within]] == wanted[within]
+            _, found = _places(there, wanted)
             yield from (source_id for source_id, known in zip(page, found.tolist(), strict=True) if not known)
 
     def _array(self) -> NDArray[np.int64]:
         return np.array(self._hashes, dtype=np.int64)
+
+
+class UnchangedDocuments:
+    """`resources.core.ports.KnownKeys` of one partition and one listing."""
+
+    def __init__(self, keys: bytes, documents: int) -> None:
+        """`keys`: eight bytes each, the highest first. `documents`: those of the partition that the registry has, with a key or without."""
+        self._keys = np.unique(np.frombuffer(keys, dtype=">i8").astype(np.int64))
+        self._listed = np.zeros(len(self._keys), dtype=np.bool_)
+        self.documents = documents
+
+    def __len__(self) -> int:
+        """Return the number of documents that have been listed."""
+        return int(np.count_nonzero(self._listed))
+
+    def listed(self, keys: Sequence[int]) -> list[bool]:
+        places, found = _places(self._keys, np.array(keys, dtype=np.int64))
+        self._listed[places[found]] = True
+        return found.tolist()
+
+    def unlisted(self) -> list[int]:
+        """Return the keys of documents that have not been listed: they have changed, or are gone."""
+        return self._keys[~self._listed].tolist()
+
+
+def _places(there: NDArray[np.int64], wanted: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Return where each wanted value is in a sorted array, and whether it is there."""
+    places = np.searchsorted(there, wanted)
+    found = np.zeros(len(wanted), dtype=np.bool_)
+    within = places < len(there)
+    found[within] = there[places[within]] == wanted[within]
+    return places, found

@@ -168,6 +168,10 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """State that the source reads back through `Memory`, saved with the cursor; the value None deletes a key."""
     title: str | None = None
     """Display name of the partition, if it has one besides its key."""
+    keys: dict[str, int] = {}
+    """What each document was listed with, by source id, as a key for `KnownKeys`. Only a source that has these gives them."""
+    unchanged: int = 0
+    """Documents that this part does not show because their keys are known."""
     notice: str | None = None
     """A note to people about this sync of the partition. It is recorded with the job's errors; the sync continues."""
     cursor: str | None = None

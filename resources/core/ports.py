@@ -22,6 +22,14 @@ class Memory(Protocol):
         ...
 
 
+class KnownKeys(Protocol):
+    """Documents that the registry holds as they were listed last, by keys: hashes of all that decides what their source says of them."""
+
+    def listed(self, keys: Sequence[int]) -> list[bool]:
+        """Return which of these keys are known, and note that their documents are still there."""
+        ...
+
+
 class Source(Protocol):
     """A source of documents. One instance serves one sync. Connectors inherit and override what they support."""
 
@@ -31,6 +39,8 @@ class Source(Protocol):
     """If True, `directory` could not read the groups: those stored of people who are still there stay, and age."""
     warnings: Sequence[str] = ()
     """What the sync does without, as sentences that name no document: optional calls that failed so far."""
+    known_keys: KnownKeys | None = None
+    """Set for a source with `keyed_listing` before its changes are read, unless each document is to be shown."""
     costly: bool = False
     """If True, fetching makes metered calls: each content is recorded as it arrives, so that no crash makes us fetch it twice."""
 

@@ -10,14 +10,18 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urldefrag
+
+import msgspec
 
 from resources.core import domain, permissions
 from resources.core.domain import Batch, Item, Refusal, SourceName
 from resources.core.errors import AbortSyncError, ConfigurationError, SkipDocumentError
 from resources.core.filetypes import declared, mime_type
+from resources.core.moments import of_seconds
 from resources.core.ports import Source
 from resources.settings import FileRoot, Settings
 from resources.settings.urls import local_folder
@@ -32,6 +36,9 @@ if TYPE_CHECKING:
 
 BATCH = 1000
 """Documents in one batch."""
+LISTING_VERSION = 1
+"""Part of each key (`Source.known_keys`). Raise it if the same files are to give other items: the next sync then compares all of them."""
+NO_KEY = 0
 MAX_ID_BYTES = 2000
 """Longest path: Postgres indexes at most 2,704 bytes. Source: PostgreSQL, nbtree.h, BTMaxItemSize."""
 _SHOWN = 200
@@ -75,22 +82,40 @@ class Files(Source):
         taken: set[str] = set()
         hidden = False
         while page := list(islice(found, BATCH)):
-            seen: list[Item] = []
-            refused: list[Refusal] = []
-            for one in page:
-                outcome = describer.describe(one)
-                hidden |= isinstance(one, UnreadablePath) and one.hides
-                if not outcome.source_id.isascii() or "\\" in outcome.source_id:
-                    # two names on disk can become equal once composed (NFC) or made printable
-                    if outcome.source_id in taken:
-                        outcome = describer.refuse(one.path, _twin(one.path), suffix=f" ({one.path.encode().hex()})")
-                    taken.add(outcome.source_id)
-                if isinstance(outcome, Item):
-                    seen.append(outcome)
-                else:
-                    refused.append(outcome)
-            yield Batch(partition=partition, seen=seen, refused=refused, listing="page")
+            hidden |= any(isinstance(one, UnreadablePath) and one.hides for one in page)
+            yield self._page(describer, page, taken)
         yield Batch(partition=partition, listing="page" if hidden else "complete")
+
+    def _page(self, describer: _Describer, page: list[FileEntry | UnreadablePath], taken: set[str]) -> Batch:
+        """Return what a page of the listing shows. `taken` has the ids before it that could be those of two files.
+
+        Two names on disk can become equal once composed (NFC) or made printable.
+        """
+        batch = Batch(partition=describer.partition, seen=[], refused=[], keys={}, listing="page")
+        keys, known = [NO_KEY] * len(page), [False] * len(page)
+        if self.known_keys is not None:
+            keys = [describer.key(one) for one in page]
+            known = self.known_keys.listed(keys)
+        unchanged = 0
+        for one, key, is_known in zip(page, keys, known, strict=True):
+            if is_known and (one.path.isascii() or describer.source_id(one.path) not in taken):
+                if not one.path.isascii():
+                    taken.add(describer.source_id(one.path))
+                unchanged += 1
+                continue
+            outcome = describer.describe(one)
+            if not outcome.source_id.isascii() or "\\" in outcome.source_id:
+                if outcome.source_id in taken:
+                    outcome = describer.refuse(one.path, _twin(one.path), suffix=f" ({one.path.encode().hex()})")
+                    key = NO_KEY
+                taken.add(outcome.source_id)
+            if key != NO_KEY:
+                batch.keys[outcome.source_id] = key
+            if isinstance(outcome, Item):
+                batch.seen.append(outcome)
+            else:
+                batch.refused.append(outcome)
+        return msgspec.structs.replace(batch, unchanged=unchanged)
 
     def look(self, partition: str, path: str) -> Item | Refusal | None:
         """Return one file as a listing would show it, or None.
@@ -140,7 +165,29 @@ class _Describer:
         self._defaults = sidecars.root_tags(root)
         # those who may know the names of folders: sidecars only apply to files
         self._known_to = (*self._permissions, *([self._owner] if self._owner else ()))
+        self._context = hashlib.sha256(f"{LISTING_VERSION}\0{root.model_dump_json()}".encode()).digest()
         self._folder: tuple[str, tuple[str, ...], tuple[domain.Folder, ...], dict[str, Any]] | None = None
+
+    @property
+    def partition(self) -> str:
+        return self._root.name
+
+    def source_id(self, path: str) -> str:
+        return f"{self._root.name}/{_composed(path)}"
+
+    def key(self, found: FileEntry | UnreadablePath) -> int:
+        """Return a hash of all that decides what `describe` returns; `NO_KEY` for what is to be described each time."""
+        if "\\" in found.path:
+            return NO_KEY
+        if isinstance(found, FileEntry):
+            facts = f"{found.version}\0{found.modified}\0{found.path}".encode()
+            if found.sidecar is not None:
+                facts = hashlib.sha256(found.sidecar).digest() + facts
+        elif found.hides or not found.path.isascii():
+            return NO_KEY
+        else:
+            facts = f"{found.reason}\0{found.version}\0{found.path}".encode()
+        return int.from_bytes(hashlib.blake2b(facts, digest_size=8, key=self._context).digest(), "big", signed=True)
 
     def describe(self, found: FileEntry | UnreadablePath) -> Item | Refusal:
         """Return the item, or a refusal if there is a reason for one."""
@@ -182,7 +229,7 @@ class _Describer:
         owner = sidecar.owner or self._owner
         readers = self._permissions if sidecar.permissions is None else sidecar.permissions
         return Item(
-            source_id=f"{self._root.name}/{path}",
+            source_id=self.source_id(found.path),
             partition=self._root.name,
             title=sidecar.title or name,
             path=path,
@@ -193,8 +240,8 @@ class _Describer:
             author=sidecar.author,
             url=self._url(path),
             size=found.size,
-            created_at=sidecar.created_at or found.created_at,
-            modified_at=sidecar.modified_at or found.modified_at,
+            created_at=sidecar.created_at or _moment(found.created),
+            modified_at=sidecar.modified_at or _moment(found.modified),
             collection_ids=collections,
             folders=folders,
             tags=tags,
@@ -240,6 +287,10 @@ def _open(root: FileRoot) -> ObjectStore:
         ) from error
 
 
+def _moment(time: datetime | float) -> datetime | None:
+    return time if isinstance(time, datetime) else of_seconds(time)
+
+
 def _composed(path: str) -> str:
     return path if path.isascii() else unicodedata.normalize("NFC", path)
 
@@ -253,6 +304,6 @@ SPEC = SourceSpec(
     label="Files",
     open=lambda settings, _: Files(settings),
     help="Set CONCORDANCE_FILE_ROOTS (docs/configuration.md).",
-    capabilities=Capabilities(named_by_path=True, stored_size=True),
+    capabilities=Capabilities(keyed_listing=True, named_by_path=True, stored_size=True),
     place=lambda url, anchor: f"{urldefrag(url).url}#{quote(anchor)}",
 )

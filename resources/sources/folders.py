@@ -8,8 +8,9 @@ import errno
 import os
 import stat
 import unicodedata
-from collections.abc import Generator, Iterator, Set
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from resources.core.errors import (
@@ -20,7 +21,6 @@ from resources.core.errors import (
     SkipDocumentError,
 )
 from resources.core.filetypes import declared
-from resources.core.moments import of_seconds
 from resources.sources.sidecars import MAX_BYTES, SUFFIX
 from resources.sources.tree import EMPTY, PIECE, FileEntry, UnreadablePath, left_out, parts_of, sidecar_names, too_large
 
@@ -29,6 +29,8 @@ _INNER = _FOLDER | os.O_NOFOLLOW
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """Non-blocking, since opening a FIFO for reading would wait for a writer for ever."""
 _READABLE_BY_ALL = stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH
+PAGE = 1000
+"""Files of a folder that are looked at before their sidecars."""
 _UNREADABLE = "Permission denied: let the account that runs Concordance read it."
 
 
@@ -69,16 +71,20 @@ class LocalFolder:
             with _opened(top, folder.split("/") if folder else [], _INNER) as handle:
                 if avoid is not None and _identity_of(os.fstat(handle)) == avoid:
                     return
+                files: list[os.DirEntry[str]] = []
                 with os.scandir(handle) as listing:
-                    entries = sorted(listing, key=lambda entry: entry.name)
-                sidecars = {entry.name for entry in entries if entry.name.endswith(SUFFIX)}
-                for entry in entries:
-                    if left_out(entry.name):
-                        continue
-                    if entry.is_dir(follow_symlinks=False) and _is_utf8(entry.name):
-                        inner.append(prefix + entry.name)
-                        continue
-                    yield self._look(handle, prefix, entry, sidecars)
+                    for entry in sorted(listing, key=lambda entry: entry.name):
+                        if left_out(entry.name):
+                            continue
+                        if entry.is_dir(follow_symlinks=False) and _is_utf8(entry.name):
+                            inner.append(prefix + entry.name)
+                        else:
+                            files.append(entry)
+                for start in range(0, len(files), PAGE):
+                    page = [(entry.name, _status(entry)) for entry in files[start : start + PAGE]]
+                    exists = _sidecars(handle) if len(files) <= PAGE else _access(handle)
+                    for name, info in page:
+                        yield self._look(handle, prefix, name, info, exists)
         except FileNotFoundError:
             # moved or removed during the listing: its files may be elsewhere now, so their absence means nothing
             yield UnreadablePath(
@@ -122,38 +128,38 @@ class LocalFolder:
             entry = entries.get(wanted)
             if entry is None or entry.is_dir(follow_symlinks=False):
                 return None
-            sidecars = {entry.name for entry in entries.values() if entry.name.endswith(SUFFIX)}
-            return self._look(handle, f"{folder}/" if folder else "", entry, sidecars)
+            prefix = f"{folder}/" if folder else ""
+            return self._look(handle, prefix, entry.name, _status(entry), _access(handle))
 
     def _look(
-        self, handle: int, prefix: str, entry: os.DirEntry[str], sidecars: Set[str]
+        self, handle: int, prefix: str, name: str, info: os.stat_result | OSError, exists: Callable[[str], bool]
     ) -> FileEntry | UnreadablePath:
-        name = entry.name
+        """Return a file that has been looked at; `exists` then finds its sidecar by its name."""
         if not _is_utf8(name):
             shown = os.fsencode(prefix + name).decode("utf-8", "backslashreplace")
             return UnreadablePath(shown, "Its name is not valid UTF-8; rename it.")
         path = prefix + name
         try:
-            if entry.is_symlink():
+            if isinstance(info, OSError):
+                raise info
+            if stat.S_ISLNK(info.st_mode):
                 return UnreadablePath(path, self._link_reason(path))
-            if not entry.is_file(follow_symlinks=False):
+            if not stat.S_ISREG(info.st_mode):
                 return UnreadablePath(path, "It is a device, pipe or socket, not a file.")
-            info = entry.stat(follow_symlinks=False)
             declared(name)
             fault = self._fault(handle, name, info)
             if fault:
                 return UnreadablePath(path, fault, _version(info))
-            sidecar = self._sidecar(handle, name, sidecars)
+            sidecar = self._sidecar(handle, name, exists)
         except SkipDocumentError as error:
             return UnreadablePath(path, str(error))
         except OSError as error:
             return UnreadablePath(
                 path, f"It cannot be accessed ({error.strerror}); the next sync tries again.", hides=True
             )
-        modified = of_seconds(info.st_mtime)
         # Linux does not report when a file was created, but it was not later than either of these times
-        created = of_seconds(min(info.st_mtime, info.st_ctime))
-        return FileEntry(path, info.st_size, _version(info), created, modified, sidecar)
+        created = min(info.st_mtime, info.st_ctime)
+        return FileEntry(path, info.st_size, _version(info), created, info.st_mtime, sidecar)
 
     def _fault(self, handle: int, name: str, info: os.stat_result) -> str | None:
         if info.st_size > self._max_bytes:
@@ -164,9 +170,10 @@ class LocalFolder:
             return None
         return None if os.access(name, os.R_OK, dir_fd=handle) else _UNREADABLE
 
-    def _sidecar(self, handle: int, name: str, known: Set[str]) -> bytes | None:
-        """Return the sidecar's bytes; None if there is none, neither among those known nor now that the file has been looked at."""
-        name = next((one for one in sidecar_names(name) if one in known or os.access(one, os.F_OK, dir_fd=handle)), "")
+    @staticmethod
+    def _sidecar(handle: int, name: str, exists: Callable[[str], bool]) -> bytes | None:
+        """Return the sidecar's bytes, None if there is none."""
+        name = next(filter(exists, sidecar_names(name)), "")
         if not name:
             return None
         broken = f"Its sidecar ({SUFFIX}) cannot be read, so no one may see it"
@@ -258,6 +265,23 @@ def _read_error(error: OSError) -> Exception:
     if error.errno in {errno.ENOENT, errno.ENAMETOOLONG}:
         return FailedDocumentError("It is no longer there; the next sync looks again.")
     return RetryLaterError(f"It cannot be read just now: {error.strerror}.")
+
+
+def _sidecars(handle: int) -> Callable[[str], bool]:
+    """Return what finds sidecars in a folder whose files have been looked at: it has those that came with their content."""
+    return {name for name in os.listdir(handle) if name.endswith(SUFFIX)}.__contains__
+
+
+def _access(handle: int) -> Callable[[str], bool]:
+    """Return what looks for a sidecar by itself, for a single file, or in a folder with too many to list them again for each page."""
+    return partial(os.access, mode=os.F_OK, dir_fd=handle)
+
+
+def _status(entry: os.DirEntry[str]) -> os.stat_result | OSError:
+    try:
+        return entry.stat(follow_symlinks=False)
+    except OSError as error:
+        return error
 
 
 def _version(info: os.stat_result) -> str:

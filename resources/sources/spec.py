@@ -147,6 +147,8 @@ class Consent:
 class Capabilities:
     change_feed: bool = False
     """Later syncs ask for changes alone, instead of listing everything."""
+    keyed_listing: bool = False
+    """A listing shows everything each time; documents whose key is known (`Source.known_keys`) are left out of it."""
     events: bool = False
     """The source reports changes as they happen; they are stored as events, and a sensor starts a sync for them."""
     private_folders: bool = True

@@ -21,8 +21,9 @@ class FileEntry(NamedTuple):
     path: str
     size: int
     version: str
-    created_at: datetime | None
-    modified_at: datetime | None
+    created: datetime | float
+    """A time, or seconds since 1970."""
+    modified: datetime | float
     sidecar: bytes | None = None
 
 

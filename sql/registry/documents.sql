@@ -59,6 +59,35 @@ WHERE
         WHERE l.source = d.source AND l.partition = d.partition AND l.source_id = d.source_id
     );
 
+-- name: listing_keys
+-- Keys of a partition's documents, eight bytes each, and the number of its documents with a key or without. Grain: one row.
+-- Index: listing_keys_partition, documents_counted.
+SELECT
+    coalesce(string_agg(int8send(k.key), ''::bytea), ''::bytea) AS keys,
+    (
+        SELECT count(*) FROM documents AS d WHERE d.source = :source AND d.partition = :partition AND d.state <> 'deleted'
+    ) AS documents
+FROM listing_keys AS k
+WHERE k.source = :source AND k.partition = :partition;
+
+-- name: keep_keys!
+-- Keep the keys of documents that are as they were listed. Parameters: partition, source_ids, keys in their order.
+INSERT INTO listing_keys AS l (doc_id, source, partition, key)
+SELECT d.doc_id, d.source, d.partition, k.key
+FROM unnest(:source_ids::text [], :keys::bigint []) AS k (source_id, key)
+INNER JOIN documents AS d ON d.source = :source AND d.source_id = k.source_id
+WHERE d.partition = :partition
+ON CONFLICT (doc_id) DO UPDATE SET key = excluded.key WHERE l.key <> excluded.key;
+
+-- name: unlisted_besides
+-- Documents of a partition without a key, or with one of these. Index: documents_counted.
+SELECT d.source_id
+FROM documents AS d
+LEFT JOIN listing_keys AS k ON k.doc_id = d.doc_id
+WHERE
+    d.source = :source AND d.partition = :partition AND d.state <> 'deleted'
+    AND (k.key IS NULL OR k.key = ANY(:keys::bigint []));
+
 -- name: below
 -- Documents below any of these collections. Index: documents_collections.
 SELECT source_id FROM documents WHERE source = :source AND collection_ids && :collections::text [] AND state <> 'deleted';

@@ -186,7 +186,12 @@ SELECT count(*) AS documents FROM documents WHERE source = :source AND partition
 SELECT source_id FROM held_deletions WHERE source = :source AND partition = :partition AND approved_at IS NULL;
 
 -- name: hold!
--- Hold deletions for approval. Grain: document.
+-- Hold deletions for approval. Documents that are listed again are released, so they are no longer known by a key. Grain: document.
+WITH forgotten AS (
+    DELETE FROM listing_keys AS k USING documents AS d
+    WHERE k.doc_id = d.doc_id AND d.source = :source AND d.source_id = ANY(:source_ids)
+)
+
 INSERT INTO held_deletions (source, partition, source_id, source_time)
 SELECT :source, :partition, s.source_id, (:times::jsonb ->> s.source_id)::timestamptz
 FROM unnest(:source_ids::text []) AS s (source_id)

@@ -57,6 +57,7 @@ BOUNDS = {
     "lake_keys": "one row of a key for each time that its row was written to the lake, until it is erased",
     "lake_tables": "one row of a table of the lake",
     "listed_documents": SYNC,
+    "listing_keys": "one row of a document",
     "model_turns": "one row of a language model in the settings",
     "notification_channels": SYNC,
     "offered_waves": "one row of a run that prepares documents for a sync; dropped when that ends",

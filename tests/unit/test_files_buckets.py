@@ -7,10 +7,12 @@ import unicodedata
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import obstore
 import pytest
 from obstore.store import LocalStore, MemoryStore, ObjectStore, S3Store
 
+from assets.intake.shown import UnchangedDocuments
 from resources.core.domain import Batch, Item
 from resources.core.errors import (
     AbortSyncError,
@@ -62,6 +64,24 @@ def test_objects_with_their_sidecars(store: ObjectStore) -> None:
     assert seen["a/plan.md-old.txt"].permissions == ("domain:acme.com",)
     assert batches[-1].listing == "complete"
     assert [b"".join(source.fetch(item)) for item in seen.values()] == [b"# Plan", b"old", b"text"]
+
+
+def test_known_objects_are_left_out(store: ObjectStore) -> None:
+    source = files(store)
+    names = ["a/plan.md", "b.md", "c.md", "d.md"]
+    for name in names:
+        obstore.put(store, name, b"# Plan")
+    source.known_keys = UnchangedDocuments(b"", 0)
+    keys = {key: value for batch in source.changes("b", None) for key, value in batch.keys.items()}
+    assert list(keys) == [f"b/{name}" for name in names]
+    known = UnchangedDocuments(np.array(list(keys.values()), dtype=">i8").tobytes(), len(keys))
+    source.known_keys = known
+    obstore.put(store, "b.md", b"# Another plan")
+    obstore.put(store, "c.md.meta.json", b'{"permissions": ["public"]}')
+    obstore.delete(store, "d.md")
+    seen, _, batches = listing(source)
+    assert (list(seen), sum(batch.unchanged for batch in batches)) == (["b.md", "c.md"], 1)
+    assert (len(known), set(known.unlisted())) == (1, {keys[f"b/{name}"] for name in ("b.md", "c.md", "d.md")})
 
 
 def test_one_object_is_looked_at_as_a_listing_shows_it(store: ObjectStore) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import socket
@@ -13,13 +14,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from pydantic import ValidationError
 
 from resources.core.domain import DEFAULT_PROFILE, Batch, Item, Refusal, SourceName
 from resources.core.errors import AbortSyncError, ChangedDocumentError, FailedDocumentError, SkipDocumentError
 from resources.settings import Settings
-from resources.sources.files import BATCH, Files
+from resources.sources import folders
+from resources.sources.files import BATCH, LISTING_VERSION, Files
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -316,6 +319,20 @@ def test_a_sidecar_that_is_written_during_the_listing_counts_for_the_files_writt
     assert item.permissions == ("ada@acme.com",)
 
 
+def test_a_sidecar_that_is_written_before_the_file_is_looked_at_counts(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def status(entry: os.DirEntry[str]) -> os.stat_result | OSError:
+        put(root, "a.txt.meta.json", json.dumps({"permissions": ["ada@acme.com"]}))
+        put(root, "a.txt", "a secret")
+        return (root / entry.name).stat()
+
+    put(root, "a.txt", "for all")
+    monkeypatch.setattr(folders, "_status", status)
+    (item,) = listing(files(root, permissions=["public"]))[0].values()
+    assert item.permissions == ("ada@acme.com",)
+
+
 @pytest.mark.parametrize(("name", "sidecar"), [("NFD", "NFC"), ("NFC", "NFD")])
 def test_a_sidecar_is_its_files_in_either_form_of_unicode(root: Path, name: Any, sidecar: Any) -> None:
     put(root, unicodedata.normalize(name, "\u00e9t\u00e9.md"))
@@ -503,3 +520,19 @@ def test_what_may_not_be_read_is_refused_and_nothing_is_taken_as_deleted() -> No
     assert set(result["refused"]) == {"closed", "open/locked.md"}
     assert all("Permission denied" in reason for reason in result["refused"].values())
     assert "complete" not in result["listing"]
+
+
+def test_the_version_of_listings_is_raised_with_what_they_give(root: Path) -> None:
+    """Unchanged files are known by keys: if the items here differ, raise `LISTING_VERSION`, and write the new hash beside it."""
+    put(
+        root,
+        "pond/Ada's notes.md.meta.json",
+        '{"permissions": ["ada@acme.com"], "title": "Notes", "tags": {"team": "birds"}}',
+    )
+    for name in ("a.pdf", "b.docx", "c.csv", "pond/Ada's notes.md", "pond/d.py", "pond/README", "e.xyz", "été.txt"):
+        os.utime(put(root, name), ns=(0, 1_700_000_000_000_000_000))
+    seen, refused, _ = listing(files(root, permissions=["domain:acme.com"], owner="bob@acme.com"))
+    facts = [msgspec.structs.replace(item, version="", created_at=None) for item in seen.values()]
+    facts += [msgspec.structs.replace(refusal, version="") for refusal in refused.values()]
+    given = hashlib.sha256(msgspec.json.encode(facts, order="deterministic")).hexdigest()[:16]
+    assert (LISTING_VERSION, given) == (1, "1e3c2311eaa62ce8")
