@@ -7,10 +7,9 @@ so a run after a crash continues where it stopped; `assets/cutover.py` makes the
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 
 import msgspec
 import polars as pl
@@ -22,6 +21,7 @@ from assets.index.collection import average_length, record
 from assets.index.targets import Target, active_target, pending, pending_pages, proposed, target
 from assets.indexed import index_missing
 from resources.core.errors import AbortSyncError, BusyError, InvalidRequestError
+from resources.core.scratch import scratch_database, told_when_full
 from resources.core.tables import embedded_table
 from resources.embedding import ModelChoice, embedder
 from resources.jobs import hold, stored_sources
@@ -144,8 +144,7 @@ class Reindex:
         """Return what filling the collection takes. Texts are chunked now, which needs no model, so the count is exact."""
         rate: float | None = None
         sources: list[SourceEstimate] = []
-        # in a file without a name, for there may be more texts than fit into memory
-        with closing(sqlite3.connect("")) as known:
+        with scratch_database() as known, told_when_full():
             known.execute("CREATE TABLE texts (text_hash TEXT PRIMARY KEY) WITHOUT ROWID")
             for job in self.jobs:
                 documents, chunks, to_embed, tokens = 0, 0, 0, 0

@@ -7,12 +7,12 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 
 import polars as pl
 
 from assets.intake.rows import raw_table
-from resources.core.errors import AbortSyncError
+from resources.core.scratch import scratch_database, told_when_full
 from resources.stores.clients import Stores
 from sql.upkeep import Reconciliation
 
@@ -131,17 +131,12 @@ class Inventory:
         return int(self._database.execute(query).fetchone()[0])
 
     def _write(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
-        try:
+        with told_when_full():
             self._database.executemany(statement, rows)
-        except sqlite3.OperationalError as error:
-            raise AbortSyncError(
-                f"The folder for temporary files is full ({error}). Make room, and try again."
-            ) from error
 
 
 @contextmanager
 def open_inventory() -> Generator[Inventory]:
-    """Open an empty inventory; its file, which has no name, is gone after the block."""
-    with closing(sqlite3.connect("", isolation_level=None, check_same_thread=False)) as database:
-        database.execute("BEGIN")
+    """Open an empty inventory; its file is gone after the block."""
+    with scratch_database() as database:
         yield Inventory(database)

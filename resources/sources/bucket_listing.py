@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
+
+from resources.core.scratch import scratch_database, told_when_full
 
 CACHE_KB = 16 * 1024
 PAGE = 1000
@@ -21,7 +23,7 @@ class BucketObject(NamedTuple):
 
 
 class BucketListing:
-    """A listing in a temporary file without a name, which ends with the process at the latest. Made by `open_listing`."""
+    """Made by `open_listing`. For one thread at a time."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
@@ -40,7 +42,8 @@ class BucketListing:
         """Add a page of the store's listing."""
         rows = [(one.path.encode(), one.size, one.version, _microseconds(one.modified_at)) for one in objects]
         self._empty = self._empty and not rows
-        self._database.executemany("INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?)", rows)
+        with told_when_full():
+            self._database.executemany("INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?)", rows)
 
     def pages(self) -> Iterator[list[BucketObject]]:
         """Yield all objects, ordered by key."""
@@ -61,9 +64,7 @@ class BucketListing:
 @contextmanager
 def open_listing() -> Generator[BucketListing]:
     """Open an empty listing; its file is gone after the block."""
-    # an empty name: a temporary file; the listing is one thread's at a time
-    with closing(sqlite3.connect("", isolation_level=None, check_same_thread=False)) as database:
-        database.execute("BEGIN")
+    with scratch_database() as database:
         yield BucketListing(database)
 
 

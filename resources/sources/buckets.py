@@ -8,7 +8,6 @@ listing is collected before the first entry is yielded: only then is it known wh
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -83,10 +82,6 @@ class Bucket:
         try:
             for page in self._store.list(chunk_size=PAGE):
                 listing.add(map(_object, page))
-        except sqlite3.OperationalError as error:
-            raise AbortSyncError(
-                f"The listing of the root {self._name} does not fit into the folder for temporary files ({error})."
-            ) from error
         except _store_errors() as error:
             raise AbortSyncError(
                 f"The root {self._name} cannot be listed: {_brief(error)} Check its url and its credentials."
