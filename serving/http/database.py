@@ -8,7 +8,6 @@ reads goes on.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -67,12 +66,21 @@ def _overloaded() -> OverloadedError:
 
 
 def postgres_watch(dsn: str) -> Watch:
-    """Return a watch over a server. libpq's ping needs no connection slot, so a server with none left still answers it."""
-    address = make_conninfo(dsn, connect_timeout=PING_SECONDS).encode()
-    thread = ThreadPoolExecutor(1, thread_name_prefix="postgres-ping")
+    """Return a watch over a server. libpq's ping needs no connection slot, so a server with none left still answers it.
+
+    psycopg holds the GIL meanwhile, so only a server that has refused a connection is pinged: one that hangs would stop this process, too.
+    """
+    address = make_conninfo(dsn, connect_timeout=PING_SECONDS)
 
     async def ping() -> bool:
-        return await asyncio.get_running_loop().run_in_executor(thread, PGconn.ping, address) == Ping.OK
+        try:
+            async with asyncio.timeout(PING_SECONDS):
+                await (await AsyncConnection.connect(address)).close()
+        except (TimeoutError, psycopg.errors.ConnectionTimeout):
+            return False
+        except psycopg.OperationalError:
+            return PGconn.ping(address.encode()) == Ping.OK
+        return True
 
     return Watch("postgres", ping)
 
