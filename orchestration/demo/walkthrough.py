@@ -5,8 +5,6 @@ unless the settings name real accounts, which are then left alone. The exit stat
 top 5 for each person who may read it and for no one else.
 """
 
-import signal
-import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
@@ -95,7 +93,6 @@ def _services(settings: Settings, out: Console, outcome: DemoReport) -> Generato
         _add_simulator_urls(settings, outcome)
         yield settings
         return
-    _stop_on_termination()
     settings, more = with_simulators(settings)
     _add_simulator_urls(settings, outcome)
     names = "".join(f", a simulated {label(source)}" for source in simulated(settings))
@@ -108,12 +105,6 @@ def _services(settings: Settings, out: Console, outcome: DemoReport) -> Generato
     finally:
         out.print("Stopping the services ...")
         started.stop()
-
-
-def _stop_on_termination() -> None:
-    """Make SIGTERM raise `KeyboardInterrupt`, so that the services are stopped."""
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def _add_simulator_urls(settings: Settings, outcome: DemoReport) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +12,10 @@ from rich.console import Console
 
 from orchestration.demo import sample
 from orchestration.demo import walkthrough as demo
+from orchestration.supervision import supervisor
 from resources.core.domain import SourceName
+from resources.core.errors import NotRunningError
+from resources.settings import Settings
 
 SECRET = "company/executive/project-sandpiper.md"
 QUESTION = next(question for question in sample.questions() if question.source_id == SECRET)
@@ -89,3 +94,19 @@ def test_outcomes_of_two_runs_do_not_share_their_lists() -> None:
     first, second = demo.DemoReport(), demo.DemoReport()
     first.faults.append("x")
     assert second.faults == []
+
+
+def test_the_command_decides_what_a_signal_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It exits with the number of the signal, and lets no second one interrupt how the services are stopped."""
+
+    def start(*_: object) -> object:
+        raise NotRunningError("Postgres does not start.")
+
+    monkeypatch.setattr(demo.sample, "with_sample_roots", lambda settings: settings)
+    monkeypatch.setattr(demo, "with_simulators", lambda settings: (settings, []))
+    monkeypatch.setattr(supervisor, "start", start)
+    before = signal.getsignal(signal.SIGTERM)
+    settings = Settings(_env_file=None, home=tmp_path)  # type: ignore[call-arg]
+    with pytest.raises(NotRunningError):
+        demo.run(settings)
+    assert signal.getsignal(signal.SIGTERM) is before
