@@ -16,12 +16,22 @@ from resources.settings import FileRoot, Settings
 from resources.settings.urls import local_folder
 
 ROOTS = "CONCORDANCE_FILE_ROOTS"
+RESTORING = "restoring"
+"""A file of HOME while a backup is restored into it."""
 
 
 def examine(settings: Settings) -> list[Check]:
     """Return all faults of the values, those of unreachable services included."""
     blocked = list(network.values())
-    found = [*blocked, *_models(settings), *_profiles(settings), *_keys(settings), *roots(settings), *_groups(settings)]
+    found = [
+        *blocked,
+        *_restored(settings),
+        *_models(settings),
+        *_profiles(settings),
+        *_keys(settings),
+        *roots(settings),
+        *_groups(settings),
+    ]
     return found if blocked else [*found, *reach.examine(settings)]
 
 
@@ -31,6 +41,18 @@ def check(settings: Settings) -> list[Check]:
     if any(fault.stops for fault in found):
         raise ConfigurationError("The settings are not right:\n  " + "\n  ".join(map(str, found)))
     return found
+
+
+def _restored(settings: Settings) -> Iterator[Check]:
+    """Check that HOME is no part of a backup: with the rest missing, it would start as a new installation."""
+    if (settings.home / RESTORING).exists():
+        yield wrong(
+            "HOME",
+            str(settings.home),
+            "a restore was killed before it was complete",
+            "Remove the folder, or set CONCORDANCE_HOME to a new one, then run `concordance restore` again.",
+            stops=True,
+        )
 
 
 def roots(settings: Settings) -> Iterator[Check]:

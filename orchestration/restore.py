@@ -8,6 +8,7 @@ import psycopg
 
 from orchestration.backup import DUMP, LAKE, SPOOLS, Manifest, local_lake, private, read_manifest, running_postgres
 from orchestration.backup_store import FILES
+from orchestration.preflight import RESTORING
 from resources import keys
 from resources.core.errors import ConfigurationError, InvalidRequestError
 from resources.servers.postgres.dump import check_direct, load_dump
@@ -54,6 +55,8 @@ def restore(settings: Settings, folder: Path, objects: LakeObjects | None = None
         try:
             if not keys.all_given(settings):
                 keys.make_home(settings)
+            settings.home.mkdir(parents=True, exist_ok=True)
+            (settings.home / RESTORING).touch()
             if copy_keys:
                 shutil.copyfile(kept, own)
             if lake is not None:
@@ -74,11 +77,16 @@ def restore(settings: Settings, folder: Path, objects: LakeObjects | None = None
             if moves:
                 lake_copy.remove_all(settings.lake_address)
             raise
+        (settings.home / RESTORING).unlink()
     return manifest
 
 
 def _check_empty(settings: Settings, kept: Path, own: Path) -> None:
     """Raise `InvalidRequestError` when a restore would overwrite or mix data."""
+    if (settings.home / RESTORING).exists():
+        raise InvalidRequestError(
+            f"A restore into {settings.home} is running, or was killed before it was complete: then remove the folder, and restore again."
+        )
     held = [
         file
         for place in (settings.home, local_lake(settings))
@@ -121,3 +129,4 @@ def _undo(settings: Settings, lake: Path | None, own: Path | None) -> None:
             shutil.rmtree(place, ignore_errors=True)
     if own is not None:
         own.unlink(missing_ok=True)
+    (settings.home / RESTORING).unlink(missing_ok=True)

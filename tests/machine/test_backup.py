@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -18,7 +21,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from assets import pipeline
 from assets.upkeep.erase import erase
-from orchestration import backup
+from orchestration import backup, preflight
 from orchestration.cli import run
 from orchestration.client import Client
 from orchestration.supervision.environment import dagster_storage_url
@@ -36,6 +39,7 @@ from resources.stores.postgres import session
 from resources.syncing import open_sync
 from serving.identity.tokens import mint
 from tests.fixtures.postgres import copy_cluster, make_home
+from tests.fixtures.workers import until
 
 ADA = "ada@acme.example"
 ZEBRAS = "# Zebras\n\nZebras of the Serengeti carry stripes that confuse the tsetse fly at dawn.\n"
@@ -204,6 +208,26 @@ def test_a_restore_that_fails_leaves_home_as_it_was(
     (place / "backup/postgres.dump").write_bytes(whole)
     assert run(["restore", str(place / "backup")]) == 0
     assert marked(stopped)
+
+
+def test_a_home_whose_restore_was_killed_is_not_started(
+    stopped: Settings, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It would start as a new installation beside a whole lake, as after a reboot in the middle of a restore."""
+    assert run(["backup", str(place / "backup")]) == 0
+    shutil.rmtree(stopped.home)
+    killed = subprocess.Popen([sys.executable, "-m", "orchestration.cli", "restore", str(place / "backup")])
+    until(lambda: (stopped.home / "lake").exists() or killed.poll() is not None, "the restore has begun")
+    killed.kill()
+    assert killed.wait() == -signal.SIGKILL
+    capsys.readouterr()
+    for command in (["up", "--detach"], ["restore", str(place / "backup")]):
+        assert run(command) > 0
+        assert "was killed before it was complete" in capsys.readouterr().err
+    shutil.rmtree(stopped.home)
+    assert run(["restore", str(place / "backup")]) == 0
+    assert marked(stopped)
+    assert not preflight.check(stopped)
 
 
 def test_an_unfinished_backup_is_refused(stopped: Settings, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
