@@ -222,7 +222,7 @@ def alone(dsn: str, work: str, refusal: str) -> Generator[Lease]:
     """Hold the lease of some work of the installation for the block. Raises `BusyError(refusal)` if another process does it."""
     lease = claim(dsn, INSTALLATION, [work], seconds=0)
     if lease is None:
-        raise BusyError(refusal, "")
+        raise BusyError(f"{refusal} One that was killed no longer counts after {LEASE_SECONDS:.0f} seconds.", "")
     try:
         yield lease
     finally:
