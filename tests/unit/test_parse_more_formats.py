@@ -163,6 +163,25 @@ def test_invalid_xml_is_plain_text() -> None:
     assert "not valid XML" in document.warnings[0]
 
 
+def test_xml_with_the_entities_of_html() -> None:
+    data = b'<!DOCTYPE rss SYSTEM "rss.dtd"><rss><p>Caf&eacute; &laquo;<b>Roma</b>&raquo; &amp; more&hellip; today</p><p>&agr;1</p></rss>'
+    assert shown(parse(data, "application/xml", title="a.xml")) == [
+        ("list", "p: Café «\n  b: Roma\n  » & more… today"),
+        ("list", "p: &agr;1"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "encoding", ["IBM855", "Windows-1251", "MacCyrillic", "x-mac-cyrillic", "ISO-8859-5", "koi8-r"]
+)
+@pytest.mark.parametrize("end", ["</a>", ""])
+def test_xml_in_the_encoding_that_it_names(encoding: str, end: str) -> None:
+    data = f'<?xml version="1.0" encoding="{encoding}"?><a><b>Новости ярмарки</b>{end}'
+    document = parse(data.encode(encoding.removeprefix("x-").replace("-cyr", "cyr")), "application/xml", title="a.xml")
+    assert "Новости ярмарки" in document.text
+    assert end or "not valid XML" in document.warnings[0]
+
+
 def test_source_code_is_unchanged_and_parted_where_something_begins() -> None:
     code = "import os\n\n\ndef hum(x):\n    if x:\n\n        return 1\n\n\nclass Pump:\n    wide = 40\n"
     found = shown(parse(code.encode(), "text/x-source", title="a.py"))

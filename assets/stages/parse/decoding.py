@@ -36,7 +36,8 @@ _OTHER_SCRIPTS = [
 ]  # fmt: skip
 """Encodings in real use for other than Latin letters, and two of mainframes."""
 _NAMES = {"iso-8859-1": "cp1252", "latin1": "cp1252", "us-ascii": "cp1252", "gb2312": "gb18030", "gbk": "gb18030",
-          "shift_jis": "cp932", "x-sjis": "cp932", "euc-kr": "cp949", "iso-8859-9": "cp1254", "x-user-defined": "cp1252"}  # fmt: skip
+          "shift_jis": "cp932", "x-sjis": "cp932", "euc-kr": "cp949", "iso-8859-9": "cp1254", "x-user-defined": "cp1252",
+          "x-mac-cyrillic": "mac_cyrillic"}  # fmt: skip
 """Names as they are meant. Source: https://encoding.spec.whatwg.org/#names-and-labels"""
 _NO_CHARSETS = frozenset({"idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "utf-7"})
 

@@ -1,6 +1,8 @@
 """Parse XML into indented `element: text` lines, one block per child of the root."""
 
+import re
 from collections.abc import Iterator
+from html.entities import html5
 from typing import Any
 
 from assets.stages.normalize import BlockDraft, clean, one_line
@@ -8,6 +10,9 @@ from assets.stages.parse.decoding import decode
 from assets.stages.parse.result import Parsed
 from resources.core.errors import SkipDocumentError
 
+_ENCODING = re.compile(r"\s*<\?xml\b[^>]*?\bencoding\s*=\s*[\"']([\w.:-]+)[^>]*>")
+_HEAD = 200
+"""Bytes within which a file names its encoding."""
 _MAX_INDENT = 8
 """Deeper levels are not indented further, to save tokens."""
 
@@ -15,8 +20,8 @@ _MAX_INDENT = 8
 def tree(data: bytes) -> Any:
     """Return the root element; nothing else is loaded.
 
-    Raises `ValueError` for invalid XML, and `SkipDocumentError` for references to entities, which are not resolved: they may name files
-    and addresses, or expand without end.
+    Raises `ValueError` for invalid XML, and `SkipDocumentError` for references to entities that the file declares, which are not resolved:
+    they may name files and addresses, or expand without end. Others are characters of HTML (`&laquo;`), or stay what they are.
     """
     from lxml import etree
 
@@ -27,10 +32,21 @@ def tree(data: bytes) -> Any:
         root = etree.fromstring(data, parser)
     except etree.XMLSyntaxError as error:
         raise ValueError(str(error)) from None
-    for entity in root.iter(etree.Entity):
-        raise SkipDocumentError(
-            f"The XML file refers to the entity {entity.name!r}, which is not loaded. Save it with its text in place."
-        )
+    types: Any = root.getroottree().docinfo.internalDTD
+    declared: set[str] = {one.name for one in types.iterentities()} if types is not None else set()
+    entities: list[Any] = list(root.iter(etree.Entity))
+    for entity in entities:
+        if entity.name in declared:
+            raise SkipDocumentError(
+                f"The XML file refers to the entity {entity.name!r}, which is not loaded. Save it with its text in place."
+            )
+        text = html5.get(f"{entity.name};", str(entity.text)) + (entity.tail or "")
+        parent, before = entity.getparent(), entity.getprevious()
+        if before is None:
+            parent.text = (parent.text or "") + text
+        else:
+            before.tail = (before.tail or "") + text
+        parent.remove(entity)
     return root
 
 
@@ -38,12 +54,17 @@ def parse(data: bytes) -> Parsed:
     """Return the elements of an XML file; an invalid file is indexed as plain text."""
     try:
         root = tree(data)
-    except ValueError as error:
-        decoded, warnings = decode(data)
-        return Parsed(
-            drafts=[BlockDraft(kind="code", text=clean(decoded))],
-            warnings=[*warnings, f"The file is not valid XML ({error}); it was indexed as plain text."],
-        )
+    except ValueError:
+        named = _ENCODING.match(data[:_HEAD].decode("latin-1"))
+        decoded, warnings = decode(data, named[1] if named else None)
+        try:
+            # the library does not know each encoding
+            root = tree(_ENCODING.sub("", decoded, count=1).encode(errors="replace"))
+        except ValueError as error:
+            return Parsed(
+                drafts=[BlockDraft(kind="code", text=clean(decoded))],
+                warnings=[*warnings, f"The file is not valid XML ({error}); it was indexed as plain text."],
+            )
     drafts = [BlockDraft(kind="paragraph", text=own)] if (own := _line(root)) != _name(root) else []
     drafts += [BlockDraft(kind="list", text="\n".join(lines)) for child in root if (lines := list(_lines(child)))]
     return Parsed(drafts=drafts)
