@@ -1,6 +1,7 @@
 """Workbooks as they are shown: number formats, what is hidden, titles and headers, comments, texts and charts."""
 
 import io
+import zipfile
 from datetime import date, time
 from typing import Any
 
@@ -222,6 +223,16 @@ def test_charts_are_named_and_their_figures_are_not_repeated() -> None:
     chart.add_data(Reference(sheet, min_col=2, min_row=1, max_row=3), titles_from_data=True)
     sheet.add_chart(chart, "D2")
     assert "Chart: Ducks by year" in lines(read(book))
+
+
+@pytest.mark.parametrize(("old", "new"), [("/", "\\"), ("xl/", "")])
+def test_parts_in_unusual_places(old: str, new: str) -> None:
+    with zipfile.ZipFile(io.BytesIO(raw('<sheetData><row r="1"><c r="A1"><v>42</v></c></row></sheetData>'))) as file:
+        parts = {
+            name.replace(old, new): file.read(name).replace(b"xl/", b"" if not new else b"xl/")
+            for name in file.namelist()
+        }
+    assert lines(read(archive(parts))) == ["Prices", "42"]
 
 
 def test_a_sheet_that_has_only_a_shape() -> None:

@@ -37,13 +37,17 @@ class Package:
     """An Office file. Raises `SkipDocumentError` for zip bombs, protected and damaged files."""
 
     def __init__(self, data: bytes, *, part: str, kind: str) -> None:
-        check(data, part=part, kind=kind)
+        check(data, part="", kind=kind)
         self.kind = kind
         self._archive = zipfile.ZipFile(io.BytesIO(data))
         self._relations: dict[str, dict[str, Relation]] = {}
-        self._names = {name.lower(): name for name in self._archive.namelist()}
+        # some programs separate folders as Windows does
+        self._names = {name.lower().replace("\\", "/"): name for name in self._archive.namelist()}
         found = self.related("", "officeDocument")
         self.main = found[0] if found else _MAIN[part]
+        named = found and posixpath.basename(self.main) == posixpath.basename(_MAIN[part])
+        if not named and not any(name.startswith(part) for name in self._names):
+            raise SkipDocumentError(f"The file is a zip archive but not a {kind} file.")
 
     def read(self, name: str) -> bytes | None:
         """Return a part, or None if there is none of that name."""
