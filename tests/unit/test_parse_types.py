@@ -194,7 +194,7 @@ def test_an_old_workbook_without_its_hidden_rows_and_columns() -> None:
 
 
 def xlsb(rows: list[list[object]], *, rows_hidden: tuple[int, ...], columns_hidden: tuple[int, ...]) -> bytes:
-    """Return a binary workbook with one sheet. Source: MS-XLSB."""
+    """Return a binary workbook with one sheet of cells and one that is a chart. Source: MS-XLSB."""
 
     def piece(kind: int, body: bytes = b"") -> bytes:
         number = bytes([kind]) if kind < 0x80 else bytes([kind & 0x7F | 0x80, kind >> 7])
@@ -221,18 +221,21 @@ def xlsb(rows: list[list[object]], *, rows_hidden: tuple[int, ...], columns_hidd
         piece(131)
         + piece(143)
         + piece(156, struct.pack("<II", 0, 1) + text("rId1") + text("Team"))
+        + piece(156, struct.pack("<II", 0, 2) + text("rId2") + text("Chart"))
         + piece(144)
         + piece(132)
     )
     kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-    relation = '<Relationships><Relationship Id="{}" Type="{}/{}" Target="{}"/></Relationships>'
+    relation = '<Relationships><Relationship Id="{}" Type="{}/{}" Target="{}"/>%s</Relationships>'
+    chart = f'<Relationship Id="rId2" Type="{kind}/chartsheet" Target="chartsheets/sheet1.bin"/>'
     return archive(
         {
             "[Content_Types].xml": "<Types/>",
-            "_rels/.rels": relation.format("rId1", kind, "officeDocument", "xl/workbook.bin"),
+            "_rels/.rels": (relation % "").format("rId1", kind, "officeDocument", "xl/workbook.bin"),
             "xl/workbook.bin": book,
-            "xl/_rels/workbook.bin.rels": relation.format("rId1", kind, "worksheet", "worksheets/sheet1.bin"),
+            "xl/_rels/workbook.bin.rels": (relation % chart).format("rId1", kind, "worksheet", "worksheets/sheet1.bin"),
             "xl/worksheets/sheet1.bin": sheet,
+            "xl/chartsheets/sheet1.bin": piece(129) + piece(130),
         }
     )
 

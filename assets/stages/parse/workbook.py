@@ -27,7 +27,7 @@ _ZIP = b"PK\x03\x04"
 def parse(data: bytes) -> Parsed:
     """Return the sheets of a workbook. Raises `SkipDocumentError` for zip bombs, protected and damaged files."""
     package = Package(data, part="xl/", kind="XLSB") if data.startswith(_ZIP) else None
-    from python_calamine import CalamineError, CalamineWorkbook, PasswordError, SheetVisibleEnum
+    from python_calamine import CalamineError, CalamineWorkbook, PasswordError, SheetTypeEnum, SheetVisibleEnum
 
     sheets, left_out = 0, {"row": 0, "column": 0}
     drafts: list[BlockDraft] = []
@@ -42,6 +42,8 @@ def parse(data: bytes) -> Parsed:
                 if one.visible != SheetVisibleEnum.Visible:
                     sheets += 1
                     continue
+                if package is not None and one.typ == SheetTypeEnum.ChartSheet:
+                    continue  # it has no cells, for which the library looks
                 drafts += sheet(one.name, _rows(book.get_sheet_by_name(one.name), hidden, left_out))
     except PasswordError:
         raise SkipDocumentError("The workbook is protected by a password. Save it without one.") from None
