@@ -306,6 +306,24 @@ def test_text_that_cannot_be_decoded_is_left_out_and_named(monkeypatch: pytest.M
     assert document.warnings == ["Page 1 has text that cannot be decoded."]
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [f"{number} <tr><td>See www.hkexnews.hk</td></tr>" for number in range(4)],
+        [f"\\bbb{letter} yields {letter.upper()}" for letter in "cdfghklmnp"],
+    ],
+)
+def test_abbreviations_that_recur_are_text(lines: list[str]) -> None:
+    def draw(sheet: Canvas) -> None:
+        for number, line in enumerate(lines):
+            sheet.drawString(60, 700 - 16 * number, line)
+        sheet.setFont("Times-Roman", 12)
+        sheet.drawString(60, 600, "In another font")
+
+    text = read_bytes(drawn(draw)).text
+    assert [one for one in lines if one not in text] == []
+
+
 def test_embedded_files_are_read_below_their_names() -> None:
     writer = PdfWriter(clone_from=io.BytesIO(pdf([["See the attachments."]])))
     writer.add_attachment("terms.pdf", pdf([["Payment within 14 days."]]))

@@ -230,9 +230,12 @@ def _is_readable(parts: Iterable[str]) -> bool:
 
 
 def _is_garbled(parts: Iterable[str]) -> bool:
-    """Return True if most words of a font have no vowel: it shows other characters than its codes name."""
+    """Return True if most words of a font, and most different ones, have no vowel: it shows other characters than its codes name."""
     words = [word for part in parts for word in _SMALL_WORDS.findall(part)]
-    return len(words) >= _ENOUGH_WORDS and 2 * sum(bool(_VOWELS.search(word)) for word in words) < len(words)
+    different = set(words)
+    return len(different) >= _ENOUGH_WORDS and all(
+        2 * sum(bool(_VOWELS.search(word)) for word in each) < len(each) for each in (words, different)
+    )
 
 
 def _is_spaced_out(text: str) -> bool:
