@@ -238,6 +238,24 @@ def test_charts_diagrams_and_descriptions_of_pictures() -> None:
     ]
 
 
+def test_figures_of_a_chart_are_shown_in_their_formats() -> None:
+    def cache(code: str, *values: str) -> str:
+        points = "".join(f"<c:pt idx='{place}'><c:v>{value}</c:v></c:pt>" for place, value in enumerate(values))
+        return f"<c:numRef><c:numCache><c:formatCode>{code}</c:formatCode>{points}</c:numCache></c:numRef>"
+
+    series = "".join(
+        f"<c:ser><c:cat>{cache('m/d/yyyy', '45292', '45323')}</c:cat><c:val>{cache(code, *values)}</c:val></c:ser>"
+        for code, values in (("General", ("4.4000000000000004", "none")), ("0%", ("0.25", "1")))
+    )
+    part = f"<c:chartSpace {SPACES}>{{}}<c:chart>{series}</c:chart></c:chartSpace>"
+    body = line("<w:r><w:drawing><c:chart r:id='chart'/></w:drawing></w:r>")
+    assert text(body, {"chart.xml": part.format("")}).split("\n")[-2:] == [
+        "2024-01-01 | 4.4 | 25%",
+        "2024-02-01 | none | 100%",
+    ]
+    assert "2028-01-02 | 4.4 | 25%" in text(body, {"chart.xml": part.format("<c:date1904 val='1'/>")})
+
+
 def test_documents_of_other_formats_within_one() -> None:
     parts: dict[str, str | bytes] = {
         "page.html": "<p>Simple <b>page</b></p><table><tr><td>ROW 1</td><td>w</td></tr><tr><td>ROW 2</td><td>x</td></tr></table>",

@@ -6,7 +6,8 @@ from typing import Any
 
 from assets.stages.normalize import BlockDraft, one_line
 from assets.stages.parse.marks import raised
-from assets.stages.parse.package import Package, attribute, child, local, number, within
+from assets.stages.parse.number_format import formatter
+from assets.stages.parse.package import Package, attribute, child, is_on, local, number, within
 from assets.stages.parse.tables import table
 
 _MAX_CELLS = 100_000
@@ -51,11 +52,12 @@ def chart(root: Any, page: int | None = None, sheet: str | None = None, *, data:
     names: list[str] = []
     columns: list[dict[int, str]] = []
     categories: dict[int, str] = {}
+    from_1904 = is_on(child(root, "date1904"))
     for series in within(root, "ser", "series"):
         label = child(series, "tx")
         names.append(_cached(label) if label is not None else "")
-        categories = _points(series, "cat", "xVal") | categories
-        columns.append(_points(series, "val", "yVal"))
+        categories = _points(series, "cat", "xVal", from_1904=from_1904) | categories
+        columns.append(_points(series, "val", "yVal", from_1904=from_1904))
     rows = sorted({index for column in columns for index in column} | categories.keys())
     if not data or len(rows) * len(names) > _MAX_CELLS:
         rows = []
@@ -74,17 +76,31 @@ def _cached(element: Any) -> str:
     return one_line(" ".join(found))
 
 
-def _points(series: Any, *names: str) -> dict[int, str]:
+def _points(series: Any, *names: str, from_1904: bool) -> dict[int, str]:
     found: dict[int, str] = {}
     for axis in series:
         if local(axis.tag) not in names:
             continue
+        figures = next(within(axis, "numCache", "numLit"), None)
+        code = child(figures, "formatCode") if figures is not None else None
         for level in [*within(axis, "lvl")][:1] or [axis]:
             for point in within(level, "pt"):
                 value = child(point, "v")
                 if value is not None:
-                    found[number(attribute(point, "idx"), 0)] = one_line(value.text or "")
+                    text = one_line(value.text or "")
+                    if figures is not None:
+                        own = attribute(point, "formatCode") or (code.text if code is not None else None)
+                        text = _figure(text, own or "", from_1904=from_1904)
+                    found[number(attribute(point, "idx"), 0)] = text
     return found
+
+
+def _figure(text: str, code: str, *, from_1904: bool) -> str:
+    """Return a number as the chart shows it. The file has the 17 digits that computers calculate with: 4.4000000000000004."""
+    try:
+        return formatter(code, from_1904=from_1904)(float(text))
+    except ValueError:
+        return text
 
 
 def paragraph(element: Any, *, pages: bool = True) -> str:
