@@ -424,6 +424,10 @@ def test_slides_with_groups_charts_diagrams_comments_and_notes() -> None:
         f"<p:graphicFrame><a:graphic>{one}</a:graphic></p:graphicFrame>"
         for one in ('<c:chart r:id="chart"/>', '<dgm:relIds r:dm="diagram"/>')
     )
+    cells = "".join(
+        f"<a:tc><a:txBody><a:p><a:r><a:t>{one}</a:t></a:r></a:p></a:txBody></a:tc>" for one in ("Hall", "4")
+    )
+    grid = f"<a:graphicData><a:tbl><a:tr>{cells}</a:tr></a:tbl></a:graphicData>"
     parts = {
         "ppt/charts/chart.xml": CHART,
         "ppt/diagrams/data.xml": DIAGRAM,
@@ -431,7 +435,7 @@ def test_slides_with_groups_charts_diagrams_comments_and_notes() -> None:
         "ppt/notes/1.xml": "<p:notes {spaces}><p:cSld><p:spTree>"
         + shape("7", "sldNum")
         + shape("Say hello.", "body")
-        + "</p:spTree></p:cSld></p:notes>",
+        + f"<p:graphicFrame><a:graphic>{grid}</a:graphic></p:graphicFrame></p:spTree></p:cSld></p:notes>",
     }
     extra = {
         "chart": ("chart", "../charts/chart.xml"),
@@ -453,6 +457,7 @@ def test_slides_with_groups_charts_diagrams_comments_and_notes() -> None:
         (1, "Acme 2026"),
         (1, "Comment by Ana Ruiz: Too long."),
         (1, "Notes: Say hello."),
+        (1, "Hall | 4"),
         (2, "Next"),
     ]
     assert document.page_count == 2

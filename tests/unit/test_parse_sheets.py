@@ -235,18 +235,21 @@ def test_parts_in_unusual_places(old: str, new: str) -> None:
     assert lines(read(archive(parts))) == ["Prices", "42"]
 
 
-def test_a_sheet_that_has_only_a_shape() -> None:
+def test_a_sheet_that_has_only_a_shape_and_a_diagram() -> None:
     data = archive(
         {
             "xl/workbook.xml": f'<workbook {SHEET} xmlns:r="urn:r"><sheets><sheet name="Plan" r:id="s1"/></sheets></workbook>',
             "xl/_rels/workbook.xml.rels": relations({"s1": ("worksheet", "worksheets/1.xml")}),
             "xl/worksheets/1.xml": f"<worksheet {SHEET}><sheetData/></worksheet>",
             "xl/worksheets/_rels/1.xml.rels": relations({"d": ("drawing", "../drawings/1.xml")}),
+            "xl/drawings/_rels/1.xml.rels": relations({"g": ("diagramData", "../diagrams/data1.xml")}),
+            "xl/diagrams/data1.xml": '<x:dataModel xmlns:x="urn:x" xmlns:a="urn:a"><x:pt><x:t><a:p><a:r><a:t>In a diagram</a:t></a:r>'
+            "</a:p></x:t></x:pt></x:dataModel>",
             "xl/drawings/1.xml": '<x:wsDr xmlns:x="urn:x" xmlns:a="urn:a"><x:sp><x:txBody><a:p><a:r><a:t>Some text</a:t></a:r></a:p>'
             "</x:txBody></x:sp></x:wsDr>",
         }
     )
-    assert lines(read(data)) == ["Plan", "Some text"]
+    assert lines(read(data)) == ["Plan", "Some text", "- In a diagram"]
 
 
 @pytest.mark.parametrize(

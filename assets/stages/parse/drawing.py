@@ -28,12 +28,12 @@ def _reference(element: Any, name: str) -> str | None:
     return next((value for key, value in element.attrib.items() if local(key) == name and "}" in key), None)
 
 
-def diagram(root: Any, page: int | None = None) -> Iterator[BlockDraft]:
+def diagram(root: Any, page: int | None = None, sheet: str | None = None) -> Iterator[BlockDraft]:
     """Yield the texts of a diagram as a list."""
     lines = [one_line(paragraph(one)) for point in within(root, "pt") for one in within(point, "p")]
     text = "\n".join(f"- {line}" for line in lines if line)
     if text:
-        yield BlockDraft(kind="list", text=text, page=page)
+        yield BlockDraft(kind="list", text=text, page=page, sheet=sheet)
 
 
 def chart(root: Any, page: int | None = None, sheet: str | None = None, *, data: bool = True) -> Iterator[BlockDraft]:

@@ -100,6 +100,8 @@ class _Deck:
         for one in _shapes(child(root, "cSld", "spTree")) if root is not None else ():
             if _placeholder(one) in ("sldNum", "sldImg", "hdr", "ftr", "dt"):
                 continue
+            if local(one.tag) == "graphicFrame":
+                yield from self._shape(one, name, page)
             text = "\n".join(line for _, _, line in _lines(one))
             if text:
                 yield BlockDraft(kind="paragraph", text=f"Notes: {text}", page=page)

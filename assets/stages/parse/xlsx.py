@@ -12,7 +12,7 @@ from itertools import repeat
 from typing import Any
 
 from assets.stages.normalize import MAX_CHARACTERS, MAX_NAME, BlockDraft, one_line
-from assets.stages.parse.drawing import chart, paragraph
+from assets.stages.parse.drawing import chart, diagram, paragraph
 from assets.stages.parse.number_format import BUILT_IN, Formatter, formatter, general, is_date
 from assets.stages.parse.package import Package, attribute, child, local, number, within
 from assets.stages.parse.result import Parsed
@@ -204,10 +204,12 @@ class _Workbook:
                 text = "\n".join(line for one in within(body, "p") if (line := one_line(paragraph(one))))
                 if text:
                     yield BlockDraft(kind="paragraph", text=text, sheet=name)
-            for kind in ("chart", "chartEx"):
+            for kind in ("chart", "chartEx", "diagramData"):
                 for place in self._package.related(target, kind):
                     drawn = self._package.xml(place)
-                    if drawn is not None:
+                    if drawn is not None and kind == "diagramData":
+                        yield from diagram(drawn, sheet=name)
+                    elif drawn is not None:
                         yield from chart(drawn, sheet=name, data=False)
 
 
