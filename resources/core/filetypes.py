@@ -142,9 +142,13 @@ _KNOWN: Mapping[bytes, str] = {
     b"<": "a page of HTML or XML",
 }
 """Names of content types for mismatch messages; the check itself does not use them."""
+_FEW_CONTROLS = 8
+"""Of how many characters one may be a control character in UTF-16: the halves of others look like them, and decoding checks again."""
 _PRIVATE_KEY = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY")
 """Files such as `id_rsa` have no extension. Source: RFC 7468, section 10."""
-_TEXT_BOMS = (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")
+_TEXT_BOMS = (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf", b"\x00\x00\xfe\xff")
+_KOREAN = b"\x1b$)C"
+"""ISO-2022-KR shifts to Korean and back by control characters."""
 _NOT_TEXT = bytes(set(range(32)) - set(b"\t\n\x0b\x0c\r\x1b\x1a\x08"))
 
 
@@ -230,16 +234,22 @@ def _is_text(head: bytes) -> bool:
         return True
     if 0 in head:
         return _is_wide_text(head)
+    if _KOREAN in head:
+        return True
     control = len(head) - len(head.translate(None, _NOT_TEXT))
     # a stray form feed or escape does not make a file binary
     return control * 100 <= len(head) and not head.startswith((b"%PDF-", b"\x7fELF"))
 
 
 def _is_wide_text(head: bytes) -> bool:
-    """Return True for UTF-16 without a byte order mark: the zero bytes are all on one side, and no other byte is a control character."""
+    """Return True for UTF-16 or UTF-32 without a byte order mark: bytes on one side are zero, and few of the others control characters."""
     even, odd = head[::2].count(0), head[1::2].count(0)
     characters = head[1::2] if even > odd else head[::2]
-    return min(even, odd) * 10 <= max(even, odd) and len(characters) == len(characters.translate(None, _NOT_TEXT))
+    if not any(head[3::4]) or not any(head[::4]):
+        characters = head[3::4] if any(head[3::4]) else head[::4]
+    elif min(even, odd) * 10 > max(even, odd):
+        return False
+    return (len(characters) - len(characters.translate(None, _NOT_TEXT))) * _FEW_CONTROLS <= len(characters)
 
 
 def _mismatch(name: str, head: bytes) -> SkipDocumentError:

@@ -35,6 +35,12 @@ ENCODED = [
     ("Grüße aus München, schöne Straße", "mac_roman"),
     ("Привет, мир. Как дела? Сегодня хорошая погода.", "cp1251"),
     ("Привет, мир. Как дела? Сегодня хорошая погода.", "koi8_r"),
+    ("Привет, мир. Как дела? Сегодня хорошая погода.", "cp866"),
+    ("Привет, мир. Как дела? Сегодня хорошая погода.", "cp855"),
+    ("Сегодня хорошая погода, я рад.", "mac_cyrillic"),
+    ("Установка Python 3.11 на Windows: запустите python-3.11.exe", "cp1251"),
+    ("def price():  # цена без налога", "koi8_r"),
+    ("štyria muži vráti v utorok ráno, žiadne ťažkosti, však týždeň, stráž", "iso8859_2"),
     ("Καλημέρα κόσμε, τι κάνεις;", "cp1253"),
     ("שלום עולם, מה שלומך היום?", "cp1255"),
     ("こんにちは、世界。今日はいい天気ですね。", "cp932"),
@@ -46,6 +52,7 @@ ENCODED = [
     ("Hello world, plain text\nline two", "utf-16-be"),
     ("Привет, мир.\nКак дела сегодня?", "utf-16-le"),
     ("你好，世界。\n今天天气很好。", "utf-16-be"),
+    ("안녕하세요 세계 여러분", "iso2022_kr"),
 ]
 
 
@@ -53,17 +60,28 @@ ENCODED = [
 def test_short_text_is_read_in_the_encoding_of_its_language(text: str, encoding: str) -> None:
     decoded, warnings = decode(text.encode(encoding))
     assert decoded == text
-    assert warnings or encoding == "iso2022_jp"
+    assert warnings or encoding.startswith("iso2022")
 
 
-@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_utf_16_without_a_mark_is_text(encoding: str) -> None:
-    data = "Leave policy\nThirty days a year.\n".encode(encoding)
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "iso2022_kr"])
+def test_text_of_several_bytes_a_character_is_text(encoding: str, mark: str) -> None:
+    text = "Leave policy\nThirty days a year\U00010300\U0001d11e, see 연차 휴가 규정.\n"
+    text = text if encoding != "iso2022_kr" else text.encode(encoding, "ignore").decode(encoding)
+    data = (mark + text).encode(encoding, "ignore")
     assert mime_type("leave.txt", data) == "text/plain"
-    assert parse(data, "text/plain", title="x").text == "Leave policy\nThirty days a year."
+    assert parse(data, "text/plain", title="x").text == text.strip()
 
 
-@pytest.mark.parametrize("data", [b"MZ\x90\x00" + bytes(300), b"\x00\x01" * 200, b"PK\x03\x04\x00\x00\x14" * 40])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"MZ\x90\x00" + bytes(300),
+        b"\x01\x00\x00\x00\x41\x00\x00\x00" * 50,
+        b"\x00\x01" * 200,
+        b"PK\x03\x04\x00\x00\x14" * 40,
+    ],
+)
 def test_binary_data_is_no_text(data: bytes) -> None:
     with pytest.raises(SkipDocumentError):
         mime_type("notes.txt", data)

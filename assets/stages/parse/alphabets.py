@@ -1,4 +1,4 @@
-"""Guess the encoding of text in Latin letters by the alphabets of languages.
+"""Guess the encoding of text in Latin and Cyrillic letters by the alphabets of languages.
 
 A few accented letters are enough: "Gen\\xe8ve" is "Genève" in French and "Genčve" in no language. Statistics need whole pages for that.
 """
@@ -37,7 +37,8 @@ _OPENING = re.compile(r"(?:^|[\s(\"“«])[¿¡§©](?=\w)", re.MULTILINE)
 _FEW = 4
 _ENOUGH = 0.9
 _MARGIN = 0.05
-"""By how much more letters a rarer encoding must explain."""
+"""By how much more letters a rarer encoding must explain, unless it alone explains all of them."""
+_ALMOST = 0.999
 _MOST_ACCENTED = 0.5
 """Share of letters beyond ASCII above which one alphabet must explain all of them: text in other scripts has more."""
 _NO_LETTERS = "µªº"
@@ -49,13 +50,61 @@ _WORD_LENGTH = 12
 _FREQUENT = 0.6
 """Least share of Chinese characters that are among the frequent half of their standard."""
 _HEBREW = frozenset(range(0xE0, 0xFB))
+_CYRILLIC = ("cp1251", "koi8_r", "cp866", "iso8859_5", "mac_cyrillic", "cp855")
+_BY_FREQUENCY = {letter: place for place, letter in enumerate("оеаинтсрвлкмдпуяыьгзбчйхжшюцщэфъё")} | {"і": 6}
+"""Letters of Russian, the most frequent first, with one of Ukrainian."""
+_NO_WORD = 40
+"""The place of a letter of no language, or in a word with capitals in the middle."""
+_CAPITALS = 6
+"""By how many places letters of words in capitals come later: text in another encoding of Cyrillic or Hebrew often looks like them."""
+_USUAL = 10.5
+"""Average place of the letters of Cyrillic text, at most; of 1,000 pieces of 400 bytes, right ones are below 9.8, others above 10.9."""
+_LETTERS = 12
+"""Least letters for that average."""
+_WORDS = 0.7
+"""Least share of letters in words of three and more, where most letters are ASCII: in programs with comments."""
+_CYRILLIC_WORD = re.compile("[\u0400-\u04ff]+")
+_CYRILLIC_WORDS = re.compile(r"\b[\u0400-\u04ff]{3,}\b")
+
+
+def cyrillic(sample: bytes) -> str | None:
+    """Return the encoding of text in Cyrillic letters, in which the most frequent ones are those of Russian."""
+    beyond = [byte for byte in sample if byte > 0x7F]
+    if len(beyond) < _LETTERS or _HEBREW.issuperset(beyond):
+        return None
+    texts = {encoding: sample.decode(encoding, errors="replace") for encoding in _CYRILLIC}
+    places = {encoding: _place(text) for encoding, text in texts.items()}
+    best = min(_CYRILLIC, key=lambda encoding: places[encoding])
+    if _mostly_beyond(sample):
+        return best if places[best] <= _USUAL else None
+    words = sum(map(len, _CYRILLIC_WORDS.findall(texts[best])))
+    return best if places[best] <= _USUAL - 1 and words >= _WORDS * len(beyond) else None
+
+
+def _place(text: str) -> float:
+    """Return the average place of the letters of a text by their frequency."""
+    beyond = sum(character > "\x7f" for character in text)
+    places = letters = 0
+    for word in _CYRILLIC_WORD.findall(text):
+        letters += len(word)
+        if word.isupper() or word[1:].islower() or len(word) == 1:
+            places += sum(_BY_FREQUENCY.get(letter, _NO_WORD) for letter in word.lower())
+            places += _CAPITALS * len(word) if word.isupper() and len(word) > 1 else 0
+        else:
+            places += _NO_WORD * len(word)
+    return (places + (beyond - letters) * _NO_WORD // 2) / beyond
+
+
+def _mostly_beyond(sample: bytes) -> bool:
+    """Return True if most letters are beyond ASCII, if all bytes there are letters."""
+    beyond = sum(byte > 0x7F for byte in sample)
+    letters = sum(0x41 <= byte <= 0x5A or 0x61 <= byte <= 0x7A for byte in sample)
+    return beyond > _MOST_ACCENTED * (letters + beyond)
 
 
 def latin(sample: bytes) -> str | None:
     """Return the encoding of text in Latin letters; None if no language's alphabet explains its letters."""
-    beyond = sum(byte > 0x7F for byte in sample)
-    letters = sum(0x41 <= byte <= 0x5A or 0x61 <= byte <= 0x7A for byte in sample)
-    many = beyond > _MOST_ACCENTED * (letters + beyond)
+    many = _mostly_beyond(sample)
     return _best(sample, _CANDIDATES, 1.0 if many else _ENOUGH) or (
         None if many else _best(sample, _MIXED, _ENOUGH) or _best(sample, _OLD, _ENOUGH)
     )
@@ -70,7 +119,7 @@ def _best(sample: bytes, candidates: Iterable[tuple[str, tuple[str, ...]]], leas
             continue
         share = _share(text, alphabets)
         if share >= most and (best is None or share > most):
-            best, most = encoding, min(share + _MARGIN, 1.0)
+            best, most = encoding, min(share + _MARGIN, max(share, _ALMOST))
     return best
 
 

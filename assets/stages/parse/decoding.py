@@ -4,7 +4,7 @@ import codecs
 import re
 import unicodedata
 
-from assets.stages.parse.alphabets import latin, other
+from assets.stages.parse.alphabets import cyrillic, latin, other
 from resources.core.errors import SkipDocumentError
 
 _BOMS = (
@@ -14,14 +14,21 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+_WIDEST = {"utf-32-le": 3, "utf-32-be": 0}
+"""Where each four bytes of a character have a zero."""
 _SAMPLE = 65_536
 """Bytes used to guess the encoding: guessing takes seconds per megabyte."""
 FEW = 4
 """Control characters that any file may hold."""
 _NO_TEXT = "The file holds binary data, not text. Save it as UTF-8 text or in a supported format."
 _CONTROLS = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\ufffd]")
-_JAPANESE = (b"\x1b$B", b"\x1b$@", b"\x1b(J")
-"""Escape sequences of ISO-2022-JP, whose bytes are ASCII."""
+_SEVEN_BITS = {
+    b"\x1b$B": "iso2022_jp_ext",
+    b"\x1b$@": "iso2022_jp_ext",
+    b"\x1b(J": "iso2022_jp_ext",
+    b"\x1b$)C": "iso2022_kr",
+}
+"""Escape sequences of encodings whose bytes are ASCII."""
 _ESCAPES = re.compile(
     "\x1b(?:\\[[0-?]*[ -/]*[@-~]"  # colours and cursor movements
     "|\\][^\x07\x1b]{0,2000}(?:\x07|\x1b\\\\)"  # window titles and links
@@ -57,11 +64,12 @@ def decode(data: bytes, declared: str | None = None) -> tuple[str, list[str]]:
                 break
     if (wide := _wide(data)) is not None:
         return wide
-    if any(escape in data[:_SAMPLE] for escape in _JAPANESE):
-        try:
-            return _checked(data.decode("iso2022_jp_ext"), [])
-        except UnicodeDecodeError:
-            pass
+    for escape, encoding in _SEVEN_BITS.items():
+        if escape in data[:_SAMPLE]:
+            try:
+                return _checked(data.decode(encoding), [])
+            except UnicodeDecodeError:
+                break
     try:
         return _checked(data.decode("utf-8"), [])
     except UnicodeDecodeError:
@@ -107,7 +115,7 @@ def _guessed(data: bytes) -> tuple[str, list[str]]:
     if text.count("\ufffd") * 100 < len(text) - text.count("\ufffd") and not text.isascii() and _is_mostly_utf8(text):
         # A file that is UTF-8 except for a few bytes (truncated, a Latin-1 name) is still worth indexing.
         return _checked(text.replace("\ufffd", ""), ["Some bytes are not valid UTF-8 and were left out."])
-    encoding = latin(sample) or other(sample)
+    encoding = cyrillic(sample) or latin(sample) or other(sample)
     if encoding is None:
         from charset_normalizer import from_bytes
 
@@ -123,20 +131,21 @@ def _is_mostly_utf8(text: str) -> bool:
 
 
 def _wide(data: bytes) -> tuple[str, list[str]] | None:
-    """Decode UTF-16 without a byte order mark: its spaces and line ends have zero bytes, all of them on one side."""
-    sample = data[: _SAMPLE & ~1]
+    """Decode UTF-16 and UTF-32 without a byte order mark: in UTF-16, spaces and line ends have zero bytes, all of them on one side."""
+    sample = data[:_SAMPLE]
     even, odd = sample[::2].count(0), sample[1::2].count(0)
-    if min(even, odd) * 10 > max(even, odd) or even == odd or len(data) % 2:
-        return None
-    encoding = "utf-16-le" if odd > even else "utf-16-be"
-    try:
-        text = data.decode(encoding)
-    except UnicodeDecodeError:
-        return None
-    start = text[:2000]
-    strange = sum(
-        unicodedata.category(character) in {"Cn", "Co", "Cc"} and character not in "\t\r\n\f" for character in start
-    )
-    if strange * 50 > len(start) or not any(character in " \n" for character in start):
-        return None
-    return _checked(text, [f"The file carries no byte order mark; it was read as {encoding}."])
+    names = [name for name, place in _WIDEST.items() if len(data) % 4 == 0 and not any(sample[place::4])]
+    if min(even, odd) * 10 <= max(even, odd) and even != odd and len(data) % 2 == 0:
+        names.append("utf-16-le" if odd > even else "utf-16-be")
+    for encoding in names:
+        try:
+            text = data.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        start = text[:2000]
+        strange = sum(
+            unicodedata.category(character) in {"Cn", "Co", "Cc"} and character not in "\t\r\n\f" for character in start
+        )
+        if strange * 50 <= len(start) and any(character in " \n" for character in start):
+            return _checked(text, [f"The file carries no byte order mark; it was read as {encoding}."])
+    return None
