@@ -66,6 +66,7 @@ def test_text_is_what_word_shows_with_all_changes_accepted(body: str, expected: 
         (r"{\object{\*\objdata 0105}{\result \pard Total 30 EUR\par}}", ["Total 30 EUR"]),
         (r"{\upr{Gen?ve}{\*\ud{Gen\u232?ve}}}\par", ["Genève"]),
         (r"A{\*\shppict{\pict\bin4 {}{}}}B\par", ["AB"]),
+        (r"{\fs24\*\cs7\cf0 Ana} and { \*\unknown not} \{\*\par", ["Ana and {"]),
         (r"A{\shptxt open", ["A", "open"]),
         (r"A}}} after the end", ["A"]),
     ],

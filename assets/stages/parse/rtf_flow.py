@@ -89,7 +89,7 @@ def flowing(source: str) -> str:
         elif piece == "}" and around:
             inner, group = group, around.pop()
             _close(inner, group, flow, last=not around)
-        elif group.gone or match[1]:
+        elif group.gone or match[1] or (piece == "\\*" and not _begins(group.sink)):
             continue
         elif word in _HIDING:
             bit = _HIDING[word]
@@ -103,6 +103,11 @@ def flowing(source: str) -> str:
                 flow.release()
     flow.end()
     return "".join(flow.out)
+
+
+def _begins(sink: list[str]) -> bool:
+    """Return True at the beginning of a group, where `\\*` names a destination. StarOffice writes it before styles, too."""
+    return bool(sink) and (sink[-1] == "{" or (sink[-1].isspace() and sink[-2:-1] == ["{"]))
 
 
 def _opened(source: str, start: int, outer: _Group, flow: _Flow) -> tuple[_Group, int]:
