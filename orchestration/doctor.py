@@ -7,7 +7,7 @@ import asyncio
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from functools import partial
 from typing import NamedTuple
 
@@ -37,32 +37,32 @@ class Installation(NamedTuple):
 
     settings: Settings
     running: bool
+    unreached: Set[str] = frozenset()
+    """Services that have not answered, so that no other check waits for them."""
 
     @property
     def has_registry(self) -> bool:
         """True if Postgres can be asked."""
-        return self.running or not self.settings.embedded_postgres
+        return "postgres" not in self.unreached and (self.running or not self.settings.embedded_postgres)
 
     @property
     def supervised_elsewhere(self) -> bool:
         return run_state.supervised_elsewhere(self.settings)
 
 
-def examine() -> list[Check]:
-    """Run all checks independently of each other. If the settings are invalid, nothing else is checked."""
-    findings = [_python()]
+def examine() -> Iterator[Check]:
+    """Yield the finding of each check as it ends. If the settings are invalid, nothing else is checked."""
+    yield _python()
     try:
         settings = load()
     except ConcordanceError as error:
-        return [*findings, Check("settings", False, str(error), "Correct the variables named above.")]
+        yield Check("settings", False, str(error), "Correct the variables named above.")
+        return
     unknown = unknown_settings()
-    findings.append(Check("settings", not unknown, " ".join([f"HOME is {settings.home}.", *unknown])))
+    yield Check("settings", not unknown, " ".join([f"HOME is {settings.home}.", *unknown]))
     if names := changed_settings(settings):
-        findings.append(
-            Check(
-                "running settings", False, f"{', '.join(names)}: changed since the start.", "Run: concordance restart"
-            )
-        )
+        changed = f"{', '.join(names)}: changed since the start."
+        yield Check("running settings", False, changed, "Run: concordance restart")
     site = Installation(settings, run_state.supervisor(settings) is not None)
     checks: list[tuple[str, Callable[[Installation], Iterator[Check]]]] = [
         ("home", _home), ("account", _account), ("disk", _disk), ("ports", _ports), ("postgres", _postgres), ("qdrant", qdrant),
@@ -72,12 +72,15 @@ def examine() -> list[Check]:
         ("outsiders", _outsiders), ("parsers", lambda _: parsers()),
     ]  # fmt: skip
     faults = preflight.examine(settings)
-    findings += faults
-    unreached = {one.name for one in faults} - {"file roots"}
+    yield from faults
+    site = site._replace(unreached={one.name for one in faults} - {"file roots"})
     for name, check in checks:
-        if name not in unreached:
-            findings += _guarded(name, check, site)
-    return findings
+        if name in site.unreached:
+            continue
+        found = _guarded(name, check, site)
+        yield from found
+        if not all(one.ok for one in found):
+            site = site._replace(unreached=site.unreached | {name})
 
 
 def _guarded(name: str, check: Callable[[Installation], Iterator[Check]], site: Installation) -> list[Check]:
@@ -312,7 +315,7 @@ def _sources(site: Installation) -> Iterator[Check]:
 
 def _source(spec: SourceSpec, site: Installation) -> Iterator[Check]:
     spec.own_settings(site.settings)
-    if spec.checks is not None:
+    if spec.checks is not None and "postgres" not in site.unreached:
         yield from spec.checks(site.settings, site.running)
 
 

@@ -29,6 +29,7 @@ from orchestration.supervision.rights import drop, write_as_owner
 from orchestration.supervision.run_state import AlreadyRunningError, running, stop
 from orchestration.supervision.services import check_fresh
 from resources import dagster_access, sample_people
+from resources.core.checks import Check
 from resources.core.domain import SourceName
 from resources.core.errors import BusyError, ConcordanceError, NotRunningError, StorageFullError
 from resources.keys import make_home
@@ -124,17 +125,20 @@ def down() -> int:
 def doctor(*, json: Json = False) -> int:
     from orchestration.doctor import examine
 
-    findings = examine()
+    findings = list(examine() if json else map(_said, examine()))
     faults = [finding for finding in findings if not finding.ok]
     if json:
         say_json({"ok": not faults, "checks": findings})
     else:
-        for finding in findings:
-            say(f"{'ok   ' if finding.ok else 'FAULT'}  {finding.name}: {finding.detail}")
-            if finding.remedy:
-                say(f"       → {finding.remedy}")
         note("No faults found." if not faults else f"{len(faults)} fault{'s' if len(faults) > 1 else ''} found.")
     return 1 if faults else 0
+
+
+def _said(finding: Check) -> Check:
+    say(f"{'ok   ' if finding.ok else 'FAULT'}  {finding.name}: {finding.detail}")
+    if finding.remedy:
+        say(f"       → {finding.remedy}")
+    return finding
 
 
 def demo(*, json: Json = False) -> int:

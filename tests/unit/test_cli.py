@@ -19,7 +19,7 @@ from typing import IO
 
 import pytest
 
-from orchestration import doctor
+from orchestration import doctor, reach
 from orchestration.cli import run
 from orchestration.cli.addresses import addresses
 from orchestration.cli.app import app
@@ -346,6 +346,15 @@ def test_doctor_names_a_vector_server_that_hangs(monkeypatch: pytest.MonkeyPatch
     assert not fault.ok
     assert "Qdrant does not answer (list the collections): timed out" in fault.detail
     assert str(installation / "logs" / "qdrant.log") in fault.remedy
+
+
+@pytest.mark.usefixtures("installation")
+def test_doctor_waits_for_a_silent_postgres_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reach, "SECONDS", 2.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("CONCORDANCE_POSTGRES_URL", f"postgresql://u:p@127.0.0.1:{silent.getsockname()[1]}/db")
+        faults = [one for one in doctor.examine() if not one.ok]
+    assert [one.name for one in faults if "database" in one.detail or "Postgres" in one.detail] == ["postgres"]
 
 
 def test_doctor_names_wrong_settings(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
