@@ -25,13 +25,17 @@ def rebuild_registry(*, json: Json = False) -> None:
     settings = load()
     prepare(settings.postgres_dsn)
     found = [rebuild(settings, name) for name in names()]
+    rebuilt = any(one.documents or one.deleted for one in found)
     if json:
-        say_json({"sources": found, "lost": LOST})
+        say_json({"sources": found, "lost": LOST if rebuilt else ()})
         return
     for one in found:
         uploads = f", {one.uploads} with their records" if one.uploads else ""
         hidden = " They are shown to no one until the next sync." if one.hidden and one.documents else ""
         say(f"{one.source.value}: {one.documents} documents{uploads}, {one.deleted} deleted.{hidden}")
+    if not rebuilt:
+        note("The registry has every document that the lake holds.")
+        return
     note("Lost:")
     for line in LOST:
         note(f"  {line}")
