@@ -55,8 +55,7 @@ def restore(settings: Settings, folder: Path, objects: LakeObjects | None = None
         try:
             if not keys.all_given(settings):
                 keys.make_home(settings)
-            settings.home.mkdir(parents=True, exist_ok=True)
-            (settings.home / RESTORING).touch()
+            _mark(settings)
             if copy_keys:
                 shutil.copyfile(kept, own)
             if lake is not None:
@@ -77,8 +76,23 @@ def restore(settings: Settings, folder: Path, objects: LakeObjects | None = None
             if moves:
                 lake_copy.remove_all(settings.lake_address)
             raise
-        (settings.home / RESTORING).unlink()
+        _unmark(settings)
     return manifest
+
+
+def _mark(settings: Settings) -> None:
+    """Mark HOME as incomplete. One that is closed, as it may be if all keys are given, holds nothing that `up` would start with."""
+    try:
+        settings.home.mkdir(parents=True, exist_ok=True)
+        (settings.home / RESTORING).touch()
+    except OSError:
+        if not keys.all_given(settings):
+            raise
+
+
+def _unmark(settings: Settings) -> None:
+    if (settings.home / RESTORING).exists():  # where HOME is closed, even a missing file cannot be removed
+        (settings.home / RESTORING).unlink()
 
 
 def _check_empty(settings: Settings, kept: Path, own: Path) -> None:
@@ -129,4 +143,4 @@ def _undo(settings: Settings, lake: Path | None, own: Path | None) -> None:
             shutil.rmtree(place, ignore_errors=True)
     if own is not None:
         own.unlink(missing_ok=True)
-    (settings.home / RESTORING).unlink(missing_ok=True)
+    _unmark(settings)
