@@ -21,7 +21,7 @@ from assets.backlog import Backlog, evenly
 from assets.index.again import admitted, rewrite_all, tell_left
 from assets.index.collection import ensure_collection, is_measured
 from assets.index.targets import PENDING_DOCUMENTS, Target, active_target, pending, pending_pages
-from assets.index.work import by_urgency, marked, unmark
+from assets.index.work import by_urgency, complete_marks, unmark
 from assets.offering import Offering
 from assets.parsed import parse_missing, parser_pool
 from assets.parsing.pool import ParserPool
@@ -36,6 +36,8 @@ from sql.rows import Pending
 EARLY_DOCUMENTS = 1000
 """Documents of a listing after which waves begin, before it ends."""
 LOOK_SECONDS = 0.5
+LOOK_SHARE = 10
+"""During a listing, a sync waits ten times as long as it looked for pending documents: there may be many marks, and few of them."""
 CLAIM_SECONDS = 5.0
 """How long a sync that has nothing else to do waits for partitions of a request that another process keeps, before it looks again."""
 COUNTS = {
@@ -77,7 +79,7 @@ class Waves:
         """Ids of documents that were parsed and chunked for the sample."""
         self._threads: list[threading.Thread] = []
         self._offering: Offering | None = None
-        self._refilled = 0.0
+        self._look_at = 0.0
         self._chunks = self._chunked_bytes = 0
 
     def run(self) -> None:
@@ -169,15 +171,17 @@ class Waves:
         """Begin before a long listing ends, and take in what it has stored since."""
         if self._job.failures or (self._active is None and result.counts["seen"] < EARLY_DOCUMENTS):
             return
-        if not self._backlog.waiting and time.monotonic() - self._refilled > LOOK_SECONDS:
+        if not self._backlog.waiting and time.monotonic() > self._look_at:
             with self._failing("indexed"):
                 self._refill()
-                self._refilled = time.monotonic()
 
     def _refill(self) -> None:
-        if not self._ids:
-            self._ids = marked(self._job, self._target) and by_urgency(self._job, self._target)
+        complete_marks(self._job, self._target)
+        began = time.monotonic()
+        self._ids = self._ids or by_urgency(self._job, self._target)
         self._backlog.refill(*self._next())
+        ended = time.monotonic()
+        self._look_at = ended + max(LOOK_SECONDS, LOOK_SHARE * (ended - began))
         self._count()
         self._start()
 

@@ -35,9 +35,14 @@ class IndexComparison(msgspec.Struct, frozen=True, kw_only=True):
 
 def marked(job: SyncJob, active: Target) -> list[str]:
     """Return the ids of documents that may differ from the active collection or one that is kept beside it, without those of other runs."""
+    complete_marks(job, active)
+    return job.stores.index_work.marked(partitions=_partitions(job))
+
+
+def complete_marks(job: SyncJob, active: Target) -> None:
+    """Compare all documents with a collection if what is wanted of it has changed."""
     for one in _comparisons(job.stores, active):
         _complete(job, one)
-    return job.stores.index_work.marked(partitions=_partitions(job))
 
 
 def by_urgency(job: SyncJob, active: Target) -> list[str]:

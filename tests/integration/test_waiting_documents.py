@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from assets import pipeline, waves
 from assets.index.targets import Target, active_target, pending
-from assets.index.work import marked
+from assets.index.work import by_urgency, marked
 from resources.core.domain import SourceName
 from resources.stores.postgres import connect
 from resources.sync_counts import StageResult
@@ -38,6 +40,15 @@ def windows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(waves, "PENDING_DOCUMENTS", ROOM)
     monkeypatch.setattr(waves, "pending", counted)
     return read
+
+
+def let_everyone_read(installation: Installation) -> None:
+    roots = [
+        json.loads(root.model_dump_json()) | {"permissions": ["public"]} for root in installation.settings.file_roots
+    ]
+    installation.settings = installation.settings.model_validate(
+        installation.settings.model_dump() | {"file_roots": roots}
+    )
 
 
 def indexed(installation: Installation) -> int:
@@ -131,13 +142,7 @@ def test_changes_of_many_documents_are_settled_in_parts(
         installation.write(f"{number:03}.md", f"# Note {number}\n\nThe stork {number} nests.\n")
     installation.sync()
     if change == "readers":
-        roots = [
-            json.loads(root.model_dump_json()) | {"permissions": ["public"]}
-            for root in installation.settings.file_roots
-        ]
-        installation.settings = installation.settings.model_validate(
-            installation.settings.model_dump() | {"file_roots": roots}
-        )
+        let_everyone_read(installation)
     else:
         for number in range(4, 30):
             (installation.root / f"{number:03}.md").unlink()
@@ -149,6 +154,31 @@ def test_changes_of_many_documents_are_settled_in_parts(
     else:
         assert installation.last["indexed"]["removed"] == 26
         assert indexed(installation) == 4
+    assert installation.agrees()
+
+
+def test_marks_of_documents_that_are_not_pending_are_read_seldom_during_a_listing(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, looks = itertools.count(), [0]
+
+    def looked(*args: Any) -> list[str]:
+        looks[0] += 1
+        for _ in range(20):
+            next(clock)
+        return by_urgency(*args)
+
+    for number in range(60):
+        installation.write(f"{number:03}.md", f"# Note {number}\n\nThe crane {number} rests.\n")
+    installation.sync()
+    let_everyone_read(installation)
+    monkeypatch.setattr("resources.sources.files.BATCH", 1)
+    monkeypatch.setattr(waves, "EARLY_DOCUMENTS", 1)
+    monkeypatch.setattr(waves, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(waves, "by_urgency", looked)
+    installation.sync(compare=True)
+    assert installation.last["indexed"]["payloads_updated"] == 60
+    assert looks[0] < 6
     assert installation.agrees()
 
 
