@@ -21,8 +21,9 @@ ON CONFLICT DO NOTHING
 RETURNING event_id;
 
 -- name: known_partition
--- Check whether a partition was synced before. Parameters: source, partition.
-SELECT partition FROM partitions WHERE source = :source AND partition = :partition AND cursor IS NOT NULL;
+-- Check whether a partition was synced before, and is not gone. It has no cursor while it waits to be read from the beginning.
+-- Parameters: source, partition.
+SELECT partition FROM partitions WHERE source = :source AND partition = :partition AND lost_at IS NULL;
 
 -- name: holders
 -- Channels in which a file was shared. Parameters: file (its key in the ledger). Index: primary keys. Grain: channel.

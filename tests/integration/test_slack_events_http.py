@@ -92,6 +92,30 @@ def test_an_event_that_comes_while_a_sync_saves_is_not_missed(desk: SlackDesk) -
     assert desk.installation.rows("SELECT doc_id FROM hidden_documents") == []
 
 
+def test_events_count_while_a_channel_waits_to_be_read_from_the_beginning(desk: SlackDesk, private: str) -> None:
+    """As in a full sync or a reconciliation of a large workspace, which gets to a channel after hours."""
+    settings = desk.installation.settings
+    source = Slack(settings, PostgresMemory(settings.postgres_dsn), page=PAGE)
+    changes, seen = source.changes, list[bool]()
+
+    def late(partition: str, cursor: str | None) -> Iterator[Any]:
+        if not seen:
+            assert desk.post(desk.deleted(desk.said["w3"])).json() == {"outcome": "recorded"}
+            assert desk.post(left(desk, private, desk.bob)).json() == {"outcome": "recorded"}
+            seen.extend((desk.finds("qz3q"), desk.finds("qzboardq", BOB), desk.finds("qz4q")))
+            desk.slack.delete(desk.channel, desk.said["w3"])
+            desk.slack.leave(private, desk.bob)
+        yield from changes(partition, cursor)
+
+    source.changes = late  # type: ignore[method-assign]
+    desk.installation.sync(SourceName.SLACK, port=source, full=True)
+    assert seen == [False, False, True]
+    desk.sync()
+    assert (desk.finds("qz3q"), desk.finds("qzboardq", BOB), desk.finds("qz4q")) == (False, False, True)
+    assert desk.installation.rows("SELECT * FROM hidden_documents") == []
+    assert desk.installation.rows("SELECT * FROM departures") == []
+
+
 def test_what_is_hidden_stays_hidden_without_postgres(desk: SlackDesk) -> None:
     desk.post(desk.deleted(desk.said["w3"]))
     narrowed = desk.rights()
