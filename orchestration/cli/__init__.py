@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from threading import Thread
 
 DONE, FAILED, USAGE, NOT_RUNNING = 0, 1, 2, 3
 INTERRUPTED = 128
@@ -31,6 +32,7 @@ def main() -> None:
     for number in ENDED:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` and scripts leave it
             signal.signal(number, _end)
+    _end_at_once()
     try:
         status = _main()
     except KeyboardInterrupt as error:
@@ -81,6 +83,25 @@ def _end(number: int, _frame: object) -> None:
     for one in ENDED:
         signal.signal(one, signal.SIG_DFL if one == signal.SIGINT else _ignore)
     raise InterruptedBySignal(number)
+
+
+def _end_at_once() -> None:
+    """Let another Ctrl-C end a command that has not noticed the first: in a call to an object store that hangs, which takes minutes, no
+    handler runs.
+    """
+    received, sent = os.pipe()
+    os.set_blocking(sent, False)
+    signal.set_wakeup_fd(sent, warn_on_full_buffer=False)
+
+    def look() -> None:
+        before = False
+        while number := os.read(received, 1):
+            if number[0] == signal.SIGINT and signal.getsignal(signal.SIGINT) == _end:
+                if before:
+                    os._exit(INTERRUPTED + signal.SIGINT)
+                before = True
+
+    Thread(target=look, name="signals", daemon=True).start()
 
 
 def _ignore(_number: int, _frame: object) -> None:

@@ -420,3 +420,30 @@ def test_a_signal_ends_a_command_without_a_stack_trace(number: signal.Signals, t
         assert (status, own) == (128 + number, ["Interrupted: run the command again."])
         status, said = ended(waiting=lambda _: silent.accept())
         assert (status, said) == (128 + number, "Interrupted: run the command again.\n")
+
+
+def test_another_ctrl_c_ends_a_command_that_waits_for_an_object_store_that_hangs(tmp_path: Path) -> None:
+    """It looks at no signal within the store's library, which tries again for three minutes."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        store = {
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{silent.getsockname()[1]}",
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_ACCESS_KEY_ID": "key",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+            "AWS_REGION": "us-east-1",
+        }
+        own = {"CONCORDANCE_HOME": str(tmp_path / "home"), "PYTHONPATH": str(CONFIGURATION.parents[1])}
+        with subprocess.Popen(
+            [sys.executable, "-m", "orchestration.cli", "restore", "s3://bucket/prefix"],
+            env=os.environ | store | own,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # no thread holds a lock
+        ) as process:
+            try:
+                silent.accept()
+                process.send_signal(signal.SIGINT)
+                with pytest.raises(subprocess.TimeoutExpired):  # it has not noticed
+                    process.wait(2)
+                process.send_signal(signal.SIGINT)
+                assert process.wait(60) == 128 + signal.SIGINT
+            finally:
+                process.kill()
