@@ -41,6 +41,10 @@ ON CONFLICT DO NOTHING;
 -- Hide the documents that a channel's waiting events concern; see the function. Parameters: partition. Grain: document.
 SELECT h::text AS doc_id FROM hide_touched(:partition) AS h;
 
+-- name: hide_for
+-- Hide the documents of a channel that one event concerns. Parameters: partition, event_id. Grain: document.
+SELECT h::text AS doc_id FROM hide_touched(:partition, :event_id) AS h;
+
 -- name: keep_accounts!
 -- Replace the email addresses of a source's accounts. Parameters: source, rows jsonb (account, email). Grain: account.
 WITH given AS (SELECT r.account, r.email FROM jsonb_to_recordset(:rows::jsonb) AS r (account text, email text)),

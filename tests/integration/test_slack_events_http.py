@@ -11,8 +11,11 @@ import msgspec
 import pytest
 
 from resources.core.domain import SourceName
+from resources.sources.slack.envelope import Envelope
+from resources.sources.slack.events import record
 from resources.sources.slack.source import Slack
 from resources.stores.memory import PostgresMemory
+from resources.stores.postgres import Connection, session
 from resources.stores.withheld import WithheldNow
 from serving.identity.tokens import access_of
 from serving.identity.withheld import partition_of
@@ -129,6 +132,33 @@ def test_what_is_hidden_stays_hidden_without_postgres(desk: SlackDesk) -> None:
     before, after = WithheldNow({}, checked, {}), WithheldNow(narrowed, checked, {})
     assert from_payloads({point["id"]: point}, access, ages_ago, before, collection_ids=()).passages != {}
     assert from_payloads({point["id"]: point}, access, ages_ago, after, collection_ids=()).passages == {}
+
+
+def test_an_event_looks_at_no_other_that_waits(desk: SlackDesk) -> None:
+    """As when thousands of messages are deleted: Slack waits three seconds for each answer."""
+    assert desk.post(desk.deleted(desk.said["w3"])).json() == {"outcome": "recorded"}
+    with session(desk.installation.settings.postgres_dsn) as connection:
+        connection.execute(
+            "INSERT INTO source_memory (source, partition, key, value) SELECT source, partition, key || n, value"
+            " FROM source_memory CROSS JOIN generate_series(1, 1000) AS n WHERE key LIKE 'e:%%'"
+        )
+        connection.execute("SET LOCAL enable_seqscan = off")  # the table is small
+        before = rows_read(connection)
+        assert len(record(connection, msgspec.convert(desk.deleted(desk.said["w4"]), Envelope), Told()).hidden) == 1
+        assert rows_read(connection) - before < 100
+
+
+class Told:
+    def documents(self, *_: object) -> None:
+        """Keep nothing: the transaction is rolled back."""
+
+
+def rows_read(connection: Connection) -> int:
+    """Return how many rows of the memory of sources this transaction has read."""
+    (row,) = connection.execute(
+        "SELECT seq_tup_read + idx_tup_fetch AS read FROM pg_stat_xact_user_tables WHERE relname = 'source_memory'"
+    ).fetchall()
+    return int(row["read"])
 
 
 def test_a_sync_of_the_channel_is_asked_for_once(desk: SlackDesk) -> None:

@@ -139,7 +139,7 @@ def record(connection: Connection, envelope: Envelope, withholding: Withholds) -
             if channel is not None and (touch.ts or touch.thread or touch.file or touch.whole or touch.left):
                 value = _word(touch, min(teams))
                 registry.touch(partition=channel, key=f"e:{envelope.event_id}", value=value)
-                hidden += registry.hide(partition=channel)
+                hidden += registry.hide_for(partition=channel, event_id=envelope.event_id)
             if channel is not None and touch.left:
                 rows = registry.depart(partition=channel, account=touch.left, event_id=envelope.event_id)
                 narrowed += [row.doc_id for row in rows]
