@@ -19,6 +19,12 @@ def text(markdown: str) -> str:
         ("| Command | Use |\n|---|---|\n| `a | b` | a pipe |\n", "Command | Use\n`a / b` | a pipe"),
         ("| Command | Use |\n|---|---|\n| `a \\| b` | a pipe |\n", "Command | Use\n`a / b` | a pipe"),
         ("| A | B |\n|---|---|\n| `x` | ` |\n", "A | B\n`x` | `"),
+        (
+            "<table>\n<tr><th>Data</th><th>Kept</th></tr>\n<tr>\n <td>Calls</td>\n <td>\n\n30 *days*, `a<b`\n\n </td>\n</tr>\n"
+            "  <tr><td>Mail</td>\n\n      <td>6 months</td></tr>\n</table>\n\nNext.\n",
+            "Data | Kept\nCalls | 30 days, `a<b`\nMail | 6 months\n\nNext.",
+        ),
+        ("<table><tr><td>Never\n\nclosed\n\n<table><tr><td>A</td></tr></table>\n", "Never\n\nclosed\n\nA"),
         ("<table><tr><th>Bird</th><th>Call</th></tr><tr><td>Heron</td><td>kraak</td></tr></table>\n", "Bird | Call\nHeron | kraak"),
     ],
 )  # fmt: skip

@@ -7,6 +7,7 @@ dropped from prose: they cost tokens and are not searched for. Lists remain Mark
 import re
 from collections.abc import Iterator
 from functools import cache
+from html import escape
 from typing import Any
 
 from assets.stages.normalize import BlockDraft, clean, one_line
@@ -30,6 +31,9 @@ _TABLE = re.compile(r"<table\b", re.IGNORECASE)
 _DELIMITERS = re.compile(r"[ \t]{0,3}\|?(?:[ \t]*:?-+:?[ \t]*\|)+(?:[ \t]*:?-+:?[ \t]*)?")
 _CODE = re.compile(r"(?<!`)(`+)(?!`)([^`]++)\1(?!`)")
 _BAR = re.compile(r"(?<!\\)\|")
+
+_TABLE_TOKENS = 10_000
+"""Most parts of a table in HTML; one that is not closed by then ends with its block."""
 
 _INLINE_LIMIT = 50_000
 """Longer inline text is kept unparsed: the inline parser is quadratic on hostile input."""
@@ -180,9 +184,25 @@ def _cells(line: str) -> int:
     return len(_BAR.findall(line.strip().strip("|"))) + 1
 
 
-def _page(fragment: str) -> Iterator[BlockDraft]:
-    """Yield the drafts of a table that is written in HTML."""
-    yield from html(fragment, []).drafts
+def _html_table(tokens: list[Any], index: int, env: dict[str, Any]) -> tuple[str, int]:
+    """Return a table that is written in HTML and the index after it.
+
+    An empty line within a cell ends the block of HTML, and what follows is Markdown of the same table.
+    """
+    parts: list[str] = []
+    for at, token in enumerate(tokens[index : index + _TABLE_TOKENS], start=index):
+        if token.type in ("html_block", "code_block"):
+            parts.append(token.content)
+            opened, closed = (token.content.lower().rfind(tag) for tag in ("<table", "</table"))
+            if closed > opened:
+                return "".join(parts), at + 1
+            if opened >= 0 and at > index:
+                break
+        elif token.type == "inline":
+            parts.append(f"<p>{escape(plain(token.content, env))}</p>")
+        elif token.type == "fence":
+            parts.append(f"<pre>{escape(token.content)}</pre>")
+    return tokens[index].content, index + 1
 
 
 def _list_lines(tokens: list[Any], index: int, env: dict[str, Any]) -> tuple[str, int]:
@@ -257,11 +277,11 @@ def _drafts(body: str) -> Iterator[BlockDraft]:
             case "fence" | "code_block":
                 yield BlockDraft(kind="code", text=token.content)
                 index += 1
+            case "html_block" if _TABLE.search(token.content):
+                text, index = _html_table(tokens, index, env)
+                yield from html(text, []).drafts
             case "html_block":
-                if _TABLE.search(token.content):
-                    yield from _page(token.content)
-                else:
-                    yield BlockDraft(kind="paragraph", text=strip_html(token.content))
+                yield BlockDraft(kind="paragraph", text=strip_html(token.content))
                 index += 1
             case "inline":
                 yield BlockDraft(kind="paragraph", text=plain(token.content, env))
