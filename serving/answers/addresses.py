@@ -13,8 +13,8 @@ from linkify_it import LinkifyIt
 from linkify_it.tlds import TLDS
 
 from resources.core import filetypes
+from serving.search.quoting import LINK_REMOVED
 
-LINK_REMOVED = "(link removed)"
 RESERVED = (
     "example",
     "test",

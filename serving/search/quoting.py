@@ -4,6 +4,8 @@ import re
 from typing import TypedDict
 
 BAR = "| "
+LINK_REMOVED = "(link removed)"
+"""What an answer shows in place of an address."""
 INVISIBLE = re.compile(
     "[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
 )

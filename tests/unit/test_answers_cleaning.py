@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from serving.answers.addresses import LINK_REMOVED
 from serving.answers.cleaning import Cleaner, clean
 from serving.answers.leaks import Leaks
 from serving.answers.prompt import ours
+from serving.search.quoting import LINK_REMOVED
 
 CASES = {
     "It lasts 6.5 years [1].": ("It lasts 6.5 years [1].", 0, 0),

@@ -33,6 +33,11 @@ G-2 | Weir | 2026-04-09
         ("G-2 | Weir | 2026-04-09", "G-2 | Weir | 2026-04-09"),
         ("Weir 2026-04-09", "G-2 | Weir | 2026-04-09"),
         ("See the manual for more.", "See [the manual](https://wiki.example/m) for more."),
+        (
+            "See the manual (link removed) for more. It was built in Straße 5.",
+            "See [the manual](https://wiki.example/m) for more. It was built in Straße 5.",
+        ),
+        ("(link removed) for more. It was", "for more. It was"),
         ("毎日読み取られます。", "毎日読み取られます。"),
         ("The gauge hangs under the bridge, and is …", "The **gauge** hangs under the bridge, and is"),
         ("Every 15 minutes the gauge under the bridge is read.", "The **gauge** hangs under the bridge, and is read\nevery   15 minutes."),

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from serving.search.quoting import LINK_REMOVED
 from serving.search.retrieval.highlight import Piece, pieces
 
 ENOUGH = 0.5
@@ -49,7 +50,7 @@ def locate(quote: str, passage: str) -> list[Extent]:
     wanted, parts = _Folded.of(quote).text, list(pieces(passage))
     if not wanted:
         return []
-    if whole := _whole(wanted, passage):
+    if whole := _around_links(quote, passage) if LINK_REMOVED in quote else _whole(wanted, passage):
         return [*_with_rows(whole, parts)]
     return _contained(wanted, passage, parts) or _nearest(quote, passage, parts)
 
@@ -60,8 +61,20 @@ def without_headers(found: list[Extent], passage: str) -> list[Extent]:
     return [one for one in found if one.start not in headers] or found
 
 
-def _whole(wanted: str, passage: str) -> Extent | None:
-    folded = _Folded.of(passage)
+def _around_links(quote: str, passage: str) -> Extent | None:
+    """Return where the passage says what stands before, between and after the links that were removed from a quote."""
+    found: list[Extent] = []
+    for part in quote.split(LINK_REMOVED):
+        if wanted := _Folded.of(part).text:
+            one = _whole(wanted, passage, found[-1].end if found else 0)
+            if one is None:
+                return None
+            found.append(one)
+    return Extent(found[0].start, found[-1].end) if found else None
+
+
+def _whole(wanted: str, passage: str, after: int = 0) -> Extent | None:
+    folded = _Folded.of(passage, after)
     at = folded.text.find(wanted)
     while at >= 0:
         start, end = folded.places[at], folded.places[at + len(wanted) - 1] + 1
