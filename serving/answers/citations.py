@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from serving.search.retrieval.highlight import abbreviated
+
 _MARK = re.compile(r"\[(\d{1,4})\]")
 _END = re.compile(r"[.!?…][\"'”’)*_]*(?:\s*\[\d{1,4}\])*(?=\s|$)|\n")
-_ABBREVIATED = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|ca|No|Dr|Mr|Mrs|Ms|St|Inc|Ltd|Co|fig|p|pp)|\b[A-Z])\.$")
 _SHORT = re.compile(r"\b[\w.]{1,3}\.$")
 """Before a small letter, the full stop of so short a word ends no sentence."""
 _BULLET = re.compile(r"\s*(?:[-*+•]|#{1,6}|\d{1,3}[.)])\s+")
@@ -38,7 +39,7 @@ def _stretches(answer: str) -> Iterator[tuple[int, int]]:
             continue
         end = match.end()
         goes_on = answer[end : end + 2].lstrip()[:1].islower() and _SHORT.search(answer, start, match.start() + 1)
-        if match.group() != "\n" and (_ABBREVIATED.search(answer, start, match.start() + 1) or goes_on):
+        if match.group() != "\n" and (abbreviated(answer, start, match.start()) or goes_on):
             continue
         if (bullet := _BULLET.match(answer, start)) and bullet.end() >= end:
             continue  # the full stop of `1.`

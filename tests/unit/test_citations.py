@@ -284,3 +284,17 @@ def test_the_words_of_a_query_are_found_wherever_they_stand(words: list[tuple[st
 
 def test_half_a_character_hides_no_word() -> None:
     assert spans("\ud83d the wi-fi works", terms("wifi")) == [(6, 11)]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Dr. Miller pays approx. 50 EUR, i.e. half of it.",
+        "See No. 5 of Art. 3 Abs. 2, z. B. am 3. Mai.",
+        "J. R. Smith came from the U.S. by boat.",
+    ],
+)
+def test_an_abbreviation_ends_no_sentence(sentence: str) -> None:
+    text = f"It is so. {sentence} Is it? No. We can't. It ends."
+    cut = [text[one.start : one.end].strip() for one in pieces(text)]
+    assert cut == ["It is so.", sentence, "Is it?", "No.", "We can't.", "It ends."]

@@ -18,6 +18,15 @@ from serving.search.retrieval.terms import stem
 SNIPPET_CHARACTERS = 100
 _SPACE = re.compile(r"\s")
 _SENTENCE_END = re.compile(r"[.!?][\"'”’)\]]*\s+|[。！？]")
+_ABBREVIATED = re.compile(
+    r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|ca|Dr|Mr|Mrs|Ms|Prof|St|Inc|Ltd|Co|bzw|vgl|ggf|inkl|zzgl|evtl|Hr|Mme)|(?<![\w'’])[^\W\d_])\.$"
+)
+_BEFORE_NUMBER = re.compile(r"\b(?:Nos?|Nr|Art|Abs|Ziff|[Ff]ig|pp|Sec|Vol|Ch|Tel)\.$")
+_ORDINAL = re.compile(r"\b\d{1,2}\.$")
+_MONTH = re.compile(r"\s*(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)")
+_NUMBER = re.compile(r"\s*\d")
+_LONGEST_ABBREVIATION = 8
+"""Characters before a full stop that are looked at: the longest abbreviation, and what precedes it."""
 _LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,3}[.)])\s")
 _CELL = " | "
 
@@ -60,9 +69,19 @@ def pieces(text: str) -> Iterator[Piece]:
         yield from _sentences(text, begun, at)
 
 
+def abbreviated(text: str, start: int, at: int) -> bool:
+    """Return True if the full stop at a place of a sentence that begins at `start` belongs to an abbreviation or a German ordinal."""
+    before = text[max(start, at - _LONGEST_ABBREVIATION) : at + 1]
+    return (
+        _ABBREVIATED.search(before) is not None
+        or (_BEFORE_NUMBER.search(before) is not None and _NUMBER.match(text, at + 1) is not None)
+        or (_ORDINAL.search(before) is not None and _MONTH.match(text, at + 1) is not None)
+    )
+
+
 def _sentences(text: str, start: int, end: int) -> Iterator[Piece]:
     for match in _SENTENCE_END.finditer(text, start, end):
-        if match.end() < end:
+        if match.end() < end and not abbreviated(text, start, match.start()):
             yield Piece(start, match.end())
             start = match.end()
     yield Piece(start, end)
