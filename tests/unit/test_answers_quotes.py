@@ -87,3 +87,14 @@ def test_a_quote_stays_on_one_page() -> None:
     found = shortlist("What torque do the bolts of the mast need?", passages)
     assert choose(found, passages, [[]])[0].text == text
     assert choose(found, passages, [[second]])[0].text == text[second:]
+
+
+def test_messages_of_a_log_are_quoted_one_by_one() -> None:
+    said = [
+        f"[14:{minute}] ada: nothing new about the queue of number {minute}, I go on looking"
+        for minute in range(10, 40)
+    ]
+    said[20] = "[14:30] bob: the certificate of the gateway had expired at noon"
+    first = quoted("When had the certificate expired?", "\n".join(said))[0]
+    assert said[20] in first
+    assert len(first) <= 280

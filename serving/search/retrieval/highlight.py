@@ -28,6 +28,10 @@ _NUMBER = re.compile(r"\s*\d")
 _LONGEST_ABBREVIATION = 8
 """Characters before a full stop that are looked at: the longest abbreviation, and what precedes it."""
 _LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,3}[.)])\s")
+_LABELLED = re.compile(
+    r"\s*(?:\[?\d{1,2}:\d\d\b|\[?\d{4}-\d\d-\d\d\b|\d{1,2}[/.]\d{1,2}[/.](?:\d\d){1,2}\b|[^\W\d_][^\s:|]*(?: [^\s:|]+){0,3}:[ \t]+\S)"
+)
+"""A message or entry with its time or date, or a value with its name, of which two follow each other: `[14:02] Ada: yes`, `Room: 12`."""
 _CELL = " | "
 
 
@@ -52,9 +56,12 @@ def pieces(text: str) -> Iterator[Piece]:
     """Yield the text's sentences, list items, headings and table rows, in order; wrapped lines of prose are joined."""
     begun: int | None = None
     at, rows, header = 0, False, False  # whether a row goes on with a table, and whether the row before is a header
-    for line in text.splitlines(keepends=True):
+    lines = text.splitlines(keepends=True)
+    labels = [_LABELLED.match(line) is not None for line in lines]
+    for index, line in enumerate(lines):
         row = _CELL in line
-        if begun is not None and (row or line.isspace() or _LIST_ITEM.match(line)):
+        own = labels[index] and ((index > 0 and labels[index - 1]) or True in labels[index + 1 : index + 2])
+        if begun is not None and (row or own or line.isspace() or _LIST_ITEM.match(line)):
             yield from _sentences(text, begun, at)
             begun = None
         if row:
