@@ -87,6 +87,8 @@ class Quote(NamedTuple):
     start: int
     end: int
     features: Mapping[str, float]
+    asked: frozenset[str] = frozenset()
+    """The question's words that it holds."""
 
     @property
     def whole(self) -> str:
@@ -236,7 +238,8 @@ def shortlist(
             features[kind] = inside
         if before and any(letters(part.text) in text for text in before):
             features["said"] = 1.0
-        found.append(Quote(number, f"{heading} {part.above}".strip(), part.text, part.start, part.end, features))
+        above, both = f"{heading} {part.above}".strip(), frozenset(term for term in asked if holds(words, term))
+        found.append(Quote(number, above, part.text, part.start, part.end, features, both))
     return sorted(found, key=lambda one: (-score(one), one.number))[:SHORTLIST]
 
 
@@ -278,9 +281,19 @@ def choose(found: Sequence[Quote], passages: Sequence[tuple[str, str]], pages: S
 
 
 def _likeliest_first(found: Sequence[Quote]) -> list[Quote]:
-    """Return the pieces by score. First, though, is one that holds what is asked for if the best, of the same passage, is hardly better."""
+    """Return the pieces by score. First, though, is one that holds what is asked for if the best, of the same passage, is hardly better.
+
+    Rows of a table differ in cells more than in meaning: the best gives way to one with the same of the question's words and more."""
     ranked = sorted(found, key=lambda piece: -score(piece))
     best = next(iter(ranked), None)
+    if best is not None and best.features.get("row"):
+        rows = (
+            one
+            for one in ranked
+            if one.number == best.number and one.features.get("row") and "said" not in one.features
+        )
+        fullest = max((one for one in rows if one.asked > best.asked), key=lambda one: one.share, default=best)
+        return [fullest, *(one for one in ranked if one is not fullest)]
     if best is None or not best.features["untyped"]:
         return ranked
     close = (one for one in ranked if one.number == best.number and score(one) >= score(best) - HARDLY)
@@ -339,7 +352,7 @@ def _with_neighbours(piece: Quote, found: Sequence[Quote], text: str, pages: Seq
 def _with_header(parts: Sequence[_Part], at: int) -> str:
     """Return a row after its table's header, if it has one that names as many columns, in words and not in figures."""
     row, first = parts[at].text, at
-    while first > 0 and parts[first - 1].row and not parts[first].header:
+    while first > 0 and parts[first - 1].row and (not parts[first].header or parts[first - 1].header):
         first -= 1
     header = parts[first].text if parts[first].header and first != at else ""
     header, plain = header.strip(_BARS), row.strip(_BARS)

@@ -98,3 +98,17 @@ def test_messages_of_a_log_are_quoted_one_by_one() -> None:
     first = quoted("When had the certificate expired?", "\n".join(said))[0]
     assert said[20] in first
     assert len(first) <= 280
+
+
+def test_of_rows_that_mean_alike_the_one_with_the_cells_asked_for_is_quoted_after_the_first_line_of_its_header() -> (
+    None
+):
+    header, wanted = "Part | Bin | Price", "Pressure sensor 0-25 bar | D22 | 71.20"
+    rows = ["Pressure sensor 0-10 bar | D21 | 64.90", wanted, "Ball valve of brass | A04 | 6.40"]
+    passages = [("Stock", "\n".join([header, "| of shelf | in euros", *rows]))]
+    found = [
+        piece._replace(features={**piece.features, "near": 0.5 if "0-10" in piece.text else 0.4})
+        for piece in shortlist("In which bin is the pressure sensor 0-25 bar?", passages)
+    ]
+    assert {piece.text for piece in found} == {*rows}
+    assert choose(found, passages, [[]])[0].text == f"{header}: {wanted}"

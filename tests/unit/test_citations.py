@@ -182,6 +182,7 @@ def test_a_citation_points_at_the_sentence_that_answers() -> None:
     ("text", "headers"),
     [
         ("Item | Price\nPump | 9\nSeal | 2\n\nItem | Price\nHose | 4", ["Item | Price", "Item | Price"]),
+        ("Item | Price\n| of one(1) | in euros\nPump | 9\n| 8", ["Item | Price", "| of one(1) | in euros"]),
         ("Item | Price\n\nPump | 9\nSeal | 2\n\nItem | Price\n\nHose | 4", ["Item | Price", "Item | Price"]),
         ("Item | Price\n\nPump | 9\n\nItem | Price\n\nHose | 4", ["Item | Price", "Item | Price"]),
         ("Item | Price\n\nOf today:\n\nPump | 9\nSeal | 2", ["Item | Price", "Pump | 9"]),

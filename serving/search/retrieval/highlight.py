@@ -33,6 +33,8 @@ _LABELLED = re.compile(
 )
 """A message or entry with its time or date, or a value with its name, of which two follow each other: `[14:02] Ada: yes`, `Room: 12`."""
 _CELL = " | "
+_FOOTNOTE = re.compile(r"\(\d{1,2}\)")
+_FIGURE = re.compile(r"\d")
 
 
 class Piece(NamedTuple):
@@ -65,7 +67,7 @@ def pieces(text: str) -> Iterator[Piece]:
             yield from _sentences(text, begun, at)
             begun = None
         if row:
-            header = not rows
+            header = not rows or (header and _goes_on(line))
             yield Piece(at, at + len(line.rstrip()), row=True, header=header)
         elif begun is None and not line.isspace():
             begun = at
@@ -74,6 +76,11 @@ def pieces(text: str) -> Iterator[Piece]:
         at += len(line)
     if begun is not None:
         yield from _sentences(text, begun, at)
+
+
+def _goes_on(line: str) -> bool:
+    """Return True if a row below a header is its second line: its first cell is empty, and it has no figure but a footnote's."""
+    return line.startswith("|") and not _FIGURE.search(_FOOTNOTE.sub("", line))
 
 
 def abbreviated(text: str, start: int, at: int) -> bool:
