@@ -9,7 +9,10 @@ from typing import Literal
 
 from serving.answers.words import content, digits
 
-AnswerType = Literal["amount", "duration", "time", "person", "place", "yes_no", "other"]
+AnswerType = Literal["amount", "duration", "time", "person", "place", "yes_no", "phone", "email", "other"]
+
+EXACT: frozenset[AnswerType] = frozenset({"phone", "email"})
+"""Kinds whose shape is certain: a text without one is no answer."""
 
 _DURATION = re.compile(
     r"\bhow (?:long|soon|quickly|fast|early|often|frequently|late|old|far (?:ahead|in advance))\b|\bhow much (?:notice|time)\b",
@@ -39,6 +42,19 @@ _YES_NO = re.compile(
     r"|[.,:;]\s+(?:is|are|do|does|did|can|could|may|must|should|will|would|has|have|am)\b(?=[^.]*\?)",
     re.IGNORECASE,
 )
+
+_ASKED = r"\b(?:what(?:['’]s| is| are| was)|which|(?:to|at|on|under) what)\b.{0,40}\b"
+_PHONE = re.compile(
+    rf"{_ASKED}(?:phone|telephone|mobile|cell|fax|hotline) numbers?\b|\b(?:what|which) number\b.{{0,20}}\b(?:call|dial|ring)\b",
+    re.IGNORECASE,
+)
+_EMAIL = re.compile(rf"{_ASKED}e-?mail address(?:es)?\b", re.IGNORECASE)
+_DATE = re.compile(r"\b\d{4}-\d\d-\d\d\b|\b\d{1,2}[./]\d{1,2}[./]\d{2,4}\b|\b(?:19|20)\d\d\s*[-/–]\s*(?:19|20)\d\d\b")
+_HOLDS_PHONE = re.compile(
+    r"(?<![\w.])\+?\(?(?:\d[\s()/.-]{0,2}){6,}(?![\w%])|\b(?:call|dial|ext|extension|phone|tel)\b[.:]?\s*\+?\d{3}",
+    re.IGNORECASE,
+)
+_HOLDS_EMAIL = re.compile(r"\w@\w")
 
 _MONTH = r"jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?"
 _SPAN = r"(?:milli)?seconds?|minutes?|mins?|hours?|hrs?|(?:business |working |calendar )?days?|nights?|weeks?|fortnights?|months?|quarters?|years?|yrs?"
@@ -92,6 +108,8 @@ def expected(question: str) -> AnswerType:
 
 
 _KINDS: tuple[tuple[re.Pattern[str], AnswerType], ...] = (
+    (_PHONE, "phone"),
+    (_EMAIL, "email"),
     (_DURATION, "duration"),
     (re.compile(r"\bhow (?:much|many)\b", re.IGNORECASE), "amount"),
     (_TIME, "time"),
@@ -132,6 +150,10 @@ def holds_type(text: str, kind: AnswerType) -> float:
         return float(bool(_HOLDS_PLACE.search(text)))
     if kind == "yes_no":
         return float(bool(_RULING.search(text)))
+    if kind == "phone":
+        return float(bool(_HOLDS_PHONE.search(_DATE.sub(" ", text))))
+    if kind == "email":
+        return float(bool(_HOLDS_EMAIL.search(text)))
     return 0.0
 
 

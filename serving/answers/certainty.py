@@ -6,6 +6,7 @@ A logistic model over what sets a right quote apart: its lead over the others, w
 import math
 from collections.abc import Mapping, Sequence
 
+from serving.answers.answer_type import EXACT, expected
 from serving.answers.extractive import Quote, score
 from serving.answers.gate import coverage, names, weights
 from serving.answers.words import content, holds
@@ -48,10 +49,12 @@ def evidence_of(question: str, pieces: Sequence[Quote], sources: Sequence[Passag
 
 
 def certainty(question: str, pieces: Sequence[Quote], sources: Sequence[Passage]) -> float:
-    """Return how surely the best of the pieces answers the question; 0 without any."""
+    """Return how surely the best of the pieces answers the question; 0 without any, or if it lacks the exact kind that is asked for."""
     if not pieces:
         return 0.0
     figures = evidence_of(question, pieces, sources)
+    if expected(question) in EXACT and not figures["type"]:
+        return 0.0
     return 1 / (1 + math.exp(-BIAS - sum(weight * figures[name] for name, weight in DOUBT.items())))
 
 

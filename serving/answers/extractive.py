@@ -74,6 +74,8 @@ _ANAPHORA = re.compile(
     re.IGNORECASE,
 )
 _REMOVED = re.compile(r"\s*\(\(link removed\)\)")
+_EMAIL = re.compile(r"<([\w.+-]+@[\w.-]+)>")
+"""An email address in angle brackets, which is no tag."""
 _CELL, _BARS = " | ", " |"
 _COLON = re.compile(r":[*_\s]*$")
 
@@ -363,7 +365,7 @@ def _with_header(parts: Sequence[_Part], at: int) -> str:
 
 def _quote(text: str) -> str:
     """Return the text between the quotation marks, without marks, links or tags of the document."""
-    text = _LIST_MARK.sub("", _REMOVED.sub("", _MARK.sub(r"(\1)", text)))
+    text = _EMAIL.sub(r"\1", _LIST_MARK.sub("", _REMOVED.sub("", _MARK.sub(r"(\1)", text))))
     if len(text) > LONGEST:
         text = text[:LONGEST].rsplit(" ", 1)[0] + " …"
     return clean(text, 0)[0].replace("“", "‘").replace("”", "’")
