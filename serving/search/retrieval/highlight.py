@@ -18,20 +18,19 @@ from serving.search.retrieval.terms import stem
 SNIPPET_CHARACTERS = 100
 _SPACE = re.compile(r"\s")
 _SENTENCE_END = re.compile(r"[.!?][\"'”’)\]]*\s+|[。！？]")
-_ABBREVIATED = re.compile(
-    r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|ca|Dr|Mr|Mrs|Ms|Prof|St|Inc|Ltd|Co|bzw|vgl|ggf|inkl|zzgl|evtl|Hr|Mme)|(?<![\w'’])[^\W\d_])\.$"
+_LAST_WORD = re.compile(r"(?<![\w.'’])[\w.]{1,8}\Z")
+_ABBREVIATION = re.compile(
+    r"etc|vs|cf|approx|ca|Dr|Mr|Mrs|Ms|Prof|St|Inc|Ltd|Co|bzw|vgl|ggf|inkl|zzgl|evtl|Hr|Mme|[^\W\d_]"
 )
-_BEFORE_NUMBER = re.compile(r"\b(?:Nos?|Nr|Art|Abs|Ziff|[Ff]ig|pp|Sec|Vol|Ch|Tel)\.$")
-_ORDINAL = re.compile(r"\b\d{1,2}\.$")
+_BEFORE_NUMBER = re.compile(r"Nos?|Nr|Art|Abs|Ziff|[Ff]ig|pp|Sec|Vol|Ch|Tel")
 _MONTH = re.compile(r"\s*(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)")
 _NUMBER = re.compile(r"\s*\d")
-_LONGEST_ABBREVIATION = 8
-"""Characters before a full stop that are looked at: the longest abbreviation, and what precedes it."""
 _LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,3}[.)])\s")
 _LABELLED = re.compile(
     r"\s*(?:\[?\d{1,2}:\d\d\b|\[?\d{4}-\d\d-\d\d\b|\d{1,2}[/.]\d{1,2}[/.](?:\d\d){1,2}\b|[^\W\d_][^\s:|]*(?: [^\s:|]+){0,3}:[ \t]+\S)"
 )
 """A message or entry with its time or date, or a value with its name, of which two follow each other: `[14:02] Ada: yes`, `Room: 12`."""
+_DATED = tuple(" \t[0123456789")
 _CELL = " | "
 _FOOTNOTE = re.compile(r"\(\d{1,2}\)")
 _FIGURE = re.compile(r"\d")
@@ -59,11 +58,9 @@ def pieces(text: str) -> Iterator[Piece]:
     begun: int | None = None
     at, rows, header = 0, False, False  # whether a row goes on with a table, and whether the row before is a header
     lines = text.splitlines(keepends=True)
-    labels = [_LABELLED.match(line) is not None for line in lines]
     for index, line in enumerate(lines):
         row = _CELL in line
-        own = labels[index] and ((index > 0 and labels[index - 1]) or True in labels[index + 1 : index + 2])
-        if begun is not None and (row or own or line.isspace() or _LIST_ITEM.match(line)):
+        if begun is not None and (row or line.isspace() or _LIST_ITEM.match(line) or _labelled(lines, index)):
             yield from _sentences(text, begun, at)
             begun = None
         if row:
@@ -78,6 +75,16 @@ def pieces(text: str) -> Iterator[Piece]:
         yield from _sentences(text, begun, at)
 
 
+def _labelled(lines: Sequence[str], index: int) -> bool:
+    """Return True if a line is labelled, and the one before or after it."""
+    line = lines[index]
+    return (
+        (":" in line or line.startswith(_DATED))
+        and _LABELLED.match(line) is not None
+        and any(map(_LABELLED.match, (*lines[index - 1 : index], *lines[index + 1 : index + 2])))
+    )
+
+
 def _goes_on(line: str) -> bool:
     """Return True if a row below a header is its second line: its first cell is empty, and it has no figure but a footnote's."""
     return line.startswith("|") and not _FIGURE.search(_FOOTNOTE.sub("", line))
@@ -85,12 +92,15 @@ def _goes_on(line: str) -> bool:
 
 def abbreviated(text: str, start: int, at: int) -> bool:
     """Return True if the full stop at a place of a sentence that begins at `start` belongs to an abbreviation or a German ordinal."""
-    before = text[max(start, at - _LONGEST_ABBREVIATION) : at + 1]
-    return (
-        _ABBREVIATED.search(before) is not None
-        or (_BEFORE_NUMBER.search(before) is not None and _NUMBER.match(text, at + 1) is not None)
-        or (_ORDINAL.search(before) is not None and _MONTH.match(text, at + 1) is not None)
-    )
+    found = _LAST_WORD.search(text, max(start, at - 8), at)
+    if found is None or text[at] != ".":
+        return False
+    word = found.group().rpartition(".")[2]
+    if word.isdecimal():
+        return len(word) < 3 and _MONTH.match(text, at + 1) is not None
+    if _BEFORE_NUMBER.fullmatch(word):
+        return _NUMBER.match(text, at + 1) is not None
+    return _ABBREVIATION.fullmatch(word) is not None
 
 
 def _sentences(text: str, start: int, end: int) -> Iterator[Piece]:
