@@ -172,9 +172,9 @@ def _is_title(line: str, below: str) -> bool:
 
 
 def _is_short(line: str) -> bool:
-    """Return True if a line could be a heading: few words, no full stop, and no figure, which would be an answer."""
+    """Return True if a line could be a heading: few words, no full stop, and no figure or address, which would be an answer."""
     short = len(line) <= TITLE_CHARACTERS and len(line.split()) <= TITLE_WORDS
-    return short and line[0].isupper() and line[-1] not in ".,;:!?|" and not _FIGURE.search(line)
+    return short and line[0].isupper() and line[-1] not in ".,;:!?|" and "@" not in line and not _FIGURE.search(line)
 
 
 def _stands_alone(text: str, start: int, end: int) -> bool:

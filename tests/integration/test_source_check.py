@@ -72,7 +72,7 @@ def test_a_service_account_tells_its_drives_and_an_estimate(drive: DriveSite, si
     team = drive.drive.shared_drive("Team", {drive.drive.account: "organizer"})
     drive.drive.file("Plan.txt", team, "The plan.")
     with site.running() as running:
-        running.wait_for_metrics("embedding_tokens_total")
+        running.wait_for_metrics('embedding_tokens_total{model="m"} 50000.0')
         found = check(running, "google_drive", google_service_account_key=key_file(tmp_path))
         assert found["ok"], found
         assert found["account"] == "sync@larkmoor.iam.gserviceaccount.com"

@@ -26,11 +26,8 @@ _BEFORE_NUMBER = re.compile(r"Nos?|Nr|Art|Abs|Ziff|[Ff]ig|pp|Sec|Vol|Ch|Tel")
 _MONTH = re.compile(r"\s*(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)")
 _NUMBER = re.compile(r"\s*\d")
 _LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,3}[.)])\s")
-_LABELLED = re.compile(
-    r"\s*(?:\[?\d{1,2}:\d\d\b|\[?\d{4}-\d\d-\d\d\b|\d{1,2}[/.]\d{1,2}[/.](?:\d\d){1,2}\b|[^\W\d_][^\s:|]*(?: [^\s:|]+){0,3}:[ \t]+\S)"
-)
-"""A message or entry with its time or date, or a value with its name, of which two follow each other: `[14:02] Ada: yes`, `Room: 12`."""
-_DATED = tuple(" \t[0123456789")
+_DATED = re.compile(r"\s*(?:\[?\d{1,2}:\d\d\b|\[?\d{4}-\d\d-\d\d\b|\d{1,2}[/.]\d{1,2}[/.](?:\d\d){1,2}\b)")
+"""A message or entry with its time or date, of which two follow each other: `[14:02] Ada: yes`."""
 _CELL = " | "
 _FOOTNOTE = re.compile(r"\(\d{1,2}\)")
 _FIGURE = re.compile(r"\d")
@@ -60,7 +57,7 @@ def pieces(text: str) -> Iterator[Piece]:
     lines = text.splitlines(keepends=True)
     for index, line in enumerate(lines):
         row = _CELL in line
-        if begun is not None and (row or line.isspace() or _LIST_ITEM.match(line) or _labelled(lines, index)):
+        if begun is not None and (row or line.isspace() or _LIST_ITEM.match(line) or _dated(lines, index)):
             yield from _sentences(text, begun, at)
             begun = None
         if row:
@@ -75,14 +72,10 @@ def pieces(text: str) -> Iterator[Piece]:
         yield from _sentences(text, begun, at)
 
 
-def _labelled(lines: Sequence[str], index: int) -> bool:
-    """Return True if a line is labelled, and the one before or after it."""
-    line = lines[index]
-    return (
-        (":" in line or line.startswith(_DATED))
-        and _LABELLED.match(line) is not None
-        and any(map(_LABELLED.match, (*lines[index - 1 : index], *lines[index + 1 : index + 2])))
-    )
+def _dated(lines: Sequence[str], index: int) -> bool:
+    """Return True if a line begins with its time or date, and the one before or after it."""
+    beside = (*lines[index - 1 : index], *lines[index + 1 : index + 2])
+    return _DATED.match(lines[index]) is not None and any(map(_DATED.match, beside))
 
 
 def _goes_on(line: str) -> bool:
