@@ -49,7 +49,10 @@ class Prometheus:
 
     def ask(self, path: str, **parameters: str) -> Any:
         """Return the data of an answer; fails if it is an error or has warnings."""
-        answer = self._http.get(f"/api/v1/{path}", params=parameters).json()
+        response = self._http.get(f"/api/v1/{path}", params=parameters)
+        if response.status_code == httpx.codes.SERVICE_UNAVAILABLE:
+            response.raise_for_status()
+        answer = response.json()
         assert answer["status"] == "success", answer
         assert not answer.get("warnings"), answer
         return answer["data"]
@@ -66,7 +69,7 @@ class Prometheus:
             try:
                 if self.series(query):
                     return
-            except httpx.TransportError:
+            except (httpx.TransportError, httpx.HTTPStatusError):
                 pass  # it has not started yet
             assert time.monotonic() < deadline, f"{query} has no result"
             time.sleep(0.2)

@@ -327,6 +327,12 @@ def test_a_clean_stop_keeps_everything_and_exits_with_zero(vector_process: Vecto
 
 
 def search_threads(process: VectorProcess) -> int:
+    """Return how many threads there are, once there is one: a thread takes its name after it has started."""
+    wait_until(lambda: _search_threads(process) > 0, "a thread that searches")
+    return _search_threads(process)
+
+
+def _search_threads(process: VectorProcess) -> int:
     names = [(task / "comm").read_text() for task in Path(f"/proc/{process.pid}/task").iterdir()]
     return sum(name.startswith("edge-search") for name in names)
 

@@ -21,5 +21,11 @@ def test_a_priority_is_lowered_and_never_raised(before: int, after: int) -> None
     if os.getpriority(os.PRIO_PROCESS, 0) > before:
         pytest.skip("this test runs at a lower priority")
     command = [sys.executable, "-c", LOWER]
-    done = subprocess.run(command, preexec_fn=lambda: os.nice(before), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command,
+        preexec_fn=lambda: os.setpriority(os.PRIO_PROCESS, 0, before),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.returncode, done.stdout.strip()) == (0, str(after)), done.stderr
