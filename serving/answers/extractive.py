@@ -285,7 +285,8 @@ def choose(found: Sequence[Quote], passages: Sequence[tuple[str, str]], pages: S
 def _likeliest_first(found: Sequence[Quote]) -> list[Quote]:
     """Return the pieces by score. First, though, is one that holds what is asked for if the best, of the same passage, is hardly better.
 
-    Rows of a table differ in cells more than in meaning: the best gives way to one with the same of the question's words and more."""
+    Rows of a table differ in cells more than in meaning: the best gives way to one with the same of the question's words and more.
+    """
     ranked = sorted(found, key=lambda piece: -score(piece))
     best = next(iter(ranked), None)
     if best is not None and best.features.get("row"):
