@@ -89,7 +89,10 @@ def _cleaned(word: str) -> tuple[str, int]:
         return word, 0
     inner = _OPENING.sub("", word, count=1)
     end = inner.rstrip(_TRAILING if "(" in inner else _TRAILING + ")")
-    return word[: len(word) - len(inner)] + LINK_REMOVED + inner[len(end) :], 1
+    before, after = word[: len(word) - len(inner)], inner[len(end) :]
+    if before.endswith("(") and after.startswith(")"):
+        before, after = before[:-1], after[1:]
+    return before + LINK_REMOVED + after, 1
 
 
 def _is_address(word: str) -> bool:

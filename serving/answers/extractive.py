@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from serving.answers.answer_type import counted, expected, holds_type
-from serving.answers.citations import Sentence
 from serving.answers.cleaning import clean
 from serving.answers.gate import coverage, weights
+from serving.answers.support import Verdict
 from serving.answers.words import content, holds
 from serving.search.retrieval.highlight import pieces
 from serving.search.retrieval.terms import letters
@@ -64,7 +64,7 @@ _MARK = re.compile(r"\[(\d{1,4})\]")
 _LIST_MARK = re.compile(r"^(?:[-*+•]|#{1,6}|\d{1,3}[.)])\s+")
 _HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*[^*]+\*\*:?$|__[^_]+__:?$)")
 _ITEM = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s")
-_LINK_ONLY = re.compile(r"^\W*(?:!?\[[^\]]*\]\([^)]*\)|<?https?://\S+>?|\(\(link removed\)\))\W*$", re.IGNORECASE)
+_LINK_ONLY = re.compile(r"^\W*(?:!?\[[^\]]*\]\([^)]*\)|<?https?://\S+>?)\W*$", re.IGNORECASE)
 _FIGURE = re.compile(r"\d")
 _GAP = re.compile(r"[ \t]*\n[ \t]*\n")
 _RULE = re.compile(r"^[\s|:=-]*$")
@@ -73,7 +73,6 @@ _ANAPHORA = re.compile(
     r"^\W*(?:it|its|this|these|that|those|they|their|he|she|such|then|however|also|otherwise|so|if so|if not)\b",
     re.IGNORECASE,
 )
-_REMOVED = re.compile(r"\s*\(\(link removed\)\)")
 _EMAIL = re.compile(r"<([\w.+-]+@[\w.-]+)>")
 """An email address in angle brackets, which is no tag."""
 _CELL, _BARS = " | ", " |"
@@ -366,21 +365,21 @@ def _with_header(parts: Sequence[_Part], at: int) -> str:
 
 def _quote(text: str) -> str:
     """Return the text between the quotation marks, without marks, links or tags of the document."""
-    text = _EMAIL.sub(r"\1", _LIST_MARK.sub("", _REMOVED.sub("", _MARK.sub(r"(\1)", text))))
+    text = _EMAIL.sub(r"\1", _LIST_MARK.sub("", _MARK.sub(r"(\1)", text)))
     if len(text) > LONGEST:
         text = text[:LONGEST].rsplit(" ", 1)[0] + " …"
     return clean(text, 0)[0].replace("“", "‘").replace("”", "’")
 
 
-def compose(chosen: Sequence[Quote]) -> tuple[str, list[Sentence]]:
-    """Return the answer, a quote a line, and its sentences."""
+def compose(chosen: Sequence[Quote]) -> tuple[str, list[Verdict]]:
+    """Return the answer, a quote a line, and its sentences, which their sources support: they are taken from them."""
     lines: list[str] = []
-    found: list[Sentence] = []
+    found: list[Verdict] = []
     at = 0
     for piece in chosen:
         quote = f"“{_quote(piece.text)}”"
         line = f"{quote} [{piece.number}]"
-        found.append(Sentence(at, at + len(line), quote, (piece.number,)))
+        found.append(Verdict(quote, at, at + len(line), [piece.number], supported=True))
         lines.append(line)
         at += len(line) + 1
     return "\n".join(lines), found

@@ -222,13 +222,12 @@ class Answers:
         if by_meaning and asked.sources and asked.sources[0].scores.rerank is None:
             sure = certainty(focus.text, pieces, asked.sources) >= SURE
         chosen = choose(pieces, passages, [one.page_starts for one in asked.sources])
-        draft.text, cut = compose(without_strays(chosen, sure=sure))
-        if not cut:
-            draft.text, draft.mode, draft.sentences = NO_DATA, "none", []
+        draft.text, draft.sentences = compose(without_strays(chosen, sure=sure))
+        if not draft.sentences:
+            draft.text, draft.mode = NO_DATA, "none"
             return
-        draft.sentences = await self._checker.check(cut, asked.sources)
         if focus.own:
-            sure = sure and holds_own(asked.question, focus.own, asked.sources[cut[0].cited[0] - 1])
+            sure = sure and holds_own(asked.question, focus.own, asked.sources[draft.sentences[0].citations[0] - 1])
         if not sure:
             draft.warnings.append(UNCERTAIN)
 

@@ -46,7 +46,6 @@ _CLAUSE = re.compile(r"[;:—–,]\s+|\s+(?:but|while|whereas|although|unless|ex
 _FULL_STOP = re.compile(r"[.!?…][\"'”’)*_]*$")
 _POSSESSIVE = re.compile(r"['’]s\b")
 _LINE_MARKS = " \t#*_-+•>|:.,;!?…\"'“”‘’()"
-_AFTER_HEADER = re.compile(r": (?=.* \| )")
 _QUOTE = re.compile(r"^[“\"](.{12,})[”\"]\W*$", re.DOTALL)
 
 
@@ -88,16 +87,6 @@ class Claim(NamedTuple):
 
 def _flat(text: str) -> str:
     return " ".join(text.split()).casefold()
-
-
-def _says(claim: str, text: str, *, quoted: bool) -> bool:
-    """Return True if a text says a claim literally, or the two parts of a quote: the header of a table and a row."""
-    flat, said = _flat(text), _flat(claim)
-    if said in flat:
-        return True
-    return quoted and any(
-        said[: cut.start()] in flat and said[cut.end() :] in flat for cut in _AFTER_HEADER.finditer(said)
-    )
 
 
 def _bare(text: str) -> str:
@@ -205,7 +194,8 @@ def check(sentence: Sentence, sources: Mapping[int, CitedText], *, by_meaning: b
     quoted = _QUOTE.match(claim)
     if quoted is None and _says_nothing(claim, words, passages):
         return Claim(sentence, False, "empty")
-    if any(_says(quoted[1] if quoted else claim, passage.text, quoted=quoted is not None) for passage in passages):
+    literally = _flat(quoted[1] if quoted else claim)
+    if any(literally in _flat(passage.text) for passage in passages):
         return Claim(sentence, True, None)
     if all(passage.foreign for passage in passages):  # spelled numbers are English, so only figures are compared
         stated = frozenset[str]().union(*(numbers(f"{passage.heading} {passage.text}") for passage in passages))

@@ -64,6 +64,11 @@ CASES = (
         "The spare anchor is kept in the blue shed.",
     ),
     Case(
+        "Where is the spare rudder kept?", "two quotes after emoji",
+        "🚢🚢🚢🚢🚢🚢 The spare rudder is kept in the red shed.\n\n" + FILLER * 6 + "A spare rudder for the dinghy is kept in the hall.",
+        "The spare rudder is kept in the red shed.",
+    ),
+    Case(
         "How long does the battery of the buoy last?", "case", "THE BATTERY OF THE BUOY LASTS FOUR YEARS.\nIt is sealed.",
         "THE BATTERY OF THE BUOY LASTS FOUR YEARS.",
     ),

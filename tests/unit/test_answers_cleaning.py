@@ -77,6 +77,7 @@ CASES = {
         0,
         0,
     ),
+    "slides (https://e.example/a), notes ((www.e.example)": (f"slides {LINK_REMOVED}, notes ({LINK_REMOVED}", 0, 2),
     "[1] (see below)": ("[1] (see below)", 0, 0),
     "text [unclosed": ("text [unclosed", 0, 0),
     "- one [1]\n- two [2]\n\nEnd.": ("- one [1]\n- two [2]\n\nEnd.", 0, 0),

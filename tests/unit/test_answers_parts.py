@@ -18,7 +18,6 @@ from serving.answers.no_data import says_no_data
 from serving.answers.prompt import CONDENSE, SYSTEM, condensing, messages
 from serving.answers.schemas import AskRequest, Message
 from serving.answers.styles import STYLES
-from serving.answers.support import CitedText, check
 from serving.answers.words import content, digits, measures, negated, numbers, opposed
 from serving.search.citations.quote import locate, without_headers
 from serving.search.retrieval.passage import Passage, Scale, Scores
@@ -256,7 +255,7 @@ def test_quotes_are_the_sentences_that_hold_the_question() -> None:
     text, cut = compose(choose(found, PASSAGES, NO_PAGES))
     assert "A pair of cells lasts 6.5 years." in text.splitlines()[0]
     assert text.splitlines()[0].endswith(" [1]")
-    assert cut[0].cited == (1,)
+    assert cut[0].citations == [1]
     assert text[cut[0].start : cut[0].end] == text.splitlines()[0]
     assert "“Power”" not in text
 
@@ -286,7 +285,7 @@ def test_a_row_is_quoted_with_the_header_of_its_table() -> None:
     passages = [("Prices", PRICES)]
     text, cut = compose(choose(shortlist("What does a wick cost?", passages), passages, NO_PAGES)[:1])
     assert text == "“item | price | minutes: Wick | 2 euros | 3” [1]"
-    assert check(cut[0], {1: CitedText(PRICES, "Prices")}, by_meaning=False).supported
+    assert cut[0].supported
     (marked,) = without_headers(locate(cut[0].text, PRICES), PRICES)
     assert PRICES[marked.start : marked.end] == "Wick | 2 euros | 3"
     lantern = choose(shortlist("What does a lantern cost?", passages), passages, NO_PAGES)[:1]
@@ -309,6 +308,13 @@ def test_a_second_quote_that_is_hardly_about_the_question_is_left_out() -> None:
     assert [len(without_strays(one, sure=False)) for one in (near, far)] == [2, 1]
     assert len(without_strays(near, sure=True)) == 2
     assert without_strays([], sure=True) == []
+
+
+def test_a_quote_is_supported_by_what_it_is_taken_from() -> None:
+    talk = [("#general", "The slides of “June”, 3 of 12 (https://docs.example/2026-07), are final since 11:00.")]
+    text, (slides,) = compose(choose(shortlist("Since when are the slides final?", talk), talk, NO_PAGES))
+    assert text == "“The slides of ‘June’, 3 of 12 (link removed), are final since 11:00.” [1]"
+    assert slides.supported
 
 
 def test_a_quote_brings_no_mark_and_no_link_of_the_documents_own() -> None:

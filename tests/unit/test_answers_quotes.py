@@ -81,10 +81,10 @@ def test_each_row_of_a_sheet_is_quoted_after_its_header(item: str, margin: str) 
     assert quoted(f"What is the margin of the {item}?", text)[0] == f"Product | Margin | Stock: {row}"
 
 
-def test_a_removed_link_alone_is_not_quoted() -> None:
-    assert quoted("Where is the guide to leave?", "((link removed))\n\nThe guide to leave is on the intranet.") == [
-        "The guide to leave is on the intranet."
-    ]
+def test_a_link_alone_is_not_quoted() -> None:
+    assert quoted(
+        "Where is the guide to leave?", "(https://intra.example/leave)\n\nThe guide to leave is on the intranet."
+    ) == ["The guide to leave is on the intranet."]
 
 
 def test_a_quote_is_a_stretch_of_its_passage() -> None:

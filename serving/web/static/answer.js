@@ -4,7 +4,7 @@ import { Problem, call, events } from "./api.js";
 import { byId, element, link, loading } from "./dom.js";
 import { closePassage, openPassage, pageOf } from "./passage.js";
 import { prose } from "./prose.js";
-import { quotesOf } from "./quotes.js";
+import { placed, quotesOf } from "./quotes.js";
 import { sharing } from "./share.js";
 
 const LATEST = 5;
@@ -80,6 +80,7 @@ function citation(sources, index, quotes) {
 
 /** @param {HTMLElement} card @param {HTMLElement} text @param {any} done */
 function finish(card, text, done) {
+  done.sentences = placed(done.answer, done.sentences);
   text.replaceChildren(...prose(done.answer, done.sentences, (index, at) => citation(done.sources, index, quotesOf(done, index, at))));
   const unsure = done.sentences.filter((/** @type {any} */ one) => !one.supported && one.reason !== "language").length;
   const notes = done.warnings.map((/** @type {any} */ one) => one.message);

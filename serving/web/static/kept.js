@@ -4,7 +4,7 @@ import { Problem, call } from "./api.js";
 import { byId, element, link } from "./dom.js";
 import { openPassage } from "./passage.js";
 import { prose } from "./prose.js";
-import { marking, quotesOf } from "./quotes.js";
+import { marking, placed, quotesOf } from "./quotes.js";
 import { sharing } from "./share.js";
 
 /**
@@ -24,7 +24,8 @@ async function open(source, quotes, from) {
 
 const data = document.getElementById("data");
 if (data) {
-  const { answer_id, answer, sentences, quotes, sources } = JSON.parse(data.textContent ?? "");
+  const { answer_id, answer, quotes, sources, ...given } = JSON.parse(data.textContent ?? "");
+  const sentences = placed(answer, given.sentences);
   byId("text").replaceChildren(...prose(answer, sentences, (index, at) => {
     const source = sources[index];
     if (!source) return document.createTextNode("");

@@ -1,6 +1,17 @@
 /** What the citations of an answer quote, by the places that the server found. */
 
 /**
+ * The sentences of an answer by places as JavaScript counts them: the server counts code points, of which an emoji is one.
+ * @template {{start: number, end: number}} Sentence @param {string} text @param {Sentence[]} sentences @returns {Sentence[]}
+ */
+export function placed(text, sentences) {
+  const characters = Array.from(text);
+  /** @param {number} place */
+  const units = (place) => characters.slice(0, place).join("").length;
+  return sentences.map((one) => ({ ...one, start: units(one.start), end: units(one.end) }));
+}
+
+/**
  * The quotes of a citation: those of its sentence, else all of its source.
  * @param {{sentences: any[], quotes: any[]}} answer @param {number} source Its number @param {number} [at] Its place in the text
  * @returns {{start: number, end: number, page: number | null}[]}
