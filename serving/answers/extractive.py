@@ -75,6 +75,8 @@ _ANAPHORA = re.compile(
 )
 _EMAIL = re.compile(r"<([\w.+-]+@[\w.-]+)>")
 """An email address in angle brackets, which is no tag."""
+_NUMBERED = re.compile(r"(?=\S*\d)\w+(?:[.-]\w+)+")
+"""A version, or an identifier with a number: 4.6.0, PKZ-0821."""
 _CELL, _BARS = " | ", " |"
 _COLON = re.compile(r":[*_\s]*$")
 
@@ -90,6 +92,8 @@ class Quote(NamedTuple):
     features: Mapping[str, float]
     asked: frozenset[str] = frozenset()
     """The question's words that it holds."""
+    named: bool = True
+    """It, or what is above it, holds all versions and numbered identifiers of the question."""
 
     @property
     def whole(self) -> str:
@@ -206,6 +210,9 @@ def shortlist(
     weighed = weights(asked, [content(part.text) for _, part in parts])
     weighed = {term: weight * (OWN if term in own else 1.0) for term, weight in weighed.items()}
     before = [letters(text) for text in said]
+    numbered = [
+        re.compile(rf"(?<!\w){re.escape(one)}(?![\w]|[.-]\w)", re.IGNORECASE) for one in _NUMBERED.findall(question)
+    ]
     found: list[Quote] = []
     for at, (number, part) in enumerate(parts):
         heading = passages[number - 1][0]
@@ -240,7 +247,8 @@ def shortlist(
         if before and any(letters(part.text) in text for text in before):
             features["said"] = 1.0
         above, both = f"{heading} {part.above}".strip(), frozenset(term for term in asked if holds(words, term))
-        found.append(Quote(number, above, part.text, part.start, part.end, features, both))
+        named = all(one.search(f"{above} {part.text}") for one in numbered)
+        found.append(Quote(number, above, part.text, part.start, part.end, features, both, named))
     return sorted(found, key=lambda one: (-score(one), one.number))[:SHORTLIST]
 
 
@@ -282,11 +290,12 @@ def choose(found: Sequence[Quote], passages: Sequence[tuple[str, str]], pages: S
 
 
 def _likeliest_first(found: Sequence[Quote]) -> list[Quote]:
-    """Return the pieces by score. First, though, is one that holds what is asked for if the best, of the same passage, is hardly better.
+    """Return the pieces by score, those of what the question numbers before others: 4.6.0 shares most of its figures with 4.4.0.
 
+    First, though, is one that holds what is asked for if the best, of the same passage, is hardly better.
     Rows of a table differ in cells more than in meaning: the best gives way to one with the same of the question's words and more.
     """
-    ranked = sorted(found, key=lambda piece: -score(piece))
+    ranked = sorted(found, key=lambda piece: (not piece.named, -score(piece)))
     best = next(iter(ranked), None)
     if best is not None and best.features.get("row"):
         rows = (
@@ -304,12 +313,17 @@ def _likeliest_first(found: Sequence[Quote]) -> list[Quote]:
 
 
 def without_strays(chosen: Sequence[Quote], *, sure: bool) -> list[Quote]:
-    """Return the quotes without a second one that is hardly about the question. `sure`: the first one surely answers."""
+    """Return the quotes without a second one that is hardly about the question, or of another version than the first.
+
+    `sure`: the first one surely answers.
+    """
     if not chosen:
         return []
     first, *others = chosen
 
     def belongs(one: Quote) -> bool:
+        if first.named and not one.named:
+            return False
         if sure or "near" not in one.features:
             return score(one) > score(first) - BEHIND
         return one.features["near"] >= first.features["near"] - FARTHER

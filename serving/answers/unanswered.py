@@ -18,6 +18,7 @@ from serving.answers.spoken import foreign_language
 from serving.http.database import Database
 from serving.search.filters import Filters
 from serving.search.results import DocumentReference, Result
+from serving.search.retrieval.engines import NOTHING_INDEXED
 from serving.search.retrieval.passage import Passage
 from serving.search.retrieval.relevance import evidence
 from serving.search.schemas import Warning_
@@ -62,6 +63,8 @@ def unanswered(
     if request.selection is not None:
         documents = 1
         message = f"The document that you ask about does not answer this. {ADVICE}, or ask about all documents."
+    elif NOTHING_INDEXED in asked.outcome.degradations:  # documents may be known already
+        message = NOTHING_INDEXED.message
     elif documents == 0:
         message = "There is no document that you can read yet. Upload a file, connect a source, or ask for access."
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from selectolax.lexbor import LexborHTMLParser
 
 from resources.stores import qdrant
 from tests.fixtures.serving import Running, Site
@@ -35,7 +36,19 @@ def test_a_search_before_the_first_sync_says_that_nothing_is_indexed(fresh: Site
 def test_an_answer_before_the_first_sync_says_so_too(fresh: Site, running: Running) -> None:
     answer = running.request("POST", "/api/ask", ANN, json={"query": "When is tea served?"}).json()
     assert answer["found"] is False
-    assert [warning["code"] for warning in answer["warnings"]] == ["nothing_indexed"]
+    (warning,) = answer["warnings"]
+    assert warning["code"] == "nothing_indexed"
+    assert answer["unanswered"]["message"] == warning["message"]
+
+
+def test_the_page_says_what_is_being_read_instead(fresh: Site, running: Running) -> None:
+    def notes() -> list[str]:
+        shown = running.http.get("/results?q=tea", headers=running.site.session(ANN)).text
+        return [note.text() for note in LexborHTMLParser(shown).css(".note")]
+
+    assert notes() == ["Nothing has been indexed yet. Upload a file, or wait for the first sync of a source."]
+    fresh.sql("INSERT INTO sync_jobs (source, status) VALUES ('slack', 'running')")
+    assert notes() == ["Still reading Slack. Try again in a moment."]
 
 
 def test_a_fresh_installation_is_ready(fresh: Site, running: Running) -> None:

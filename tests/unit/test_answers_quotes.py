@@ -6,7 +6,7 @@ import pytest
 
 from serving.answers.answer_type import AnswerType, expected, holds_type
 from serving.answers.certainty import certainty
-from serving.answers.extractive import Quote, choose, compose, measured, shortlist
+from serving.answers.extractive import Quote, choose, compose, measured, shortlist, without_strays
 
 
 def quoted(question: str, text: str, heading: str = "Handbook") -> list[str]:
@@ -79,6 +79,24 @@ def test_each_row_of_a_sheet_is_quoted_after_its_header(item: str, margin: str) 
     row = next(line for line in text.splitlines() if line.startswith(item))
     assert margin in row
     assert quoted(f"What is the margin of the {item}?", text)[0] == f"Product | Margin | Stock: {row}"
+
+
+MORE = " It was tried for a week in the flume, and for another one on the bridge." * 3
+NOTES = "\n\n".join(
+    (
+        f"Version 4.6.0, 2 June. The gauge measures the air once a minute.{MORE}",
+        f"Version 4.6.0.1, 3 June. What had changed in the firmware is as before.{MORE}",
+        f"Version 4.4.0, 8 September. The firmware is signed, which changed the key; no downgrade below 4.4.0.{MORE}",
+    )
+)
+
+
+@pytest.mark.parametrize("version", ["4.6.0", "4.4.0"])
+def test_what_is_said_of_a_version_is_quoted_and_nothing_of_another(version: str) -> None:
+    passages = [("Release notes", NOTES)]
+    chosen = choose(shortlist(f"What changed in firmware {version}?", passages), passages, [[]])
+    assert chosen[0].text.startswith(f"Version {version}, ")
+    assert all(f"{version}," in one.text or f"{version};" in one.text for one in without_strays(chosen, sure=True))
 
 
 def test_a_link_alone_is_not_quoted() -> None:

@@ -23,6 +23,8 @@ TABLE = "Our prices:\n\nitem | price\n--- | ---\nLantern | 40 euros\nWick | 2 eu
         (KEYS.replace(f"{CABINET} {LOST} ", ""), "server", [], f"Doors open with the badge. {DOORS} Whoever loses another reports it."),
         (LIST, "second pair", ["What we will do"], "A second pair from January 2027 · Use snake_case_name and 5 * 3 * 2"),
         (TABLE, "lantern price", [], "Lantern | 40 euros"),
+        (TABLE, "items", [], "item | price · Lantern | 40 euros · Wick | 2 euros"),
+        (f"item | price\nLantern | {'x' * LONGEST}", "items", [], "item | price"),
         ("Pump care", "pump", ["Pump care"], "Pump care"),
         ("# Pump care\n\nOil it.", "pump care", [], "Oil it."),
         ("", "pump", [], ""),

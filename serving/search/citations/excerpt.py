@@ -89,8 +89,15 @@ def _is_heading(text: str, piece: Piece, known: set[str]) -> bool:
 
 
 def _widened(text: str, parts: Sequence[Piece], at: int, apart: set[int]) -> str:
-    """Return a piece with its neighbours, those after it first, while they fit. Rows, and what begins at `apart`, are none."""
+    """Return a piece with its neighbours, those after it first, while they fit. Rows, and what begins at `apart`, are none.
+
+    A table's header says little by itself: it is shown with the rows below it that fit.
+    """
     first = last = at
+    while parts[at].header and last + 1 < len(parts) and parts[last + 1].row:
+        if len(_joined(text, parts[at : last + 2])) > LONGEST:
+            break
+        last += 1
     grown = True
     while grown and not parts[at].row:
         grown = False
@@ -106,11 +113,11 @@ def _widened(text: str, parts: Sequence[Piece], at: int, apart: set[int]) -> str
 
 
 def _joined(text: str, parts: Sequence[Piece]) -> str:
-    """Return pieces in one line, list items apart."""
+    """Return pieces in one line, list items and rows apart."""
     shown = ""
     for one in parts:
         piece = text[one.start : one.end]
-        apart = " · " if _ITEM.match(piece) else " "
+        apart = " · " if one.row or _ITEM.match(piece) else " "
         shown += f"{apart if shown else ''}{plain(piece)}"
     return shown
 

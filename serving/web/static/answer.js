@@ -83,7 +83,7 @@ function finish(card, text, done) {
   done.sentences = placed(done.answer, done.sentences);
   text.replaceChildren(...prose(done.answer, done.sentences, (index, at) => citation(done.sources, index, quotesOf(done, index, at))));
   const unsure = done.sentences.filter((/** @type {any} */ one) => !one.supported && one.reason !== "language").length;
-  const notes = done.warnings.map((/** @type {any} */ one) => one.message);
+  const notes = done.warnings.map((/** @type {any} */ one) => one.message).filter((/** @type {string} */ one) => one !== done.unanswered?.message);
   if (unsure && done.mode === "model") notes.push(`${unsure === 1 ? "One sentence is" : `${unsure} sentences are`} not supported by the sources: ${unsure === 1 ? "it is" : "they are"} underlined.`);
   if (done.held_back) notes.push(`${done.held_back === 1 ? "One document is" : `${done.held_back} documents are`} left out until permissions have been checked again.`);
   if (done.mode === "extractive" && done.found && !done.warnings.length) notes.push("These are quotes from the documents.");
