@@ -281,7 +281,8 @@ def choose(found: Sequence[Quote], passages: Sequence[tuple[str, str]], pages: S
     for piece in _likeliest_first(found):
         if len(chosen) == QUOTES:
             break
-        one = _with_neighbours(piece, found, passages[piece.number - 1][1], pages[piece.number - 1])
+        quoted = [(one.start, one.end) for one in chosen if one.number == piece.number]
+        one = _with_neighbours(piece, found, passages[piece.number - 1][1], pages[piece.number - 1], quoted)
         folded = one.text.casefold()
         if any(folded in other.text.casefold() or piece.text.casefold() in other.text.casefold() for other in chosen):
             continue
@@ -331,8 +332,10 @@ def without_strays(chosen: Sequence[Quote], *, sure: bool) -> list[Quote]:
     return [first, *filter(belongs, others)]
 
 
-def _with_neighbours(piece: Quote, found: Sequence[Quote], text: str, pages: Sequence[int]) -> Quote:
-    """Return the piece with the parts before or after it that it needs, while they are short enough."""
+def _with_neighbours(
+    piece: Quote, found: Sequence[Quote], text: str, pages: Sequence[int], quoted: Sequence[tuple[int, int]]
+) -> Quote:
+    """Return the piece with the parts before or after it that it needs, while they are short enough and not quoted already."""
     parts = _parts(text)
     at = next((index for index, part in enumerate(parts) if part.start == piece.start), None)
     if at is None:
@@ -344,6 +347,8 @@ def _with_neighbours(piece: Quote, found: Sequence[Quote], text: str, pages: Seq
         inside = parts[begin : end + 1]
         span = " ".join(text[parts[begin].start : parts[end].end].split())
         if any(parts[begin].start < page < parts[end].end for page in pages):
+            return False
+        if any(parts[begin].start < after and before < parts[end].end for before, after in quoted):
             return False
         return len(span) <= WINDOW and all(part.quotable and part.row == parts[at].row for part in inside)
 
