@@ -1,8 +1,8 @@
 """Find what a question that follows others is about, without a language model. Pure.
 
 A question that names its own subject is searched by itself, whatever was asked before. One that does not ("and in 2023?", "who approved
-it?") borrows the subject of the question before it. English only, like the stop words of `words`: a question of another language is
-searched by itself unless it has no content.
+it?") borrows the subject of the question before it. English only: a question of another language is searched by itself unless it has no
+content.
 """
 
 import re

@@ -65,6 +65,34 @@ STOPWORDS = frozenset(
     """.split()  # noqa: SIM905 (a list of two hundred quoted words says less)
 )
 """Words that carry no content in a question or a claim."""
+ASKING = frozenset(
+    """
+    wann warum welche welchem welchen welcher welches wem wen wer weshalb wessen wie wieso wieviel wieviele woher wohin wofür womit
+    combien où pourquoi quand quel quelle quelles quels qui quoi
+    """.split()  # noqa: SIM905
+)
+"""Words of a German or French question, one of which tells its language: none is an English word."""
+ABROAD = frozenset(
+    """
+    aber alle allen aller als auch auf aus bei beim bekomme bekommen bekommt bis bitte brauche brauchen braucht dann das dass daß dazu dem
+    der diese diesem diesen dieser dieses doch durch ein eine einem einen einer eines etwas für geht gibt gilt habe haben ich ihr ihre
+    ihrem ihren ihrer ist jede jedem jeden jeder jedes kann können könnte lange lautet mein meine meinem meinen meiner mir muss muß müssen
+    nach nicht noch nun nur oder ohne sein seine seiner sich sie sind soll sollen sollte sowie steht und uns unser unsere viel viele vom
+    von vor wenn werde werden wird wir wurde wurden zum zur zwischen über wo
+    aux avec avoir cela ces cet cette chez dans depuis dois doit donc elle elles être faire fait faut fois ils les leur leurs lors lui
+    mais mes même nos notre nous ont pas peut peux puis que ses soit sont tes ton tous tout toute très trouve une vers vos votre vous
+    """.split()  # noqa: SIM905
+)
+"""German and French words that carry no content, two of which tell the language."""
+FALSE_FRIENDS = frozenset(
+    """
+    am an au bin comment den des die en est hat in la le man mit on pour par so son sur un unter war was
+    er es im ja ob um zu ai ce de du et il je ma mon ne ou sa se si ta te tu
+    """.split()  # noqa: SIM905
+)
+"""Further ones, which are words, abbreviations or parts of names in English, too."""
+_FOREIGN = ASKING | ABROAD | FALSE_FRIENDS
+_ELISION = re.compile(r"\b(?:[cdjlmnst]|qu|jusqu|lorsqu)['’](?=\w)")
 
 _PAIRS = """
 increase increases increased rise rises rose risen grew grows | decrease decreases decreased fall falls fell fallen shrank
@@ -110,7 +138,10 @@ def digits(text: str) -> str:
 @lru_cache(2048)
 def content(text: str) -> frozenset[str]:
     """Return the stems of the words that carry content; numbers are words too. Empty when there are none."""
-    words = set(_WORD.findall(text.casefold())) - STOPWORDS
+    whole, elided = _ELISION.subn(" ", text.casefold())
+    words = set(_WORD.findall(whole)) - STOPWORDS
+    if words & ASKING or len(words & ABROAD) + elided > 1:
+        words -= _FOREIGN
     return frozenset(stem for word in words for stem in _stems(word))
 
 

@@ -7,6 +7,7 @@ import pytest
 from serving.answers.answer_type import AnswerType, expected, holds_type
 from serving.answers.certainty import certainty
 from serving.answers.extractive import Quote, choose, compose, measured, shortlist, without_strays
+from serving.answers.words import content
 
 
 def quoted(question: str, text: str, heading: str = "Handbook") -> list[str]:
@@ -32,11 +33,42 @@ def quoted(question: str, text: str, heading: str = "Handbook") -> list[str]:
         ("Which email address do bills go to?", "email", "Bills: ap@mill.example", "Send bills by email."),
         ("How do I change my phone number?", "other", "", ""),
         ("May I squash commits?", "yes_no", "This is not allowed.", "Commits have authors."),
+        ("Wie lange dauert die Probezeit?", "duration", "Sie endet nach sechs Monaten.", "Sie steht im Vertrag."),
+        ("Wie viele Urlaubstage habe ich?", "amount", "Es gibt keine.", "Der Urlaub ist zu beantragen."),
+        ("Wie hoch ist die Kaution?", "amount", "Sie beträgt 5 EUR.", "Fragen Sie am Schalter."),
+        ("Ab wie viel Uhr ist geöffnet?", "time", "Ab 8 Uhr.", "An der Rezeption."),
+        ("Bis wann muss ich das melden?", "time", "Spätestens am 3. Mai.", "Schriftlich."),
+        ("Was passiert, wenn ich krank bin?", "other", "", ""),
+        ("Darf ich im Urlaub arbeiten?", "yes_no", "Das ist nicht erlaubt.", "Urlaub gibt es."),
+        ("Welche Telefonnummer hat der Hausmeister?", "phone", "Tel. 030 1234567", "Er ist im Keller."),
+        ("Wer leitet das Lager?", "person", "Das Lager leitet Frau Rahn.", "es ist blau"),
+        ("Wo stehen die Drucker?", "place", "Im Flur von Berlin: in Berlin.", "Sie sind neu."),
+        ("Combien de temps dure le stage ?", "duration", "Il dure six mois.", "Il est utile."),
+        ("Combien de jours puis-je prendre ?", "amount", "Au plus 25 jours.", "Selon le contrat."),
+        ("À quelle heure commence le forum ?", "time", "À 10h, dans la salle.", "Dans la salle."),
+        ("Qui valide les congés ?", "person", "C'est Anne Roy.", "ils sont validés"),
+        ("La présence est-elle obligatoire ?", "yes_no", "Elle est facultative, sauf le lundi.", "Elle compte."),
+        ("Quel salon faut-il rejoindre ?", "other", "", ""),
     ],
 )
 def test_a_question_expects_an_answer_of_its_kind(question: str, kind: AnswerType, holds: str, lacks: str) -> None:
     assert expected(question) == kind
     assert kind == "other" or holds_type(holds, kind) > holds_type(lacks, kind)
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ("Wie lange gilt die Schutzfrist nach der Geburt?", {"schutzfrist", "geburt"}),
+        ("Wann endet die Probezeit?", {"endet", "probezeit"}),
+        ("Qu'est-ce que l'espace membre ?", {"espac", "membr"}),
+        ("Où se trouve la cantine ?", {"cantin"}),
+        ("When did the man die of AI in LA?", {"man", "di", "ai", "la"}),
+        ("Is MIT on par with a WO of EST?", {"mit", "par", "wo", "est"}),
+    ],
+)
+def test_words_of_german_and_french_questions_carry_content_as_english_ones_do(question: str, words: set[str]) -> None:
+    assert content(question) == words
 
 
 def test_an_amount_is_preferred_to_the_sentence_that_resembles_the_question() -> None:
