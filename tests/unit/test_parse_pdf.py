@@ -9,7 +9,15 @@ from typing import cast
 import pytest
 from PIL import Image
 from pypdf import PdfReader, PdfWriter
-from pypdf.generic import ArrayObject, DictionaryObject, FloatObject, NameObject, TextStringObject
+from pypdf.generic import (
+    ArrayObject,
+    DecodedStreamObject,
+    DictionaryObject,
+    FloatObject,
+    NameObject,
+    NumberObject,
+    TextStringObject,
+)
 from reportlab.lib.utils import ImageReader
 from reportlab.pdfbase import pdfmetrics
 from reportlab.pdfbase.ttfonts import TTFont
@@ -322,6 +330,82 @@ def test_abbreviations_that_recur_are_text(lines: list[str]) -> None:
 
     text = read_bytes(drawn(draw)).text
     assert [one for one in lines if one not in text] == []
+
+
+def drawn_by_tex(lines: list[bytes]) -> bytes:
+    """Return a PDF in a font of bitmaps as pdfTeX writes it: of its characters nothing is said but their codes."""
+    codes = sorted(set(b"".join(lines)))
+    writer = PdfWriter()
+    page = writer.add_blank_page(595, 842)
+    glyph, content = DecodedStreamObject(), DecodedStreamObject()
+    glyph.set_data(b"50 0 0 0 45 60 d1 0 0 45 60 re f")
+    shown = (line.hex() for line in lines)
+    content.set_data("BT /F1 10 Tf 60 800 Td 16 TL {} ET".format(" ".join(f"<{one}> Tj T*" for one in shown)).encode())
+    names = {code: NameObject(f"/a{code}") for code in codes}
+    drawing = writer._add_object(glyph)
+    numbers: Callable[..., ArrayObject] = lambda *values: ArrayObject(map(FloatObject, values))  # noqa: E731
+    font = DictionaryObject(
+        {
+            NameObject("/Type"): NameObject("/Font"),
+            NameObject("/Subtype"): NameObject("/Type3"),
+            NameObject("/FontMatrix"): numbers(0.01, 0, 0, 0.01, 0, 0),
+            NameObject("/FontBBox"): numbers(0, 0, 50, 60),
+            NameObject("/FirstChar"): NumberObject(0),
+            NameObject("/LastChar"): NumberObject(255),
+            NameObject("/Widths"): numbers(*[50] * 256),
+            NameObject("/CharProcs"): DictionaryObject(dict.fromkeys(names.values(), drawing)),
+            NameObject("/Encoding"): DictionaryObject(
+                {
+                    NameObject("/Type"): NameObject("/Encoding"),
+                    NameObject("/Differences"): ArrayObject(
+                        [one for code, name in names.items() for one in (NumberObject(code), name)]
+                    ),
+                }
+            ),
+        }
+    )
+    fonts = DictionaryObject({NameObject("/F1"): font})
+    page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
+    page[NameObject("/Contents")] = writer._add_object(content)
+    target = io.BytesIO()
+    writer.write(target)
+    return target.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        pytest.param(
+            [
+                b"\x10The signi\x1cer\x11 is de\x1cned in the o\x1ece, page 3\x154",
+                b"\x1crst, an e\x1bort and a \x1dight \x16 no wa\x1fe",
+            ],
+            "“The signifier” is defined in the office, page 3–4\nfirst, an effort and a flight — no waffle",
+            id="T1",
+        ),
+        pytest.param(
+            [
+                b"Die Stra\xffe ist gr\xf6\xffer als \x12neun\x10 Meter",
+                b"un c\xf7ur et des \x13\xe9t\xe9s\x14, \xbbadna \xaa\xf3d\xb9",
+            ],
+            "Die Straße ist größer als „neun“ Meter\nun cœur et des «étés», żadna łódź",
+            id="T1 abroad",
+        ),
+        pytest.param(
+            [b"The signi\x0cer is de\x0cned in the o\x0ece and", b"\x0crst, an e\x0bort and a \right, no wa\x0fe"],
+            "The signifier is defined in the office and\nfirst, an effort and a flight, no waffle",
+            id="OT1",
+        ),
+        pytest.param(
+            [b"The signi\x1cer is de\x1cned here,", b"\x1b\x1c % \x1d3 \x1e"],
+            "The signifier is defined here,\n% 3",
+            id="a font in codes of its own besides",
+        ),
+        pytest.param([b"20 \xb0C \xb1 1, 3 \xd7 4"], "20 °C ± 1, 3 × 4", id="other codes"),
+    ],
+)
+def test_letters_of_bitmapped_fonts_are_read(lines: list[bytes], text: str) -> None:
+    assert read_bytes(drawn_by_tex(lines)).text == text
 
 
 def test_embedded_files_are_read_below_their_names() -> None:

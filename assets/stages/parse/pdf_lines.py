@@ -21,6 +21,16 @@ _SYMBOLS = str.maketrans(
     | {"\uf0ae": "→", "\uf0ac": "←", "\uf0e0": "→", "\uf0df": "←"}
 )
 """Bullets and arrows of the fonts Symbol and Wingdings, whose characters are in the private use area."""
+_TEX = str.maketrans(
+    dict(zip(range(0x80, 0xC0), "ĂĄĆČĎĚĘĞĹĽŁŃŇŊŐŔŘŚŠŞŤŢŰŮŸŹŽŻĲİđ§ăąćčďěęğĺľłńňŋőŕřśšşťţűůÿźžżĳ¡¿£", strict=True))
+    | dict(zip(map(ord, "\x0b\x0c\r\x0e\x0f\x10\x11\x12\x13\x14\x15\x16×÷ÿ"), "ﬀﬁﬂﬃﬄ“”„«»–—Œœß", strict=True))
+    | dict(zip(range(0x1B, 0x20), "ﬀﬁﬂﬃﬄ", strict=True))
+)
+"""Characters of TeX's bitmapped fonts, which name only their codes: those of the encoding T1, and the ligatures of OT1. Source: LaTeX2e,
+t1enc.dfu and ot1enc.def"""
+_TEX_SIGNS = re.compile("[\x0b\x0c\x0e-\x16\x1b-\x1f]")
+"""Ligatures, quotation marks and dashes, of which few pages have none: without them, it is no font of TeX."""
+_LIGATURES = str.maketrans({"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl"})
 _AFTER_BULLETS = " \t\x01"
 _WORDS = re.compile(r"[^\W\d_]{3,40}")
 _WORD = re.compile(r"[^\W\d_]?[a-z\u00df-\u024f]*[aeiouy\u00e0-\u00ff][a-z\u00df-\u024f]*")
@@ -105,6 +115,9 @@ class PageText:
                 start += len(part) + 2
             unmapped = {start: part for part, start in parts if self._is_unmapped(part, start)}
             if _is_readable(unmapped.values()):
+                of_tex = {start for start, part in unmapped.items() if _has_few_signs(part)}
+                if any(_TEX_SIGNS.search(unmapped[start]) for start in of_tex):
+                    parts = [(part.translate(_TEX) if start in of_tex else part, start) for part, start in parts]
                 unmapped = {}
             fonts: dict[bytes, list[tuple[int, str]]] = {}
             for part, start in parts:
@@ -167,7 +180,7 @@ class PageText:
         raw, start, end = self._raw, self._index(first), self._index(last)
         if text[1:2] in _AFTER_BULLETS and raw.FPDFText_HasUnicodeMapError(self._text, start) == 1:
             text = f"• {text[1:].lstrip(_AFTER_BULLETS)}"
-        line = Line(text=_UNDECODED.sub("", text))
+        line = Line(text=_UNDECODED.sub("", text).translate(_LIGATURES))
         if start < 0 or end < 0:
             return line
         line.left, line.baseline = self._origin(start)
@@ -227,6 +240,11 @@ def _is_readable(parts: Iterable[str]) -> bool:
     """Return True if text without a mapping to Unicode consists of words: some fonts need none, since their codes are ASCII."""
     words = [word for part in parts for word in _WORDS.findall(part)]
     return sum(_WORD.fullmatch(word) is not None for word in words) > 0.7 * len(words)
+
+
+def _has_few_signs(part: str) -> bool:
+    """Return True if a line has at most half as many of TeX's signs as letters, as words do."""
+    return 2 * len(_TEX_SIGNS.findall(part)) <= sum(map(str.isalpha, part))
 
 
 def _is_garbled(parts: Iterable[str]) -> bool:
