@@ -8,6 +8,7 @@ from serving.answers.answer_type import AnswerType, expected, holds_type
 from serving.answers.certainty import certainty
 from serving.answers.extractive import Quote, choose, compose, measured, shortlist, without_strays
 from serving.answers.words import content
+from serving.search.retrieval.highlight import pieces
 
 
 def quoted(question: str, text: str, heading: str = "Handbook") -> list[str]:
@@ -75,6 +76,17 @@ def test_an_amount_is_preferred_to_the_sentence_that_resembles_the_question() ->
     filler = "The garden is watered by a volunteer who comes with a can and a hose in the early hours of the day. " * 3
     text = f"The deposit for a transit card is described by the clerk of the office.\n\n{filler}\n\nA card requires a $5 deposit."
     assert "$5" in quoted("How much is the deposit for a card?", text)[0]
+
+
+def test_a_quote_of_a_numbered_list_does_not_end_with_the_next_number() -> None:
+    text = "1. Ask the clerk for a form.\n2. Fill it in. Sign it in ink.\n3. Hand it in before noon."
+    assert [text[piece.start : piece.end].strip() for piece in pieces(text)] == [
+        "1. Ask the clerk for a form.",
+        "2. Fill it in.",
+        "Sign it in ink.",
+        "3. Hand it in before noon.",
+    ]
+    assert quoted("Who signs the form in ink?", text)[0].endswith("Hand it in before noon.")
 
 
 @pytest.mark.parametrize(("near", "first"), [(0.55, "The default is 90 days."), (0.3, "Inactive ones are archived.")])

@@ -97,7 +97,8 @@ def abbreviated(text: str, start: int, at: int) -> bool:
 
 
 def _sentences(text: str, start: int, end: int) -> Iterator[Piece]:
-    for match in _SENTENCE_END.finditer(text, start, end):
+    mark = _LIST_ITEM.match(text, start, end)  # the full stop after the number of an item ends no sentence
+    for match in _SENTENCE_END.finditer(text, mark.end() if mark else start, end):
         if match.end() < end and not abbreviated(text, start, match.start()):
             yield Piece(start, match.end())
             start = match.end()
