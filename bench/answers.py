@@ -23,7 +23,7 @@ from resources.embedding import embedder
 from resources.embedding.background import CosineScale, cosine_scale
 from resources.logging import configure
 from resources.settings import Settings
-from serving.answers.certainty import SURE, certainty
+from serving.answers.certainty import REFUSED, SURE, certainty
 from serving.answers.context import gather
 from serving.answers.extractive import Quote, choose, compose, measured, shortlist, without_strays
 from serving.answers.gate import Judged, judge
@@ -80,7 +80,9 @@ def answer(one: Found, meaning: Meaning, settings: Settings) -> Answered:
     passages = [(source.heading, source.chunk_text) for source in sources]
     began = time.perf_counter()
     pieces = meaning.pieces(one.searched, sources)
-    sure = certainty(one.searched, pieces, sources) >= SURE
+    known = certainty(one.searched, pieces, sources)
+    sure = known >= SURE
+    pieces = pieces if known >= REFUSED else []
     chosen = without_strays(choose(pieces, passages, [source.page_starts for source in sources]), sure=sure)
     _, quotes = compose(chosen)
     spent = (time.perf_counter() - began) * 1000

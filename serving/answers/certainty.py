@@ -14,6 +14,8 @@ from serving.search.retrieval.passage import Passage
 
 SURE = 0.7
 """Certainty from which an answer comes without a warning; `python -m bench.answers` counts what that lets through."""
+REFUSED = 0.05
+"""Certainty below which nothing is quoted: the answer is "No data found". `python -m bench.answers` counts these, too."""
 BIAS = -8.54
 DOUBT: Mapping[str, float] = {
     "asked": 1.9,

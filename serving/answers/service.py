@@ -22,7 +22,7 @@ from resources.core.permissions import is_unshared
 from resources.logging import logger
 from serving.answers import store
 from serving.answers.access_check import AccessCheck, CurrentAccess
-from serving.answers.certainty import SURE, certainty, holds_own
+from serving.answers.certainty import REFUSED, SURE, certainty, holds_own
 from serving.answers.checking import Checker
 from serving.answers.draft import Draft
 from serving.answers.extractive import Quote, choose, compose, measured, shortlist, without_strays
@@ -32,6 +32,7 @@ from serving.answers.prompt import NO_DATA
 from serving.answers.question import Focus, PreparedQuestion, QuestionPreparer
 from serving.answers.quoted import first_of_each, quoted
 from serving.answers.schemas import AnswerEvent, AnswerResponse, AskRequest, PromptMessage
+from serving.answers.spoken import foreign_language
 from serving.answers.unanswered import close, count_readable, not_understood, unanswered
 from serving.answers.writing import Writer, supported
 from serving.http.audit import AuditEvent
@@ -220,7 +221,10 @@ class Answers:
         pieces, by_meaning = await self._pieces(focus, asked.sources)
         sure = asked.judged.sure
         if by_meaning and asked.sources and asked.sources[0].scores.rerank is None:
-            sure = certainty(focus.text, pieces, asked.sources) >= SURE
+            known = certainty(focus.text, pieces, asked.sources)
+            sure = known >= SURE
+            if known < REFUSED and self._may_refuse(asked):
+                pieces = []
         chosen = choose(pieces, passages, [one.page_starts for one in asked.sources])
         draft.text, draft.sentences = compose(without_strays(chosen, sure=sure))
         if not draft.sentences:
@@ -230,6 +234,11 @@ class Answers:
             sure = sure and holds_own(asked.question, focus.own, asked.sources[draft.sentences[0].citations[0] - 1])
         if not sure:
             draft.warnings.append(UNCERTAIN)
+
+    def _may_refuse(self, asked: PreparedQuestion) -> bool:
+        """Return True for a question of its own in English, in which the certainty is fitted, while no gate is set."""
+        own = not asked.focus.own and not asked.focus.said and not asked.shares.selection
+        return own and self._settings.answer_gate is None and foreign_language(asked.question) is None
 
     async def _pieces(self, focus: Focus, sources: Sequence[Passage]) -> tuple[list[Quote], bool]:
         """Return the pieces of the sources that may answer, and whether their meaning was compared: the model may be down."""

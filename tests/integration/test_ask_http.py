@@ -214,6 +214,19 @@ def test_nothing_found_is_said_and_no_model_is_called(with_model: Running, model
     assert streamed[1][1] == {"text": "No data found"}
 
 
+def test_quotes_that_hardly_answer_are_none_unless_a_gate_is_set(company: Site) -> None:
+    question = "What is the phone number of the vacation office?"
+    for gate, expected in ((None, (False, "none", "No data found")), (0.1, (True, "extractive", "“Employees accrue"))):
+        company.settings = company.settings.model_copy(update={"answer_gate": gate})
+        with company.running() as running:
+            answer = ask(running, question)
+            assert (answer["found"], answer["mode"], answer["answer"][: len(expected[2])]) == expected
+            assert [one["title"] for one in answer.get("unanswered", {}).get("closest", [])][:1] == ["Handbook"] * (
+                gate is None
+            )
+            assert ask(running, "How many vacation days do employees accrue?")["found"]
+
+
 def test_what_is_not_found_says_what_was_searched_for_the_caller(company: Site) -> None:
     company.add("Old plan", ["The picnic plan of 2019."], ["domain:acme.com"], tags={"lifecycle": "archived"})
     company.settings = company.settings.model_copy(update={"search_rate_limit": 1_000_000})
