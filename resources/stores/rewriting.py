@@ -5,7 +5,7 @@ What our database role, or an external server, does not allow is reported rather
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -115,26 +115,27 @@ def _vectors(settings: Settings, client: QdrantRemote) -> Note:
 
 
 def _compacted(settings: Settings, client: QdrantRemote) -> Note:
-    if not _ours(settings):
+    key = keys.qdrant_api_key(settings)
+    headers = {"api-key": key} if key else {}
+    if not _ours(settings, headers):
         return Note(
             done=False,
             detail="this Qdrant server rewrites its segments by itself; deleted points are marked until then",
         )
     for name in qdrant.collections(client):
-        key = keys.qdrant_api_key(settings)
         with http_clients.outward(timeout=COMPACT_SECONDS) as http:
             answer = http.post(
                 f"{settings.qdrant_address}/collections/{namespace(settings).stored(name)}/compact",
                 params={"erase": "true"},
-                headers={"api-key": key} if key else {},
+                headers=headers,
             )
         if not answer.is_success:
             return Note(done=False, detail=f"{name} could not be compacted: {answer.text[:200]}")
     return Note(done=True, detail="segments and write-ahead log were rewritten")
 
 
-def _ours(settings: Settings) -> bool:
+def _ours(settings: Settings, headers: Mapping[str, str]) -> bool:
     """Return True for the embedded vector server, including one that was started by hand."""
     with http_clients.outward(timeout=qdrant.TIMEOUT_SECONDS) as http:
-        answer = http.get(f"{settings.qdrant_address}/")
+        answer = http.get(f"{settings.qdrant_address}/", headers=dict(headers)).raise_for_status()
     return "embedded vector server" in str(answer.json().get("title", ""))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -50,7 +50,7 @@ STORES = "SELECT stores FROM deletion_receipts"
 
 
 class Whole(NamedTuple):
-    """A desk with its own Postgres and vector server, whose files can be inspected."""
+    """A desk with its own Postgres, and a vector server with a key as `concordance up` starts it, whose files can be inspected."""
 
     desk: Desk
     postgres: PostgresProcess
@@ -92,13 +92,14 @@ class Whole(NamedTuple):
 @pytest.fixture
 def whole(
     postgres_process: PostgresProcess,
-    vector_process: VectorProcess,
+    make_vector_process: Callable[..., VectorProcess],
     bundled_model: Any,
     models_home: Path,
     tmp_path: Path,
 ) -> Iterator[Whole]:
     prepare(postgres_process.dsn)
-    made = install(tmp_path, models_home, postgres_process.dsn, vector_process.url)
+    vector_process = make_vector_process(api_key="k" * 32)
+    made = install(tmp_path, models_home, postgres_process.dsn, vector_process.url, "k" * 32)
     keys.ensure(made.settings)
     site = Site(made.settings, bundled_model)
     site.reset_index()
