@@ -124,7 +124,8 @@ def _erase_rows(
     _drop_blobs(stores, found)
     kept_blobs = [content for content in found.contents if stores.blobs.exists(content)]
     texts = {name: ("text_hash", found.texts) for name in stores.lake.names() if name.startswith("embedded_")}
-    keyed = {PARSED: ("content_key", found.keys), CHUNKED: ("content_key", found.keys), **texts}
+    # vectors first: after an interruption, only the chunks tell which are those of a single document
+    keyed = {**texts, CHUNKED: ("content_key", found.keys), PARSED: ("content_key", found.keys)}
     ids = [row.doc_id for row in found.documents]
     for name, (column, values) in keyed.items():
         stores.keyed.forget(name, values)

@@ -28,6 +28,7 @@ from resources.sources import names
 from resources.stores import rebuilding, rewriting, uploads
 from resources.stores.blobs import Blobs
 from resources.stores.lake import Lake
+from resources.stores.lake_erasure import drop_rows
 from resources.stores.postgres import Connection, session
 from resources.stores.quotas import quota_of
 from tests.fixtures.desk import ADA, ZEBRAS, Desk
@@ -430,6 +431,26 @@ def test_an_erasure_that_was_killed_is_completed_though_nothing_else_is_due(
     assert holding() == []
     assert erase(installation.settings, cutoff=cutoff_of(NOW)).stores == {}
     assert installation.agrees()
+
+
+@pytest.mark.parametrize("table", ["parsed", "chunked", "embedded"])
+def test_an_erasure_of_one_document_that_was_killed_is_completed_by_the_same_command(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch, table: str
+) -> None:
+    removed(installation)
+
+    def killed(lake: Lake, name: str, *rest: Any) -> int:
+        dropped = drop_rows(lake, name, *rest)
+        if name.startswith(table):
+            raise KeyboardInterrupt
+        return dropped
+
+    with monkeypatch.context() as patch:
+        patch.setattr("assets.upkeep.erase.drop_rows", killed)
+        with pytest.raises(KeyboardInterrupt):
+            erase(installation.settings, cutoff=cutoff_of(NOW), document="docs/gone.txt")
+    erase(installation.settings, cutoff=cutoff_of(NOW), document="docs/gone.txt")
+    assert held(installation) == {"blobs": 1, "parsed": 1, "vectors": 1}
 
 
 def test_an_upload_whose_bytes_are_erased_before_it_is_recorded_is_refused(
