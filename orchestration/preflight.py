@@ -7,7 +7,8 @@ that is still down does not stop the rest. `concordance doctor` reports all of t
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import permutations
 
 from orchestration import network, reach
 from resources.core.checks import Check, refused, wrong
@@ -59,6 +60,7 @@ def roots(settings: Settings) -> Iterator[Check]:
     """Yield the faults of file roots."""
     for root in settings.file_roots:
         yield from _root(root)
+    yield from _overlapping(settings.file_roots)
     yield from _closed_to_services(settings)
 
 
@@ -83,6 +85,24 @@ def _root(root: FileRoot) -> Iterator[Check]:
             "no one may find its documents, because it has no permissions",
             'Add "permissions": ["domain:example.com"], or [] if sidecars name the readers of each file.',
         )
+
+
+def _overlapping(given: Sequence[FileRoot]) -> Iterator[Check]:
+    """Check that no root lies in another one: its files would be found by everyone who may find those of the other."""
+    places = [(root, _place(root.url)) for root in given]
+    for (outer, above), (inner, below) in permutations(places, 2):
+        if below.startswith(above) and (below != above or outer.name < inner.name):
+            yield wrong(
+                "file roots",
+                f"{ROOTS} ({inner.name})",
+                f"it lies in the root {outer.name}, so its files are found twice: the second time by those who may find {outer.name}",
+                f"Move it out of {outer.name}, or give its files sidecars with permissions, which count in both.",
+            )
+
+
+def _place(url: str) -> str:
+    """Return the url with a slash at its end; of a folder its real path."""
+    return f"{local_folder(url).resolve() if url.startswith('file:') else url}".rstrip("/") + "/"
 
 
 def _closed_to_services(settings: Settings) -> Iterator[Check]:

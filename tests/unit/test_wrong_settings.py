@@ -258,6 +258,10 @@ CASES: list[Case] = [
         {"FILE_ROOTS": root(permissions=None)},
         "CONCORDANCE_FILE_ROOTS (notes): no one may find its documents, because it has no permissions. Add",
     ),
+    (
+        {"FILE_ROOTS": f"[{root(name='all', url='file:///')[1:-1]},{root(name='tmp', url='file:///tmp')[1:-1]}]"},
+        "CONCORDANCE_FILE_ROOTS (tmp): it lies in the root all, so its files are found twice: the second time by those who",
+    ),
 ]
 
 
