@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import threading
@@ -17,6 +18,8 @@ import pytest
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
+from resources.servers.vector.files import size_on_disk
+from tests.fixtures.mounts import Mount, fill
 from tests.fixtures.vector import VectorProcess
 
 SIZE = 32
@@ -236,6 +239,28 @@ def test_compaction_starts_by_itself_when_worthwhile(make_vector_process: Callab
     assert process.wait_for("compaction_finished")["points"] == 900
     assert shards(process) == ["shard-2"]
     assert client.count(NAME).count == 900
+
+
+def test_a_compaction_without_room_leaves_the_disk_to_others_and_is_not_tried_again_at_once(
+    make_vector_process: Callable[..., VectorProcess], mount: Mount, tmp_path: Path
+) -> None:
+    disk = tmp_path / "vector-0"
+    mount(disk, megabytes=100)
+    process = make_vector_process(options=("--compact-from", "500", "--flush-seconds", "0.05"))
+    client = connect(process)
+    create(client)
+    upsert(client, range(400))
+    fill(disk)
+    os.truncate(disk / "filler", (disk / "filler").stat().st_size - size_on_disk(disk / "collections"))
+    upsert(client, range(400, 500))
+    assert "no room" in process.wait_for("compaction_failed")["reason"]
+    for start in range(500, 520):
+        upsert(client, range(start, start + 1))
+    (disk / "filler").unlink()
+    answer = httpx.post(f"{process.url}/collections/{NAME}/compact", timeout=60)
+    assert answer.status_code == 200, answer.text
+    assert [process.event(), process.event()] == ["compaction_started", "compaction_finished"], "none has begun since"
+    assert client.count(NAME).count == 520
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,7 @@ class VectorCollection:
         # Each write since a compaction began, and whether the engine accepted it: the replay must end in the same state.
         self.journal: list[tuple[edge.UpdateOperation, bool]] | None = None
         self.compacting = False
+        self.rests_until = 0.0  # time.monotonic()
         self.written = 0
         self.closed = False
         self._unflushed = 0
@@ -102,8 +103,8 @@ class VectorCollection:
     def flush(self) -> None:
         """Write pending changes to disk; afterwards a restart replays nothing."""
         if self._unflushed and not self.closed:
-            self._unflushed = 0
             self.shard.flush()
+            self._unflushed = 0
 
     def close(self) -> None:
         """Flush and release the shard; later requests get a 404."""

@@ -8,8 +8,10 @@ import asyncio
 import ctypes
 import json
 import os
+import shutil
 import signal
 import sys
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -21,19 +23,21 @@ from resources.servers.vector import scrubbing
 from resources.servers.vector.collection import VectorCollection
 from resources.servers.vector.config import graph_config, has_graph, to_config
 from resources.servers.vector.faults import RequestError, engine
-from resources.servers.vector.files import copy_folder, remove_folder, sync_tree
+from resources.servers.vector.files import copy_folder, remove_folder, size_on_disk, sync_tree
 from resources.servers.vector.logs import log
 
 # Share of a collection that must have changed since the last compaction to justify the next, which costs 0.5 ms per point at
 # the lowest priority. With a third, a first sync spends about 10 % of one core on it while embedding.
 WORTHWHILE = 1 / 3
+RETRY_SECONDS = 3600.0
+"""How long a collection rests after a compaction of it has failed: the next is likely to fail the same way."""
 _NICENESS = 10
 _PR_SET_PDEATHSIG = 1
 
 
 def worthwhile(collection: VectorCollection, threshold: int) -> bool:
     """Return True if enough points changed; below `threshold` points compaction gains nothing. A threshold of 0 means never."""
-    if not threshold or collection.compacting:
+    if not threshold or collection.compacting or time.monotonic() < collection.rests_until:
         return False
     points = collection.shard.info().points_count
     changed = max(collection.written, abs(points - collection.metadata.compacted))
@@ -76,7 +80,14 @@ async def compact(collection: VectorCollection, *, erase: bool = False) -> int:
 
 
 def _fresh_copy(source: Path, target: Path) -> None:
+    """Copy a shard if it fits on the disk twice, since the copy is rewritten: others need what is free, such as Postgres."""
     remove_folder(target)
+    needed, free = 2 * size_on_disk(source), shutil.disk_usage(source).free
+    if free < needed:
+        raise RequestError(
+            500,
+            f"Service internal error: no room for a compaction: it needs {needed >> 20} MiB for a while, and {free >> 20} MiB are free",
+        )
     copy_folder(source, target)
 
 

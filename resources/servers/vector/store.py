@@ -1,6 +1,7 @@
 """All collections and aliases below one folder, and their background work: timed flushes and compaction when worthwhile."""
 
 import asyncio
+import time
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import msgspec
 
 from resources.servers.vector.collection import METADATA, VectorCollection
-from resources.servers.vector.compaction import compact, worthwhile
+from resources.servers.vector.compaction import RETRY_SECONDS, compact, worthwhile
 from resources.servers.vector.faults import RequestError, bad_request, not_found
 from resources.servers.vector.files import (
     FolderError,
@@ -165,7 +166,7 @@ class CollectionStore:
             await asyncio.sleep(self._flush_seconds)
             for collection in list(self.collections.values()):
                 if not collection.writing.locked():
-                    collection.flush()
+                    _flush_quietly(collection)
                 if not collection.closed and worthwhile(collection, self._compact_from):
                     self.run(self._compact_quietly(collection))
                     # The new task must mark the collection before the next round checks it.
@@ -174,7 +175,13 @@ class CollectionStore:
     async def _compact_quietly(self, collection: VectorCollection) -> None:
         try:
             await compact(collection)
-        except RequestError as error:
-            # Not retried until as much has changed again: the same data would fail the same way.
-            collection.written = 0
+        except Exception as error:  # noqa: BLE001 a task's edge, and the engine raises nothing more special
+            collection.rests_until = time.monotonic() + RETRY_SECONDS
             log("compaction_failed", level="error", collection=collection.name, reason=str(error))
+
+
+def _flush_quietly(collection: VectorCollection) -> None:
+    try:
+        collection.flush()
+    except Exception as error:  # noqa: BLE001 likewise; the log of writes has them until the next flush
+        log("flush_failed", level="error", collection=collection.name, reason=str(error))
