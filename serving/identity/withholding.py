@@ -19,6 +19,7 @@ from resources.stores.postgres import session
 from resources.stores.withheld import WithheldCollection
 from resources.stores.withholding import settle, withhold_documents, withhold_groups, withhold_people, withhold_token
 from serving.http.background import cancel
+from serving.http.periodic import repeat
 from sql.web import WebReads
 
 if TYPE_CHECKING:
@@ -86,16 +87,11 @@ class WithholdingKeeper:
 
     def start(self) -> None:
         self._database.watch.on_return(self._settle)
-        self._task = asyncio.create_task(self._run(), name="withholding")
+        self._task = asyncio.create_task(repeat("withholding", LOOK_SECONDS, self._look), name="withholding")
 
     async def stop(self) -> None:
         await cancel(self._task)
         self._withholding.close()
-
-    async def _run(self) -> None:
-        while True:
-            await self._look()
-            await asyncio.sleep(LOOK_SECONDS)
 
     async def _look(self) -> None:
         with contextlib.suppress(TemporaryError):  # what was known last still holds

@@ -228,11 +228,14 @@ class QueryEmbedder:
             await asyncio.sleep(interval)
             try:
                 row = await read_active()
+                self.languages = frozenset(row.languages if row else ())
+                current = self._active is not None and self.collection == (row.name if row else ALIAS)
+                done = current or await self._activate(row)
             except TemporaryError:
                 continue  # already logged; the last known collection stays active
-            self.languages = frozenset(row.languages if row else ())
-            current = self._active is not None and self.collection == (row.name if row else ALIAS)
-            done = current or await self._activate(row)
+            except Exception:  # likewise, and nothing else would start this task again
+                log.exception("active_collection_not_read")
+                continue
             interval = POLL_SECONDS if done else min(MAX_RETRY_SECONDS, interval * 2)
 
     async def _activate(self, row: ActiveModel | None) -> bool:

@@ -1,0 +1,79 @@
+"""Tasks that follow Postgres for as long as a serving process lives: an error that nobody expects does not end them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import psycopg
+import pytest
+
+from serving.identity.withheld import WithheldReads
+from serving.identity.withholding import Withholding, WithholdingKeeper
+from serving.search.embedding import QueryEmbedder
+from sql.web_rows import ActiveModel
+
+ACTIVE = ActiveModel("documents_m_2", "m", 2, None, None, None, None, None, True, [])
+RENAMED = psycopg.errors.InternalError_("could not open relation with OID 16384")
+
+
+class Postgres:
+    """A database that answers everything with True, but for the first question."""
+
+    def __init__(self) -> None:
+        self.watch = SimpleNamespace(on_return=lambda _: None)
+        self.asked = 0
+
+    async def run(self, _declared: object, _parameters: Mapping[str, Any]) -> bool:
+        self.asked += 1
+        if self.asked == 1:
+            raise RENAMED
+        return True
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110 - what it looks at is no event
+            await asyncio.sleep(0.01)
+
+
+def test_whether_the_index_has_yet_to_be_told_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("serving.identity.withholding.LOOK_SECONDS", 0.01)
+    reads = WithheldReads(cast("Any", None))
+    withholding = cast("Withholding", SimpleNamespace(settle=lambda: None, close=lambda: None))
+    keeper = WithholdingKeeper(withholding, cast("Any", Postgres()), reads)
+
+    async def follow() -> None:
+        keeper.start()
+        await until(lambda: reads.behind)
+        await keeper.stop()
+
+    asyncio.run(follow())
+
+
+def test_the_active_collection_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("serving.search.embedding.POLL_SECONDS", 0.01)
+    answers = iter([None, RENAMED])
+
+    async def read_active() -> ActiveModel | None:
+        answer = next(answers, ACTIVE)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    model = SimpleNamespace(
+        model="m",
+        embed_query=lambda _: np.ones(2, np.float32),
+        embed=lambda texts: np.ones((len(texts), 2), np.float32),
+    )
+    embedder = QueryEmbedder(lambda: cast("Any", model), read_active, lambda _: cast("Any", model))
+
+    async def follow() -> None:
+        await embedder.start()
+        await until(lambda: embedder.collection == ACTIVE.name)
+        await embedder.stop()
+
+    asyncio.run(follow())
