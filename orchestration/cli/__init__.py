@@ -163,7 +163,8 @@ def _disk_fault(error: Exception) -> str | None:
     if found is not None:
         return str(found)
     if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES}:
-        return f"Cannot write {error.filename or 'a file'}: {error.strerror}."
+        # of a copy, the second is the file that is written
+        return f"Cannot write {error.filename2 or error.filename or 'a file'}: {error.strerror}."
     return None
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from pathlib import Path
 
 import pytest
 
 from orchestration import doctor
+from orchestration.cli import _disk_fault
 from orchestration.cli import run as command
 from resources import keys
 from resources.core.domain import SourceName
@@ -37,6 +39,17 @@ def embedded(tmp_path: Path) -> Settings:
 def test_disks_with_room_have_no_fault(embedded: Settings) -> None:
     assert disk.faults(embedded) == []
     assert disk.faults(embedded) == []
+
+
+def test_of_a_copy_the_file_that_is_written_is_named(
+    tmp_path: Path, mount: Mount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONCORDANCE_HOME", str(tmp_path / "home"))
+    mount(tmp_path / "full")
+    (tmp_path / "from").write_bytes(bytes(5000))
+    with pytest.raises(OSError, match="No space left") as failed:
+        shutil.copyfile(tmp_path / "from", tmp_path / "full" / "to")
+    assert _disk_fault(failed.value) == f"Cannot write {tmp_path}/full/to: No space left on device."
 
 
 @pytest.mark.parametrize(
