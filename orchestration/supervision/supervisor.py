@@ -10,6 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import IO
 
@@ -69,6 +70,7 @@ class Supervisor:
         self._stopping = threading.Event()
         self._ended = threading.Event()
         self._complete = False
+        self._unwritten = False
 
     def start(self, then: Callable[[], None] = lambda: None) -> None:
         """Start all services, check each once more, and call `then`; only after that they count as complete.
@@ -140,7 +142,8 @@ class Supervisor:
                 logger.info("%s stopped", child.service.name)
         self._children = []
         if self._lock is not None:
-            write(self._settings, RunState(error=error))
+            with suppress(OSError):  # of a full disk: the state names a supervisor that has ended, which does not count
+                write(self._settings, RunState(error=error))
             self._ended.set()
             self._lock.close()
             self._lock = None
@@ -178,6 +181,8 @@ class Supervisor:
 
     def _watch(self, child: Child) -> None:
         while not self._stopping.wait(LOOK_SECONDS):
+            if self._unwritten:
+                self._note()
             try:
                 self._check(child)
             except Exception as error:
@@ -185,13 +190,13 @@ class Supervisor:
                 delay = child.postpone()
                 logger.warning("%s could not be started again (%s); next attempt in %.1f s", child.service.name,
                                error, delay, exc_info=not isinstance(error, ConcordanceError))  # fmt: skip
-                self._write()
+                self._note()
 
     def _check(self, child: Child) -> None:
         if child.identity is None:
             if child.backoff.over:
                 child.spawn()
-                self._write()
+                self._note()
         elif (status := child.exited()) is not None:
             # Its children are ended too: a run worker without its code server would otherwise continue next to the new one's.
             child.kill()
@@ -199,25 +204,36 @@ class Supervisor:
             logger.warning(
                 "%s %s; starting it again in %.1f s. Its log: %s", child.service.name, status, delay, child.log
             )
-            self._write()
+            self._note()
         elif child.hung:
             why = child.why_hung
             child.kill()
             delay = child.postpone()
             logger.warning("%s stopped responding (%s) and was killed; starting it again in %.1f s. Its log: %s",
                            child.service.name, why, delay, child.log)  # fmt: skip
-            self._write()
+            self._note()
         elif child.state.state == "starting":
             if child.service.ready():
                 child.mark_ready()
                 logger.info("%s is ready again", child.service.name)
-                self._write()
+                self._note()
         elif child.show_pulse():
             if child.state.state == "hung":
                 logger.warning("%s is not responding: %s", child.service.name, child.why_hung)
             else:
                 logger.warning("%s is responding again", child.service.name)
+            self._note()
+
+    def _note(self) -> None:
+        """Write the state. If the disk accepts nothing, services are restarted all the same, and a later look writes it."""
+        try:
             self._write()
+        except OSError as error:
+            if not self._unwritten:
+                logger.warning("The state of the services cannot be written: %s", error)
+            self._unwritten = True
+        else:
+            self._unwritten = False
 
     def _write(self) -> None:
         with self._writing:

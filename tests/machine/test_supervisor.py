@@ -27,6 +27,7 @@ from orchestration.supervision.supervisor import AlreadyRunningError, Supervisor
 from resources.core.errors import ConfigurationError, ServiceUnavailableError
 from resources.servers.processes import ProcessIdentity, alive, free_port, identify
 from resources.settings import FileRoot, Settings
+from tests.fixtures.mounts import Mount, fill
 
 TOY = """
 import http.server, pathlib, signal, subprocess, sys
@@ -101,6 +102,26 @@ def test_starts_in_order_and_stops_in_reverse(settings: Settings, started: Super
     assert events(settings)[0] == "start one"
     assert not any(alive(process) for process in processes)
     assert not run_state.running(settings)
+
+
+def test_a_service_that_ends_while_the_disk_is_full_is_started_again(settings: Settings, mount: Mount) -> None:
+    mount(settings.home, megabytes=4)
+    supervisor = Supervisor(settings, [[toy(settings, "one")]])
+    supervisor.start()
+    try:
+        before = service_identity(settings, "one")
+        fill(settings.home)
+        os.kill(before.pid, signal.SIGKILL)
+        until(lambda: not alive(before), "the end of the service")
+        (child,) = supervisor._children
+        until(lambda: child.identity not in (None, before), "another start")
+        assert service_identity(settings, "one") == before
+        (settings.home / "filler").unlink()
+        until(lambda: service_identity(settings, "one") != before, "the state that is written once there is room")
+        until(lambda: run_state.read(settings).services["one"].state == "ready", "the service that was started")
+    finally:
+        fill(settings.home)
+        supervisor.stop()
 
 
 def test_ends_what_the_services_started_themselves(settings: Settings, started: Supervisor) -> None:
