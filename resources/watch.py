@@ -108,7 +108,12 @@ class Watch:
                 if not self._overdue():
                     continue
             self._suspected.clear()
-            await self._examine()
+            try:
+                await self._examine()
+            except Exception:  # nothing else would start this task again
+                log.exception("dependency_not_examined", dependency=self._dependency)
+                self._suspected.set()
+                await asyncio.sleep(LOOK_SECONDS)
 
     def _overdue(self) -> bool:
         """End calls beyond their limit. Return True if one has taken long enough for a ping."""

@@ -11,6 +11,7 @@ import numpy as np
 import psycopg
 import pytest
 
+from resources.watch import Watch
 from serving.identity.withheld import WithheldReads
 from serving.identity.withholding import Withholding, WithholdingKeeper
 from serving.search.embedding import QueryEmbedder
@@ -75,5 +76,24 @@ def test_the_active_collection_is_asked_for_again(monkeypatch: pytest.MonkeyPatc
         await embedder.start()
         await until(lambda: embedder.collection == ACTIVE.name)
         await embedder.stop()
+
+    asyncio.run(follow())
+
+
+def test_a_service_is_examined_again() -> None:
+    replies = iter([OSError("Too many open files")])
+
+    async def ping() -> bool:
+        for error in replies:
+            raise error
+        return True
+
+    async def follow() -> None:
+        watch = Watch("postgres", ping)
+        watch.start()
+        watch.suspect()
+        async with asyncio.timeout(20):
+            await watch._known.wait()
+        await watch.stop()
 
     asyncio.run(follow())
