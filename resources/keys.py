@@ -179,7 +179,12 @@ def make_home(settings: Settings) -> None:
             settings.home.mkdir(parents=True, exist_ok=True)
             settings.home.chmod(0o711 if os.geteuid() == 0 else 0o700)
         for name in PRIVATE_FOLDERS:
-            (settings.home / name).mkdir(mode=0o700, exist_ok=True)
+            folder = settings.home / name
+            folder.mkdir(mode=0o700, exist_ok=True)
+            if (
+                name != "logs" and folder.stat().st_mode & 0o077
+            ):  # readers of logs may have been let in; no one needs the others
+                folder.chmod(0o700)
         # Existing folders do not prove that the file system is writable and has space.
         with tempfile.TemporaryFile(dir=settings.home / "run"):
             pass

@@ -176,7 +176,7 @@ def _log_trace() -> str:
 
     try:
         log = load().home / "logs" / "cli.log"
-        log.parent.mkdir(parents=True, exist_ok=True)
+        log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with log.open("a", encoding="utf-8") as out:
             out.write(f"{' '.join(sys.argv)}\n{traceback.format_exc()}\n")
     except (OSError, ConfigurationError) as error:

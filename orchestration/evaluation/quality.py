@@ -267,7 +267,7 @@ def _latency(seconds: Sequence[float]) -> Latency:
 def _home(settings: Settings) -> Generator[Settings]:
     """Yield settings with a writable HOME: a temporary one if theirs is not writable."""
     try:
-        (settings.home / "eval").mkdir(parents=True, exist_ok=True)
+        (settings.home / "eval").mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError:
         with tempfile.TemporaryDirectory(prefix="concordance-eval-") as folder:
             yield settings.model_copy(update={"home": Path(folder)})

@@ -112,6 +112,7 @@ class Blobs:
             self._root = Path(unquote(parts.path)) / "blobs"
             self._spool = self._root / ".incoming"
             try:
+                self._root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 self._spool.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise ConfigurationError(

@@ -358,6 +358,7 @@ class Lake:
 
         location = self._location(spec)
         if self._folder is not None:
+            self._folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             Path(location).mkdir(parents=True, exist_ok=True)
         empty = packed(pl.DataFrame(schema=spec.schema), spec)
         return DeltaTable.create(

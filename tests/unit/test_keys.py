@@ -13,6 +13,7 @@ from cryptography.fernet import Fernet
 from resources import keys
 from resources.core.errors import ConfigurationError
 from resources.settings import Settings
+from resources.stores.blobs import Blobs
 
 
 def settings(tmp_path: Path, **more: object) -> Settings:
@@ -80,6 +81,19 @@ def test_folders_with_documents_are_closed_to_others(tmp_path: Path) -> None:
     keys.make_home(settings)
     modes = {folder.name: folder.stat().st_mode & 0o777 for folder in settings.home.iterdir()}
     assert modes == dict.fromkeys(keys.PRIVATE_FOLDERS, 0o700)
+
+
+def test_folders_that_a_command_made_before_the_first_start_are_closed_to_others(tmp_path: Path) -> None:
+    settings = Settings(_env_file=None, home=tmp_path / "home")  # type: ignore[call-arg]
+    settings.home.mkdir()
+    Blobs(settings.lake_address)
+    assert (settings.home / "lake").stat().st_mode & 0o777 == 0o700
+    (settings.home / "lake").chmod(0o755)  # as earlier versions made it
+    (settings.home / "logs").mkdir()
+    (settings.home / "logs").chmod(0o750)
+    keys.make_home(settings)
+    modes = {folder.name: folder.stat().st_mode & 0o777 for folder in settings.home.iterdir()}
+    assert modes == dict.fromkeys(keys.PRIVATE_FOLDERS, 0o700) | {"logs": 0o750}
 
 
 def test_the_embedded_vector_server_has_a_key_and_one_of_your_own_has_yours(tmp_path: Path) -> None:
