@@ -7,6 +7,7 @@ import asyncio
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Set
 from functools import partial
 from typing import NamedTuple
@@ -27,6 +28,9 @@ from resources.stores import disk
 from resources.stores.room import rooms
 
 QDRANT_SECONDS = 20
+CLOCK_SECONDS = 30
+"""Clocks of this machine and of Postgres that differ more are a fault: a token made elsewhere may be 5 s too young, an identity
+provider's 60 s."""
 LEAST_DISK_BYTES = 2 * 1024**3
 SHOWN = 20
 """Number of documents to list; the rest are counted."""
@@ -164,9 +168,17 @@ def _postgres(site: Installation) -> Iterator[Check]:
     from resources.stores.postgres import session
 
     with session(site.settings.postgres_dsn) as connection:
-        row = connection.execute("SELECT current_setting('server_version') AS version").fetchone()
+        row = connection.execute(
+            "SELECT current_setting('server_version') AS version, extract(EPOCH FROM clock_timestamp())::float8 AS now"
+        ).fetchone()
+        off = round(time.time() - row["now"]) if row else 0
         known = connection.execute("SELECT to_regclass('schema_migrations') AS ledger").fetchone()
     yield Check("postgres", True, f"version {row['version'] if row else 'unknown'} responds")
+    if abs(off) > CLOCK_SECONDS:
+        what = f"this machine's clock is {abs(off)} s {'ahead of' if off > 0 else 'behind'} that of Postgres"
+        yield Check(
+            "postgres", False, what, "Let both follow NTP: see timedatectl. Until then tokens and sign-ins are refused."
+        )
     if known is None or known["ledger"] is None:
         yield Check("postgres", False, "the database has no tables", "Run `concordance up` once to create them.")
 

@@ -128,6 +128,9 @@ def claims_of(token: str, keys: Sequence[str], audience: str = AUDIENCE) -> dict
         return _claims(token, keys, audience)
     except jwt.ExpiredSignatureError:
         raise _expired() from None
+    except jwt.ImmatureSignatureError:
+        detail = "This token is not valid yet: this machine's clock, or that of the one that made it, is wrong. See: concordance doctor"
+        raise UnauthorizedError("token-invalid", detail) from None
     except jwt.InvalidSignatureError:
         detail = "This token was signed by another key. Ask this installation for one: concordance token EMAIL"
         raise UnauthorizedError("token-signature", detail) from None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import deltalake
 import polars as pl
@@ -14,6 +17,7 @@ import pytest
 from assets import pipeline
 from assets.upkeep.integrity import expected_tables, lost_contents
 from assets.upkeep.reconcile import reconcile
+from orchestration import doctor
 from resources.core.domain import SourceName
 from resources.core.errors import AbortSyncError
 from resources.stores import qdrant
@@ -229,3 +233,14 @@ def test_a_full_disk_is_said(full: Desk) -> None:
     answer = full.running.request("POST", "/api/upload", ADA, files={"file": ("a.txt", b"words " * 200_000)})
     assert (answer.status_code, answer.json()["type"]) == (507, "/problems/storage-full")
     assert full.installation.rows("SELECT 1 FROM uploads") == []
+
+
+@pytest.mark.parametrize(("seconds", "what"), [(-700, "behind"), (700, "ahead of")])
+def test_a_clock_that_differs_from_that_of_postgres_is_named(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch, seconds: int, what: str
+) -> None:
+    site = doctor.Installation(installation.settings, running=True)
+    assert all(one.ok for one in doctor._postgres(site))
+    monkeypatch.setattr(doctor, "time", SimpleNamespace(time=lambda: round(time.time()) + seconds))
+    (fault,) = [one for one in doctor._postgres(site) if not one.ok]
+    assert re.fullmatch(rf"this machine's clock is (69|70)\d s {what} that of Postgres", fault.detail)

@@ -353,3 +353,16 @@ def test_the_monitor_knows_the_passages_of_a_document() -> None:
         Figure("documents", "files", "failed", 90.0),
     ]
     assert monitor.passages_per_document == 3.0
+
+
+def test_a_token_from_a_machine_whose_clock_is_ahead_says_so() -> None:
+    made = datetime.now(UTC) + timedelta(minutes=10)
+    claims = {
+        "iss": tokens.ISSUER,
+        "aud": tokens.AUDIENCE,
+        "sub": "ann@acme.com",
+        "iat": made,
+        "exp": made + timedelta(hours=1),
+    }
+    with pytest.raises(errors.UnauthorizedError, match="clock"):
+        tokens.verify(tokens.sign("k" * 32, claims), "k" * 32)
