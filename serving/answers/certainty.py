@@ -51,13 +51,14 @@ def evidence_of(question: str, pieces: Sequence[Quote], sources: Sequence[Passag
 
 
 def certainty(question: str, pieces: Sequence[Quote], sources: Sequence[Passage]) -> float:
-    """Return how surely the best of the pieces answers the question; 0 without any, or if it lacks the exact kind that is asked for."""
+    """Return how surely the best of the pieces answers the question; 0 without any, little if it lacks the exact kind that is asked for."""
     if not pieces:
         return 0.0
     figures = evidence_of(question, pieces, sources)
+    known = 1 / (1 + math.exp(-BIAS - sum(weight * figures[name] for name, weight in DOUBT.items())))
     if expected(question) in EXACT and not figures["type"]:
-        return 0.0
-    return 1 / (1 + math.exp(-BIAS - sum(weight * figures[name] for name, weight in DOUBT.items())))
+        return min(known, REFUSED)  # another piece may hold it
+    return known
 
 
 def holds_own(question: str, own: frozenset[str], source: Passage) -> bool:

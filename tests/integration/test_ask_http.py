@@ -215,8 +215,8 @@ def test_nothing_found_is_said_and_no_model_is_called(with_model: Running, model
 
 
 def test_quotes_that_hardly_answer_are_none_unless_a_gate_is_set(company: Site) -> None:
-    question = "What is the phone number of the vacation office?"
-    for gate, expected in ((None, (False, "none", "No data found")), (0.1, (True, "extractive", "“Employees accrue"))):
+    question = "Who painted the north ceiling of the old vacation office in Bergen in 1998, and for how much?"
+    for gate, expected in ((None, (False, "none", "No data found")), (0.1, (True, "extractive", "“"))):
         company.settings = company.settings.model_copy(update={"answer_gate": gate})
         with company.running() as running:
             answer = ask(running, question)

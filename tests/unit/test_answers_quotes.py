@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from serving.answers.answer_type import AnswerType, expected, holds_type
-from serving.answers.certainty import certainty
+from serving.answers.certainty import REFUSED, certainty
 from serving.answers.extractive import Quote, choose, compose, measured, shortlist, without_strays
 from serving.answers.words import content
 from serving.search.retrieval.highlight import pieces
@@ -205,7 +205,7 @@ def test_a_quote_without_the_phone_number_that_is_asked_for_is_not_certain() -> 
         ("What is the phone number of the landlord of the yard?", False),
     ):
         pieces = measured(shortlist(question, [("Yard", text)], [1.0]), [1.0, 0.9])
-        assert (certainty(question, pieces, [source]) > 0) == sure  # type: ignore[list-item]
+        assert (certainty(question, pieces, [source]) > REFUSED) == sure  # type: ignore[list-item]
 
 
 def test_an_email_address_in_angle_brackets_is_quoted() -> None:

@@ -320,7 +320,13 @@ def test_xlsx_every_sheet_with_row_numbers() -> None:
 @pytest.mark.parametrize(("form", "mime_type"), [("PNG", "image/png"), ("JPEG", "image/jpeg")])
 def test_pictures_are_their_title_and_description(form: str, mime_type: str) -> None:
     document = parse(picture(form), mime_type, title="Org chart", description="Who reports to whom")
-    assert document.text.startswith("Org chart\n\nWho reports to whom\n\nPicture, 8 x 6 pixels")
+    assert document.text.startswith("Org chart\n\nWho reports to whom")
+    assert "pixels" not in document.text, "an answer would quote it"
+
+
+def test_a_picture_of_which_nothing_is_known_tells_its_size() -> None:
+    document = parse(picture(), "image/png", title="Org chart", description=None)
+    assert document.text == "Org chart\n\nPicture, 8 x 6 pixels"
 
 
 def test_description_precedes_the_text_and_words_are_counted() -> None:

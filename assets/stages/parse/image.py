@@ -32,9 +32,10 @@ def parse(data: bytes, *, title: str, description: str | None) -> Parsed:
     drafts = [BlockDraft(kind="heading", text=title, level=1)]
     if description:
         drafts.append(BlockDraft(kind="paragraph", text=description))
-    drafts.append(BlockDraft(kind="paragraph", text=f"Picture, {width} x {height} pixels"))
     if languages():
         with Image.open(io.BytesIO(data)) as picture:
             picture.draft("L", (MAX_SIDE, MAX_SIDE))
             drafts.extend(Recogniser().drafts(picture))
+    if len(drafts) == 1:  # nothing is known of it but its title
+        drafts.append(BlockDraft(kind="paragraph", text=f"Picture, {width} x {height} pixels"))
     return Parsed(drafts=drafts)
