@@ -45,6 +45,8 @@ class Declared(NamedTuple):
     """Its rows are fetched in pages, while the caller goes through them."""
     prepare: bool | None = None
     """False: planned again for the values of each call."""
+    binary: bool = False
+    """It has a column of bytes, which take twice the room as text."""
 
     def encoded(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters with those that are declared as `Json` encoded."""
@@ -91,7 +93,8 @@ class Family(Statements):
         if declared.streamed:
             return self._pages(declared, parameters)
         cursor = self.connection.cursor(row_factory=declared.factory)
-        cursor.execute(declared.text.encode(), {**self.bound, **declared.encoded(parameters)} or None)
+        bound = {**self.bound, **declared.encoded(parameters)} or None
+        cursor.execute(declared.text.encode(), bound, binary=declared.binary)
         if cursor.description is None:
             return cursor.rowcount
         return cursor.fetchall() if declared.many else cursor.fetchone()
@@ -171,7 +174,9 @@ def _declared(method: Callable[..., Any], text: str, prepare: bool | None) -> De
         (result,) = get_args(result)
     elif get_origin(result) is UnionType:
         (result,) = (one for one in get_args(result) if one is not NoneType)
-    return Declared(method.__name__, text, hints, result, many, _factory(result), streamed, prepare)
+    factory = _factory(result)
+    binary = factory not in (dict_row, scalar_row) and bytes in get_type_hints(result).values()
+    return Declared(method.__name__, text, hints, result, many, factory, streamed, prepare, binary)
 
 
 def _factory(row: Any) -> Any:

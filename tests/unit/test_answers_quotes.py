@@ -127,7 +127,10 @@ def test_each_row_of_a_sheet_is_quoted_after_its_header(item: str, margin: str) 
 
 def test_no_sentence_is_quoted_twice() -> None:
     long = "in a holder of cast aluminium that takes them in one direction and in no other, as its cover says, whatever the weather"
-    text = f"Two cells power the Heron, {long}, and a third one in winter, which the works fit on demand. The cells of a Heron last 6.5 years. At one reading a minute they last 11 months. {long}."
+    text = (
+        f"Two cells power the Heron, {long}, and a third one in winter, which the works fit on demand. "
+        f"The cells of a Heron last 6.5 years. At one reading a minute they last 11 months. {long}."
+    )
     passages = [("Heron", text)]
     chosen = choose(shortlist("How long do the cells of a Heron last?", passages), passages, [[]])
     assert len(chosen) == 2
