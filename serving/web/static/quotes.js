@@ -2,7 +2,7 @@
 
 /**
  * The sentences of an answer by places as JavaScript counts them: the server counts code points, of which an emoji is one.
- * @template {{start: number, end: number}} Sentence @param {string} text @param {Sentence[]} sentences @returns {Sentence[]}
+ * @param {string} text @param {any[]} sentences @returns {any[]}
  */
 export function placed(text, sentences) {
   const characters = Array.from(text);
