@@ -181,9 +181,8 @@ def make_home(settings: Settings) -> None:
         for name in PRIVATE_FOLDERS:
             folder = settings.home / name
             folder.mkdir(mode=0o700, exist_ok=True)
-            if (
-                name != "logs" and folder.stat().st_mode & 0o077
-            ):  # readers of logs may have been let in; no one needs the others
+            # readers of logs may have been let in; no one needs the others
+            if name != "logs" and folder.stat().st_mode & 0o077:
                 folder.chmod(0o700)
         # Existing folders do not prove that the file system is writable and has space.
         with tempfile.TemporaryFile(dir=settings.home / "run"):
