@@ -12,9 +12,9 @@ from typing import NamedTuple
 from serving.answers.answer_type import counted, expected, holds_type
 from serving.answers.cleaning import clean
 from serving.answers.gate import coverage, weights
+from serving.answers.parts import COLON, FIGURE, ITEM, TextPart, parts_of
 from serving.answers.support import Verdict
 from serving.answers.words import content, holds
-from serving.search.retrieval.highlight import pieces
 from serving.search.retrieval.terms import letters
 
 SHORTLIST = 50
@@ -53,8 +53,6 @@ OWN = 3.0
 """How much more a question's own words weigh than those that it borrows from the question before."""
 SAID = 3.0
 """What a piece loses that an earlier answer quoted, or that the reader selected."""
-TITLE_CHARACTERS, TITLE_WORDS = 60, 8
-"""Longest line that may be a heading without the mark of one."""
 LONGEST = 400
 LONGEST_NAME = 40
 """Longest name of a column."""
@@ -62,13 +60,6 @@ WINDOW = 280
 """Longest quote of a piece with neighbours, in characters."""
 _MARK = re.compile(r"\[(\d{1,4})\]")
 _LIST_MARK = re.compile(r"^(?:[-*+•]|#{1,6}|\d{1,3}[.)])\s+")
-_HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*[^*]+\*\*:?$|__[^_]+__:?$)")
-_ITEM = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s")
-_LINK_ONLY = re.compile(r"^\W*(?:!?\[[^\]]*\]\([^)]*\)|<?https?://\S+>?)\W*$", re.IGNORECASE)
-_FIGURE = re.compile(r"\d")
-_GAP = re.compile(r"[ \t]*\n[ \t]*\n")
-_RULE = re.compile(r"^[\s|:=-]*$")
-_FENCE = re.compile(r"^\s*(?:```|~~~)")
 _ANAPHORA = re.compile(
     r"^\W*(?:it|its|this|these|that|those|they|their|he|she|such|then|however|also|otherwise|so|if so|if not)\b",
     re.IGNORECASE,
@@ -78,7 +69,6 @@ _EMAIL = re.compile(r"<([\w.+-]+@[\w.-]+)>")
 _NUMBERED = re.compile(r"(?=\S*\d)\w+(?:[.-]\w+)+")
 """A version, or an identifier with a number: 4.6.0, PKZ-0821."""
 _CELL, _BARS = " | ", " |"
-_COLON = re.compile(r":[*_\s]*$")
 
 
 class Quote(NamedTuple):
@@ -105,93 +95,6 @@ class Quote(NamedTuple):
         return self.features["words"]
 
 
-class _Part(NamedTuple):
-    start: int
-    end: int
-    text: str
-    row: bool
-    header: bool
-    above: str
-    """The nearest heading, question or introduction above."""
-
-    title: bool = False
-
-    @property
-    def quotable(self) -> bool:
-        """True unless it is a heading, a question, a table's header, or nothing but links."""
-        return not (
-            self.header
-            or self.title
-            or _HEADING.match(self.text)
-            or self.text.rstrip("*_ \"”'’").endswith("?")
-            or _LINK_ONLY.match(self.text)
-            or _RULE.match(self.text)
-            or _FENCE.match(self.text)
-        )
-
-
-def _parts(text: str) -> list[_Part]:
-    found: list[_Part] = []
-    heading = intro = ""
-    for piece in pieces(text):
-        lines = [(piece.start, piece.end)] if piece.row else _lines(text, piece.start, piece.end)
-        for start, end in lines:
-            flat = " ".join(text[start:end].split())
-            if not flat:
-                continue
-            title = (start, end) != lines[-1] or (not piece.row and _stands_alone(text, start, end) and _is_short(flat))
-            part = _Part(start, end, flat, piece.row, piece.header, f"{heading} {intro}".strip(), title)
-            found.append(part)
-            if title or _HEADING.match(flat) or flat.endswith("?"):
-                heading, intro = flat, ""
-            elif _COLON.search(flat) or piece.header:
-                intro = flat
-            elif not _ITEM.match(flat) and not piece.row:
-                intro = ""
-    return found
-
-
-def _lines(text: str, start: int, end: int) -> list[tuple[int, int]]:
-    """Return the piece, cut after each line of it that is a heading: the sentence below is a piece of its own."""
-    found: list[tuple[int, int]] = []
-    at = start
-    if text[:start].rstrip(" \t")[-1:] not in ("", "\n"):  # a sentence that begins within a line
-        return [(start, end)]
-    while (line_end := text.find("\n", at, end)) >= 0:
-        line, below = text[at:line_end].strip(), text[line_end:end].lstrip()
-        if below and (not line or _is_title(line, below)):
-            found += [(at, line_end)] if line else []
-            at = line_end + 1
-        else:
-            break
-    return [*found, (at, end)]
-
-
-def _is_title(line: str, below: str) -> bool:
-    """Return True if a line above another is its heading: marked as one, or short, without a full stop, and no list item."""
-    if _HEADING.match(line):
-        return True
-    return _is_short(line) and not below[0].islower()
-
-
-def _is_short(line: str) -> bool:
-    """Return True if a line could be a heading: few words, no full stop, and no figure or address, which would be an answer."""
-    short = len(line) <= TITLE_CHARACTERS and len(line.split()) <= TITLE_WORDS
-    return short and line[0].isupper() and line[-1] not in ".,;:!?|" and "@" not in line and not _FIGURE.search(line)
-
-
-def _stands_alone(text: str, start: int, end: int) -> bool:
-    """Return True if empty lines, or the ends of the passage, surround a piece."""
-    before, after = text[:start], text[end:]
-    alone = not before.strip() or before.rstrip(" \t").endswith("\n\n")
-    return (
-        alone
-        and "\n" not in text[start:end].strip()
-        and after.strip() != ""
-        and bool(_GAP.match(text, len(text[:end].rstrip())))
-    )
-
-
 def shortlist(
     question: str,
     passages: Sequence[tuple[str, str]],
@@ -206,7 +109,7 @@ def shortlist(
     a question does not borrow from the one before. `said`: earlier answers, and what the reader selected.
     """
     asked, kind, items = content(question), expected(question), counted(question)
-    parts = [(number, part) for number, (_, text) in enumerate(passages, start=1) for part in _parts(text)]
+    parts = [(number, part) for number, (_, text) in enumerate(passages, start=1) for part in parts_of(text)]
     weighed = weights(asked, [content(part.text) for _, part in parts])
     weighed = {term: weight * (OWN if term in own else 1.0) for term, weight in weighed.items()}
     before = [letters(text) for text in said]
@@ -239,8 +142,8 @@ def shortlist(
             "short": float(len(part.text) < 30),
             "long": float(len(part.text) > 250),
             "row": float(part.row),
-            "item": float(bool(_ITEM.match(part.text))),
-            "colon": float(bool(_COLON.search(part.text))),
+            "item": float(bool(ITEM.match(part.text))),
+            "colon": float(bool(COLON.search(part.text))),
         }
         if kind in ("amount", "duration"):
             features[kind] = inside
@@ -336,7 +239,7 @@ def _with_neighbours(
     piece: Quote, found: Sequence[Quote], text: str, pages: Sequence[int], quoted: Sequence[tuple[int, int]]
 ) -> Quote:
     """Return the piece with the parts before or after it that it needs, while they are short enough and not quoted already."""
-    parts = _parts(text)
+    parts = parts_of(text)
     at = next((index for index, part in enumerate(parts) if part.start == piece.start), None)
     if at is None:
         return piece
@@ -370,7 +273,7 @@ def _with_neighbours(
     return piece._replace(text=" ".join(text[start:end].split()), start=start, end=end)
 
 
-def _with_header(parts: Sequence[_Part], at: int) -> str:
+def _with_header(parts: Sequence[TextPart], at: int) -> str:
     """Return a row after its table's header, if it has one that names as many columns, in words and not in figures."""
     row, first = parts[at].text, at
     while first > 0 and parts[first - 1].row and (not parts[first].header or parts[first - 1].header):
@@ -378,7 +281,7 @@ def _with_header(parts: Sequence[_Part], at: int) -> str:
     header = parts[first].text if parts[first].header and first != at else ""
     header, plain = header.strip(_BARS), row.strip(_BARS)
     names = header.split(_CELL)
-    told = len(names) == len(plain.split(_CELL)) and len(header) + len(row) < LONGEST and not _FIGURE.search(header)
+    told = len(names) == len(plain.split(_CELL)) and len(header) + len(row) < LONGEST and not FIGURE.search(header)
     return f"{header}: {plain}" if told and all(len(one) <= LONGEST_NAME for one in names) else row
 
 

@@ -1,0 +1,107 @@
+"""Cut a passage into the parts that an answer may quote, and tell headings, introductions and mere marks from them. Pure."""
+
+import re
+from typing import NamedTuple
+
+from serving.search.retrieval.highlight import pieces
+
+TITLE_CHARACTERS, TITLE_WORDS = 60, 8
+"""Longest line that may be a heading without the mark of one."""
+_HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*[^*]+\*\*:?$|__[^_]+__:?$)")
+ITEM = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s")
+_LINK_ONLY = re.compile(r"^\W*(?:!?\[[^\]]*\]\([^)]*\)|<?https?://\S+>?)\W*$", re.IGNORECASE)
+FIGURE = re.compile(r"\d")
+_GAP = re.compile(r"[ \t]*\n[ \t]*\n")
+_RULE = re.compile(r"^[\s|:=-]*$")
+_FENCE = re.compile(r"^\s*(?:```|~~~)")
+COLON = re.compile(r":[*_\s]*$")
+
+
+class TextPart(NamedTuple):
+    """A sentence, list item or row of a passage: `text[start:end]`, in one line."""
+
+    start: int
+    end: int
+    text: str
+    row: bool
+    header: bool
+    above: str
+    """The nearest heading, question or introduction above."""
+
+    title: bool = False
+
+    @property
+    def quotable(self) -> bool:
+        """True unless it is a heading, a question, a table's header, or nothing but links."""
+        return not (
+            self.header
+            or self.title
+            or _HEADING.match(self.text)
+            or self.text.rstrip("*_ \"”'’").endswith("?")
+            or _LINK_ONLY.match(self.text)
+            or _RULE.match(self.text)
+            or _FENCE.match(self.text)
+        )
+
+
+def parts_of(text: str) -> list[TextPart]:
+    """Return the parts of a passage, in order, each with what is above it."""
+    found: list[TextPart] = []
+    heading = intro = ""
+    for piece in pieces(text):
+        lines = [(piece.start, piece.end)] if piece.row else _lines(text, piece.start, piece.end)
+        for start, end in lines:
+            flat = " ".join(text[start:end].split())
+            if not flat:
+                continue
+            title = (start, end) != lines[-1] or (not piece.row and _stands_alone(text, start, end) and _is_short(flat))
+            part = TextPart(start, end, flat, piece.row, piece.header, f"{heading} {intro}".strip(), title)
+            found.append(part)
+            if title or _HEADING.match(flat) or flat.endswith("?"):
+                heading, intro = flat, ""
+            elif COLON.search(flat) or piece.header:
+                intro = flat
+            elif not ITEM.match(flat) and not piece.row:
+                intro = ""
+    return found
+
+
+def _lines(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """Return the piece, cut after each line of it that is a heading: the sentence below is a piece of its own."""
+    found: list[tuple[int, int]] = []
+    at = start
+    if text[:start].rstrip(" \t")[-1:] not in ("", "\n"):  # a sentence that begins within a line
+        return [(start, end)]
+    while (line_end := text.find("\n", at, end)) >= 0:
+        line, below = text[at:line_end].strip(), text[line_end:end].lstrip()
+        if below and (not line or _is_title(line, below)):
+            found += [(at, line_end)] if line else []
+            at = line_end + 1
+        else:
+            break
+    return [*found, (at, end)]
+
+
+def _is_title(line: str, below: str) -> bool:
+    """Return True if a line above another is its heading: marked as one, or short, without a full stop, and no list item."""
+    if _HEADING.match(line):
+        return True
+    return _is_short(line) and not below[0].islower()
+
+
+def _is_short(line: str) -> bool:
+    """Return True if a line could be a heading: few words, no full stop, and no figure or address, which would be an answer."""
+    short = len(line) <= TITLE_CHARACTERS and len(line.split()) <= TITLE_WORDS
+    return short and line[0].isupper() and line[-1] not in ".,;:!?|" and "@" not in line and not FIGURE.search(line)
+
+
+def _stands_alone(text: str, start: int, end: int) -> bool:
+    """Return True if empty lines, or the ends of the passage, surround a piece."""
+    before, after = text[:start], text[end:]
+    alone = not before.strip() or before.rstrip(" \t").endswith("\n\n")
+    return (
+        alone
+        and "\n" not in text[start:end].strip()
+        and after.strip() != ""
+        and bool(_GAP.match(text, len(text[:end].rstrip())))
+    )
