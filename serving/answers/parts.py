@@ -54,7 +54,9 @@ def parts_of(text: str) -> list[TextPart]:
             flat = " ".join(text[start:end].split())
             if not flat:
                 continue
-            title = (start, end) != lines[-1] or (not piece.row and _stands_alone(text, start, end) and _is_short(flat))
+            title = (start, end) != lines[-1] or (
+                not piece.row and _stands_alone(text, start, end) and _is_short(flat) and _heads(flat, text[end:])
+            )
             part = TextPart(start, end, flat, piece.row, piece.header, f"{heading} {intro}".strip(), title)
             found.append(part)
             if title or _HEADING.match(flat) or flat.endswith("?"):
@@ -86,13 +88,18 @@ def _is_title(line: str, below: str) -> bool:
     """Return True if a line above another is its heading: marked as one, or short, without a full stop, and no list item."""
     if _HEADING.match(line):
         return True
-    return _is_short(line) and not below[0].islower()
+    return _is_short(line) and line[0].isupper() and not below[0].islower()
 
 
 def _is_short(line: str) -> bool:
     """Return True if a line could be a heading: few words, no full stop, and no figure or address, which would be an answer."""
     short = len(line) <= TITLE_CHARACTERS and len(line.split()) <= TITLE_WORDS
-    return short and line[0].isupper() and line[-1] not in ".,;:!?|" and "@" not in line and not FIGURE.search(line)
+    return short and line[-1] not in ".,;:!?|" and "@" not in line and not FIGURE.search(line)
+
+
+def _heads(line: str, below: str) -> bool:
+    """Return True if a short line that stands alone is a heading: it begins with a capital letter, or a list follows."""
+    return line[0].isupper() or (ITEM.match(line) is None and ITEM.match(below.lstrip()) is not None)
 
 
 def _stands_alone(text: str, start: int, end: int) -> bool:

@@ -107,6 +107,16 @@ def test_a_short_item_below_its_heading_is_quoted() -> None:
     assert "Headspace: $70/year" in quoted("How much does Headspace cost?", text)[0]
 
 
+def test_a_line_in_lower_case_above_a_list_is_its_heading() -> None:
+    text = (
+        "postpack\n\n- Runs after the tarball has been made\n- Runs in global mode\n\n"
+        "dependencies\n\n- Runs after any change of the modules\n- Does not run in global mode\n"
+    )
+    assert quoted("Does the dependencies script run in global mode?", text)[0].endswith("Does not run in global mode")
+    assert quoted("Does the postpack script run in global mode?", text)[0].endswith("Runs in global mode")
+    assert not any("dependencies" in one for one in quoted("Does the postpack script run in global mode?", text))
+
+
 def test_neither_headings_nor_questions_nor_headers_are_quoted() -> None:
     text = (
         "Disability insurance\n\nDo you have disability insurance?\n\nWe do not offer it to anybody.\n\n"
