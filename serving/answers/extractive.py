@@ -217,7 +217,8 @@ def _likeliest_first(found: Sequence[Quote]) -> list[Quote]:
 
 
 def without_strays(chosen: Sequence[Quote], *, sure: bool) -> list[Quote]:
-    """Return the quotes without a second one that is hardly about the question, or of another version than the first.
+    """Return the quotes without a second one that is hardly about the question, of another version than the first, or a row that lacks what
+    the first one names.
 
     `sure`: the first one surely answers.
     """
@@ -228,6 +229,13 @@ def without_strays(chosen: Sequence[Quote], *, sure: bool) -> list[Quote]:
     def belongs(one: Quote) -> bool:
         if first.named and not one.named:
             return False
+        if (
+            first.features.get("row")
+            and one.features.get("row")
+            and one.number == first.number
+            and one.asked < first.asked
+        ):
+            return False  # "Palm | 5" answers, and "Fern | 2" is of another
         if sure or "near" not in one.features:
             return score(one) > score(first) - BEHIND
         return one.features["near"] >= first.features["near"] - FARTHER

@@ -118,7 +118,8 @@ def test_a_file_that_is_refused_says_why_and_the_next_goes_on(desk: Desk, tmp_pa
     desk.until("document.querySelectorAll('#queue li').length === 2", "two files")
     desk.press("#send")
     desk.until("document.querySelectorAll('#queue a[href^=\"/documents/\"]').length === 1", "one can be found")
-    assert "not supported" in desk.browser.evaluate("document.querySelector('#queue [role=alert]').textContent")
+    alert = desk.browser.evaluate("document.querySelector('#queue [role=alert]').textContent")
+    assert alert == "Files of type .xyz are not supported."
     [refused] = desk.browser.complaints  # the browser itself shows a response that is an error
     assert "415" in refused
     desk.browser.complaints.clear()

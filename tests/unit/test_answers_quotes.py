@@ -165,6 +165,14 @@ def test_what_is_said_of_a_version_is_quoted_and_nothing_of_another(version: str
     assert all(f"{version}," in one.text or f"{version};" in one.text for one in without_strays(chosen, sure=True))
 
 
+@pytest.mark.parametrize("more", [[], ["| Palm, old | 7"]])
+def test_a_row_of_another_thing_is_not_quoted_beside_that_of_the_question(more: list[str]) -> None:
+    rows = ["| Plant | Litres", "| Fern | 2", "| Palm | 5", *more]
+    passages = [("Plants", "\n".join(f"{row} |" for row in rows))]
+    chosen = choose(shortlist("How many litres does the palm need?", passages), passages, [[]])
+    assert [one.text for one in without_strays(chosen, sure=True)] == [f"Plant | Litres: {row[2:]}" for row in rows[2:]]
+
+
 def test_a_link_alone_is_not_quoted() -> None:
     assert quoted(
         "Where is the guide to leave?", "(https://intra.example/leave)\n\nThe guide to leave is on the intranet."

@@ -57,9 +57,9 @@ function draw() {
   title.hidden = chosen.length > 1; // each has its own
 }
 
-/** @param {HTMLElement} state @param {string} message */
+/** Say why a file was refused, without the list of types, which the page has. @param {HTMLElement} state @param {string} message */
 function fail(state, message) {
-  state.replaceChildren(element("p", { role: "alert" }, message));
+  state.replaceChildren(element("p", { role: "alert" }, message.split(" Supported: ")[0] ?? ""));
 }
 
 /** Send a file; one that was refused for another reason than its content can be sent again. @param {{file: File, item: HTMLElement, state: HTMLElement}} entry @param {import("./send.js").Metadata} metadata @returns {Promise<string | null>} Its document */
