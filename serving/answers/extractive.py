@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from serving.answers.answer_type import counted, expected, holds_type
 from serving.answers.cleaning import clean
+from serving.answers.extremes import extremes
 from serving.answers.gate import coverage, weights
 from serving.answers.parts import COLON, FIGURE, ITEM, TextPart, parts_of
 from serving.answers.support import Verdict
@@ -109,7 +110,9 @@ def shortlist(
     a question does not borrow from the one before. `said`: earlier answers, and what the reader selected.
     """
     asked, kind, items = content(question), expected(question), counted(question)
-    parts = [(number, part) for number, (_, text) in enumerate(passages, start=1) for part in parts_of(text)]
+    cut = [parts_of(text) for _, text in passages]
+    parts = [(number, part) for number, some in enumerate(cut, start=1) for part in some]
+    most = {(number, start) for number, some in enumerate(cut, start=1) for start in extremes(question, some)}
     weighed = weights(asked, [content(part.text) for _, part in parts])
     weighed = {term: weight * (OWN if term in own else 1.0) for term, weight in weighed.items()}
     before = [letters(text) for text in said]
@@ -147,6 +150,8 @@ def shortlist(
         }
         if kind in ("amount", "duration"):
             features[kind] = inside
+        if (number, part.start) in most:
+            features["extreme"] = 1.0
         if before and any(letters(part.text) in text for text in before):
             features["said"] = 1.0
         above, both = f"{heading} {part.above}".strip(), frozenset(term for term in asked if holds(words, term))
@@ -197,18 +202,20 @@ def _likeliest_first(found: Sequence[Quote]) -> list[Quote]:
     """Return the pieces by score, those of what the question numbers before others: 4.6.0 shares most of its figures with 4.4.0.
 
     First, though, is one that holds what is asked for if the best, of the same passage, is hardly better.
-    Rows of a table differ in cells more than in meaning: the best gives way to one with the same of the question's words and more.
+    Rows of a table differ in cells more than in meaning: the best gives way to one with the most or the least if that is asked for, or else
+    with the same of the question's words and more.
     """
     ranked = sorted(found, key=lambda piece: (not piece.named, -score(piece)))
     best = next(iter(ranked), None)
     if best is not None and best.features.get("row"):
-        rows = (
+        rows = [
             one
             for one in ranked
             if one.number == best.number and one.features.get("row") and "said" not in one.features
-        )
+        ]
         fullest = max((one for one in rows if one.asked > best.asked), key=lambda one: one.share, default=best)
-        return [fullest, *(one for one in ranked if one is not fullest)]
+        first = [one for one in rows if "extreme" in one.features] or [fullest]
+        return [*first, *(one for one in ranked if one not in first)]
     if best is None or not best.features["untyped"]:
         return ranked
     close = (one for one in ranked if one.number == best.number and score(one) >= score(best) - HARDLY)
@@ -229,12 +236,8 @@ def without_strays(chosen: Sequence[Quote], *, sure: bool) -> list[Quote]:
     def belongs(one: Quote) -> bool:
         if first.named and not one.named:
             return False
-        if (
-            first.features.get("row")
-            and one.features.get("row")
-            and one.number == first.number
-            and one.asked < first.asked
-        ):
+        rows = one.number == first.number and first.features.get("row") and one.features.get("row")
+        if rows and (one.asked < first.asked or ("extreme" in first.features and "extreme" not in one.features)):
             return False  # "Palm | 5" answers, and "Fern | 2" is of another
         if sure or "near" not in one.features:
             return score(one) > score(first) - BEHIND
