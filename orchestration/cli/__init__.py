@@ -135,7 +135,7 @@ def explain(error: Exception) -> int:
     """Print why a command failed and return its exit status; unexpected errors are logged with their stack trace."""
     from resources.core.errors import ConcordanceError, InvalidRequestError, NotRunningError
 
-    found = _disk_fault(error)
+    found = _store_fault(error)
     if found is not None:
         sys.stderr.write(f"{found}\n")
         return NOT_RUNNING if isinstance(error, NotRunningError) else FAILED
@@ -148,16 +148,16 @@ def explain(error: Exception) -> int:
     return USAGE if isinstance(error, InvalidRequestError) else FAILED
 
 
-def _disk_fault(error: Exception) -> str | None:
-    """Return the reason for an error caused by a full or read-only disk, of HOME or elsewhere; None for any other error."""
+def _store_fault(error: Exception) -> str | None:
+    """Return the reason for an error caused by a full or read-only disk, or by the lake's object store; None for any other error."""
     import errno
 
     from resources.core.errors import ConfigurationError
     from resources.settings import load
-    from resources.stores.damage import of_a_disk
+    from resources.stores.damage import of_a_disk, of_an_object_store
 
     try:
-        found = of_a_disk(error, load())
+        found = of_a_disk(error, load()) or of_an_object_store(error)
     except ConfigurationError:
         return None
     if found is not None:

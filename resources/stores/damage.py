@@ -38,6 +38,8 @@ def explained(error: BaseException, settings: Settings) -> ConcordanceError | No
             " new version adds. If that does not help, restore the database from a backup"
             ' (docs/operations.md, "Back up and restore").'
         )
+    if (away := of_an_object_store(error)) is not None:
+        return away
     if not _of_the_lake(error):
         return None
     from resources.stores.lake import Lake
@@ -57,6 +59,18 @@ def of_a_disk(error: BaseException, settings: Settings) -> ServiceUnavailableErr
     return None
 
 
+def of_an_object_store(error: BaseException) -> ServiceUnavailableError | None:
+    """Return the failure of the lake's object store that kept a table from being read; None for any other error."""
+    if not _of_the_lake(error):
+        return None
+    from resources.stores.blobs import STORE
+    from resources.stores.delta import is_unanswered, one_line
+
+    if not is_unanswered(error):
+        return None
+    return ServiceUnavailableError(f"{STORE} is not responding as expected: {one_line(error)}")
+
+
 def _of_the_lake(error: BaseException) -> bool:
     """Return True for an error that reading a table can raise."""
     if isinstance(error, OSError):
@@ -68,7 +82,8 @@ def _of_the_lake(error: BaseException) -> bool:
 def damaged_tables(lake: Lake, expected: Iterable[str] = (), *, deep: bool = False) -> dict[str, str]:
     """Return the fault of each damaged table: one of `expected` that is missing, or an existing one that cannot be read.
 
-    Each table and file is opened. With `deep`, every page of every file is read, too.
+    Each table and file is opened. With `deep`, every page of every file is read, too. Raises `ServiceUnavailableError` if an object store
+    stops answering.
     """
     names = lake.names()
     faults = {name: "the table is missing" for name in expected if name not in names}
@@ -85,7 +100,7 @@ def _fault(lake: Lake, name: str, *, deep: bool) -> str | None:
     """Return the fault of a table, None if it can be read."""
     import polars as pl
 
-    from resources.stores.delta import one_line
+    from resources.stores.delta import is_unanswered, one_line, unavailable
 
     try:
         lacking = lake.lacking(name)
@@ -97,6 +112,10 @@ def _fault(lake: Lake, name: str, *, deep: bool) -> str | None:
         wanted = pl.all().is_null().sum() if deep else pl.len()
         lake.scan(name).select(wanted).collect(engine="streaming")
     except (ConcordanceError, pl.exceptions.PolarsError, OSError) as error:
+        if is_unanswered(error):
+            if isinstance(error, ConcordanceError):
+                raise
+            raise unavailable(name, error) from error
         said = one_line(error)
         return "".join(letter if letter.isprintable() else "?" for letter in said)  # may quote a file's bytes
     return None

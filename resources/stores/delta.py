@@ -158,18 +158,23 @@ def retried(name: str, action: Callable[[], None]) -> None:
     return None
 
 
-def is_gone(error: Exception) -> bool:
+def is_gone(error: BaseException) -> bool:
     """Return True if a file of the log, or of a version that it had, was not there any more when it was read."""
     said = str(error).lower()
     return isinstance(error, FileNotFoundError) or "not found" in said or "invalid table version" in said
 
 
-def unavailable(name: str, error: Exception) -> ServiceUnavailableError:
+def is_unanswered(error: BaseException) -> bool:
+    """Return True if an object store refused a request or did not answer it, which says nothing about what it holds."""
+    return "error performing" in str(error).lower() and not is_gone(error)
+
+
+def unavailable(name: str, error: BaseException) -> ServiceUnavailableError:
     return ServiceUnavailableError(
         f"The table {name} of the lake (CONCORDANCE_LAKE_URL) can't be used now: {one_line(error)}"
     )
 
 
-def one_line(error: Exception) -> str:
+def one_line(error: BaseException) -> str:
     """Return what an error of Delta Lake or Polars says, with its causes, which Delta Lake writes below each other."""
     return _CAUSE.sub(": ", str(error)).splitlines()[0]

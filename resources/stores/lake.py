@@ -31,6 +31,7 @@ from resources.stores.delta import (
     check,
     files_of,
     is_gone,
+    is_unanswered,
     last_file,
     one_line,
     packed,
@@ -327,6 +328,8 @@ class Lake:
                 # After a checkpoint, its writer removes old log entries, which this process may have listed just before.
                 if is_gone(error) and attempt < _OPENINGS - 1:
                     continue
+                if is_unanswered(error):
+                    raise unavailable(spec.name, error) from error
                 raise AbortSyncError(
                     f"The table {spec.name} of the lake is damaged ({one_line(error)}). Restore it from a backup; "
                     "`concordance doctor` names every damaged table."

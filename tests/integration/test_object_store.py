@@ -7,12 +7,16 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from orchestration.cli import explain
 from resources.core.errors import AbortSyncError, FailedDocumentError, ServiceUnavailableError
+from resources.settings import load
 from resources.stores.blobs import Blobs
+from resources.stores.damage import damaged_tables, explained
 from resources.stores.lake import Lake
 from tests.fixtures.lake import NOW, raw
 from tests.fixtures.s3 import BUCKET, S3Server
@@ -140,3 +144,29 @@ def test_a_store_that_refuses_is_reported(store: S3Server) -> None:
         Blobs(URL).put([b"x"])
     with pytest.raises(ServiceUnavailableError, match="CONCORDANCE_LAKE_URL"):
         Lake(URL).append("raw_files", raw([{"seq": 1, "doc_id": "d"}]))
+
+
+@pytest.mark.parametrize("refused", [".checkpoint.parquet", ".zstd.parquet"], ids=["log", "rows"])
+def test_a_store_that_refuses_in_the_middle_is_no_damage(
+    store: S3Server, tmp_path: Path, refused: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever believed that a table is damaged would move it away, or restore the lake over what is whole."""
+    lake = Lake(URL)
+    lake.append("raw_files", raw([{"seq": 1, "doc_id": "a"}]))
+    table = lake.open("raw_files")
+    assert table is not None
+    table.create_checkpoint()
+    monkeypatch.setenv("CONCORDANCE_HOME", str(tmp_path))
+    monkeypatch.setenv("CONCORDANCE_LAKE_URL", URL)
+    store.refused = refused
+    with pytest.raises((ServiceUnavailableError, OSError)) as met:
+        Lake(URL).scan("raw_files").collect()
+    found = explained(met.value, load())
+    assert isinstance(found, ServiceUnavailableError)
+    assert "CONCORDANCE_LAKE_URL" in str(found)
+    assert explain(met.value) == 1
+    assert "CONCORDANCE_LAKE_URL" in capsys.readouterr().err
+    with pytest.raises(ServiceUnavailableError, match="CONCORDANCE_LAKE_URL"):
+        damaged_tables(Lake(URL))
+    store.refused = None
+    assert damaged_tables(Lake(URL)) == {}
