@@ -29,6 +29,14 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 _SIDECARS_AT_ONCE = 16
+_REJECTED = (
+    "ExpiredToken", "InvalidToken", "InvalidAccessKeyId", "SignatureDoesNotMatch", "RequestTimeTooSkewed", "AuthenticationFailed"
+)  # fmt: skip
+"""Codes with which stores reject credentials by 403, as they refuse single objects.
+
+Source: https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html,
+https://learn.microsoft.com/en-us/rest/api/storageservices/common-rest-api-error-codes
+"""
 _BROKEN = f"Its sidecar ({SUFFIX}) cannot be read, so no one may see it"
 
 
@@ -98,7 +106,11 @@ class Bucket:
         except _store_errors() as error:
             if _denied(error):
                 return SkipDocumentError(f"{_BROKEN}: permission denied.")
-            raise AbortSyncError(f"The root {self._name} cannot be read: {_brief(error)} Sync again later.") from error
+            raise self._unread(error) from error
+
+    def _unread(self, error: Exception) -> AbortSyncError:
+        advice = "Check its credentials." if _rejected(error) else "Sync again later."
+        return AbortSyncError(f"The root {self._name} cannot be read: {_brief(error)} {advice}")
 
     def look(self, path: str) -> FileEntry | UnreadablePath | None:
         if any(map(left_out, parts_of(path))):
@@ -143,8 +155,12 @@ class Bucket:
         except FileNotFoundError as error:
             raise FailedDocumentError("It is no longer there; the next sync looks again.") from error
         except _store_errors() as error:
-            if _denied(error):
-                raise SkipDocumentError("Permission denied: let the account that runs Concordance read it.") from error
+            if _denied(error):  # the listing showed it, so this may pass
+                raise FailedDocumentError(
+                    "Permission denied: let the account that runs Concordance read it."
+                ) from error
+            if _rejected(error):
+                raise self._unread(error) from error
             raise RetryLaterError(f"It cannot be read just now: {_brief(error)}") from error
 
 
@@ -181,9 +197,17 @@ def _store_errors() -> tuple[type[Exception], ...]:
 
 
 def _denied(error: Exception) -> bool:
-    from obstore.exceptions import PermissionDeniedError, UnauthenticatedError
+    """Return True if the store refuses this object to us; others may be readable."""
+    from obstore.exceptions import PermissionDeniedError
 
-    return isinstance(error, PermissionDeniedError | UnauthenticatedError | PermissionError)
+    return isinstance(error, PermissionDeniedError | PermissionError) and not _rejected(error)
+
+
+def _rejected(error: Exception) -> bool:
+    """Return True if the store rejects our credentials, and with them every request."""
+    from obstore.exceptions import UnauthenticatedError
+
+    return isinstance(error, UnauthenticatedError) or any(code in str(error) for code in _REJECTED)
 
 
 def _brief(error: Exception) -> str:

@@ -260,8 +260,8 @@ def _read_up_to(handle: int, limit: int) -> bytes:
 def _read_error(error: OSError) -> Exception:
     if error.errno in {errno.ELOOP, errno.ENOTDIR}:
         return SkipDocumentError("A part of its path is a link, so it is not read.")
-    if error.errno in {errno.EACCES, errno.EPERM}:
-        return SkipDocumentError(_UNREADABLE)
+    if error.errno in {errno.EACCES, errno.EPERM}:  # the listing showed it, so this may pass
+        return FailedDocumentError(_UNREADABLE)
     if error.errno in {errno.ENOENT, errno.ENAMETOOLONG}:
         return FailedDocumentError("It is no longer there; the next sync looks again.")
     return RetryLaterError(f"It cannot be read just now: {error.strerror}.")

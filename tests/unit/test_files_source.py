@@ -479,17 +479,24 @@ def test_a_root_taken_out_of_the_settings_is_retired(root: Path) -> None:
 UNPRIVILEGED = """
 import json, os, sys
 from pathlib import Path
+import msgspec
 from resources.settings import Settings
 from resources.sources.files import Files
 if os.geteuid() == 0:  # only after the imports: an ordinary user may not be let into the project's folder
     os.setgroups([]); os.setgid(65534); os.setuid(65534)
 folder = sys.argv[1]
 spec = {"name": "r", "url": Path(folder).as_uri(), "tenant": "t", "dataset": "d"}
-batches = list(Files(Settings(_env_file=None, home="/nonexistent", file_roots=json.dumps([spec]))).changes("r", None))
+files = Files(Settings(_env_file=None, home="/nonexistent", file_roots=json.dumps([spec])))
+batches = list(files.changes("r", None))
+try:
+    list(files.fetch(msgspec.structs.replace(batches[0].seen[0], locator="open/locked.md")))
+except Exception as error:
+    fetched = type(error).__name__
 print(json.dumps({
     "seen": [item.path for batch in batches for item in batch.seen],
     "refused": {refusal.path: refusal.reason for batch in batches for refusal in batch.refused},
     "listing": [batch.listing for batch in batches],
+    "fetched": fetched,
 }))
 """
 
@@ -520,6 +527,7 @@ def test_what_may_not_be_read_is_refused_and_nothing_is_taken_as_deleted() -> No
     assert set(result["refused"]) == {"closed", "open/locked.md"}
     assert all("Permission denied" in reason for reason in result["refused"].values())
     assert "complete" not in result["listing"]
+    assert result["fetched"] == "FailedDocumentError", "one that is closed after it was listed is read by a later sync"
 
 
 def test_the_version_of_listings_is_raised_with_what_they_give(root: Path) -> None:

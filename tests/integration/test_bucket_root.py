@@ -1,0 +1,69 @@
+"""A bucket as a file root whose credentials are lost during a sync: what is indexed stays, and what changed is read by the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from resources.core.errors import AbortSyncError
+from resources.settings import FileRoot
+from tests.fixtures.installation import Installation
+from tests.fixtures.s3 import BUCKET, S3Server
+
+TEXT = b"The heron waits in the shallow water of the old pond.\n"
+SIDECAR = b'{"permissions": ["domain:acme.example"]}'
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Server]:
+    with S3Server() as server:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        yield server
+
+
+@pytest.fixture
+def bucket(installation: Installation, store: S3Server) -> Installation:
+    """An installation with a bucket of two documents, one of which has a sidecar, as its root."""
+    store.objects |= {"docs/a.txt": TEXT, "docs/b.txt": b"More. " + TEXT, "docs/b.txt.meta.json": SIDECAR}
+    root = FileRoot(
+        name="docs", url=f"s3://{BUCKET}/docs", tenant="acme", dataset="docs", permissions=("domain:acme.example",)
+    )
+    installation.settings = installation.settings.model_copy(update={"file_roots": (root,)})
+    installation.sync()
+    return installation
+
+
+@pytest.mark.parametrize("lost", [".txt", ".meta.json"], ids=["content", "sidecar"])
+def test_credentials_that_expire_after_the_listing_take_nothing_away(
+    bucket: Installation, store: S3Server, lost: str
+) -> None:
+    store.objects["docs/a.txt"] = b"Changed. " + TEXT
+    store.objects["docs/c.txt"] = b"New. " + TEXT
+    store.refused = lost
+    with pytest.raises(AbortSyncError, match=r"docs.*credentials"):
+        bucket.sync()
+    assert {point["source_id"] for point in bucket.points()} >= {"docs/a.txt", "docs/b.txt"}
+    store.refused = None
+    bucket.sync()
+    assert bucket.rows("SELECT source_id FROM documents WHERE state <> 'live'") == []
+    assert {point["source_id"] for point in bucket.points()} == {"docs/a.txt", "docs/b.txt", "docs/c.txt"}
+    assert bucket.agrees()
+
+
+def test_objects_that_are_refused_after_the_listing_are_read_by_a_later_sync(
+    bucket: Installation, store: S3Server
+) -> None:
+    store.objects["docs/a.txt"] = b"Changed. " + TEXT
+    store.objects["docs/c.txt"] = b"New. " + TEXT
+    store.refused, store.code = ".txt", "AccessDenied"
+    bucket.sync()
+    assert {point["source_id"] for point in bucket.points()} == {"docs/a.txt", "docs/b.txt"}
+    errors = bucket.rows("SELECT source_id, reason FROM sync_errors ORDER BY source_id")
+    assert [one["source_id"] for one in errors] == ["docs/a.txt", "docs/c.txt"]
+    assert all("Permission denied" in one["reason"] for one in errors)
+    store.refused = None
+    bucket.sync()
+    assert {point["source_id"] for point in bucket.points()} == {"docs/a.txt", "docs/b.txt", "docs/c.txt"}
+    assert bucket.agrees()
