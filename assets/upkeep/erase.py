@@ -121,12 +121,13 @@ def _erase_rows(
     words = distinctive(stores.connection, found.words)
     since = found.since or datetime.min.replace(tzinfo=UTC)
     report.redacted = redact(stores.connection, found.documents, words, since)
+    ids = [row.doc_id for row in found.documents]
+    Erasure(stores.connection).forget_versions(doc_ids=ids)
     _drop_blobs(stores, found)
     kept_blobs = [content for content in found.contents if stores.blobs.exists(content)]
     texts = {name: ("text_hash", found.texts) for name in stores.lake.names() if name.startswith("embedded_")}
     # vectors first: after an interruption, only the chunks tell which are those of a single document
     keyed = {**texts, CHUNKED: ("content_key", found.keys), PARSED: ("content_key", found.keys)}
-    ids = [row.doc_id for row in found.documents]
     for name, (column, values) in keyed.items():
         stores.keyed.forget(name, values)
         report.lake_rows += drop_rows(stores.lake, name, column, values, stores.confirm)

@@ -34,6 +34,11 @@ SELECT DISTINCT content_hash FROM uploads WHERE content_hash = ANY(:content_hash
 -- Block the recording of uploads until the transaction ends. Parameters: key.
 SELECT pg_advisory_xact_lock(:key);
 
+-- name: forget_versions!
+-- Forget which version the content of these documents is, before it is erased: one that returns is fetched, though it has not changed.
+-- Parameters: doc_ids. Index: primary key.
+UPDATE documents SET version = '' WHERE doc_id = ANY(:doc_ids::uuid []) AND state = 'deleted';
+
 -- name: distinctive
 -- Those of these words that no indexed passage contains. Grain: word. Parameters: words. Index: chunks_tsv.
 SELECT w.word

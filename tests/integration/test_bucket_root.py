@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
+from assets.upkeep.erase import cutoff_of, erase
+from assets.upkeep.sweep import sweep
+from resources.core.domain import SourceName
 from resources.core.errors import AbortSyncError
 from resources.settings import FileRoot
+from resources.stores.blobs import Blobs
 from tests.fixtures.installation import Installation
 from tests.fixtures.s3 import BUCKET, S3Server
 
@@ -66,4 +72,29 @@ def test_objects_that_are_refused_after_the_listing_are_read_by_a_later_sync(
     store.refused = None
     bucket.sync()
     assert {point["source_id"] for point in bucket.points()} == {"docs/a.txt", "docs/b.txt", "docs/c.txt"}
+    assert bucket.agrees()
+
+
+def test_a_document_that_returns_unchanged_after_an_interrupted_erasure_is_fetched(
+    bucket: Installation, store: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = store.objects.pop("docs/a.txt")
+    bucket.sync()
+    sweep(bucket.settings, SourceName.FILES)
+
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("assets.upkeep.erase.scrub", killed)
+        with pytest.raises(KeyboardInterrupt):
+            erase(bucket.settings, cutoff=cutoff_of(timedelta()))
+    store.objects["docs/a.txt"] = data
+    bucket.sync()
+    (row,) = bucket.rows("SELECT state, reason, content_hash FROM documents WHERE source_id = 'docs/a.txt'")
+    assert (row["state"], row["reason"]) == ("live", None)
+    assert Blobs(bucket.settings.lake_address).exists(row["content_hash"])
+    erase(bucket.settings, cutoff=cutoff_of(timedelta()))
+    assert Blobs(bucket.settings.lake_address).exists(row["content_hash"])
+    assert {point["source_id"] for point in bucket.points()} == {"docs/a.txt", "docs/b.txt"}
     assert bucket.agrees()
