@@ -132,6 +132,8 @@ def _shared_with(world: DriveState, parameters: Parameters) -> DriveFile:
 def _check_readable(world: DriveState, file: DriveFile) -> None:
     if not world.access.readable(file):
         raise insufficient_permissions()
+    if file.download_forbidden:
+        raise ApiError(403, "cannotDownloadFile", "This file cannot be downloaded by the user.")
 
 
 METHODS: dict[str, Callable[[DriveState, Parameters], Any]] = {

@@ -110,6 +110,10 @@ class SimulatedDrive(DriveState):
                 self.change_owners(item)
             self.changed(item, before)
 
+    def allow_download(self, id: str, *, allowed: bool) -> None:  # noqa: A002
+        """Allow or forbid the account to download a file, which does not modify it."""
+        self._set(id, download_forbidden=not allowed)
+
     def trash(self, id: str) -> None:  # noqa: A002
         """Move an item, and everything below it, to the trash."""
         with self.lock:

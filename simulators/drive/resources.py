@@ -164,6 +164,7 @@ def _shortcut(_: DriveState, file: DriveFile) -> dict[str, Any] | None:
 def _capabilities(world: DriveState, file: DriveFile) -> dict[str, Any]:
     return {
         "canListChildren": file.is_folder and world.access.readable(file),
+        "canDownload": not file.download_forbidden,
         "canReadLabels": not file.labels_hidden,
     }
 

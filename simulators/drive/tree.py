@@ -81,6 +81,7 @@ class DriveFile(msgspec.Struct, eq=False):
     """Ids of the labels on it."""
     labels_hidden: bool = False
     """True if the account may not read its labels."""
+    download_forbidden: bool = False
     lost: bool = False
     """True if the account lost access to this and everything below it."""
     in_account_feed: bool = False

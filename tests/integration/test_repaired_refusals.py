@@ -46,3 +46,18 @@ def test_a_raised_limit_brings_a_file_of_drive_back(installation: Installation, 
     installation.settings = settings
     installation.sync(SourceName.GOOGLE_DRIVE)
     assert len(installation.points()) == 1
+
+
+def test_a_file_of_drive_that_may_be_downloaded_again_comes_back(
+    installation: Installation, drive_site: DriveSite
+) -> None:
+    follow(installation, drive_token=SimulatedDrive.token, drive_api_url=drive_site.url)
+    drive = drive_site.drive
+    plan = drive.file("plan.txt", drive.my_drive, "The plan of the otters.")
+    drive.allow_download(plan, allowed=False)
+    installation.sync(SourceName.GOOGLE_DRIVE)
+    (row,) = installation.rows("SELECT state, reason FROM documents")
+    assert (row["state"], row["reason"]) == ("skipped", "Its owner, or Google, does not allow it to be downloaded.")
+    drive.allow_download(plan, allowed=True)
+    installation.sync(SourceName.GOOGLE_DRIVE)
+    assert len(installation.points()) == 1

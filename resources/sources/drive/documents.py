@@ -17,10 +17,12 @@ import msgspec
 from resources.core import moments
 from resources.core.domain import Folder, Item, Refusal
 from resources.core.errors import SkipDocumentError
+from resources.core.json import object_of
 from resources.settings import Settings
 from resources.sources.drive import labels, readers
 from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.content import DOCUMENT, FOLDER, SHORTCUT, WITH_COMMENTS, kind_of, version_of
+from resources.sources.drive.faults import NO_DOWNLOAD
 from resources.sources.drive.notes import PartitionState, Shortcut
 from resources.sources.drive.permissions import FileGrant
 from resources.sources.drive.readers import Links, Readers
@@ -32,7 +34,7 @@ FILE_FIELDS = (
     "id,name,mimeType,description,parents,driveId,trashed,trashedTime,createdTime,modifiedTime,version,size,md5Checksum,"
     "headRevisionId,webViewLink,owners(emailAddress,displayName),lastModifyingUser(emailAddress,displayName),"
     f"permissions({readers.FIELDS}),permissionIds,shortcutDetails(targetId,targetMimeType),"
-    f"inheritedPermissionsDisabled,capabilities(canListChildren,canReadLabels),{labels.FIELDS}"
+    f"inheritedPermissionsDisabled,capabilities(canListChildren,canDownload,canReadLabels),{labels.FIELDS}"
 )
 """Requested fields: by default Drive returns only four."""
 _OUTSIDE = (
@@ -58,6 +60,10 @@ def describe(
         return refuse(file, trail, str(error))
     if (reason := labels.refusal(file, settings.drive_labels)) is not None:
         return refuse(file, trail, reason)
+    if (
+        object_of(file.get("capabilities")).get("canDownload") is False
+    ):  # here too: the bytes stay the same when it is allowed again
+        return refuse(file, trail, NO_DOWNLOAD)
     if kind.way == "media" and size is not None and not 0 < size <= settings.max_file_bytes:
         return refuse(file, trail, too_large(size, settings.max_file_bytes) if size else EMPTY)
     owner = readers.owner_of(file)
