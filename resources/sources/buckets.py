@@ -207,7 +207,7 @@ def _rejected(error: Exception) -> bool:
     """Return True if the store rejects our credentials, and with them every request."""
     from obstore.exceptions import UnauthenticatedError
 
-    return isinstance(error, UnauthenticatedError) or any(code in str(error) for code in _REJECTED)
+    return isinstance(error, UnauthenticatedError) or any(f"<Code>{code}</Code>" in str(error) for code in _REJECTED)
 
 
 def _brief(error: Exception) -> str:

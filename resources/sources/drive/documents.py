@@ -60,10 +60,10 @@ def describe(
         return refuse(file, trail, str(error))
     if (reason := labels.refusal(file, settings.drive_labels)) is not None:
         return refuse(file, trail, reason)
-    if (
-        object_of(file.get("capabilities")).get("canDownload") is False
-    ):  # here too: the bytes stay the same when it is allowed again
-        return refuse(file, trail, NO_DOWNLOAD)
+    if object_of(file.get("capabilities")).get("canDownload") is False:
+        return refuse(
+            file, trail, NO_DOWNLOAD
+        )  # not only when it is fetched: its version is the same when it is allowed again
     if kind.way == "media" and size is not None and not 0 < size <= settings.max_file_bytes:
         return refuse(file, trail, too_large(size, settings.max_file_bytes) if size else EMPTY)
     owner = readers.owner_of(file)
