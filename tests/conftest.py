@@ -11,6 +11,7 @@ import hypothesis
 import pytest
 import structlog
 
+from resources.servers import processes
 from tests.fixtures.memory import use_memory
 
 gc.disable()  # until `pytest_collection` ends
@@ -49,6 +50,8 @@ hypothesis.settings.register_profile("same", deadline=None, derandomize=True)
 hypothesis.settings.register_profile("new", deadline=None, derandomize=False)
 hypothesis.settings.load_profile("same")
 use_memory()  # before pytest creates its first temporary folder
+worker, workers = os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:], os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
+processes.PORTS = processes.PORTS[int(worker) :: int(workers)]  # another one could take a port before it is used
 
 # By default, structlog draws each traceback with all variables of all its functions, which takes half a second.
 structlog.configure(

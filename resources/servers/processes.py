@@ -138,13 +138,20 @@ def port_is_free(port: int, host: str = "127.0.0.1") -> bool:
     return True
 
 
+PORTS = range(20_000, 32_000)
+"""Below those that kernels give to outgoing connections: one of these could take a port before it is used."""
+_offered: set[int] = set()
+
+
 def free_port() -> int:
-    """Return a port that is free now, below those that kernels give to outgoing connections: one of these could take it meanwhile."""
+    """Return a port that is free now, and that was not returned before: what will use that one may not listen yet."""
     # not the module's own generator: processes that seed it alike, as tests do, would choose the same ports
-    for port in random.SystemRandom().sample(range(20_000, 32_000), 100):
+    for port in random.SystemRandom().sample(PORTS, 100):
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
+            if port not in _offered:
+                probe.bind(("127.0.0.1", port))
+                _offered.add(port)
+                return port
     raise ServiceUnavailableError("None of 100 ports between 20000 and 31999 of 127.0.0.1 can be used.")
 
 
