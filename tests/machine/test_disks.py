@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from orchestration import doctor
-from orchestration.cli import _disk_fault
+from orchestration.cli import _store_fault
 from orchestration.cli import run as command
 from resources import keys
 from resources.core.domain import SourceName
@@ -49,7 +49,7 @@ def test_of_a_copy_the_file_that_is_written_is_named(
     (tmp_path / "from").write_bytes(bytes(5000))
     with pytest.raises(OSError, match="No space left") as failed:
         shutil.copyfile(tmp_path / "from", tmp_path / "full" / "to")
-    assert _disk_fault(failed.value) == f"Cannot write {tmp_path}/full/to: No space left on device."
+    assert _store_fault(failed.value) == f"Cannot write {tmp_path}/full/to: No space left on device."
 
 
 @pytest.mark.parametrize(
