@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 from serving.app import ROOMS
@@ -51,3 +52,43 @@ def test_every_module_with_routes_is_listed_by_its_room() -> None:
     assert len(files) > 40
     modules = {str(file.relative_to(ROOT).with_suffix("")).replace("/", ".") for file in files}
     assert modules <= listed
+
+
+def test_tests_import_what_there_is() -> None:
+    # those of machines take too long for each change, and nothing checks the types of any
+    wrong: list[str] = []
+    for file in sorted((ROOT / "tests").rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in (
+                *PACKAGES,
+                "tests",
+                "bench",
+            ):
+                wrong += [f"{file.relative_to(ROOT)}:{node.lineno}: {name}" for name in _missing(node)]
+    assert not wrong
+
+
+def _missing(node: ast.ImportFrom) -> list[str]:
+    """Return the names that a module of ours neither binds nor contains."""
+    place = ROOT / str(node.module).replace(".", "/")
+    init = place / "__init__.py"
+    file = init if init.exists() else place.with_suffix(".py")
+    bound = _bound(file) if file.exists() else frozenset[str]()
+    return [
+        one.name
+        for one in node.names
+        if one.name not in bound and not (place / one.name).is_dir() and not (place / f"{one.name}.py").exists()
+    ]
+
+
+@cache
+def _bound(file: Path) -> frozenset[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.alias):
+            found.add((node.asname or node.name).partition(".")[0])
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+    return frozenset(found)
