@@ -42,6 +42,7 @@ pytest_plugins = [
     "tests.fixtures.smtp",
     "tests.fixtures.webhook",
     "tests.fixtures.skipped",
+    "tests.fixtures.s3",
 ]
 
 

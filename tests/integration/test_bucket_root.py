@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -19,14 +18,6 @@ from tests.fixtures.s3 import BUCKET, S3Server
 
 TEXT = b"The heron waits in the shallow water of the old pond.\n"
 SIDECAR = b'{"permissions": ["domain:acme.example"]}'
-
-
-@pytest.fixture
-def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Server]:
-    with S3Server() as server:
-        for name, value in server.environment.items():
-            monkeypatch.setenv(name, value)
-        yield server
 
 
 @pytest.fixture

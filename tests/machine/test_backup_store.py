@@ -14,22 +14,21 @@ from resources.settings import Settings
 from resources.stores.blobs import Blobs
 from tests.fixtures.s3 import BUCKET, S3Server
 from tests.machine.test_backup import OTTERS, found, marked, place, running, settings, stopped, sync
-from tests.machine.test_move import bucket
 
-__all__ = ["bucket", "place", "settings", "stopped"]
+__all__ = ["place", "settings", "stopped"]
 
 ADDRESS = f"s3://{BUCKET}/copies"
 QUESTIONS = ("What confuses the tsetse fly?", "When do otters sleep?")
 
 
-def backups(bucket: S3Server) -> list[str]:
+def backups(store: S3Server) -> list[str]:
     """Return the names of the backups in the bucket, the oldest first."""
-    names = {key.split("/")[1] for key in bucket.objects}
+    names = {key.split("/")[1] for key in store.objects}
     return sorted(names - {"lake"})
 
 
-def lake(bucket: S3Server) -> set[str]:
-    return {key for key in bucket.objects if key.startswith("copies/lake/")}
+def lake(store: S3Server) -> set[str]:
+    return {key for key in store.objects if key.startswith("copies/lake/")}
 
 
 def at_the_next_second(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
@@ -40,14 +39,14 @@ def at_the_next_second(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
 def test_a_lost_home_is_restored_from_the_newest_backup_and_from_an_earlier_one(
     settings: Settings,
     place: Path,
-    bucket: S3Server,
+    store: S3Server,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with running(settings):
         sync(settings, SourceName.FILES)
         assert run(["backup", ADDRESS]) == 0
-        first, sent = lake(bucket), dict(bucket.objects)
+        first, sent = lake(store), dict(store.objects)
         copied = backup.dump
 
         def dump(of: Settings, file: Path) -> None:
@@ -64,11 +63,11 @@ def test_a_lost_home_is_restored_from_the_newest_backup_and_from_an_earlier_one(
         assert " MB are shared with the backups before" in capsys.readouterr().out
         expected = [found(settings, question) for question in QUESTIONS]
         assert all(expected)
-    assert all(bucket.objects[key] is data for key, data in sent.items()), "nothing is sent twice or changed"
-    fresh = lake(bucket) - first
+    assert all(store.objects[key] is data for key, data in sent.items()), "nothing is sent twice or changed"
+    fresh = lake(store) - first
     assert sum("/blobs/" in key for key in fresh) == 1
     assert any(key.endswith(".parquet") for key in fresh)
-    assert not any("half-written" in key for key in bucket.objects)
+    assert not any("half-written" in key for key in store.objects)
 
     shutil.rmtree(settings.home)
     assert run(["restore", ADDRESS]) == 0
@@ -78,49 +77,49 @@ def test_a_lost_home_is_restored_from_the_newest_backup_and_from_an_earlier_one(
         assert [found(settings, question) for question in QUESTIONS] == expected
 
     monkeypatch.setenv("CONCORDANCE_HOME", str(place / "earlier"))
-    assert run(["restore", f"{ADDRESS}/{backups(bucket)[0]}"]) == 0
+    assert run(["restore", f"{ADDRESS}/{backups(store)[0]}"]) == 0
     blobs = [file for file in (place / "earlier/lake/blobs").rglob("*") if file.is_file()]
     assert len(blobs) == sum("/blobs/" in key for key in first) == 1
 
 
 def test_a_backup_that_was_killed_is_not_taken_for_a_complete_one(
-    stopped: Settings, bucket: S3Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    stopped: Settings, store: S3Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["backup", ADDRESS]) == 0
-    assert list(bucket.objects)[-1].endswith("/backup.json"), "it is written last"
+    assert list(store.objects)[-1].endswith("/backup.json"), "it is written last"
     at_the_next_second(monkeypatch, 2)
     assert run(["backup", ADDRESS]) == 0
-    whole, killed = backups(bucket)
+    whole, killed = backups(store)
     for name in ("backup.json", "postgres.dump"):
-        del bucket.objects[f"copies/{killed}/{name}"]
+        del store.objects[f"copies/{killed}/{name}"]
     shutil.rmtree(stopped.home)
     assert run(["restore", f"{ADDRESS}/{killed}"]) == 2
     assert f"no complete backup at {ADDRESS}/{killed}" in capsys.readouterr().err
     assert not stopped.home.exists()
     assert run(["restore", ADDRESS]) == 0
     assert marked(stopped)
-    del bucket.objects[f"copies/{whole}/backup.json"]
+    del store.objects[f"copies/{whole}/backup.json"]
     assert run(["restore", ADDRESS]) == 2
 
 
 def test_a_backup_that_lacks_a_file_of_its_lake_is_not_restored(
-    stopped: Settings, bucket: S3Server, capsys: pytest.CaptureFixture[str]
+    stopped: Settings, store: S3Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
     blob = Blobs(stopped.lake_address).put(iter([OTTERS]))
     assert run(["backup", ADDRESS]) == 0
-    (key,) = [key for key in bucket.objects if key.endswith(blob.content_hash)]
-    data = bucket.objects.pop(key)
+    (key,) = [key for key in store.objects if key.endswith(blob.content_hash)]
+    data = store.objects.pop(key)
     shutil.rmtree(stopped.home)
     assert run(["restore", ADDRESS]) == 1
     assert "The backup is damaged: 0 of " in capsys.readouterr().err
     assert not (stopped.home / "keys.json").exists()
-    bucket.objects[key] = data
+    store.objects[key] = data
     assert run(["restore", ADDRESS]) == 0
     assert Blobs(stopped.lake_address).read(blob.content_hash) == OTTERS
 
 
 def test_a_backup_in_a_bucket_moves_a_lake_to_another_bucket(
-    stopped: Settings, bucket: S3Server, place: Path, monkeypatch: pytest.MonkeyPatch
+    stopped: Settings, store: S3Server, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     blob = Blobs(stopped.lake_address).put(iter([OTTERS]))
     assert run(["backup", ADDRESS]) == 0
@@ -131,7 +130,7 @@ def test_a_backup_in_a_bucket_moves_a_lake_to_another_bucket(
 
 
 def test_addresses_that_cannot_be_used_say_so(
-    stopped: Settings, bucket: S3Server, place: Path, capsys: pytest.CaptureFixture[str]
+    stopped: Settings, store: S3Server, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for command, said in (
         (["backup", "ftp://host/copies"], "ftp://host/copies is not an address in an object store"),
@@ -141,7 +140,7 @@ def test_addresses_that_cannot_be_used_say_so(
     ):
         assert run(command) == 2, command
         assert said in capsys.readouterr().err
-    bucket.down = True
+    store.down = True
     assert run(["backup", ADDRESS]) == 1
     assert "The object store of the backup is not responding" in capsys.readouterr().err
-    assert bucket.objects == {}
+    assert store.objects == {}

@@ -32,14 +32,6 @@ MORE = {
 
 
 @pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Server]:
-    with S3Server() as server:
-        for name, value in server.environment.items():
-            monkeypatch.setenv(name, value)
-        yield server
-
-
-@pytest.fixture
 def vector(tmp_path: Path) -> Iterator[VectorProcess]:
     process = VectorProcess(tmp_path / "vector", api_key=KEY)
     process.start()
@@ -50,7 +42,7 @@ def vector(tmp_path: Path) -> Iterator[VectorProcess]:
 def test_searches_are_equal_after_a_move_to_servers(
     settings: Settings,
     place: Path,
-    bucket: S3Server,
+    store: S3Server,
     vector: VectorProcess,
     postgres_process: PostgresProcess,
     tmp_path: Path,
@@ -75,12 +67,12 @@ def test_searches_are_equal_after_a_move_to_servers(
     }  # fmt: skip
     for name, value in moved.items():
         monkeypatch.setenv(f"CONCORDANCE_{name}", str(value))
-    bucket.objects["lake/other"] = b""
+    store.objects["lake/other"] = b""
     assert run(["restore", str(copy)]) == 2
-    del bucket.objects["lake/other"]
+    del store.objects["lake/other"]
     assert run(["restore", str(copy)]) == 0
-    assert {name.partition("/")[0] for name in bucket.objects} == {"lake"}
-    assert len([name for name in bucket.objects if "/blobs/" in name]) == len(MORE) + 1
+    assert {name.partition("/")[0] for name in store.objects} == {"lake"}
+    assert len([name for name in store.objects if "/blobs/" in name]) == len(MORE) + 1
 
     made: dict[str, Any] = json.loads((place / "moved/keys.json").read_text())
     for name in ("secret_key", "dagster_secret", "metrics_token"):
@@ -89,7 +81,7 @@ def test_searches_are_equal_after_a_move_to_servers(
     processes.environment |= {
         "CONCORDANCE_LAKE_URL": f"s3://{BUCKET}/lake",
         "CONCORDANCE_FILE_ROOTS": settings_text(settings),
-        **bucket.environment,
+        **store.environment,
     }
     try:
         processes.command("migrate")
@@ -109,7 +101,7 @@ def settings_text(settings: Settings) -> str:
 
 
 def test_a_move_that_fails_leaves_the_bucket_empty(
-    settings: Settings, place: Path, bucket: S3Server, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, place: Path, store: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy = place / "backup"
     with running(settings):
@@ -119,4 +111,4 @@ def test_a_move_that_fails_leaves_the_bucket_empty(
     monkeypatch.setenv("CONCORDANCE_HOME", str(place / "moved"))
     monkeypatch.setenv("CONCORDANCE_LAKE_URL", f"s3://{BUCKET}/lake")
     assert run(["restore", str(copy)]) == 1
-    assert bucket.objects == {}
+    assert store.objects == {}

@@ -22,7 +22,7 @@ from resources.settings import Settings
 from resources.sources.drive import labels, readers
 from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.content import DOCUMENT, FOLDER, SHORTCUT, WITH_COMMENTS, kind_of, version_of
-from resources.sources.drive.faults import NO_DOWNLOAD
+from resources.sources.drive.faults import NOT_DOWNLOADABLE
 from resources.sources.drive.notes import PartitionState, Shortcut
 from resources.sources.drive.permissions import FileGrant
 from resources.sources.drive.readers import Links, Readers
@@ -61,9 +61,8 @@ def describe(
     if (reason := labels.refusal(file, settings.drive_labels)) is not None:
         return refuse(file, trail, reason)
     if object_of(file.get("capabilities")).get("canDownload") is False:
-        return refuse(
-            file, trail, NO_DOWNLOAD
-        )  # not only when it is fetched: its version is the same when it is allowed again
+        # here, and not only when it is fetched: its version is the same when it is allowed again
+        return refuse(file, trail, NOT_DOWNLOADABLE)
     if kind.way == "media" and size is not None and not 0 < size <= settings.max_file_bytes:
         return refuse(file, trail, too_large(size, settings.max_file_bytes) if size else EMPTY)
     owner = readers.owner_of(file)

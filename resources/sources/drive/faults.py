@@ -27,7 +27,7 @@ _RATE = frozenset({"ratelimitexceeded", "userratelimitexceeded", "sharingratelim
 _FOR_USER = "domainpolicy"
 """Drive is switched off for the user, by an administrator or for want of a licence."""
 _FORBIDDING = frozenset({_FOR_USER, "accessnotconfigured", "servicedisabled", "appnotinstalledwithuser"})
-NO_DOWNLOAD = "Its owner, or Google, does not allow it to be downloaded."
+NOT_DOWNLOADABLE = "Its owner, or Google, does not allow it to be downloaded."
 _NO_DOWNLOAD = frozenset({"cannotdownloadfile", "cannotdownloadabusivefile", "cannotexportfile", "filenotdownloadable"})
 
 
@@ -118,7 +118,7 @@ def _forbidden(
     if "exportsizelimitexceeded" in reasons:
         return ExportTooLargeError()
     if reasons & _NO_DOWNLOAD:
-        return SkipDocumentError(NO_DOWNLOAD)
+        return SkipDocumentError(NOT_DOWNLOADABLE)
     return ForbiddenError(f"The account that reads {label} may not do this with the file ({method}: {message}).")
 
 
