@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from resources.public_web import PublicWeb
+from resources.servers.processes import free_port
 from tests.fixtures.agents import REDIRECT, Browser
-from tests.fixtures.oidc_provider import free_port
 from tests.fixtures.serving import Running, Site
 from tests.integration.test_agents_http import ANN, Agent
 

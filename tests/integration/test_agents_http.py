@@ -15,11 +15,11 @@ import pytest
 from mcp.client.auth import OAuthFlowError
 from mcp.shared.auth import AuthorizationCodeResult
 
+from resources.servers.processes import free_port
 from resources.stores.offboarding import offboard
 from resources.stores.postgres import session
 from serving.agents.connections import USED_TWICE
 from tests.fixtures.agents import REDIRECT, Browser, Storage, called, connected, oauth
-from tests.fixtures.oidc_provider import free_port
 from tests.fixtures.serving import Running, Site
 
 ANN, BOB = "ann@acme.com", "bob@acme.com"

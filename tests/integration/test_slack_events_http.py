@@ -179,7 +179,7 @@ def test_what_slack_did_not_sign_is_refused(desk: SlackDesk) -> None:
     now = time.time()
     assert desk.post(envelope, secret="another").status_code == 401
     assert desk.post(envelope, at=now - 301).status_code == 401
-    assert desk.post(envelope, at=now + 301).status_code == 401
+    assert desk.post(envelope, at=now + 360).status_code == 401  # a busy machine takes seconds until here
     unsigned = desk.running.request("POST", "/api/slack/events", json=envelope)
     assert unsigned.status_code == 401
     for stamp, signature in (("soon", "v0=ab"), (str(int(now)), "v0=é"), ("9" * 5000, "v0=ab")):

@@ -14,13 +14,14 @@ import pytest
 
 from resources.core.domain import SourceName
 from resources.people.sync import sync_people
+from resources.servers.processes import free_port
 from resources.stores.postgres import session
 from serving.identity import api_keys
 from simulators.drive import SimulatedDrive
 from tests.fixtures.browser import running_browser
 from tests.fixtures.drive import DriveSite
 from tests.fixtures.installation import Installation
-from tests.fixtures.oidc_provider import free_port, running_provider
+from tests.fixtures.oidc_provider import running_provider
 from tests.fixtures.serving import Running
 from tests.fixtures.sign_in import Desk, settings_of
 from tests.fixtures.step import follow, web

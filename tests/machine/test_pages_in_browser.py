@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from resources.core.domain import SourceName
+from resources.servers.processes import free_port
 from tests.fixtures.axe import violations
 from tests.fixtures.browser import Browser, running_browser
-from tests.fixtures.oidc_provider import free_port
 from tests.fixtures.pictures import saved
 from tests.fixtures.serving import Running, Site
 

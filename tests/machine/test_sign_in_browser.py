@@ -14,8 +14,9 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from resources.servers.processes import free_port
 from tests.fixtures.browser import running_browser
-from tests.fixtures.oidc_provider import free_port, running_provider
+from tests.fixtures.oidc_provider import running_provider
 from tests.fixtures.serving import Site
 from tests.fixtures.sign_in import QUERY, Desk, settings_of
 

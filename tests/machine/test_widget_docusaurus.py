@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from resources.servers.processes import free_port
 from resources.settings import FileRoot, Widget
 from resources.sources.books import page_url
 from tests.fixtures.browser import Browser, running_browser
 from tests.fixtures.npm import installed
-from tests.fixtures.oidc_provider import free_port
 from tests.fixtures.serving import Site
 
 pytestmark = pytest.mark.slow
