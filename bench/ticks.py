@@ -1,9 +1,9 @@
 """Measure what ticks cost by the number of documents: CPU seconds of pipeline, Postgres and vector server, and their memory.
 
 A tick is a sync with its reports and checks. Measured are one without changes, one with ten changed documents, one that refreshes
-permission checks, a reconciliation, and `concordance status`, of pushed documents (a feed) and of a file root, with one passage a
-document. `python -m bench.ticks [--documents 10000 100000] [--source push files]`. The documents are written directly to the stores
-(`bench.ticks_fill`), and vectors are synthetic.
+permission checks, a reconciliation, `concordance status`, and an erasure to which nothing is due, of pushed documents (a feed) and of a
+file root, with one passage a document. `python -m bench.ticks [--documents 10000 100000] [--source push files]`. The documents are
+written directly to the stores (`bench.ticks_fill`), and vectors are synthetic.
 
 Each measurement runs in a process of its own. CPU is that of its work without imports, and of both servers meanwhile. Memory is the
 largest sum of proportional set sizes (PSS) while it ran. The last line is JSON.
@@ -20,11 +20,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from assets import pipeline
 from assets.index.agreement import changed, ledger
 from assets.report import Report
+from assets.upkeep.erase import erase
 from assets.upkeep.reconcile import reconcile
 from bench.ingest import without_embedding
 from bench.processes import cpu_seconds, family, pss_mb
@@ -86,8 +88,15 @@ def _status(_settings: Settings, _source: SourceName) -> None:
         status()
 
 
+def _erase(settings: Settings, _source: SourceName) -> None:
+    report = erase(settings, cutoff=datetime.now(UTC))
+    if report.documents or report.contents or report.lake_rows:
+        raise SystemExit(f"Something was due for erasure: {report}")
+
+
 WORK: Mapping[str, Callable[[Settings, SourceName], None]] = {
     "idle": _idle,
+    "erase": _erase,
     "changes": _changes,
     "refresh": _refresh,
     "reconcile": _reconcile,

@@ -1,7 +1,7 @@
 """SQL by table family: statements under aiosql headers (`-- name: known`) in `sql/<family>/*.sql`.
 
-`sql.family` gives them types. `migrations/` holds the schema, and `lake/` DuckDB statements that run over Arrow tables, read by
-`statement("lake", "ledger")`.
+`sql.family` gives them types. `migrations/` holds the schema, and `lake/` DuckDB statements, which
+`resources.stores.lake_sql` runs.
 """
 
 from __future__ import annotations

@@ -54,14 +54,6 @@ class Completeness(msgspec.Struct, frozen=True):
     complete: bool
 
 
-class PartitionFingerprint(msgspec.Struct, frozen=True):
-    """The fingerprint of a partition's contents."""
-
-    partition: str
-    documents: int
-    fingerprint: str
-
-
 class DueDocument(msgspec.Struct, frozen=True):
     """A deleted document that is due for erasure."""
 

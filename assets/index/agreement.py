@@ -91,20 +91,6 @@ def changed(stores: Stores, since: int) -> Changed:
     )
 
 
-def differing_partitions(stores: Stores) -> list[str]:
-    """Return the partitions whose content hashes differ between the lake and Postgres."""
-    wanted = {
-        row.partition: (row.documents, row.fingerprint)
-        for row in Checks(stores.connection, stores.source.value).fingerprints()
-    }
-    ledger = stores.lake.ledger(stores.source.value).filter(pl.col("documents") > 0)
-    held = {
-        partition: (documents, fingerprint)
-        for partition, documents, fingerprint in ledger.select("partition", "documents", "fingerprint").iter_rows()
-    }
-    return sorted(partition for partition in wanted | held if wanted.get(partition) != held.get(partition))
-
-
 def agree(counts: dict[str, int]) -> bool:
     """Return True if the counts of the stores match."""
     return (

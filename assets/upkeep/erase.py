@@ -62,7 +62,7 @@ def erase(
     """Erase what was deleted before `cutoff`, or one document. `thorough` rewrites files even if nothing is due.
 
     Run the sweep first: documents that may still be indexed are left for the next erasure. Raises `BusyError`, `InvalidRequestError`
-    for a document that is not deleted, or `ServiceUnavailableError`.
+    for a document that is not deleted, `AbortSyncError` if the folder for temporary files is full, or `ServiceUnavailableError`.
     """
     with _alone(settings) as stores:
         if document is not None:

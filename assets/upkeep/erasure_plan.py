@@ -1,12 +1,16 @@
 """Determine what is due for erasure: contents, texts and rows that no document refers to any more.
 
 The lake's change rows tell since when a content is unused: since a newer row of its document replaced the last row that named it.
+Everything that is stored is compared with everything that is in use, in tables on disk (`sql/lake`), which takes no more memory for more
+documents; what is due fits into memory.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 import msgspec
 import polars as pl
@@ -15,12 +19,38 @@ from assets.chunked import TABLE as CHUNKED
 from assets.intake.rows import raw_table
 from assets.parsed import TABLE as PARSED
 from assets.upkeep.redaction import words_of
+from resources.core.tables import RAW
 from resources.jobs import stored_sources
 from resources.stores.clients import Stores
+from resources.stores.lake_sql import ScratchTables, scratch_tables
 from sql.upkeep import Erasure
 from sql.upkeep_rows import DueDocument
 
-_meta = msgspec.json.Decoder(dict[str, Any])
+BATCH_ROWS = 10_000
+"""Rows that are added to a table at a time."""
+_CONTENT = {"content_hash": pl.String, "content_key": pl.String}
+_SCHEMAS: Mapping[str, dict[str, Any]] = {
+    "due": {"doc_id": pl.String, **_CONTENT},
+    "in_use": _CONTENT,
+    "changes": {
+        "name": pl.String,
+        "seq": pl.Int64,
+        "written_at": RAW["at"],
+        "op": pl.String,
+        "doc_id": pl.String,
+        **_CONTENT,
+    },
+    "passages": {"content_key": pl.String, "text_hash": pl.String},
+    "blobs": {"content_hash": pl.String},
+    "parses": {"content_key": pl.String},
+    "vectors": {"text_hash": pl.String},
+}
+"""Tables of the comparison; `name` is the table of the lake that a change row is from."""
+
+_WRITTEN = pl.col("at").alias("written_at")
+"""`at` is a keyword of DuckDB."""
+
+T = TypeVar("T")
 
 
 class ErasurePlan(msgspec.Struct):
@@ -48,78 +78,85 @@ class ErasurePlan(msgspec.Struct):
 
 def plan_erasure(stores: Stores, *, cutoff: datetime, document: str | None) -> ErasurePlan:
     """Return what is due for erasure. With `document`, only what belongs to that document, whenever it was deleted."""
-    statements = Erasure(stores.connection)
-    found = ErasurePlan(documents=statements.due(cutoff=cutoff, document=document))
-    ids = [row.doc_id for row in found.documents]
-    history = _history(stores)
-    going = _changes_to_erase(history, set(ids), cutoff, document)
-    found.changes = {
-        str(name): frame["seq"].to_list() for (name,), frame in going.partition_by("table", as_dict=True).items()
-    }
-    kept = history.join(going.select("table", "seq", "at"), on=["table", "seq", "at"], how="anti")
-    in_use = statements.contents_in_use(doc_ids=ids, cutoff=cutoff)
-    kept_hashes = {row.content_hash for row in in_use} | _present(kept["content_hash"])
-    kept_keys = {row.content_key for row in in_use} | _present(kept["content_key"])
-    mine = _present(going["content_hash"]) | {row.content_hash for row in found.documents if row.content_hash}
-    found.shared = len(mine & kept_hashes)
-    keys = _present(going["content_key"]) | {row.content_key for row in found.documents if row.content_key}
-    if document is None:
-        mine |= {blob.content_hash for blob in stores.blobs.stored() if blob.written_at <= cutoff}
-        keys |= {key for table in (PARSED, CHUNKED) for key in _column(stores, table, "content_key", cutoff)}
-    found.contents, found.keys = sorted(mine - kept_hashes), sorted(keys - kept_keys)
-    _add_texts(stores, found, cutoff, everything=document is None)
-    titles = [text for row in found.documents for text in (row.title, row.path, row.description or "")]
-    found.words |= words_of([*titles, *_present(going["title"])]) - words_of(_present(kept["title"]))
-    times = [*_present(going["at"]), *(row.first_seen_at for row in found.documents)]
-    found.since = min(times, default=None)
+    found = ErasurePlan(documents=Erasure(stores.connection).due(cutoff=cutoff, document=document))
+    raw_tables = [raw_table(source) for source in stored_sources(stores.connection)]
+    with scratch_tables(_SCHEMAS) as tables:
+        _add_references(stores, tables, raw_tables, found.documents, cutoff)
+        if document is None:
+            _add_stored(stores, tables, cutoff)
+        going = tables.make("erased_changes", cutoff=cutoff, everything=document is None)
+        found.contents = tables.make("unused_contents")["content_hash"].to_list()
+        found.keys = tables.make("unused_keys")["content_key"].to_list()
+        found.texts = tables.make("unused_texts")["text_hash"].to_list()
+    for name, seq in going.select("name", "seq").iter_rows():
+        found.changes.setdefault(name, []).append(seq)
+    mine = {row.content_hash for row in found.documents} | set(going["content_hash"])
+    found.shared = len(mine - {None, *found.contents})
+    found.words = _words_of_texts(stores, found) | _words_of_titles(stores, raw_tables, found.documents, going)
+    found.since = min([*going["written_at"], *(row.first_seen_at for row in found.documents)], default=None)
     return found
 
 
-def _history(stores: Stores) -> pl.DataFrame:
-    """Return the change rows of all sources, each with the time of its document's next row (null: it is the current state)."""
-    frames: list[pl.DataFrame] = []
-    for source in stored_sources(stores.connection):
-        name = raw_table(source)
-        frame = stores.lake.scan(name).select("seq", "op", "doc_id", "title", "content_hash", "meta", "at").collect()
-        frames.append(frame.with_columns(pl.lit(name).alias("table")))
-    rows = pl.concat(frames).sort("table", "seq", "at")
-    keys = [_meta.decode(meta).get("content_key") if meta else None for meta in rows["meta"]]
-    return rows.drop("meta").with_columns(
-        pl.Series("content_key", keys, dtype=pl.String),
-        pl.col("at").shift(-1).over("table", "doc_id").alias("replaced_at"),
-    )
+def _add_references(
+    stores: Stores, tables: ScratchTables, raw_tables: Iterable[str], due: Sequence[DueDocument], cutoff: datetime
+) -> None:
+    """Add all change rows and passages of the lake, and the contents that the registry refers to, now or for these documents."""
+    due_rows = [(row.doc_id, row.content_hash, row.content_key) for row in due]
+    tables.add("due", pl.DataFrame(due_rows, _SCHEMAS["due"], orient="row"))
+    content_key = pl.col("meta").str.json_path_match("$.content_key").alias("content_key")
+    for name in raw_tables:
+        columns = (pl.lit(name).alias("name"), "seq", _WRITTEN, "op", "doc_id", "content_hash", content_key)
+        for page in stores.lake.pages(name, *columns):
+            tables.add("changes", page)
+    for page in stores.lake.pages(CHUNKED, "content_key", "text_hash", "chunk_index"):
+        tables.add("passages", page.filter(pl.col("chunk_index") >= 0).select("content_key", "text_hash"))
+    in_use = Erasure(stores.connection).contents_in_use(doc_ids=[row.doc_id for row in due], cutoff=cutoff)
+    for rows in _batches(in_use):
+        references = [(row.content_hash, row.content_key) for row in rows]
+        tables.add("in_use", pl.DataFrame(references, _SCHEMAS["in_use"], orient="row"))
 
 
-def _changes_to_erase(history: pl.DataFrame, ids: set[str], cutoff: datetime, document: str | None) -> pl.DataFrame:
-    """Return change rows to erase: all rows of erased documents, and replaced rows and tombstones older than the cutoff."""
-    erased = pl.col("doc_id").is_in(pl.Series(sorted(ids), dtype=pl.String).implode())
-    if document is not None:
-        return history.filter(erased)
-    replaced = pl.col("replaced_at") <= cutoff
-    tombstone = pl.col("replaced_at").is_null() & (pl.col("op") == "delete") & (pl.col("at") <= cutoff)
-    return history.filter(erased | replaced.fill_null(value=False) | tombstone)
+def _add_stored(stores: Stores, tables: ScratchTables, cutoff: datetime) -> None:
+    """Add blobs, parses and vectors from before the cutoff; those of a killed sync belong to no document."""
+    old = pl.col("at") <= cutoff
+    for hashes in _batches(blob.content_hash for blob in stores.blobs.stored() if blob.written_at <= cutoff):
+        tables.add("blobs", pl.DataFrame({"content_hash": hashes}))
+    for name in (PARSED, CHUNKED):
+        for page in stores.lake.pages(name, "content_key", "at"):
+            tables.add("parses", page.filter(old).select("content_key"))
+    for name in stores.lake.names():
+        if name.startswith("embedded_"):
+            for page in stores.lake.pages(name, "text_hash", "at"):
+                tables.add("vectors", page.filter(old).select("text_hash"))
 
 
-def _add_texts(stores: Stores, found: ErasurePlan, cutoff: datetime, *, everything: bool) -> None:
-    """Add the hashes and words of chunk texts that only the erased contents contain."""
-    chunks = stores.lake.scan(CHUNKED).filter(pl.col("chunk_index") >= 0)
-    going = pl.col("content_key").is_in(pl.Series(found.keys, dtype=pl.String).implode())
-    mine = chunks.filter(going).select("text_hash", "text").unique("text_hash").collect()
-    kept = chunks.filter(~going).select("text_hash").unique().collect()
-    candidates = mine.select("text_hash")
-    if everything:
-        tables = [name for name in stores.lake.names() if name.startswith("embedded_")]
-        vectors = [pl.Series("text_hash", sorted(_column(stores, name, "text_hash", cutoff))) for name in tables]
-        candidates = pl.concat([candidates, *(pl.DataFrame({"text_hash": one.cast(pl.String)}) for one in vectors)])
-    found.texts = candidates.unique().join(kept, on="text_hash", how="anti")["text_hash"].sort().to_list()
-    found.words = words_of(mine.join(kept, on="text_hash", how="anti")["text"])
+def _words_of_texts(stores: Stores, found: ErasurePlan) -> set[str]:
+    """Return the words of the passages whose texts are erased."""
+    gone = pl.col("text_hash").is_in(pl.Series(found.texts, dtype=pl.String).implode())
+    return words_of(stores.keyed.rows(CHUNKED, found.keys).filter(gone).select("text").unique().collect()["text"])
 
 
-def _column(stores: Stores, table: str, column: str, cutoff: datetime) -> set[str]:
-    """Return the values of a column in rows written before the cutoff."""
-    rows = stores.lake.scan(table).filter(pl.col("at") <= cutoff).select(column).unique().collect()
-    return set(rows[column])
+def _words_of_titles(
+    stores: Stores, raw_tables: Iterable[str], due: Sequence[DueDocument], going: pl.DataFrame
+) -> set[str]:
+    """Return the words of titles, paths and descriptions of erased documents and rows that no title that stays contains."""
+    titles = [text for row in due for text in (row.title, row.path, row.description) if text]
+    row_of = ["name", "seq", "written_at"]
+
+    def pages() -> Iterator[pl.DataFrame]:
+        for name in raw_tables:
+            yield from stores.lake.pages(name, pl.lit(name).alias("name"), "seq", _WRITTEN, "title")
+
+    if not going.is_empty():
+        titles += [text for page in pages() for text in page.join(going, on=row_of, how="semi")["title"].drop_nulls()]
+    words = words_of(titles)
+    if words:
+        for page in pages():
+            words -= words_of(page.join(going, on=row_of, how="anti")["title"].drop_nulls())
+    return words
 
 
-def _present(values: pl.Series) -> set[Any]:
-    return set(values.drop_nulls())
+def _batches(rows: Iterable[T]) -> Iterator[list[T]]:
+    remaining = iter(rows)
+    while part := list(islice(remaining, BATCH_ROWS)):
+        yield part

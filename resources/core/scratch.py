@@ -23,6 +23,12 @@ def told_when_full() -> Generator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:
-        raise AbortSyncError(
-            f"The folder for temporary files is full ({error}). Make room there (TMPDIR, or else /var/tmp), and try again."
-        ) from error
+        raise full(error) from error
+
+
+def full(error: Exception) -> AbortSyncError:
+    """Return what to tell of a scratch database that cannot be written."""
+    said, *_ = str(error).splitlines()
+    return AbortSyncError(
+        f"The folder for temporary files is full ({said}). Make room there (TMPDIR, or else /var/tmp), and try again."
+    )

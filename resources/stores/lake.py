@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
@@ -44,7 +44,6 @@ from resources.stores.delta import (
     written_at,
     written_between,
 )
-from sql import statement
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -230,13 +229,6 @@ class Lake:
         matrix[index] = held["vector"].to_numpy()
         return found, matrix
 
-    def ledger(self, source: str) -> pl.DataFrame:
-        """Return documents, deleted, contents and fingerprint of each partition of a source; see
-        `sql/lake/ledger.sql`.
-        """
-        changes = self.scan(f"raw_{source}").select("seq", "op", "doc_id", "partition", "content_hash").collect()
-        return query("ledger", changes=changes)
-
     def fragmented(self, name: str, past: int = COMPACT_PAST) -> bool:
         """Return True if the table has more than `past` small files."""
         with self._current(table(name)) as delta:
@@ -375,22 +367,6 @@ class Lake:
                 "delta.dataSkippingStatsColumns": stats_columns(spec),
             },
         )
-
-
-def query(name: str, **frames: pl.DataFrame) -> pl.DataFrame:
-    """Run `sql/lake/<name>.sql` in DuckDB over these frames, each under its keyword, and return what it selects."""
-    import duckdb
-
-    with duckdb.connect(
-        config={"autoinstall_known_extensions": False, "autoload_known_extensions": False}
-    ) as connection:
-        for relation, frame in frames.items():
-            connection.register(relation, cast("Any", frame).to_arrow())  # pyarrow has no types
-        polars: Any = pl
-        answer = polars.from_arrow(connection.sql(statement("lake", name)).to_arrow_table())
-    if not isinstance(answer, pl.DataFrame):
-        raise TypeError(f"sql/lake/{name}.sql selects no table")
-    return answer
 
 
 def _written(first: datetime, last: datetime, *, closed: Literal["both", "left"] = "both") -> pl.Expr:

@@ -42,13 +42,3 @@ ORDER BY complete, partition;
 SELECT doc_id::text AS doc_id, partition, content_hash
 FROM documents
 WHERE doc_id = ANY(:doc_ids::uuid []) AND source = :source AND state <> 'deleted' AND content_hash IS NOT NULL;
-
--- name: fingerprints
--- Fingerprint of each partition's contents in the registry, as `sql/lake/ledger.sql` computes it for the lake. Parameters: source.
-SELECT
-    partition, count(*) AS documents,
-    md5(string_agg(doc_id || ':' || coalesce(content_hash, ''), ',' ORDER BY doc_id::text COLLATE "C")) AS fingerprint
-FROM documents
-WHERE source = :source AND state <> 'deleted' AND content_hash IS NOT NULL
-GROUP BY partition
-ORDER BY partition;

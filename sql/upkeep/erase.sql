@@ -18,12 +18,12 @@ ORDER BY d.doc_id;
 SELECT doc_id::text AS doc_id, source, source_id, title, state FROM documents WHERE doc_id::text = lower(:document) OR source_id = :document;
 
 -- name: contents_in_use
--- Contents referenced by anything other than these documents. Parameters: doc_ids, cutoff. Grain: content.
+-- Contents referenced by anything other than these documents. Parameters: doc_ids, cutoff. Grain: reference.
 SELECT content_hash, content_key FROM documents WHERE content_hash IS NOT NULL AND NOT doc_id = ANY(:doc_ids::uuid [])
-UNION
+UNION ALL
 SELECT content_hash, NULL FROM uploads
 WHERE NOT doc_id = ANY(:doc_ids::uuid []) AND (deleted_at IS NULL OR deleted_at > :cutoff)
-UNION
+UNION ALL
 SELECT content_hash, NULL FROM fetched_contents;
 
 -- name: uploads_using

@@ -275,31 +275,3 @@ def test_vectors_come_back_exactly_in_the_order_asked(lake: Lake) -> None:
 def test_tables_without_vectors_give_none(lake: Lake) -> None:
     with pytest.raises(ValueError, match="no vectors"):
         lake.vectors("parsed", ["x"])
-
-
-def test_the_ledger_counts_each_document_where_it_is_now(lake: Lake) -> None:
-    lake.append(
-        "raw_files",
-        raw(
-            [
-                {"seq": 5, "doc_id": "moved", "partition": "q", "content_hash": "x"},
-                {"seq": 1, "doc_id": "moved", "partition": "p", "content_hash": "x"},
-                {"seq": 2, "doc_id": "gone", "partition": "p", "content_hash": "y"},
-                {"seq": 3, "doc_id": "copy", "partition": "q", "content_hash": "x"},
-                {"seq": 4, "doc_id": "emptied", "partition": "q", "content_hash": "z"},
-            ]
-        ),
-    )
-    lake.append(
-        "raw_files",
-        raw(
-            [
-                {"seq": 6, "doc_id": "gone", "op": "delete", "partition": "p"},
-                {"seq": 7, "doc_id": "emptied", "partition": "q", "content_hash": None},
-            ]
-        ),
-    )
-    fingerprint = hashlib.md5(b"copy:x,emptied:,moved:x", usedforsecurity=False).hexdigest()
-    nothing = hashlib.md5(b"", usedforsecurity=False).hexdigest()
-    assert lake.ledger("files").rows() == [("p", 0, 1, 0, nothing), ("q", 3, 0, 1, fingerprint)]
-    assert lake.ledger("slack").rows() == []

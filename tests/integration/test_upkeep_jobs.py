@@ -7,7 +7,6 @@ import pytest
 from pydantic import SecretStr
 
 from assets.index import agreement
-from assets.index.agreement import differing_partitions
 from orchestration.checks import completeness_metadata
 from orchestration.definitions import definitions
 from orchestration.reconciliation import JOBS, SCHEDULES, reconcile_all
@@ -54,17 +53,6 @@ def test_the_ledger_of_completeness_counts_every_partition(installation: Install
     assert (metadata["partitions"], metadata["incomplete"]) == (2, 1)
     do(installation, "UPDATE partitions SET source_count = NULL")
     assert all(row.complete for row in ledger(installation, SLACK)), "an unknown count is no fault"
-
-
-def test_contents_are_compared_by_their_hashes(installation: Installation) -> None:
-    for name in ("a", "b"):
-        installation.write(f"{name}.txt", f"The {name} otter of the river sleeps until noon.\n")
-    installation.sync()
-    with hold(installation.settings, FILES) as stores:
-        assert differing_partitions(stores) == []
-    do(installation, "UPDATE documents SET content_hash = repeat('0', 64) WHERE source_id = 'docs/a.txt'")
-    with hold(installation.settings, FILES) as stores:
-        assert differing_partitions(stores) == ["docs"]
 
 
 def test_a_sync_in_dagster_ends_with_its_checks(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from contextlib import contextmanager
+from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
 import pytest
 from obstore.store import MemoryStore
 
@@ -12,6 +15,7 @@ from resources.core.errors import AbortSyncError
 from resources.core.scratch import scratch_database, told_when_full
 from resources.sources import bucket_listing
 from resources.sources.buckets import Bucket
+from resources.stores import lake_sql
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -31,6 +35,28 @@ def test_a_full_folder_is_named() -> None:
         database.execute("CREATE TABLE texts (text)")
         with pytest.raises(AbortSyncError, match=FULL), told_when_full():
             database.executemany("INSERT INTO texts VALUES (?)", [["x" * 100]] * 1000)
+
+
+def test_a_comparison_that_does_not_fit_names_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    import duckdb
+
+    connect = duckdb.connect
+
+    def connect_to_small(config: dict[str, Any]) -> Any:
+        connection = connect(config=config)
+        connection.execute("SET max_temp_directory_size = '1MB'")
+        return connection
+
+    def compare() -> None:
+        with lake_sql.scratch_tables({"texts": {"text": pl.String}}) as tables:
+            for _ in range(20):
+                tables.add("texts", pl.DataFrame({"text": list(islice(texts, 50_000))}))
+
+    monkeypatch.setattr(duckdb, "connect", connect_to_small)
+    monkeypatch.setattr(lake_sql, "MEMORY", "16MB")
+    texts = (hashlib.sha256(b"%d" % number).hexdigest() for number in count())
+    with pytest.raises(AbortSyncError, match=r"temporary files is full \(Out of Memory.*TMPDIR"):
+        compare()
 
 
 def test_a_listing_that_does_not_fit_is_no_listing(monkeypatch: pytest.MonkeyPatch) -> None:
