@@ -15,8 +15,8 @@ from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import IO, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -80,8 +80,8 @@ def back_up(
     copied = lake_copy.Copied()
     with _consistent(settings, lasts) as lease, _whole_or_nothing(folder):
         _copy_state(settings, folder)
-        expected = _expected(settings)
         if (lake := local_lake(settings)) is not None:
+            expected = _expected(settings)
             copied = lake_copy.copy_folder(lake, folder / LAKE, None if since is None else since / LAKE)
             faults = _lake_faults(expected, folder / LAKE)
         lease.confirm()
@@ -103,8 +103,8 @@ def back_up_to_store(
     with _consistent(settings, lasts) as lease, TemporaryDirectory() as made_for:
         stage = Path(made_for)
         _copy_state(settings, stage)
-        expected = _expected(settings)
         if (lake := local_lake(settings)) is not None:
+            expected = _expected(settings)
             lake_copy.copy_logs(lake, stage / LAKE)
             copied, missing = store.lake.add(lake, stage / LAKE, stage / FILES)
             faults = _lake_faults(expected, lake) + [f"{path} was removed meanwhile" for path in missing]
@@ -222,18 +222,24 @@ class _Expected(NamedTuple):
     """Tables and contents that the registry needs in the lake."""
 
     tables: set[str]
-    contents: list[SizedContent]
+    contents: IO[bytes]
+    """A line of JSON for each `SizedContent`."""
 
 
 def _expected(settings: Settings) -> _Expected:
     """Return what the dump needs, read right after it: what syncs add while the lake is copied may be missing in the copy."""
+    contents = TemporaryFile()  # noqa: SIM115 - read after the lake has been copied
     with session(settings.postgres_dsn) as connection:
-        return _Expected(expected_tables(connection), LakeContents(connection).live_contents())
+        contents.writelines(msgspec.json.encode(row) + b"\n" for row in LakeContents(connection).live_contents())
+        return _Expected(expected_tables(connection), contents)
 
 
 def _lake_faults(expected: _Expected, copy: Path) -> list[str]:
     """Return the reasons why the copied lake cannot rebuild everything in the registry."""
-    lost = lost_contents(expected.contents, Blobs(copy.as_uri()))
+    with expected.contents as lines:
+        lines.seek(0)
+        contents = (msgspec.json.decode(line, type=SizedContent) for line in lines)
+        lost = lost_contents(contents, Blobs(copy.as_uri()))
     tables = damaged_tables(Lake(copy.as_uri()), expected.tables)
     return [f"table {name}: {reason}" for name, reason in sorted(tables.items())] + [
         f"{content.source_id}: {content.reason}" for content in lost
