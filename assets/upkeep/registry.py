@@ -7,7 +7,7 @@ index knows to have been removed since. Nothing is fetched, parsed or embedded a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -16,9 +16,11 @@ import polars as pl
 from assets.intake.rows import raw_table
 from assets.stages.identify import payload_hash
 from resources.core.domain import Folder, Item, SourceName, State
+from resources.core.tables import RAW
 from resources.settings import Settings
 from resources.sources import capabilities
 from resources.stores.clients import Stores
+from resources.stores.lake_sql import scratch_tables
 from resources.stores.withheld import DOCUMENT
 from resources.syncing import open_sync
 from sql.upkeep import LostRegistry
@@ -64,10 +66,9 @@ def rebuild_registry(settings: Settings, source: SourceName) -> Rebuilt:
         statements = LostRegistry(stores.connection, source.value)
         if raw_table(source) not in stores.lake.names():
             return rebuilt
-        rows = stores.lake.latest(raw_table(source)).sort("doc_id").collect()
         narrowed = _narrowed(stores, source) if user_supplied else {}
         with stores.connection.transaction():
-            for page in rows.iter_slices(BATCH_ROWS):
+            for page in _current(stores, raw_table(source)):
                 known = stores.documents.known(source_ids=page["source_id"].to_list())
                 part = page.filter(~pl.col("source_id").is_in([document.source_id for document in known]))
                 for partition in part["partition"].unique().sort():  # until a sync, its points are not to be believed
@@ -79,6 +80,19 @@ def rebuild_registry(settings: Settings, source: SourceName) -> Rebuilt:
             if user_supplied:
                 rebuilt.uploads = statements.restore_uploads()
     return rebuilt
+
+
+def _current(stores: Stores, name: str) -> Iterator[pl.DataFrame]:
+    """Yield the current change row of each document, in frames of at most `BATCH_ROWS` rows."""
+    written = pl.col("at").alias("written_at")
+    with scratch_tables({"changes": {"doc_id": pl.String, "seq": pl.Int64, "written_at": RAW["at"]}}) as tables:
+        for page in stores.lake.pages(name, "doc_id", "seq", written):
+            tables.add("changes", page)
+        newest = tables.make("newest_changes")
+    for page in stores.lake.pages(name, pl.all()):
+        near = newest.filter(pl.col("seq").is_between(page["seq"].min(), page["seq"].max()))
+        current = page.join(near, left_on=["seq", "at"], right_on=["seq", "written_at"], how="semi")
+        yield from current.iter_slices(BATCH_ROWS)
 
 
 def _narrowed(stores: Stores, source: SourceName) -> dict[str, frozenset[str]]:
