@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -183,6 +184,31 @@ def test_groups_that_are_too_many_end_the_stored_ones_and_the_person_is_told(
         provider.claims, provider.nonce = PERSON | {"groups": ["crew"]}, None
         site.sql("UPDATE sessions SET refreshed_at = refreshed_at - interval '1 hour'")
         assert found() == (["Crew", "Open"], [])
+
+
+@pytest.mark.parametrize("seconds", [-7200, 7200], ids=["ahead", "behind"])
+def test_while_the_clock_is_wrong_nobody_is_signed_out_or_loses_a_key(
+    site: Site, provider: SmallProvider, seconds: int
+) -> None:
+    """The provider takes each refresh token once, and so must not be asked with the one before afterwards."""
+    configured(site, provider)
+    now = int(time.time())
+    provider.claims = PERSON | {"groups": ["crew"]}
+    with site.running() as running:
+        cookie = {"Cookie": provider.sign_in(running).headers["set-cookie"].partition(";")[0]}
+        ours = cookie | {"Origin": str(site.settings.public_url), "X-Concordance": "1", "Sec-Fetch-Site": "same-origin"}
+        wanted = {"name": "Report", "scopes": ["read"], "expires_in_days": 1}
+        made = running.http.post("/api/keys", json=wanted, headers=ours)
+        assert made.status_code == 201
+        provider.nonce = None
+        for claims in ({"iat": now + seconds, "exp": now + seconds + 600}, {}):
+            provider.claims = PERSON | {"groups": ["crew"]} | claims
+            site.sql("UPDATE sessions SET refreshed_at = refreshed_at - interval '1 hour'")
+            me = running.http.get("/api/me", headers=cookie)
+            assert (me.status_code, "group:crew@acme.com" in me.text) == (200, True)
+        assert site.sql("SELECT revoked_at FROM api_keys") == [(None,)]
+        provider.claims = PERSON | {"iat": now + seconds, "exp": now + seconds + 600}
+        assert "server differs from that of Acme" in provider.sign_in(running).text
 
 
 def test_a_group_has_the_same_principal_by_sign_in_and_by_scim(site: Site, provider: SmallProvider) -> None:

@@ -13,7 +13,7 @@ from resources.core.errors import InvalidRequestError
 from resources.core.json import is_list, is_object
 from resources.logging import logger
 from resources.settings import OidcProvider
-from serving.identity.sign_in.provider import Provider, Tokens
+from serving.identity.sign_in.provider import EXPIRED, IMMATURE, Provider, Tokens
 from serving.identity.sign_in.refusals import SignInRefusedError
 
 GOOGLE = "https://accounts.google.com"
@@ -54,7 +54,14 @@ async def refreshed(provider: Provider, tokens: Tokens, subject: str) -> Provide
 
 async def _id_claims(provider: Provider, token: str) -> Mapping[str, Any]:
     client = provider.setting.client_id
-    claims = await provider.claims(token, (client,))
+    try:
+        claims = await provider.claims(token, (client,))
+    except SignInRefusedError as error:
+        if error.reason in {EXPIRED, IMMATURE}:  # although the provider has just issued it
+            log.error("clock_wrong", provider=provider.setting.name, reason=error.reason)
+            detail = f"The clock of Concordance's server differs from that of {provider.setting.name}."
+            raise SignInRefusedError(error.reason, detail) from None
+        raise
     audience = claims["aud"]
     if claims.get("azp", client) != client or (is_list(audience) and len(audience) > 1 and "azp" not in claims):
         raise SignInRefusedError("authorized-party", "This ID token was made for another application.")

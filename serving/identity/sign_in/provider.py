@@ -33,7 +33,11 @@ KEYS_AT_MOST_SECONDS = 86_400.0
 UNKNOWN_KEY_SECONDS = 30.0
 """An unknown key makes us read the keys again at most this often: anyone can send a token that names one."""
 RETRY_AFTER_SECONDS = 10.0
-UNKNOWN_KEY = "unknown-key"
+UNKNOWN_KEY, EXPIRED, IMMATURE = "unknown-key", "expired", "not-yet-valid"
+UNJUDGED = frozenset({UNKNOWN_KEY, EXPIRED, IMMATURE})
+"""Reasons that say nothing about a person whose token the provider has just issued: it has changed its keys within the last seconds, or
+this machine's clock is wrong.
+"""
 LEEWAY_SECONDS = 60
 """Difference of clocks that is tolerated."""
 ALGORITHMS = {"RS256": "RSA", "ES256": "EC"}
@@ -293,8 +297,8 @@ def _matching(keys: Sequence[Mapping[str, Any]], kid: str | None, algorithm: str
 
 def _reason(error: jwt.InvalidTokenError) -> str:
     kinds: dict[type[jwt.InvalidTokenError], str] = {
-        jwt.ExpiredSignatureError: "expired",
-        jwt.ImmatureSignatureError: "not-yet-valid",
+        jwt.ExpiredSignatureError: EXPIRED,
+        jwt.ImmatureSignatureError: IMMATURE,
         jwt.InvalidAudienceError: "audience",
         jwt.InvalidIssuerError: "issuer",
         jwt.InvalidSignatureError: "signature",

@@ -26,7 +26,7 @@ from serving.http.errors import UnauthorizedError
 from serving.identity.secret_hash import secret_hash
 from serving.identity.sign_in.claims import ProviderIdentity, refreshed
 from serving.identity.sign_in.events import session_ended
-from serving.identity.sign_in.provider import UNKNOWN_KEY, Provider, SignOutForm, Tokens
+from serving.identity.sign_in.provider import UNJUDGED, Provider, SignOutForm, Tokens
 from serving.identity.sign_in.refusals import RefreshRefusedError, SignInRefusedError
 from sql.signing_in import BrowserSession, EndedSession, Session, SessionEntry, SignInReads
 
@@ -187,7 +187,8 @@ class Sessions:
     async def _renewed(self, row: BrowserSession, now: datetime) -> ProviderIdentity | None:
         """Return the identity that the provider reports now. Raises `UnauthorizedError`.
 
-        None if the provider is down, another request renews, or the disk is full; the groups then age.
+        None if the provider is down, another request renews, the disk is full, or the provider's answer cannot be judged here; the groups
+        then age.
         """
         try:
             sealed = await self._reads.session_claim_refresh(
@@ -201,29 +202,32 @@ class Sessions:
             return None
         try:
             tokens = await provider.refresh(kept.refresh_token)
-            identity = await refreshed(provider, tokens, row.subject)
         except ServiceUnavailableError:
             return None
         except RefreshRefusedError:
             await self._end(row, "the provider refused to renew it")
             raise session_over() from None
-        except SignInRefusedError as error:
-            if error.reason == UNKNOWN_KEY:  # the provider has changed its keys within the last seconds
-                return None
-            await self._end(row, f"refused at its renewal: {error.reason}")
-            raise session_over() from None
+        sealed = self._encrypted(self._kept(row.provider, tokens, kept))
+        try:
+            identity = await refreshed(provider, tokens, row.subject)
+        except (ServiceUnavailableError, SignInRefusedError) as error:
+            if isinstance(error, SignInRefusedError) and error.reason not in UNJUDGED:
+                await self._end(row, f"refused at its renewal: {error.reason}")
+                raise session_over() from None
+            await self._store(row, row.groups, row.groups_omitted, sealed, row.groups_at)  # the old token may be over
+            return None
         if identity.email != row.email:
             await self._end(row, "the email changed at the provider")
             raise session_over()
-        sealed = self._encrypted(self._kept(row.provider, tokens, kept))
-        await self._reads.session_refreshed(
-            session_id=row.session_id,
-            groups=identity.groups,
-            groups_omitted=identity.groups_omitted,
-            secrets=sealed,
-            now=now,
-        )
+        await self._store(row, identity.groups, identity.groups_omitted, sealed, now)
         return identity
+
+    async def _store(
+        self, row: BrowserSession, groups: list[str], omitted: bool, sealed: bytes | None, groups_at: datetime
+    ) -> None:
+        await self._reads.session_refreshed(
+            session_id=row.session_id, groups=groups, groups_omitted=omitted, secrets=sealed, now=groups_at
+        )
 
     async def _end(self, row: BrowserSession, reason: str) -> None:
         """End a session for which the provider vouches no longer, and with it the agents and keys of its person."""
