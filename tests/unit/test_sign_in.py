@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import httpx
 import pytest
 from pydantic import SecretStr
 
@@ -14,8 +17,11 @@ from resources.core.errors import ConfigurationError
 from resources.settings import OidcProvider, Settings, load
 from serving.identity.sign_in.claims import GOOGLE, identity
 from serving.identity.sign_in.flow import own_path
+from serving.identity.sign_in.provider import Provider
 from serving.identity.sign_in.refusals import SignInRefusedError
 from serving.identity.sign_in.relying_party import relying_party
+from serving.identity.sign_in.sessions import ProviderTokens, Sessions
+from sql.signing_in import BrowserSession
 
 ROW: dict[str, Any] = {"name": "Acme", "issuer": "https://id.acme.com", "client_id": "concordance"}
 
@@ -164,3 +170,58 @@ def test_passkeys_are_for_the_address_that_people_open(address: str, host: str, 
 @pytest.mark.parametrize("address", [None, "http://search.acme.com", "https://192.0.2.1", "https://[::1]:8443"])
 def test_an_address_that_browsers_take_no_passkeys_at_has_none(address: str | None, tmp_path: Path) -> None:
     assert relying_party(Settings(_env_file=None, home=tmp_path, public_url=address)) is None  # type: ignore[call-arg]
+
+
+class _Reads:
+    """A session that is due for its renewal; `stored` is what a renewal stores."""
+
+    def __init__(self, sealed: bytes) -> None:
+        self.sealed = sealed
+        self.stored: list[bytes] = []
+
+    async def session_by_id(self, **_: Any) -> BrowserSession:
+        old = datetime(2026, 1, 1, tzinfo=UTC)
+        return BrowserSession("1", "ann@acme.com", "acme", "1", [], False, old, old, True, False)
+
+    async def session_claim_refresh(self, **_: Any) -> bytes:
+        return self.sealed
+
+    async def session_refreshed(self, *, secrets: bytes, **_: Any) -> None:
+        self.stored.append(secrets)
+
+
+async def _left_while_it_is_renewed(settings: Settings) -> list[bytes]:
+    """Cancel a request while the provider renews its session, as when a reader leaves, and return what is stored."""
+    asked, answered = asyncio.Event(), asyncio.Event()
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/token":
+            asked.set()
+            await answered.wait()
+            return httpx.Response(200, json={"access_token": "a", "refresh_token": "new"})
+        if request.url.path == "/userinfo":
+            return httpx.Response(200, json={"sub": "1", "email": "ann@acme.com", "email_verified": True})
+        names = {"authorization": "auth", "token": "token", "userinfo": "userinfo"}
+        endpoints = {f"{name}_endpoint": f"https://id.acme.com/{path}" for name, path in names.items()}
+        return httpx.Response(200, json={"issuer": ROW["issuer"], "jwks_uri": "https://id.acme.com/jwks", **endpoints})
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client:
+        acme: Any = Provider(provider())
+        acme._client = client
+        sessions: Any = Sessions(settings, *[cast("Any", None)] * 2, {"acme": acme}, cast("Any", None), {"acme"})
+        sessions._reads = _Reads(sessions._encrypted(ProviderTokens("old")))
+        request = asyncio.create_task(sessions.access_by_id("1", datetime.now(UTC)))
+        await asyncio.wait({request, renewal := asyncio.create_task(asked.wait())}, return_when="FIRST_COMPLETED")
+        assert renewal.done(), request.exception()
+        request.cancel()
+        await asyncio.wait([request])
+        answered.set()
+        for _ in range(100):
+            await asyncio.sleep(0)
+        return [sessions._decrypted(one).refresh_token for one in sessions._reads.stored]
+
+
+def test_a_renewal_is_stored_though_its_reader_has_left(tmp_path: Path) -> None:
+    """A provider may take each refresh token once: without the new one, it would refuse the next renewal."""
+    settings = Settings(_env_file=None, home=tmp_path)
+    assert asyncio.run(_left_while_it_is_renewed(settings)) == ["new"]

@@ -7,6 +7,7 @@ session is accepted.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import uuid
 from datetime import datetime, timedelta
@@ -174,7 +175,8 @@ class Sessions:
             await self._end(row, "its provider is no longer set up")
             raise session_over()
         if row.refreshable and row.refreshed_at < now - min(REFRESH_AFTER, self._max_age / 2):
-            renewed = await self._renewed(row, now)
+            # to its end, also if the reader of an answer leaves: the provider may take the old refresh token no more
+            renewed = await asyncio.shield(self._renewed(row, now))
             if renewed is not None:
                 groups, groups_at, omitted = renewed.groups, now, renewed.groups_omitted
         fresh = groups if groups_at >= now - self._max_age else []
