@@ -124,8 +124,10 @@ def last_file(delta: DeltaTable) -> str | None:
     return str(files["path"][-1]) if files.height else None
 
 
-def small_files(delta: DeltaTable) -> int:
-    return int((files_of(delta)["size_bytes"] < FILE_BYTES // 2).sum())
+def small_files(delta: DeltaTable) -> pl.Series:
+    """Return the sizes of the files that a compaction merges."""
+    sizes = files_of(delta)["size_bytes"]
+    return sizes.filter(sizes < FILE_BYTES // 2)
 
 
 def writer_properties(spec: Table) -> WriterProperties:

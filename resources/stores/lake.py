@@ -8,6 +8,7 @@ the bytes of its little-endian float32 numbers: Delta has no arrays of fixed len
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import polars as pl
+import structlog
 from numpy.typing import NDArray
 
 from resources.core.errors import AbortSyncError
@@ -59,6 +61,7 @@ store.
 """
 PAGE_ROWS = 2 * ROW_GROUP
 """Rows of a frame of `pages`; of a compacted table, row groups that no other page reads."""
+log = structlog.get_logger("lake")
 _OPENINGS = 3
 """Attempts to open a table whose log changes meanwhile; between two checkpoints are `CHECKPOINT_COMMITS` commits."""
 
@@ -230,9 +233,18 @@ class Lake:
         return found, matrix
 
     def fragmented(self, name: str, past: int = COMPACT_PAST) -> bool:
-        """Return True if the table has more than `past` small files."""
+        """Return True if the table has more than `past` small files, and the disk has room for merging them.
+
+        The merged files stay for `RETENTION_HOURS`, and others need what is free, such as Postgres.
+        """
         with self._current(table(name)) as delta:
-            return delta is not None and small_files(delta) > past
+            sizes = pl.Series(dtype=pl.Int64) if delta is None else small_files(delta)
+        if len(sizes) <= past or self._folder is None:
+            return len(sizes) > past
+        needed, free = 2 * int(sizes.sum()), shutil.disk_usage(self._folder).free
+        if free < needed:
+            log.warning("compaction_without_room", table=name, needed_bytes=needed, free_bytes=free)
+        return free >= needed
 
     def compact(self, name: str, past: int = COMPACT_PAST, confirm: Callable[[], None] = lambda: None) -> bool:
         """Merge small files if there are more than `past`; return whether it did. Jobs call it by `resources.stores.compaction`.
@@ -251,7 +263,7 @@ class Lake:
             self._confirm()
             confirm()
             found = self.open(spec.name)
-            if found is None or small_files(found) <= past:
+            if found is None or len(small_files(found)) <= past:
                 return
             found.alter.set_table_properties({"delta.dataSkippingStatsColumns": stats_columns(spec)})
             fresh = self.open(spec.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 from pathlib import Path
@@ -18,7 +19,9 @@ from resources.core.errors import StorageFullError, StorageReadOnlyError
 from resources.launch import start_sync
 from resources.settings import Settings
 from resources.stores import disk
+from resources.stores.lake import Lake
 from tests.fixtures.installation import Installation
+from tests.fixtures.lake import raw
 from tests.fixtures.mounts import Mount
 from tests.fixtures.serving import Running, Site
 
@@ -84,6 +87,21 @@ def test_a_lake_elsewhere_is_looked_at_and_one_in_an_object_store_is_not(
     there = embedded.model_copy(update={"lake_url": (tmp_path / "elsewhere").as_uri()})
     assert named(there) == dict.fromkeys(("lake", "lake tables", "stored bytes", "incoming bytes"), disk.FULL)
     assert named(embedded.model_copy(update={"lake_url": "s3://bucket/lake"})) == {}
+
+
+def test_a_table_is_compacted_only_while_the_disk_has_room_for_it(tmp_path: Path, mount: Mount) -> None:
+    """Else it would take the last of it, fail, and do so again at each sync, while Postgres cannot write."""
+    tables = tmp_path / "tables"
+    mount(tables, megabytes=16)
+    lake = Lake(tmp_path.as_uri())
+    for seq in range(8):
+        lake.append("raw_files", raw([{"seq": seq, "doc_id": str(seq), "title": os.urandom(50_000).hex()}]))
+    assert lake.fragmented("raw_files", 5)
+    (tables / "filler").write_bytes(bytes(shutil.disk_usage(tables).free - 3_000_000))
+    assert not lake.fragmented("raw_files", 5)
+    (tables / "filler").unlink()
+    assert lake.fragmented("raw_files", 5)
+    assert lake.compact("raw_files", 5)
 
 
 def last_job(installation: Installation) -> tuple[str, str]:
