@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import msgspec
 import polars as pl
@@ -20,7 +20,7 @@ from assets.embedded import embed_missing, texts_of
 from assets.index.collection import average_length, record
 from assets.index.targets import Target, active_target, pending, pending_pages, proposed, target
 from assets.indexed import index_missing
-from resources.core.errors import AbortSyncError, BusyError, InvalidRequestError
+from resources.core.errors import AbortSyncError, InvalidRequestError
 from resources.core.scratch import scratch_database, told_when_full
 from resources.core.tables import embedded_table
 from resources.embedding import ModelChoice, embedder
@@ -28,7 +28,7 @@ from resources.jobs import hold, stored_sources
 from resources.settings import Settings
 from resources.stores import leases, qdrant
 from resources.stores.clients import Stores
-from resources.stores.compaction import compact
+from resources.stores.compaction import compact_written
 from resources.stores.fenced import fenced_session
 from resources.stores.postgres import Connection
 from resources.syncing import SyncJob
@@ -212,8 +212,7 @@ class Reindex:
             chunk_missing(job, part, made.profiles, made.tokenizer())
             embed_missing(job, made, part)
             progress(sum(one.counts.embedded for one in self.jobs), to_embed)
-            with suppress(BusyError):  # the next batch does it
-                compact(self.settings.postgres_dsn, job.stores.lake, [table])
+            compact_written(self.settings.postgres_dsn, job.stores.lake, [table])
             partitions = sorted({document.partition for document in part})
             with hold(self.settings, job.stores.source, partitions=partitions) as stores:
                 return _write(SyncJob(stores), made, part)

@@ -1,7 +1,6 @@
 """The stages after `raw` as functions of a list of documents, for the active collection and one under construction."""
 
 from collections.abc import Container, Sequence
-from contextlib import suppress
 from functools import partial
 
 from assets.chunked import batches, chunk_missing
@@ -11,9 +10,8 @@ from assets.index.targets import Target, run_for_secondary
 from assets.index.work import marked, merge_counts, unmark
 from assets.indexed import index_missing, refresh_checks, remove_gone, update_payloads
 from assets.raw import raw_table
-from resources.core.errors import BusyError
 from resources.core.tables import embedded_table
-from resources.stores.compaction import compact
+from resources.stores.compaction import compact_written
 from resources.stores.uploads import follow_origins
 from resources.stores.withholding import settle_documents
 from resources.sync_counts import StageResult
@@ -89,5 +87,4 @@ def finish(job: SyncJob, active: Target) -> None:
     for table in keyed:
         stores.keyed.complete(table, partial(job.progress, "indexed"))
     written = [table for table in (raw_table(stores.source), *keyed) if table in stores.lake.appended]
-    with suppress(BusyError):  # the next sync that writes to them does it
-        compact(stores.settings.postgres_dsn, stores.lake, written)
+    compact_written(stores.settings.postgres_dsn, stores.lake, written)

@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from resources.core.errors import BusyError
+import structlog
+
+from resources.core.errors import BusyError, ServiceUnavailableError
 from resources.stores.lake import COMPACT_PAST, Lake
 from resources.stores.leases import COMPACTION, INSTALLATION, claim
+
+log = structlog.get_logger("lake")
+
+
+def compact_written(dsn: str, lake: Lake, names: Iterable[str]) -> None:
+    """Compact as `compact` does what was written. What cannot be compacted now is left to whoever writes to it next."""
+    try:
+        compact(dsn, lake, names)
+    except BusyError:
+        return
+    except ServiceUnavailableError as error:
+        log.warning("compaction_failed", reason=str(error))
 
 
 def compact(dsn: str, lake: Lake, names: Iterable[str], *, past: int = COMPACT_PAST, seconds: float = 0) -> int:

@@ -23,7 +23,7 @@ from resources.core.tables import Table, table
 from resources.stores import leases
 from resources.stores.compaction import compact
 from resources.stores.damage import damaged_tables
-from resources.stores.delta import packed
+from resources.stores.delta import packed, unavailable
 from resources.stores.lake import COMPACT_PAST, Lake
 from resources.stores.lake_erasure import drop_rows, is_scrubbed, scrub
 from resources.stores.postgres import Connection
@@ -55,6 +55,25 @@ def test_a_compaction_that_was_paused_during_another_has_no_row_twice(tmp_path: 
     with pytest.raises(CommitFailedError):
         paused.optimize.compact()
     assert numbers(lake) == list(range(5))
+
+
+def test_a_sync_that_has_indexed_everything_does_not_fail_by_its_compaction(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table that cannot be rewritten now, as on a slow line to its object store, would fail each sync that writes to it."""
+    tried: list[str] = []
+
+    def fail(_: Lake, name: str, *__: object) -> bool:
+        tried.append(name)
+        raise unavailable(name, OSError("operation timed out"))
+
+    monkeypatch.setattr(Lake, "fragmented", lambda *_: True)
+    monkeypatch.setattr(Lake, "compact", fail)
+    installation.write("otter.txt", "The otter sleeps until noon.\n")
+    installation.sync()
+    assert tried == [TABLE]
+    assert installation.rows("SELECT status FROM sync_jobs") == [{"status": "success"}]
+    assert installation.agrees()
 
 
 def test_a_writer_that_was_paused_commits_no_file_that_a_scrub_has_removed(
