@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from resources.core.errors import InvalidRequestError
 from resources.settings.urls import BUCKETS
 from resources.stores.blobs import mapped_errors, open_store
+from resources.stores.lake_copy import put_file
 from resources.stores.lake_objects import LakeObjects
 
 MANIFEST = "backup.json"
@@ -44,7 +45,7 @@ class BackupStore:
         files = sorted(path for path in stage.rglob("*") if path.is_file())
         for file in sorted(files, key=lambda file: file == stage / MANIFEST):
             with mapped_errors(NAMED):
-                self._store.put(f"{name}/{file.relative_to(stage).as_posix()}", file)
+                put_file(self._store, f"{name}/{file.relative_to(stage).as_posix()}", file)
         return f"{self._url}/{name}"
 
     @contextmanager

@@ -36,6 +36,8 @@ CALL_SECONDS = 20.0
 LEAST_RATE = 500_000
 """Bytes per second; the deadline of a call that transfers content is extended by its size divided by this rate."""
 
+PARTS = 1
+"""Parts of a file that are sent at a time. obstore's twelve, of 5 MiB each, would all have to arrive within 30 seconds."""
 PIECE = 1024 * 1024
 """Bytes of a piece of `Blobs.stream`."""
 
@@ -247,7 +249,7 @@ class Blobs:
             file.replace(target)
             return
         # even if the same bytes exist: an upload's duration must not reveal whether others have uploaded them
-        self._call(partial(self._store.put, f"blobs/{key}", file), file.stat().st_size)
+        self._call(partial(self._store.put, f"blobs/{key}", file, max_concurrency=PARTS), file.stat().st_size)
         file.unlink(missing_ok=True)
 
     def _received(self, stream: Iterator[bytes]) -> Iterator[bytes]:

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
-from typing import NamedTuple
+from threading import BoundedSemaphore
+from typing import TYPE_CHECKING, NamedTuple
 
 from resources.core.errors import InvalidRequestError
-from resources.stores.blobs import mapped_errors, open_store
+from resources.stores.blobs import PARTS, mapped_errors, open_store
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
 
 THREADS = 16
 """Concurrent uploads: a lake has many small files, and each upload waits for the store."""
+LARGE_BYTES, MOST_LARGE = 1024 * 1024, 4
+"""Of files larger than this, so many are uploaded at a time, so that each part arrives in time on a line of 1 MB/s."""
+_large = BoundedSemaphore(MOST_LARGE)
 LOG = "_delta_log"
 COPIES = 3
 """Attempts to copy a table's log: meanwhile a checkpoint may replace entries that are older than a week."""
@@ -97,13 +105,19 @@ def check_empty(url: str) -> None:
                 )
 
 
+def put_file(store: ObjectStore, path: str, file: Path) -> None:
+    """Upload a file. Raises `FileNotFoundError` if it is gone, and obstore's errors."""
+    with _large if file.stat().st_size > LARGE_BYTES else nullcontext():
+        store.put(path, file, max_concurrency=PARTS)
+
+
 def upload(folder: Path, url: str) -> int:
     """Copy all files of the folder and return their number; logs of tables follow the files that they name. Raises `ConcordanceError`."""
     store = open_store(url)
 
     def put(file: Path) -> None:
         with mapped_errors():
-            store.put(file.relative_to(folder).as_posix(), file)
+            put_file(store, file.relative_to(folder).as_posix(), file)
 
     files = sorted(path for path in folder.rglob("*") if path.is_file() and ".incoming" not in path.parts)
     data = [file for file in files if LOG not in file.parts]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from resources.core.errors import AbortSyncError, ConcordanceError
 from resources.stores.blobs import mapped_errors, open_store
 from resources.stores.lake import Lake
-from resources.stores.lake_copy import THREADS, Copied
+from resources.stores.lake_copy import THREADS, Copied, put_file
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -76,7 +76,7 @@ class LakeObjects:
 
         def put(file: ListedFile) -> None:
             with TemporaryDirectory() as folder, mapped_errors():
-                target.put(file.path, self._save(file, Path(folder) / "file"))
+                put_file(target, file.path, self._save(file, Path(folder) / "file"))
 
         _each(put, listing)
 
@@ -93,7 +93,7 @@ class LakeObjects:
         """Upload a file and return True, or False if it is no longer there."""
         with mapped_errors(self._named):
             try:
-                self._store.put(f"{FOLDER}/{file.path}", lake / file.path)
+                put_file(self._store, f"{FOLDER}/{file.path}", lake / file.path)
             except FileNotFoundError:
                 return False
         return True

@@ -18,6 +18,7 @@ from resources.settings import load
 from resources.stores.blobs import Blobs
 from resources.stores.damage import damaged_tables, explained
 from resources.stores.lake import Lake
+from resources.stores.lake_copy import MOST_LARGE, upload
 from tests.fixtures.lake import NOW, raw
 from tests.fixtures.s3 import BUCKET, S3Server
 
@@ -49,11 +50,21 @@ def test_blobs_live_below_the_prefix(store: S3Server) -> None:
         blobs.read(digest)
 
 
-def test_a_large_blob_goes_up_in_parts(store: S3Server) -> None:
-    data = os.urandom(12 * 1024 * 1024)
+def test_a_large_blob_goes_up_in_parts_one_at_a_time(store: S3Server) -> None:
+    """A part has to arrive within thirty seconds: all at once, they would not on a slow line, however often they are sent again."""
+    data = os.urandom(32 * 1024 * 1024)
     blob = Blobs(URL).put([data])
     assert store.multipart == 1
+    assert (len(store.arriving), max(store.arriving)) == (7, 1)
     assert Blobs(URL).read(blob.content_hash) == data
+
+
+def test_of_a_lake_few_large_files_go_up_at_a_time(store: S3Server, tmp_path: Path) -> None:
+    for number in range(24):
+        (tmp_path / str(number)).write_bytes(bytes(3 * 1024 * 1024))
+    store.most = MOST_LARGE
+    assert upload(tmp_path, URL) == len(store.arriving) == 24
+    assert max(store.arriving) <= MOST_LARGE
 
 
 def test_the_lake_appends_reads_and_compacts(store: S3Server) -> None:
