@@ -100,7 +100,6 @@ def drop(work: Reindex, *, unfinished: bool, vectors: bool, by: str, expired: bo
     """
     with _alone(work) as held:
         stores = held[0]
-        rows = work.collections.collections()
         dropped = obsolete(work, unfinished=unfinished, expired=expired)
         for one in dropped:
             stores.confirm()
@@ -109,12 +108,14 @@ def drop(work: Reindex, *, unfinished: bool, vectors: bool, by: str, expired: bo
             stores.collections.forget_collection(name=one.collection)
             detail = {"collection": one.collection, "model": one.model, "points": one.points}
             Offboarding(stores.connection).record(email=by, action="index_dropped", detail=detail)
-        gone = {one.collection for one in dropped}
         if vectors:
-            _drop_vectors(stores, [(row.model, row.dimensions) for row in rows if row.name in gone])
+            _drop_vectors(stores)
     return dropped
 
 
-def _drop_vectors(stores: Stores, models: list[tuple[str, int]]) -> None:
-    for model, dimensions in models:
-        stores.keyed.clear(embedded_table(model, dimensions))
+def _drop_vectors(stores: Stores) -> None:
+    """Clear the vectors of all models that no collection uses, also of those that were dropped earlier."""
+    used = {embedded_table(row.model, row.dimensions) for row in stores.collections.collections()}
+    for name in stores.lake.names():
+        if name.startswith("embedded_") and name not in used:
+            stores.keyed.clear(name)

@@ -105,7 +105,7 @@ def cleanup(
         bool,
         Parameter(
             negative="",
-            help="Also drop the models' vectors in the lake; using such a model again embeds everything again.",
+            help="Also drop the vectors in the lake of models that no index uses; using such a model again embeds everything again.",
         ),
     ] = False,
     json: Json = False,

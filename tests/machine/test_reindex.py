@@ -27,6 +27,7 @@ from resources.core.errors import BusyError
 from resources.embedding import choose, embedder
 from resources.settings.limits import Prompts
 from resources.stores import qdrant
+from resources.stores.lake import Lake
 from tests.fixtures.installation import Installation
 from tests.fixtures.openai_server import OpenAIServer
 from tests.fixtures.serving import Running
@@ -360,7 +361,7 @@ def test_a_new_index_that_shows_what_must_not_be_found_is_refused(
 
 
 def test_an_index_that_was_replaced_long_ago_is_dropped_by_the_weekly_upkeep(
-    served: Installation, service: OpenAIServer
+    served: Installation, service: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installation, old = served, alias(served)
     with open_reindex(installation.settings) as work:
@@ -375,6 +376,16 @@ def test_an_index_that_was_replaced_long_ago_is_dropped_by_the_weekly_upkeep(
     assert [row["name"] for row in installation.rows("SELECT name FROM index_collections")] == [new]
     (event,) = installation.rows("SELECT email, detail FROM audit_log WHERE action = 'index_dropped'")
     assert (event["email"], event["detail"]["collection"]) == ("weekly_upkeep", old)
+    for name, value in child_environment(served.settings).items():
+        monkeypatch.setenv(name, value)
+    lake = Lake(installation.settings.lake_address)
+    kept, unused = sorted(
+        (name for name in lake.names() if name.startswith("embedded_")), key=lambda name: "word_counts" not in name
+    )
+    assert lake.scan(unused).collect().height
+    assert command(["cleanup", "--yes", "--vectors"]) == 0
+    assert lake.scan(unused).collect().is_empty()
+    assert lake.scan(kept).collect().height
     assert installation.sync().counts.embedded == 0
     assert installation.agrees()
 
