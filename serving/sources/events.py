@@ -1,5 +1,7 @@
 """`POST /api/slack/events`: receives Slack's events. Authenticated by Slack's signature instead of a token."""
 
+import hmac
+import time
 from typing import Any
 
 import msgspec
@@ -9,12 +11,14 @@ from msgspec import UNSET, UnsetType
 from slack_sdk.signature import SignatureVerifier
 
 from resources.core.errors import InvalidRequestError
+from resources.logging import logger
 from resources.sources.slack.envelope import Envelope
 from serving.http.errors import UnauthorizedError
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.sources.service import SourceServices
 
+log = logger("serving")
 _decoder = msgspec.json.Decoder(Envelope)
 
 EVENT = {
@@ -74,8 +78,7 @@ async def slack_events(
         )
     body = await request.body()
     headers = {name: request.headers.get(name, "") for name in ("x-slack-request-timestamp", "x-slack-signature")}
-    if not _is_signed(secret.get_secret_value(), body, headers):
-        raise UnauthorizedError("token-signature", "The request is not signed by Slack, or was signed too long ago.")
+    _check_signature(secret.get_secret_value(), body, headers)
     try:
         envelope = _decoder.decode(body)
     except msgspec.MsgspecError as error:
@@ -85,9 +88,22 @@ async def slack_events(
     return Response(SlackReply(outcome=await source_services.slack_events.process(envelope)))
 
 
-def _is_signed(secret: str, body: bytes, headers: dict[str, str]) -> bool:
-    """Return True for a valid signature that is at most five minutes old. Compares in constant time."""
+def _check_signature(secret: str, body: bytes, headers: dict[str, str]) -> None:
+    """Raise `UnauthorizedError` unless the signature is valid and at most five minutes old. Compares in constant time."""
+    verifier, stamp, seconds = SignatureVerifier(secret), headers["x-slack-request-timestamp"], 0
     try:
-        return SignatureVerifier(secret).is_valid_request(body, headers)
+        if verifier.is_valid_request(body, headers):
+            return
+        made = verifier.generate_signature(timestamp=stamp, body=body) or ""
+        if hmac.compare_digest(made, headers["x-slack-signature"]):
+            seconds = round(time.time()) - int(stamp)
     except (ValueError, TypeError):  # the time is not a number or the body is not UTF-8
-        return False
+        pass
+    if seconds:
+        log.error("slack_event_out_of_time", seconds=seconds)
+        detail = (
+            f"Slack signed this {seconds} s before the time of this server. If it is new, the server's clock is wrong."
+        )
+    else:
+        detail = "The request is not signed by Slack."
+    raise UnauthorizedError("token-signature", detail)
