@@ -16,6 +16,7 @@ from pypdf.generic import (
     FloatObject,
     NameObject,
     NumberObject,
+    StreamObject,
     TextStringObject,
 )
 from reportlab.lib.utils import ImageReader
@@ -215,6 +216,55 @@ def test_headings_are_found_by_their_size() -> None:
     paths = {document.text[block.start : block.end].split("\n")[0]: block.section_path for block in document.blocks}
     assert paths["This policy says who may travel."] == ("Travel Policy",)
     assert paths["Up to three stars, and breakfast."] == ("Travel Policy", "Hotels")
+
+
+@pytest.mark.parametrize(("letter", "shown"), [("D835DC49", "\U0001d449"), ("D835", "")])
+def test_lines_below_a_formula_keep_their_places(letter: str, shown: str) -> None:
+    pdfmetrics.registerFont(TTFont("Vera", "Vera.ttf"))
+
+    def draw(sheet: Canvas) -> None:
+        y = 780
+        for font, size, line in [
+            ("Vera", 10, "The speed is QQQ QQQ QQQ QQQ QQQ."), ("Helvetica", 14, "Trains"), ("Helvetica", 10, "Second class is paid for."),
+            ("Helvetica", 14, "Hotels"), ("Helvetica", 10, "Up to three stars."), ("Helvetica", 10, "No minibar."),
+            ("Helvetica", 10, "Receipts are needed for all of it."), ("Helvetica", 10, "They are kept for ten years."),
+        ]:  # fmt: skip
+            sheet.setFont(font, size)
+            sheet.drawString(60, y, line)
+            y -= 2 * size
+
+    writer = PdfWriter(clone_from=io.BytesIO(drawn(draw)))
+    fonts = cast("DictionaryObject", cast("DictionaryObject", writer.pages[0]["/Resources"])["/Font"])
+    characters = [
+        cast("StreamObject", font["/ToUnicode"])
+        for font in map(DictionaryObject, fonts.values())
+        if "/ToUnicode" in font
+    ]
+    for one in characters:
+        one.set_data(one.get_data().replace(b"<0051>", f"<{letter}>".encode()))
+    target = io.BytesIO()
+    writer.write(target)
+    document = read_bytes(target.getvalue())
+    paths = {document.text[block.start : block.end].split("\n")[0]: block.section_path for block in document.blocks}
+    assert paths[f"The speed is {' '.join([3 * shown] * 5)}." if shown else "The speed is ."] == ()
+    assert paths["Second class is paid for."] == ("Trains",)
+    assert paths["Up to three stars."] == ("Hotels",)
+
+
+def test_figures_in_cells_of_one_digit_stay_apart() -> None:
+    """Programs that shrink a PDF write such cells as one string with wide spaces between its characters."""
+
+    def draw(sheet: Canvas) -> None:
+        for y, space, figures in ((700, 30, "30"), (680, 36, "142"), (640, 8, "20251231")):
+            row = sheet.beginText(60, y)
+            row.setFont("Helvetica", 10)
+            row.textOut("Row 12 ")
+            row.setCharSpace(space)
+            row.textOut(figures)
+            row.setCharSpace(0)
+            sheet.drawText(row)
+
+    assert blocks(read_bytes(drawn(draw))) == ["Row 12 3 0\nRow 12 1 4 2", "Row 12 20251231"]
 
 
 def test_headings_of_the_outline_have_its_levels() -> None:

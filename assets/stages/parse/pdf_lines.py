@@ -3,6 +3,7 @@
 import ctypes
 import math
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
@@ -39,10 +40,15 @@ _VOWELS = re.compile("[AEIOUYaeiouy]")
 _ENOUGH_WORDS = 8
 _FEW_UNDECODED = 20
 """Characters without a mapping that a page may have without being reported: bullets and formulas."""
-_UNDECODED = re.compile("[\x00-\x08\x0e-\x1f\ufffd\ue000-\uf8ff]")
+_UNDECODED = re.compile("[\x00-\x08\x0e-\x1f\ufffd\ud800-\udfff\ue000-\uf8ff]")
+_BEYOND = re.compile("[\U00010000-\U0010ffff]")
+"""Characters that PDFium counts as two: letters of formulas, emoji, old scripts."""
 _SPACES = re.compile(r"(?<=\S) +(?=\S)")
 _CELL_GAP = 1.0
 """Gap between the cells of a row, as a share of the font size."""
+_DIGITS = re.compile(r"\d(?=\d)")
+_DIGIT_GAP = 1.5
+"""Least gap between cells that one string fills, as a share of the font size: the digits of a date in boxes are closer."""
 _SAMPLES = 12
 """Characters of a line that are checked for a missing mapping to Unicode, and of a page that are checked for their direction."""
 _MOST = 0.8
@@ -98,6 +104,7 @@ class PageText:
         self._page = page
         self._shown = shown
         self._text: Any = page.get_textpage()
+        self._beyond: list[int] = []
         self._rows = 0
 
     def read(self, *, split: bool) -> tuple[list[Line], bool]:
@@ -106,7 +113,8 @@ class PageText:
         With `split`, wide gaps separate lines of the same row.
         """
         try:
-            text: str = self._text.get_text_range() if self._text.count_chars() else ""
+            text: str = self._text.get_text_range(errors="surrogatepass") if self._text.count_chars() else ""
+            self._beyond = [match.start() for match in _BEYOND.finditer(text)]
             parts: list[tuple[str, int]] = []
             start = 0
             for part in text.split("\r\n"):
@@ -135,7 +143,7 @@ class PageText:
             self._text.close()
 
     def _index(self, place: int) -> int:
-        return self._raw.FPDFText_GetCharIndexFromTextIndex(self._text, place)
+        return self._raw.FPDFText_GetCharIndexFromTextIndex(self._text, place + bisect_left(self._beyond, place))
 
     def _lines(self, part: str, start: int, *, split: bool) -> Iterator[Line]:
         """Yield the lines of a part of the page's text, of which hyphens may have joined several."""
@@ -191,6 +199,8 @@ class PageText:
         line.bold = self._is_bold(start) and self._is_bold(end)
         if _is_spaced_out(text):
             line.text = self._respaced(text, first, line.size)
+        elif len(line.text) == len(text):
+            line.text = self._apart(line.text, first, line.size)
         return line
 
     def _size(self, index: int) -> float:
@@ -214,6 +224,14 @@ class PageText:
         name = ctypes.create_string_buffer(128)
         known = self._raw.FPDFText_GetFontInfo(self._text, index, name, 128, ctypes.c_int())
         return name.value if known else b""
+
+    def _apart(self, text: str, first: int, size: float) -> str:
+        """Return a line with spaces between the digits of cells: PDFium sees none within a string, however wide its spacing."""
+        for match in reversed(list(_DIGITS.finditer(text))):
+            left, right = (self._span(self._index(first + place)) for place in (match.start(), match.end()))
+            if right[0] - left[1] > _DIGIT_GAP * max(size, 1.0):
+                text = f"{text[: match.end()]} {text[match.end() :]}"
+        return text
 
     def _respaced(self, text: str, first: int, size: float) -> str:
         """Return a line whose letters are spaced out with spaces only where gaps are wider than between letters."""
