@@ -16,7 +16,20 @@ from tests.fixtures.packages import archive
 
 SPACES = " ".join(
     f'xmlns:{name}="urn:{name}"'
-    for name in ("office", "text", "table", "draw", "style", "fo", "xlink", "dc", "chart", "presentation", "svg")
+    for name in (
+        "office",
+        "text",
+        "table",
+        "draw",
+        "style",
+        "fo",
+        "xlink",
+        "dc",
+        "chart",
+        "presentation",
+        "svg",
+        "form",
+    )
 )
 CHART = (
     f"<office:document-content {SPACES}><office:body><office:chart><chart:chart><chart:title><text:p>Ducks</text:p></chart:title>"
@@ -65,6 +78,25 @@ def test_notes_comments_boxes_and_charts_of_a_text() -> None:
         ("paragraph", "In a shape"),
         ("paragraph", "End of it"),
     ]
+
+
+def test_forms_of_a_text() -> None:
+    controls = [
+        ("fixed-text", 'form:label="First name"'), ("text", 'form:current-value="Ada"'),
+        ("radio", 'form:label="Pays" form:current-selected="true"'), ("checkbox", 'form:label="Agrees"'),
+        ("password", 'form:current-value="secret"'), ("hidden", 'form:value="7"'), ("listbox", ""),
+    ]  # fmt: skip
+    option = '<form:option form:label="Norway" form:current-selected="true"/><form:option form:label="Sweden"/>'
+    form = "".join(
+        f'<form:{kind} form:id="c{number}" {rest}>{option if kind == "listbox" else ""}</form:{kind}>'
+        for number, (kind, rest) in enumerate(controls)
+    )
+    drawn = [f'<draw:control draw:control="c{number}"/>' for number in range(len(controls))]
+    document = opened(
+        "text",
+        f"<office:forms><form:form>{form}</form:form></office:forms><text:p>{''.join(drawn)}</text:p>{drawn[1]}",
+    )
+    assert shown(document) == [("paragraph", "First name Ada ☒ Pays ☐ Agrees Norway"), ("paragraph", "Ada")]
 
 
 def test_styles_raise_hide_and_number_text() -> None:

@@ -38,6 +38,8 @@ IGNORED = frozenset(
 )
 _BLOCKS = frozenset({"section", "text-box", "index-body", "index-title", "table-of-content", "page", "list-item"})
 """Elements that hold blocks."""
+_FIELDS = frozenset({"text", "textarea", "combobox", "formatted-text", "number", "date", "time"})
+"""Controls of forms that people fill in; passwords and hidden ones are not read."""
 _FORMS = {"1": "decimal", "a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
 
 
@@ -57,6 +59,7 @@ class TextReader:
         self._depth = 0
         self._page: int | None = None
         self._left_out: dict[str, int] = {}
+        self._controls = {attribute(one, "id"): _control(one) for form in within(root, "form") for one in form}
         self.learn(root)
 
     def learn(self, root: Any) -> None:
@@ -213,6 +216,9 @@ class TextReader:
                 return raised(before, text) if style in self._raised else text
             case _ if kind in IGNORED:
                 return ""
+            case "control":
+                text = self._controls.get(attribute(element, "control") or "", "")
+                return f" {text}" if text and before[-1:].strip() else text
             case (
                 "frame"
                 | "rect"
@@ -224,7 +230,6 @@ class TextReader:
                 | "path"
                 | "connector"
                 | "caption"
-                | "control"
             ):
                 self._drawing(element)
             case _:
@@ -275,6 +280,9 @@ class TextReader:
             self._after += self._embedded(attribute(element, "href") or "")
         elif kind in ("p", "h", "list", "table"):
             self._after += self._apart([element])
+        elif kind == "control":
+            if text := self._part(element, kind, ""):
+                self._after.append(BlockDraft(kind="paragraph", text=text, page=self._page))
         elif kind in ("title", "desc"):
             described = one_line("".join(element.itertext()))
             if described:
@@ -309,6 +317,23 @@ def _numbered(level: Any) -> tuple[str, str, int]:
         return "", "", 1
     form = _FORMS.get(attribute(level, "num-format") or "", "")
     return form, attribute(level, "num-suffix") or ".", number(attribute(level, "start-value"), 1)
+
+
+def _control(element: Any) -> str:
+    """Return what a control of a form shows: a label, a box and its label, what is filled in or chosen."""
+    kind = local(element.tag)
+    label = one_line(attribute(element, "label") or "")
+    if kind == "fixed-text":
+        return label
+    if kind in ("radio", "checkbox"):
+        ticked = attribute(element, "current-selected") == "true" or attribute(element, "current-state") == "checked"
+        return f"{'☒' if ticked else '☐'} {label}"
+    if kind == "listbox":
+        chosen = [one for one in within(element, "option") if attribute(one, "current-selected") == "true"]
+        return ", ".join(one_line(attribute(one, "label") or "") for one in chosen)
+    if kind in _FIELDS:
+        return one_line(attribute(element, "current-value") or attribute(element, "value") or "")
+    return ""
 
 
 def rows_of(grid: Any) -> Iterator[Any]:
