@@ -114,6 +114,29 @@ def test_content_stays_that_looks_like_it(markup: str) -> None:
     assert "Shop" in page(f"<h1>Leave</h1><p>Thirty days a year.</p>{markup}")
 
 
+@pytest.mark.parametrize(
+    "markup",
+    [
+        pytest.param(
+            '<span class="mwe-math-element"><span class="mwe-math-mathml-inline mwe-math-mathml-a11y" style="display: none;">'
+            '<math alttext="{\\displaystyle A^{2}}"><mi>A</mi><mn>2</mn></math></span>'
+            '<img class="mwe-math-fallback-image-inline" aria-hidden="true" alt="{\\displaystyle A^{2}}"></span>',
+            id="MediaWiki",
+        ),
+        pytest.param(
+            '<span class="katex"><span class="katex-mathml"><math><semantics><mrow><mi>A</mi><mn>2</mn></mrow>'
+            '<annotation encoding="application/x-tex">A^{2}</annotation></semantics></math></span>'
+            '<span class="katex-html" aria-hidden="true">A2</span></span>',
+            id="KaTeX",
+        ),
+    ],
+)
+def test_a_formula_is_read_once_as_it_was_written(markup: str) -> None:
+    assert page(f"<p>The area {markup} grows.</p><table><tr><th>a<th>b<tr><td>{markup}<td>1</table>") == (
+        "The area A^{2} grows.\n\na | b\nA^{2} | 1"
+    )
+
+
 def test_the_only_main_element_is_the_content() -> None:
     text = page(
         "<header><h1>Leave</h1><p>Acme intranet</p></header><main><p>Thirty days a year.</p></main><div>Contact us</div>"

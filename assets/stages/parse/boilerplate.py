@@ -42,6 +42,8 @@ _MOST_OF_BANNER = 1_200
 """Characters of a cookie banner."""
 _CONTENT = ("main", "article", "blockquote", "section")
 _UNSEEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse))", re.IGNORECASE)
+_MATH = "mwe-math-mathml"
+"""Class of MediaWiki's formulas, which are hidden behind pictures of them."""
 _ARTICLE_SHARE = 0.5
 """Least share of the page's text that its only `article` has, to be all of its content."""
 
@@ -56,6 +58,8 @@ def is_hidden(tag: str, attributes: dict[str, str | None]) -> bool:
         return True
     if tag == "dialog" and "open" not in attributes:
         return True
+    if _MATH in (attributes.get("class") or ""):
+        return False
     style = attributes.get("style")
     return style is not None and _UNSEEN.search(style) is not None and attributes.get("role") != "tabpanel"
 

@@ -1,5 +1,6 @@
 """Read the tables of a page: each value under its header, spans repeated, one row a line, whatever its cells hold."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +21,8 @@ _MAX_CELL = 3_000
 _SILENT = frozenset(
     {"script", "style", "template", "noscript", "head", "svg", "select", "textarea", "iframe", "object", "canvas"}
 )
+_DISPLAYED = re.compile(r"^ \{\\displaystyle (.*)\} $")
+"""What MediaWiki puts around each formula."""
 _PARTS = frozenset({"li", "tr", "dd", "dt", "p", "div", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "blockquote"})
 
 
@@ -93,8 +96,10 @@ def box(attributes: dict[str, str | None]) -> str:
 
 
 def formula(node: Any) -> str:
-    """Return a formula as its author wrote it for readers who do not see it, or its characters."""
-    return f" {node.attributes.get('alttext') or one_line(node.text() or '')} "
+    """Return a formula as its author wrote it, or its characters."""
+    source = node.css_first('annotation[encoding="application/x-tex"]')
+    written = node.attributes.get("alttext") or (source or node).text() or ""
+    return _DISPLAYED.sub(r" \1 ", f" {one_line(written)} ")
 
 
 def grid(node: Any) -> Grid | None:
