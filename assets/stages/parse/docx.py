@@ -10,6 +10,7 @@ from typing import Any
 
 from assets.stages.normalize import BlockDraft, one_line
 from assets.stages.parse import read
+from assets.stages.parse.alt_text import described
 from assets.stages.parse.docx_elements import (
     WRAPPERS,
     blocks_of,
@@ -378,7 +379,6 @@ class _Document:
             return ""  # found with the box that they are in
         self._after += graphics(self._package, self._part, element)
         for picture in within(element, "docPr"):
-            described = one_line(picture.get("descr") or "")
-            if described and "generated" not in described:
-                self._after.append(BlockDraft(kind="paragraph", text=f"Picture: {described}"))
+            if text := described(picture.get("descr")):
+                self._after.append(BlockDraft(kind="paragraph", text=f"Picture: {text}"))
         return ""

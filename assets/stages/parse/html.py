@@ -9,6 +9,7 @@ from collections import Counter
 from typing import Any
 
 from assets.stages.normalize import BlockDraft, clean, one_line
+from assets.stages.parse.alt_text import described
 from assets.stages.parse.boilerplate import content, is_boilerplate, is_hidden
 from assets.stages.parse.decoding import decode
 from assets.stages.parse.html_tables import box, children, formula, grid, inline_text, script
@@ -158,7 +159,7 @@ class _Walker:
         elif tag == "br":
             self._inline.append("\n")
         elif tag == "img":
-            self._inline.append(f" {node.attributes.get('alt') or ''} ")
+            self._inline.append(f" {described(node.attributes.get('alt'))} ")
         elif tag in {"sup", "sub"}:
             self._inline.append(script(node, tag, "".join(self._inline[-3:])))
         elif tag == "input":

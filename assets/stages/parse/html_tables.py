@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from assets.stages.normalize import one_line
+from assets.stages.parse.alt_text import described
 from assets.stages.parse.boilerplate import is_hidden
 from assets.stages.parse.marks import raised
 
@@ -55,7 +56,7 @@ def inline_text(node: Any) -> str:
         if tag in _SILENT or tag.startswith(("-", "!")) or (item is not node and is_hidden(tag, item.attributes)):
             continue
         if tag == "img":
-            pieces.append(f" {item.attributes.get('alt') or ''} ")
+            pieces.append(f" {described(item.attributes.get('alt'))} ")
         elif tag == "br":
             pieces.append(" ")
         elif tag == "input":

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from assets.stages.normalize import BlockDraft, one_line
+from assets.stages.parse.alt_text import described
 from assets.stages.parse.marks import raised
 from assets.stages.parse.markup import tree
 from assets.stages.parse.numbering import numeral
@@ -284,9 +285,8 @@ class TextReader:
             if text := self._part(element, kind, ""):
                 self._after.append(BlockDraft(kind="paragraph", text=text, page=self._page))
         elif kind in ("title", "desc"):
-            described = one_line("".join(element.itertext()))
-            if described:
-                self._after.append(BlockDraft(kind="paragraph", text=f"Picture: {described}", page=self._page))
+            if text := described("".join(element.itertext())):
+                self._after.append(BlockDraft(kind="paragraph", text=f"Picture: {text}", page=self._page))
         else:
             for one in element:
                 self._drawing(one)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from assets.stages.normalize import BlockDraft, one_line
+from assets.stages.parse.alt_text import described
 from assets.stages.parse.drawing import graphics, paragraph
 from assets.stages.parse.package import Package, attribute, child, local, number, within
 from assets.stages.parse.result import Parsed
@@ -181,9 +182,8 @@ def _text(lines: list[tuple[int, str, str]], page: int) -> BlockDraft:
 
 def _picture(element: Any, page: int) -> Iterator[BlockDraft]:
     properties = child(element, "nvPicPr", "cNvPr")
-    described = one_line(properties.get("descr") or "") if properties is not None else ""
-    if described and "generated" not in described:
-        yield BlockDraft(kind="paragraph", text=f"Picture: {described}", page=page)
+    if properties is not None and (text := described(properties.get("descr"))):
+        yield BlockDraft(kind="paragraph", text=f"Picture: {text}", page=page)
 
 
 def _rows(grid: Any) -> list[list[str]]:
