@@ -251,6 +251,20 @@ def test_lines_below_a_formula_keep_their_places(letter: str, shown: str) -> Non
     assert paths["Up to three stars."] == ("Hotels",)
 
 
+def test_a_line_that_begins_with_a_raised_number_is_one() -> None:
+    """PDFium takes the end of the line above for a space, since the number is beside that line."""
+
+    def draw(sheet: Canvas) -> None:
+        for place, line in enumerate(["Reports", "are in the docket.", "MCAS trims the", "horizontal", "stabilizer."]):
+            if line.startswith("MCAS"):
+                sheet.setFont("Helvetica", 6)
+                sheet.drawString(60, 704 - 8 * place, "8")
+            sheet.setFont("Helvetica", 9)
+            sheet.drawString(64, 700 - 8 * place, line)
+
+    assert blocks(read_bytes(drawn(draw))) == ["Reports\nare in the docket.\n8MCAS trims the\nhorizontal\nstabilizer."]
+
+
 def test_figures_in_cells_of_one_digit_stay_apart() -> None:
     """Programs that shrink a PDF write such cells as one string with wide spaces between its characters."""
 

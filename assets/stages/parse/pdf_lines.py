@@ -44,6 +44,8 @@ _UNDECODED = re.compile("[\x00-\x08\x0e-\x1f\ufffd\ud800-\udfff\ue000-\uf8ff]")
 _BEYOND = re.compile("[\U00010000-\U0010ffff]")
 """Characters that PDFium counts as two: letters of formulas, emoji, old scripts."""
 _SPACES = re.compile(r"(?<=\S) +(?=\S)")
+_LINE_STEP = 0.3
+"""Least distance between lines, as a share of the font size: a raised number at the beginning of a line is near the one above."""
 _CELL_GAP = 1.0
 """Gap between the cells of a row, as a share of the font size."""
 _DIGITS = re.compile(r"\d(?=\d)")
@@ -146,20 +148,45 @@ class PageText:
         return self._raw.FPDFText_GetCharIndexFromTextIndex(self._text, place + bisect_left(self._beyond, place))
 
     def _lines(self, part: str, start: int, *, split: bool) -> Iterator[Line]:
-        """Yield the lines of a part of the page's text, of which hyphens may have joined several."""
+        """Yield the lines of a part of the page's text, of which hyphens and spaces may have joined several."""
         for match in _PIECES.finditer(part):
-            self._rows += 1
-            spans = self._cells(match.group(1), start + match.start()) if split else [(0, len(match.group(1)))]
-            for number, (first, last) in enumerate(spans, start=1):
-                text = match.group(1)[first:last]
-                bare = text.strip()
-                if not bare:
-                    continue
-                place = start + match.start() + first + len(text) - len(text.lstrip())
-                line = self._placed(bare, place, place + len(bare) - 1)
-                line.row = self._rows
-                line.text += "-" if match.group(2) and number == len(spans) else ""
-                yield line
+            for begin, end in self._rows_of(match.group(1), start + match.start()):
+                self._rows += 1
+                whole, above = match.group(1)[begin:end], start + match.start() + begin
+                spans = self._cells(whole, above) if split else [(0, len(whole))]
+                for number, (first, last) in enumerate(spans, start=1):
+                    text = whole[first:last]
+                    bare = text.strip()
+                    if not bare:
+                        continue
+                    place = above + first + len(text) - len(text.lstrip())
+                    line = self._placed(bare, place, place + len(bare) - 1)
+                    line.row = self._rows
+                    line.text += "-" if match.group(2) and (end, number) == (len(match.group(1)), len(spans)) else ""
+                    yield line
+
+    def _rows_of(self, text: str, start: int) -> list[tuple[int, int]]:
+        """Return the spans of the lines in a part: PDFium takes some ends of lines for spaces."""
+        bare = text.strip()
+        if not bare:
+            return []
+        first = start + len(text) - len(text.lstrip())
+        size = max(self._size(self._index(first)), 1.0)
+
+        def step(before: int, after: int) -> tuple[float, float]:
+            (left, above), (right, below) = self._origin(self._index(before)), self._origin(self._index(after))
+            return (right - left) / size, abs(above - below) / size
+
+        if step(first, first + len(bare) - 1)[1] < _LINE_STEP:
+            return [(0, len(text))]
+        spans: list[tuple[int, int]] = []
+        begin = 0
+        for gap in _SPACES.finditer(text):
+            across, down = step(start + gap.start() - 1, start + gap.end())
+            if across < -1 and down >= _LINE_STEP:
+                spans.append((begin, gap.start()))
+                begin = gap.end()
+        return [*spans, (begin, len(text))]
 
     def _cells(self, text: str, start: int) -> list[tuple[int, int]]:
         """Return the spans of the parts of a line that wide gaps separate."""
