@@ -218,10 +218,22 @@ def test_headings_are_found_by_their_size() -> None:
     assert paths["Up to three stars, and breakfast."] == ("Travel Policy", "Hotels")
 
 
+def renamed(draw: Callable[[Canvas], None], letter: str, other: str) -> bytes:
+    """Return a PDF whose fonts give a letter's glyph the name of another one, in hexadecimal."""
+    pdfmetrics.registerFont(TTFont("Vera", "Vera.ttf"))
+    writer = PdfWriter(clone_from=io.BytesIO(drawn(draw)))
+    fonts = cast("DictionaryObject", cast("DictionaryObject", writer.pages[0]["/Resources"])["/Font"])
+    for font in map(DictionaryObject, fonts.values()):
+        if "/ToUnicode" in font:
+            names = cast("StreamObject", font["/ToUnicode"])
+            names.set_data(names.get_data().replace(f"<{letter}>".encode(), f"<{other}>".encode()))
+    target = io.BytesIO()
+    writer.write(target)
+    return target.getvalue()
+
+
 @pytest.mark.parametrize(("letter", "shown"), [("D835DC49", "\U0001d449"), ("D835", "")])
 def test_lines_below_a_formula_keep_their_places(letter: str, shown: str) -> None:
-    pdfmetrics.registerFont(TTFont("Vera", "Vera.ttf"))
-
     def draw(sheet: Canvas) -> None:
         y = 780
         for font, size, line in [
@@ -233,22 +245,21 @@ def test_lines_below_a_formula_keep_their_places(letter: str, shown: str) -> Non
             sheet.drawString(60, y, line)
             y -= 2 * size
 
-    writer = PdfWriter(clone_from=io.BytesIO(drawn(draw)))
-    fonts = cast("DictionaryObject", cast("DictionaryObject", writer.pages[0]["/Resources"])["/Font"])
-    characters = [
-        cast("StreamObject", font["/ToUnicode"])
-        for font in map(DictionaryObject, fonts.values())
-        if "/ToUnicode" in font
-    ]
-    for one in characters:
-        one.set_data(one.get_data().replace(b"<0051>", f"<{letter}>".encode()))
-    target = io.BytesIO()
-    writer.write(target)
-    document = read_bytes(target.getvalue())
+    document = read_bytes(renamed(draw, "0051", letter))
     paths = {document.text[block.start : block.end].split("\n")[0]: block.section_path for block in document.blocks}
     assert paths[f"The speed is {' '.join([3 * shown] * 5)}." if shown else "The speed is ."] == ()
     assert paths["Second class is paid for."] == ("Trains",)
     assert paths["Up to three stars."] == ("Hotels",)
+
+
+def test_hyphens_that_a_font_calls_soft_stay() -> None:
+    def draw(sheet: Canvas) -> None:
+        sheet.setFont("Vera", 10)
+        sheet.drawString(60, 700, "The team in Berlin-Mitte has parts SS-2541-03 and a distin-")
+        sheet.drawString(60, 688, "guished guest.")
+
+    text = read_bytes(renamed(draw, "002D", "00AD")).text
+    assert text == "The team in Berlin-Mitte has parts SS-2541-03 and a distinguished guest."
 
 
 def test_a_line_that_begins_with_a_raised_number_is_one() -> None:

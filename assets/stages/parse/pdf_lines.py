@@ -19,9 +19,10 @@ _BOLD = re.compile(rb"bold|black|heavy|semibold|demi", re.IGNORECASE)
 _BOLD_WEIGHT = 600
 _SYMBOLS = str.maketrans(
     dict.fromkeys("\uf0b7\uf0a7\uf0d8\uf076\uf0fc\uf02d\uf0a8\uf06e\uf071", "•")
-    | {"\uf0ae": "→", "\uf0ac": "←", "\uf0e0": "→", "\uf0df": "←"}
+    | {"\uf0ae": "→", "\uf0ac": "←", "\uf0e0": "→", "\uf0df": "←", "\xad": "-"}
 )
-"""Bullets and arrows of the fonts Symbol and Wingdings, whose characters are in the private use area."""
+"""Bullets and arrows of the fonts Symbol and Wingdings, whose characters are in the private use area, and the soft hyphen: fonts name their
+hyphen so, and a PDF has it only where it is drawn."""
 _TEX = str.maketrans(
     dict(zip(range(0x80, 0xC0), "ĂĄĆČĎĚĘĞĹĽŁŃŇŊŐŔŘŚŠŞŤŢŰŮŸŹŽŻĲİđ§ăąćčďěęğĺľłńňŋőŕřśšşťţűůÿźžżĳ¡¿£", strict=True))
     | dict(zip(map(ord, "\x0b\x0c\r\x0e\x0f\x10\x11\x12\x13\x14\x15\x16×÷ÿ"), "ﬀﬁﬂﬃﬄ“”„«»–—Œœß", strict=True))
