@@ -292,6 +292,8 @@ def test_half_a_character_hides_no_word() -> None:
     [
         "Dr. Miller pays approx. 50 EUR, i.e. half of it.",
         "See No. 5 of Art. 3 Abs. 2, z. B. am 3. Mai.",
+        "Filed on Sept. 25, 2018 (vol. 26, no. 4), max. 20 pages.",
+        "Evtl. steigt der Umsatz bis zum 5. Jan. 2027 auf 50 Mio. Euro, bspw. durch mind. 300 Kunden in der Ulmer Str. 14.",
         "J. R. Smith came from the U.S. by boat.",
     ],
 )

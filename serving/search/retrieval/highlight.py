@@ -20,9 +20,12 @@ _SPACE = re.compile(r"\s")
 _SENTENCE_END = re.compile(r"[.!?][\"'”’)\]]*\s+|[。！？]")
 _LAST_WORD = re.compile(r"(?<![\w.'’])[\w.]{1,8}\Z")
 _ABBREVIATION = re.compile(
-    r"etc|vs|cf|approx|ca|Dr|Mr|Mrs|Ms|Prof|St|Inc|Ltd|Co|bzw|vgl|ggf|inkl|zzgl|evtl|Hr|Mme|[^\W\d_]"
+    r"etc|vs|cf|approx|ca|Dr|Mr|Mrs|Ms|Prof|St|Inc|Ltd|Co|bzw|[Vv]gl|[Gg]gf|[Ii]nkl|zzgl|[Ee]vtl|[Bb]spw|zB|sog|Mio|Mrd|Hr|Mme|[^\W\d_]"
 )
-_BEFORE_NUMBER = re.compile(r"Nos?|Nr|Art|Abs|Ziff|[Ff]ig|pp|Sec|Vol|Ch|Tel")
+_BEFORE_NUMBER = re.compile(
+    r"[Nn]os?|Nr|[Aa]rt|Abs|Ziff|[Ff]igs?|pp|Sec|[Vv]ol|[Cc]h|Tel|Bd|Str|Ste|Stat|[Mm]ax|[Mm]in|mind"
+    r"|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec|janv|févr|avr|juil|déc"
+)
 _MONTH = re.compile(r"\s*(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)")
 _NUMBER = re.compile(r"\s*\d")
 _LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,3}[.)])\s")
