@@ -218,6 +218,24 @@ def test_headings_are_found_by_their_size() -> None:
     assert paths["Up to three stars, and breakfast."] == ("Travel Policy", "Hotels")
 
 
+def test_bold_lines_above_text_are_headings() -> None:
+    def draw(sheet: Canvas) -> None:
+        y = 780
+        for font, line in [
+            ("", "This policy says who may travel, and how."), ("", "It is for all who work here, also part of the time."),
+            ("-Bold", "Trains"), ("", "Second class is paid for, and first class on long ways."), ("", "A seat may be reserved."),
+            ("-Bold", "Hotels and Flats"), ("", "Up to three stars, breakfast included."), ("-Bold", "Item Nights Price"),
+            ("", "Room 2 120"), ("-Bold", "Total 120"), ("", "Paid by card within fourteen days."),
+        ]:  # fmt: skip
+            y -= 24 if font else 12
+            sheet.setFont(f"Helvetica{font}", 10)
+            sheet.drawString(60, y, line)
+
+    document = read_bytes(drawn(draw))
+    headings = [document.text[one.start : one.end] for one in document.blocks if one.kind == "heading"]
+    assert headings == ["Trains", "Hotels and Flats"]
+
+
 def renamed(draw: Callable[[Canvas], None], letter: str, other: str) -> bytes:
     """Return a PDF whose fonts give a letter's glyph the name of another one, in hexadecimal."""
     pdfmetrics.registerFont(TTFont("Vera", "Vera.ttf"))

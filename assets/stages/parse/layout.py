@@ -13,8 +13,10 @@ from assets.stages.parse.text import paragraphs
 _PARAGRAPH_GAP = 1.35
 """Lines that are further apart than this multiple of the page's usual distance begin a paragraph."""
 _LARGER = 1.15
-"""A heading's font is larger than the text's by this factor, if it is not bold."""
+"""A heading's font is larger than the text's by this factor, unless it is bold."""
 _MAX_HEADING = 120
+_MAX_BOLD = 80
+"""Longest heading in the text's own size."""
 _MAX_LEVELS = 4
 _MAX_REPEATED = 2
 """A text that occurs more often ("N/A", "None") is no heading."""
@@ -51,13 +53,22 @@ class _Levels:
             for line in lines:
                 sizes[_rounded(line)] += len(line.text) if line.size else 0
         self._body = max(sizes, key=lambda size: (sizes[size], size), default=0.0)
-        count = sum(map(len, pages))
         self._texts = Counter(_key(line.text) for lines in pages for line in lines)
-        marked = Counter(_font(line) for lines in pages for line in lines if self._stands_out(line))
-        self._fonts: dict[tuple[float, bool], int] = {}
-        if marked.total() <= _MAX_SHARE * count:
-            ranks = enumerate(sorted(marked, reverse=True), start=1)
-            self._fonts = {font: min(rank, _MAX_LEVELS) for rank, font in ranks}
+        bold = sum(len(line.text) for lines in pages for line in lines if line.bold)
+        self._is_light = bold <= _MAX_SHARE * sizes.total()
+        self._fonts = self._ranked(pages)
+        if not self._fonts and self._is_light:
+            self._is_light = False
+            self._fonts = self._ranked(pages)
+
+    def _ranked(self, pages: Sequence[Sequence[Line]]) -> dict[tuple[float, bool], int]:
+        """Return the levels of the fonts of headings, or none where too many lines look like some."""
+        marked = Counter(
+            _font(line) for lines in pages for index, line in enumerate(lines) if self._stands_out(lines, index)
+        )
+        if marked.total() > _MAX_SHARE * sum(map(len, pages)):
+            return {}
+        return {font: min(rank, _MAX_LEVELS) for rank, font in enumerate(sorted(marked, reverse=True), start=1)}
 
     def of(self, lines: Sequence[Line], page: int) -> list[int | None]:
         """Return the level of each line of a page as a heading, or None."""
@@ -68,20 +79,37 @@ class _Levels:
                 found[index] = level
             elif after and (level := self._titles.get((page, _key(line.text + after)))) is not None:
                 found[index] = found[index + 1] = level
-            elif found[index] is None and self._stands_out(line):
+            elif found[index] is None and self._stands_out(lines, index):
                 found[index] = self._fonts.get(_font(line))
         return found
 
-    def _stands_out(self, line: Line) -> bool:
+    def _stands_out(self, lines: Sequence[Line], index: int) -> bool:
+        line = lines[index]
         text = line.text
         return (
-            _rounded(line) >= _LARGER * self._body
+            (_rounded(line) >= _LARGER * self._body or self._is_bold_above_text(lines, index))
             and _LETTERS.search(text) is not None
             and len(text) <= _MAX_HEADING
             and text[0] not in ",;.(["
             and (text[-1] not in ".,;:" or text[0].isdigit())
             and line.right - line.left > line.size  # text along the margin is turned
             and self._texts[_key(text)] <= _MAX_REPEATED
+        )
+
+    def _is_bold_above_text(self, lines: Sequence[Line], index: int) -> bool:
+        """Return True for a bold line in the text's size below a gap, and a wider line in light type below it: no sum, no header."""
+        line = lines[index]
+        if not self._is_light or not line.bold or index + 1 == len(lines) or _rounded(line) < self._body:
+            return False
+        gap = lines[index - 1].baseline - line.baseline if index else 0.0
+        below = lines[index + 1]
+        return (
+            (gap <= 0 or gap > _PARAGRAPH_GAP * line.size)
+            and not below.bold
+            and line.baseline - below.baseline > line.size / 2
+            and below.right > line.right
+            and len(line.text) <= _MAX_BOLD
+            and not line.text[-1].isdigit()
         )
 
 
