@@ -14,10 +14,13 @@ AnswerType = Literal["amount", "duration", "time", "person", "place", "yes_no", 
 EXACT: frozenset[AnswerType] = frozenset({"phone", "email"})
 """Kinds whose shape is certain: a text without one is no answer."""
 
+_QUEL = r"\bquel(?:le)?s?\b(?:\s(?:est|sont|était|sera)\s(?:la\s|le\s|les\s|l['’]))?\s?"
+_WELCHE = r"\b(?:welche[rnms]?|(?:was|wie)\s(?:ist|sind|lautet|war)\s(?:der|die|das))\s"
+"""What a question for a thing of a kind begins with: `quelle durée`, `quelle est la durée`, `welche Frist`, `was ist die Frist`."""
 _DURATION = re.compile(
     r"\bhow (?:long|soon|quickly|fast|early|often|frequently|late|old|far (?:ahead|in advance))\b|\bhow much (?:notice|time)\b|"
-    r"\bwie (?:lang(?:e|fristig)?|oft|häufig|schnell|früh|spät|alt)\b|\bwelche[rn]? (?:frist|dauer|zeitraum)\b|"
-    r"\bcombien de (?:temps|fois)\b|\bquel(?:le)?s? (?:délai|durée|âge|fréquence|préavis)",
+    rf"\bwie (?:lang(?:e|fristig)?|oft|häufig|schnell|früh|spät|alt)\b|{_WELCHE}\w*(?:frist|dauer|zeitraum)\b|"
+    rf"\bcombien de (?:temps|fois)\b|{_QUEL}(?:délai|durée|âge|fréquence|préavis)",
     re.IGNORECASE,
 )
 _AMOUNT = re.compile(
@@ -26,28 +29,28 @@ _AMOUNT = re.compile(
     r"length|height|weight|temperature|code|port|version|cap|excess|default|threshold|value|largest|smallest|highest|lowest)\b|"
     r"\bcosts?\s*\?$|"
     r"\bwie (?:hoch|groß|gross|teuer|weit|schwer|stark|breit)\b|\bwas kostet\b|"
-    r"\bwelche[rnms]?\b.{0,40}(?:preis|kosten|gebühr|betrag|anzahl|zahl|grenze|höhe|satz|budget|nummer|wert)\b|"
-    r"\bquel(?:le)?s?\b.{0,40}\b(?:prix|coût|montant|nombre|taux|tarif|limite|plafond|budget|numéro|taille|valeur)s?\b",
+    rf"{_WELCHE}.{{0,40}}(?:preis|kosten|gebühr|betrag|anzahl|zahl|grenze|höhe|satz|budget|nummer|wert)\b|"
+    r"\bquel(?:le)?s?\b.{0,40}\b(?:prix|coût|montant|nombre|taux|tarif|limite|plafond|budget|numéro|taille|valeur|pourcentage)s?\b",
     re.IGNORECASE,
 )
 _HOW_MANY = re.compile(r"\bhow (?:much|many)\b|\bwie ?viele?\b(?! uhr)|\bcombien\b", re.IGNORECASE)
 _TIME = re.compile(
     r"\bwhen\b|\b(?:what|which) (?:day|date|year|month|time|hour|week|quarter)s?\b|\bwhat\b.{0,30}\b(?:deadline|last day|date|times?)\b|"
     r"\bsince what\b|\bby what date\b|"
-    r"\bwann\b|\bwie ?viel uhr\b|\b(?:welche[rnms]?|am wievielten) (?:tag|datum|jahr|monat|woche|uhrzeit|wochentag|termin)|"
-    r"\bquand\b|\bquel(?:le)?s? (?:jour|date|heure|année|mois|semaine)",
+    rf"\bwann\b|\bwie ?viel uhr\b|\bam wievielten\b|{_WELCHE}(?:tag|datum|jahr|monat|woche|uhrzeit|wochentag|termin|stichtag)|"
+    rf"\bquand\b|{_QUEL}(?:jour|date|heure|année|mois|semaine)",
     re.IGNORECASE,
 )
 _PERSON = re.compile(
     r"\bwho(?:m|se)?\b|\b(?:which|what) (?:person|team|company|supplier|customer|agency|agencies|office)\b|"
-    r"\b(?:wer|wem|wen|wessen)\b|\bwelche[rsnm]? (?:person|abteilung|firma|kunde|lieferant|team)|"
-    r"^\W*(?:(?:à|de|par|avec|pour|chez) )?qui\b|\bquel(?:le)?s? (?:personne|équipe|entreprise|service|fournisseur|client)",
+    rf"\b(?:wer|wem|wen|wessen)\b|{_WELCHE}(?:person|abteilung|firma|kunde|lieferant|team)|"
+    rf"^\W*(?:(?:à|de|par|avec|pour|chez) )?qui\b|{_QUEL}(?:personne|équipe|entreprise|service|fournisseur|client)",
     re.IGNORECASE,
 )
 _PLACE = re.compile(
     r"\bwhere\b|\b(?:which|what) (?:room|place|city|country|folder|directory|file|floor|building)\b|"
-    r"\b(?:wo|wohin|woher)\b|\bwelche[rsnm]? (?:raum|ort|stadt|land|ordner|datei|stockwerk|gebäude)\b|"
-    r"^\W*(?:d['’]|vers |par )?où\b|\bquel(?:le)?s? (?:salle|lieu|ville|pays|dossier|fichier|étage|bâtiment)\b",
+    rf"\b(?:wo|wohin|woher)\b|{_WELCHE}(?:raum|ort|stadt|land|ordner|datei|stockwerk|gebäude)\b|"
+    rf"^\W*(?:d['’]|vers |par )?où\b|{_QUEL}(?:salle|lieu|ville|pays|dossier|fichier|étage|bâtiment)\b",
     re.IGNORECASE,
 )
 _YES_NO = re.compile(

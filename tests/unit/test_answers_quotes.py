@@ -50,6 +50,13 @@ def quoted(question: str, text: str, heading: str = "Handbook") -> list[str]:
         ("Qui valide les congés ?", "person", "C'est Anne Roy.", "ils sont validés"),
         ("La présence est-elle obligatoire ?", "yes_no", "Elle est facultative, sauf le lundi.", "Elle compte."),
         ("Quel salon faut-il rejoindre ?", "other", "", ""),
+        ("Quelle est la durée du préavis ?", "duration", "Il dure trois mois.", "Il est écrit."),
+        ("Quelle est la date limite ?", "time", "Le 3 mai.", "Elle est fixée."),
+        ("Quel est le pourcentage remboursé ?", "amount", "La moitié.", "Selon le contrat."),
+        ("Quelle est la politique de congés ?", "other", "", ""),
+        ("Welche Kündigungsfrist gilt?", "duration", "Drei Monate.", "Sie steht im Vertrag."),
+        ("Was ist der Termin der Abgabe?", "time", "Der 3. Mai.", "Er steht im Plan."),
+        ("Wie ist die Höhe der Kaution?", "amount", "Sie beträgt 5 EUR.", "Fragen Sie am Schalter."),
     ],
 )
 def test_a_question_expects_an_answer_of_its_kind(question: str, kind: AnswerType, holds: str, lacks: str) -> None:
