@@ -115,8 +115,9 @@ def search_and_ask(company: Company, word: str) -> None:
 @pytest.mark.skipif(
     shutil.which("prometheus") is None, reason="prometheus is not installed; Debian's package prometheus has it"
 )
-@pytest.mark.usefixtures("backfill")  # its run ends while this test waits
-def test_every_panel_has_data_and_every_rule_is_evaluated(company: Company, prometheus: Prometheus) -> None:
+def test_every_panel_has_data_and_every_rule_is_evaluated(
+    company: Company, prometheus: Prometheus, backfill: str
+) -> None:
     prometheus.wait("up == 1")
     prometheus.wait("rag_searches_total")
     prometheus.wait("sync_duration_seconds_count")
@@ -141,3 +142,4 @@ def test_every_panel_has_data_and_every_rule_is_evaluated(company: Company, prom
     (file,) = yaml.safe_load((FOLDER / "rules.yaml").read_text())["groups"]
     assert [rule["name"] for rule in group["rules"]] == [rule["alert"] for rule in file["rules"]]
     assert {rule["health"] for rule in group["rules"]} == {"ok"}
+    company.wait_for_run(backfill)  # the next tests kill processes

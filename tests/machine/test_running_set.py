@@ -42,7 +42,7 @@ def found(client: Client, word: str) -> list[dict[str, Any]]:
     return client.search(word, 5, mode="keyword")["results"]
 
 
-@pytest.mark.usefixtures("backfill")  # its run ends while this test waits for uploads
+@pytest.mark.usefixtures("backfill")  # its run may end while this test waits for uploads
 def test_uploads_are_found_by_their_owner_alone_also_those_that_come_during_a_sync(company: Company) -> None:
     # Not of the company's people, whose searches other tests compare with what the sample's files give them.
     owner, other = (Client(company.settings, f"{name}@visitors.example") for name in ("ada", "bob"))
@@ -70,10 +70,8 @@ def test_somebody_without_keys_gets_nothing_from_the_whole_set(company: Company)
 
 # A kill in each of the stages, without Dagster, is in `test_kill`.
 @pytest.mark.parametrize("stage", [pytest.param("raw", marks=pytest.mark.slow), "indexed"])
-@pytest.mark.usefixtures("backfill")
-def test_a_killed_run_worker_costs_one_sync(company: Company, stage: str) -> None:
-    backfilled = "SELECT 1 FROM sync_jobs WHERE requested_by = 'backfill' AND status <> 'running'"
-    until(lambda: company.rows(backfilled), "the end of the backfill's run, which syncs the same source", 2 * SECONDS)
+def test_a_killed_run_worker_costs_one_sync(company: Company, backfill: str, stage: str) -> None:
+    company.wait_for_run(backfill)  # it syncs the same source
     started = start_sync(company.settings, SourceName.FILES, partitions=None, full=True, requested_by="test")
     job = until(
         lambda: company.rows("SELECT run_id FROM sync_jobs WHERE job_id = %s AND stage = %s", started.job_id, stage),
