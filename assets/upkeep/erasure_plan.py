@@ -46,7 +46,6 @@ _SCHEMAS: Mapping[str, dict[str, Any]] = {
     "vectors": {"text_hash": pl.String},
 }
 """Tables of the comparison; `name` is the table of the lake that a change row is from."""
-
 _WRITTEN = pl.col("at").alias("written_at")
 """`at` is a keyword of DuckDB."""
 
@@ -131,9 +130,12 @@ def _add_stored(stores: Stores, tables: ScratchTables, cutoff: datetime) -> None
 
 
 def _words_of_texts(stores: Stores, found: ErasurePlan) -> set[str]:
-    """Return the words of the passages whose texts are erased."""
-    gone = pl.col("text_hash").is_in(pl.Series(found.texts, dtype=pl.String).implode())
-    return words_of(stores.keyed.rows(CHUNKED, found.keys).filter(gone).select("text").unique().collect()["text"])
+    """Return the words of the passages whose texts are erased. An interrupted erasure may have removed them from the lists of keys."""
+    if not found.keys:
+        return set()
+    key, text = (pl.Series(values, dtype=pl.String).implode() for values in (found.keys, found.texts))
+    gone = stores.lake.scan(CHUNKED).filter(pl.col("content_key").is_in(key), pl.col("text_hash").is_in(text))
+    return words_of(gone.select("text").unique().collect(engine="streaming")["text"])
 
 
 def _words_of_titles(
