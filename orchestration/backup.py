@@ -27,6 +27,7 @@ from orchestration.backup_store import FILES, MANIFEST, BackupStore
 from orchestration.supervision import run_state
 from resources import keys
 from resources.core.errors import InvalidRequestError, NotRunningError, ServiceUnavailableError
+from resources.core.scratch import full
 from resources.servers.postgres import EmbeddedPostgres
 from resources.servers.postgres.dump import check_direct, dump
 from resources.settings import Settings
@@ -230,7 +231,12 @@ def _expected(settings: Settings) -> _Expected:
     """Return what the dump needs, read right after it: what syncs add while the lake is copied may be missing in the copy."""
     contents = TemporaryFile()  # noqa: SIM115 - read after the lake has been copied
     with session(settings.postgres_dsn) as connection:
-        contents.writelines(msgspec.json.encode(row) + b"\n" for row in LakeContents(connection).live_contents())
+        rows = LakeContents(connection).live_contents()
+        try:
+            contents.writelines(msgspec.json.encode(row) + b"\n" for row in rows)
+            contents.flush()
+        except OSError as error:
+            raise full(error) from error
         return _Expected(expected_tables(connection), contents)
 
 

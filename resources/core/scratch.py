@@ -27,8 +27,8 @@ def told_when_full() -> Generator[None]:
 
 
 def full(error: Exception) -> AbortSyncError:
-    """Return what to tell of a scratch database that cannot be written."""
-    said, *_ = str(error).splitlines()
+    """Return what to tell of a temporary file that cannot be written."""
+    said = str(error).partition("\n")[0]
     return AbortSyncError(
         f"The folder for temporary files is full ({said}). Make room there (TMPDIR, or else /var/tmp), and try again."
     )
