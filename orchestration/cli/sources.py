@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from cyclopts import Parameter
 
-from orchestration.cli.arguments import Json
+from orchestration.cli.arguments import Json, Source
 from orchestration.cli.installed import database
 from orchestration.cli.output import confirmed, note, say, say_json
 from orchestration.demo.running import runs_sample, with_running_sample
@@ -69,6 +69,7 @@ def source_remove(
     ] = None,
     /,
     *,
+    source: Annotated[Source | None, Parameter(help="Its source, where two sources have a root of that name.")] = None,
     sample: Annotated[
         bool,
         Parameter(negative="", help="Remove the sample company; if it is running, Concordance restarts without it."),
@@ -79,7 +80,7 @@ def source_remove(
     if (name is None) != sample:
         raise InvalidRequestError("Name a root, as `concordance source list` shows it, or write --sample.")
     settings = with_running_sample(load())
-    chosen = _sample(settings) if name is None else [_named(settings, name)]
+    chosen = _sample(settings) if name is None else [_named(settings, name, source)]
     documents = sum(one.documents for one in chosen)
     what = "the sample company" if name is None else f"{chosen[0].root} ({chosen[0].source})"
     if not chosen:
@@ -158,16 +159,22 @@ def _of_folder(root: FileRoot) -> State:
     return "folder missing" if missing else "active"
 
 
-def _named(settings: Settings, name: str) -> RootLine:
-    """Return the root of this name, which must no longer be configured or be a pushed source. Raises `ConcordanceError`."""
-    known = [one for one in roots(settings) if one.root != UPLOADS]
+def _named(settings: Settings, name: str, of: str | None) -> RootLine:
+    """Return the root of this name, of this source if one is given, which must no longer be configured or be a pushed source.
+
+    Raises `ConcordanceError`.
+    """
+    known = [one for one in roots(settings) if one.root != UPLOADS and of in {None, one.source}]
     found = [one for one in known if name in {one.root, one.name}]
     if not found:
         raise ConcordanceError(
             f"There is no root {name!r}. There are: {', '.join(one.root for one in known) or 'none'}."
         )
     if len(found) > 1:
-        raise ConcordanceError(f"{name!r} is the name of {', '.join(one.root for one in found)}: give one of these.")
+        each = ", ".join(f"{one.root} ({one.source})" for one in found)
+        raise ConcordanceError(
+            f"{name!r} is the name of {each}. Give the root of one, and its source: --source {found[0].source}"
+        )
     source = SourceName(found[0].source)
     if found[0].state != "not configured" and _is_synced(settings, found[0]):
         setting = "CONCORDANCE_FILE_ROOTS" if source == SourceName.FILES else "the settings or at the source"

@@ -216,6 +216,19 @@ def test_the_roots_of_a_source_that_is_no_longer_set_up_can_be_removed(
     assert live(two) == EVERYTHING[:3]
 
 
+def test_of_two_roots_with_the_same_name_the_one_of_the_named_source_is_removed(
+    shrunk: Installation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    do(shrunk, "UPDATE documents SET source = 'slack', partition = 'docs' WHERE partition = 'more'")
+    do(shrunk, "UPDATE partitions SET source = 'slack', partition = 'docs' WHERE partition = 'more'")
+    assert run(["source", "remove", "docs", "--yes"]) == 1
+    assert "docs (files), docs (slack). Give the root of one, and its source: --source files" in capsys.readouterr().err
+    assert said(capsys, "source", "remove", "docs", "--source", "slack", "--yes")[1]["documents"] == 1
+    assert live(shrunk) == EVERYTHING[:3]
+    assert run(["source", "remove", "docs", "--source", "push", "--yes"]) == 1
+    assert "There is no root 'docs'. There are: none." in capsys.readouterr().err
+
+
 def test_an_unknown_partition_is_named_before_anything_starts(
     two: Installation, capsys: pytest.CaptureFixture[str]
 ) -> None:
