@@ -157,7 +157,7 @@ class Report:
     def _faults(self) -> list[dict[str, Any]]:
         """Return what the stage skipped and failed on, with the kinds of the reasons, which themselves may quote a document."""
         rows: list[dict[str, Any]] = []
-        for fault in [fault for fault in self._job.faults() if fault.stage == self._stage][:SHOWN_FAULTS]:
+        for fault in self._job.faults(self._stage, SHOWN_FAULTS):
             if not fault.source_id:
                 place = {"partition": "", "document": ""}
             elif fault.source_id in self.states:

@@ -235,9 +235,9 @@ class SyncJob:
         if self.rest:
             self.partitions = sorted({*(self.partitions or ()), *(one for one in partitions if self.claim([one]))})
 
-    def faults(self) -> list[JobError]:
-        """Return the documents that this sync skipped or failed on."""
-        return self.stores.jobs.errors(job_id=self.job_id)
+    def faults(self, stage: str, most: int) -> list[JobError]:
+        """Return documents that a stage of this sync skipped or failed on, at most so many."""
+        return self.stores.jobs.errors(job_id=self.job_id, stage=stage, most=most)
 
     def run(self, stage: str, work: Callable[[], StageResult]) -> StageResult:
         """Run one stage, with progress at both ends, and keep its result. Stages that ran with the first report nothing more."""

@@ -42,7 +42,7 @@ class PermissionAudit(SourceFamily, path="upkeep/audit.sql"):
 class AuditTrail(Family, path="upkeep/audit.sql"):
     """Permissions granted and revoked in all sources."""
 
-    def trail(self, *, since: datetime, document: str | None, principal: str | None) -> list[GrantChange]: ...
+    def trail(self, *, since: datetime, document: str | None, principal: str | None) -> Iterator[GrantChange]: ...
 
 
 class Checks(SourceFamily, path="upkeep/checks.sql"):
@@ -145,4 +145,4 @@ class Sweep(SourceFamily, path="upkeep/sweep.sql"):
 class Receipts(Family, path="upkeep/sweep.sql"):
     """Receipts of deletions in all sources."""
 
-    def receipts(self, *, since: datetime, document: str | None, doc_ids: list[str]) -> list[DeletionReceipt]: ...
+    def receipts(self, *, since: datetime, document: str | None, doc_ids: list[str]) -> Iterator[DeletionReceipt]: ...

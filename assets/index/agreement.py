@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -11,7 +12,11 @@ from assets.index.targets import active_target
 from assets.raw import raw_table
 from resources.stores import qdrant
 from resources.stores.clients import Stores
+from resources.stores.lake import PAGE_ROWS
 from sql.upkeep import Checks
+
+COMPARED = 5000
+"""Changed documents that are compared at a time."""
 
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,33 +67,48 @@ def changed(stores: Stores, since: int) -> Changed:
     `since` is the least number of the change rows. The weekly reconciliation compares everything.
     """
     rows = stores.lake.scan(raw_table(stores.source)).filter(pl.col("seq") >= since)
-    latest = (
-        rows.select("doc_id", "op", "partition", "content_hash", "seq", "at")
+    newest = (  # hashes of eight bytes instead of texts, since a first sync changes every document
+        rows.select(pl.col("doc_id").hash(), "seq", "at")
         .sort("seq", "at")
         .unique("doc_id", keep="last")
+        .select("seq", "at")
         .collect()
     )
-    lake = {
-        (doc_id, content_hash): partition
-        for doc_id, op, partition, content_hash, *_ in latest.iter_rows()
-        if op == "upsert"
-    }
     statements = Checks(stores.connection, stores.source.value)
-    held = {
-        (row.doc_id, row.content_hash): row.partition
-        for row in statements.contents_of(doc_ids=latest["doc_id"].to_list())
-    }
+    only_in_lake = only_in_postgres = 0
+    partitions = set[str]()
+    for page in _pages(rows.select("doc_id", "op", "partition", "content_hash", "seq", "at"), newest):
+        lake = {
+            (doc_id, content_hash): partition
+            for doc_id, op, partition, content_hash, *_ in page.iter_rows()
+            if op == "upsert"
+        }
+        held = {
+            (row.doc_id, row.content_hash): row.partition
+            for row in statements.contents_of(doc_ids=page["doc_id"].to_list())
+        }
+        only_in_lake += len(lake.keys() - held.keys())
+        only_in_postgres += len(held.keys() - lake.keys())
+        partitions.update((lake | held)[key] for key in lake.keys() ^ held.keys())
     counted = stores.index.totals()
     name = active_target(stores).collection.name
     return Changed(
-        changed_documents=latest.height,
-        only_in_lake=len(lake.keys() - held.keys()),
-        only_in_postgres=len(held.keys() - lake.keys()),
+        changed_documents=newest.height,
+        only_in_lake=only_in_lake,
+        only_in_postgres=only_in_postgres,
         postgres_live_documents=counted.documents,
         postgres_chunks_counted=counted.chunks,
         qdrant_points=qdrant.count_source(stores.qdrant, name, stores.source.value),
-        partitions=sorted({(lake | held)[key] for key in lake.keys() ^ held.keys()}),
+        partitions=sorted(partitions),
     )
+
+
+def _pages(rows: pl.LazyFrame, newest: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Yield those of the change rows that are the newest of their documents, at most `COMPARED` at a time."""
+    start = 0
+    while not (page := rows.slice(start, PAGE_ROWS).collect(engine="streaming")).is_empty():
+        yield from page.join(newest, on=["seq", "at"], how="semi").iter_slices(COMPARED)
+        start += page.height
 
 
 def agree(counts: dict[str, int]) -> bool:

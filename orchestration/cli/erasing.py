@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from orchestration.cli.arguments import Json
 from orchestration.cli.installed import database
-from orchestration.cli.output import note, say, say_json
+from orchestration.cli.output import note, say, say_json, say_json_each
 from orchestration.cli.upkeep import WEEK, Document, Since
 from resources.core.domain import document_id
 from resources.core.durations import duration
@@ -62,12 +62,13 @@ def receipts(*, document: Document = None, since: Since = WEEK, json: Json = Fal
     with database(load()) as connection:
         ids = [] if document is None else [document_id(source, document) for source in stored_sources(connection)]
         rows = Receipts(connection).receipts(since=datetime.now(UTC) - since, document=document, doc_ids=ids)
-    if json:
-        say_json(rows)
-        return
-    for row in rows:
-        _show(row)
-    if not rows:
+        if json:
+            say_json_each(rows)
+            return
+        row = None
+        for row in rows:
+            _show(row)
+    if row is None:
         note("Nothing was deleted in this period. For a longer one, use --since 30d")
 
 

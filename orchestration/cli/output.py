@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,14 @@ def note_changed(settings: Settings) -> None:
 def say_json(value: Any) -> None:
     """Print a value as one line of JSON. Times are RFC 3339."""
     say(msgspec.json.encode(value).decode())
+
+
+def say_json_each(values: Iterable[Any]) -> None:
+    """Print values as one line of JSON, an array, without keeping them."""
+    sys.stdout.write("[")
+    for number, value in enumerate(values):
+        sys.stdout.write(("," if number else "") + msgspec.json.encode(value).decode())
+    say("]")
 
 
 def confirmed(question: str) -> bool:

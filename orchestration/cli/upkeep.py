@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from orchestration.cli.arguments import Duration, Json, OneOrEverySource, Source, operator
 from orchestration.cli.installed import database
-from orchestration.cli.output import note, say, say_json
+from orchestration.cli.output import note, say, say_json, say_json_each
 from orchestration.demo.running import with_running_sample
 from resources.core import permissions
 from resources.core.domain import SourceName
@@ -193,11 +193,12 @@ def audit_grants(
     whom = None if principal is None else permissions.principal(principal)
     with database(load()) as connection:
         rows = AuditTrail(connection).trail(since=datetime.now(UTC) - since, document=document, principal=whom)
-    if json:
-        say_json(rows)
-        return
-    for row in rows:
-        effect = f"in effect {row.effective_at:%H:%M:%S}" if row.effective_at else "not in effect yet"
-        say(f"{row.at:%Y-%m-%d %H:%M:%S}  {row.change}  {row.principal}  {row.source}  {row.title}  {effect}")
-    if not rows:
+        if json:
+            say_json_each(rows)
+            return
+        row = None
+        for row in rows:
+            effect = f"in effect {row.effective_at:%H:%M:%S}" if row.effective_at else "not in effect yet"
+            say(f"{row.at:%Y-%m-%d %H:%M:%S}  {row.change}  {row.principal}  {row.source}  {row.title}  {effect}")
+    if row is None:
         note("No permission was granted or revoked in this period. For a longer one, use --since 30d")

@@ -166,8 +166,8 @@ VALUES (:job_id, :source_id, :stage, :reason, :outcome)
 ON CONFLICT (job_id, source_id, stage) DO UPDATE SET reason = excluded.reason, outcome = excluded.outcome, at = now();
 
 -- name: errors
--- Grain: (document, stage).
-SELECT source_id, stage, reason, outcome FROM sync_errors WHERE job_id = :job_id ORDER BY outcome, source_id;
+-- The first errors of a stage. Grain: document. Parameters: job_id, stage, most.
+SELECT source_id, stage, reason, outcome FROM sync_errors WHERE job_id = :job_id AND stage = :stage ORDER BY outcome, source_id LIMIT :most;
 
 -- name: next_sequence
 -- Reserve numbers for change rows in the lake, above the clock and all earlier ones. Returns the first.

@@ -373,7 +373,7 @@ def test_failures_are_tried_and_reported_by_the_sync_alone(
 
 def job_errors(installation: Installation, job: SyncJob) -> list[JobError]:
     with session(installation.settings.postgres_dsn) as connection:
-        return Jobs(connection).errors(job_id=job.job_id)
+        return Jobs(connection).errors(job_id=job.job_id, stage="parsed", most=10)
 
 
 def test_runs_end_with_their_sync_and_the_next_one_continues(
