@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TypeVar
 
+from assets.chunked import batches
 from assets.intake.batch import PartitionSync, count_deleted, tombstone
 from assets.intake.deletion_hold import hold_retired
 from assets.intake.fetching import merged
@@ -37,6 +38,8 @@ from sql.people import PeopleStates
 
 __all__ = ["collect", "raw_table"]
 
+REMOVED_AT_ONCE = 5000
+"""Documents of a removed root, or of deletions that were approved, that are tombstoned in a transaction."""
 COUNTED = ("seen", "fetched", "rewritten", "refused", "deleted", "failed", "held")
 
 GROUPS_UNREAD = (
@@ -255,15 +258,15 @@ def remove_partition(job: SyncJob, partition: str, result: StageResult) -> None:
 
 
 def _remove(job: SyncJob, gone: dict[str, str], times: Mapping[str, datetime], result: StageResult) -> None:
+    """Tombstone documents in parts; one that is killed in between is continued by the next sync, or by the same command."""
     stores = job.stores
-    if not gone:
-        return
-    append(stores, [], list(gone.items()))
-    with job.writing, stores.connection.transaction():
-        deleted = tombstone(stores, list(gone), times)
-        stores.documents.raise_version()
-    result.touched.update(gone.values())
-    count_deleted(job, result, deleted)
+    for part in batches(list(gone.items()), REMOVED_AT_ONCE):
+        append(stores, [], part)
+        with job.writing, stores.connection.transaction():
+            deleted = tombstone(stores, [source_id for source_id, _ in part], times)
+            stores.documents.raise_version()
+        result.touched.update(partition for _, partition in part)
+        count_deleted(job, result, deleted)
 
 
 def _hide_partition(job: SyncJob, partition: str, result: StageResult) -> None:

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+import assets.raw
 from assets.upkeep.removal import remove
 from orchestration.cli import run
 from resources.core.domain import SourceName
 from resources.settings import FileRoot
+from resources.stores.clients import Stores
 from tests.fixtures.drive import DriveSite
 from tests.fixtures.installation import Installation
 from tests.fixtures.step import follow
@@ -201,6 +203,28 @@ def test_a_removal_that_was_killed_is_finished_by_the_same_command(
                 remove(shrunk.settings, FILES, ["docs"])
         assert [row["root"] for row in said(capsys, "source", "list")[1]] == ["docs", "more"]
     assert said(capsys, "source", "remove", "docs", "--yes")[0] == 0
+    assert len(shrunk.points()) == 1
+    assert [row["root"] for row in said(capsys, "source", "list")[1]] == ["more"]
+
+
+def test_a_large_root_is_removed_in_parts_and_a_killed_removal_is_continued(
+    shrunk: Installation, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("assets.raw.REMOVED_AT_ONCE", 2)
+    in_parts = assets.raw.append
+
+    def dies_at_the_second_part(stores: Stores, stored: list[Any], gone: list[tuple[str, str]]) -> None:
+        if len(gone) < 2:
+            raise KeyboardInterrupt
+        in_parts(stores, stored, gone)
+
+    with monkeypatch.context() as broken:
+        broken.setattr("assets.raw.append", dies_at_the_second_part)
+        with pytest.raises(KeyboardInterrupt):
+            remove(shrunk.settings, FILES, ["docs"])
+    assert live(shrunk) == ["docs/c.md", "more/one.md"]
+    assert said(capsys, "source", "remove", "docs", "--yes")[1]["documents"] == 1
+    assert live(shrunk) == ["more/one.md"]
     assert len(shrunk.points()) == 1
     assert [row["root"] for row in said(capsys, "source", "list")[1]] == ["more"]
 
