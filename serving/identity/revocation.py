@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jwt
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from resources.stores.postgres import Connection
 
 MAX_LENGTH = 200
+LISTED = timedelta(days=366)
+"""A revoked token is on the deny-list for this long at least, and for a day longer than any token is accepted: the longest lifetime may be
+raised again, and clocks of processes may differ."""
 
 
 class Revoked(NamedTuple):
@@ -52,7 +55,8 @@ def withhold(settings: Settings, revoked: Revoked) -> None:
 
 def identify(settings: Settings, token: str) -> Revoked:
     """Return what is to be refused by a token or its `jti`. Raises `InvalidRequestError`."""
-    found, email, expires = token.strip(), "", datetime.now(UTC) + duration(settings.token_max_lifetime)
+    found, email = token.strip(), ""
+    expires = datetime.now(UTC) + max(duration(settings.token_max_lifetime) + timedelta(days=1), LISTED)
     if "." in found:
         claims = _claims(found)
         found, email = token_id(found, claims), str(claims.get("sub", ""))

@@ -17,6 +17,7 @@ from resources.stores.postgres import session
 from resources.stores.withheld import TOKEN
 from serving.identity import revocation, tokens
 from serving.identity.withholding import Withholding
+from sql.signing_in import SignInSession
 from tests.fixtures.serving import Running, Site
 
 ANN, BOB = "ann@acme.com", "bob@acme.com"
@@ -109,6 +110,18 @@ def test_a_revoked_token_does_not_come_back_without_postgres(site: Site) -> None
         assert status(running, revoked) == (401, "token-revoked")
         revocation.deny(site.settings, valid)
         assert status(running, valid) == (401, "token-revoked")
+
+
+def test_a_revoked_token_stays_refused_when_tokens_last_longer_again(site: Site) -> None:
+    month = site.token(ANN, expires=timedelta(days=30))
+    site.settings = site.settings.model_copy(update={"token_max_lifetime": "1d"})
+    revoke(site, month)
+    later = datetime.now(UTC) + timedelta(days=29)
+    with session(site.settings.postgres_dsn) as connection:
+        SignInSession(connection).revoke_token(token_id="other", revoked_by="operator", expires_at=later, now=later)
+    site.settings = site.settings.model_copy(update={"token_max_lifetime": "90d"})
+    with site.running() as running:
+        assert status(running, month) == (401, "token-revoked")
 
 
 def test_two_keys_at_a_time(site: Site) -> None:
