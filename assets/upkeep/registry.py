@@ -66,9 +66,10 @@ def rebuild_registry(settings: Settings, source: SourceName) -> Rebuilt:
         statements = LostRegistry(stores.connection, source.value)
         if raw_table(source) not in stores.lake.names():
             return rebuilt
-        narrowed = _narrowed(stores, source) if user_supplied else {}
+        narrowed, latest = _narrowed(stores, source) if user_supplied else {}, 0
         with stores.connection.transaction():
             for page in _current(stores, raw_table(source)):
+                latest = max(latest, *page["seq"])
                 known = stores.documents.known(source_ids=page["source_id"].to_list())
                 part = page.filter(~pl.col("source_id").is_in([document.source_id for document in known]))
                 for partition in part["partition"].unique().sort():  # until a sync, its points are not to be believed
@@ -79,6 +80,9 @@ def rebuild_registry(settings: Settings, source: SourceName) -> Rebuilt:
                 rebuilt.deleted += _write_gone(stores, statements, gone)
             if user_supplied:
                 rebuilt.uploads = statements.restore_uploads()
+            stores.jobs.next_sequence(
+                clock_ns=latest, reserve=0
+            )  # a clock that was ahead may have given numbers of the future
     return rebuilt
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from contextlib import closing
 from typing import Any
 
@@ -150,6 +151,29 @@ def test_an_upload_before_the_rebuild_brings_nothing_back(
                 assert set(running.titles(HERON, ANN)) == found
             installation.sync(UPLOAD)
         installation.disconnect()
+
+
+def test_what_was_narrowed_after_a_loss_stays_narrow_after_another(
+    installation: Installation, bundled_model: Any, postgres_server: PostgresProcess
+) -> None:
+    """The clock was ahead when the rows before the first loss were written: rows are numbered by it."""
+    day = 86_400 * 10**9
+    installation.rows("SELECT setval('lake_sequence', %s)", time.time_ns() + day)
+    uploaded(installation, bundled_model)
+    installation.sync(UPLOAD)
+    (shared,) = installation.rows("SELECT doc_id::text AS doc_id FROM uploads WHERE title = 'Shared'")
+    for _ in range(2):
+        installation.disconnect()
+        with fresh_database(postgres_server) as dsn, pytest.MonkeyPatch.context() as patch:
+            installation.settings = installation.settings.model_copy(update={"postgres_url": SecretStr(dsn)})
+            as_environment(installation, patch)
+            assert cli.run(["rebuild", "registry"]) == 0
+            (found,) = installation.rows("SELECT permissions FROM documents WHERE doc_id = %s", shared["doc_id"])
+            with Site(installation.settings, bundled_model).running() as running:
+                running.request("PATCH", f"/api/documents/{shared['doc_id']}", ANN, json={"share": []})
+            installation.sync(UPLOAD)
+            installation.disconnect()
+    assert found["permissions"] == [ANN]
 
 
 def hidden_partitions(installation: Installation) -> list[str]:
