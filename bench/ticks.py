@@ -20,7 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import timedelta
 from typing import Any
 
 from assets import pipeline
@@ -89,7 +89,7 @@ def _status(_settings: Settings, _source: SourceName) -> None:
 
 
 def _erase(settings: Settings, _source: SourceName) -> None:
-    report = erase(settings, cutoff=datetime.now(UTC))
+    report = erase(settings, after=timedelta())
     if report.documents or report.contents or report.lake_rows:
         raise SystemExit(f"Something was due for erasure: {report}")
 

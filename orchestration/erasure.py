@@ -18,13 +18,13 @@ CRON = "30 1 * * *"
 
 def erase_due(settings: Settings, instance: dg.DagsterInstance | None = None) -> dict[str, Any]:
     """Erase what is due, apply the retention settings and return the counts. Raises `ConcordanceError` after an alert."""
-    from assets.upkeep.erase import cutoff_of, erase
+    from assets.upkeep.erase import erase
     from assets.upkeep.retention import prune, prune_expired
 
     try:
         deleted = prune(settings) | prune_expired(settings)
         runs = 0 if instance is None else prune_runs(settings, instance)
-        erased = erase(settings, cutoff=cutoff_of(duration(settings.erase_after)))
+        erased = erase(settings, after=duration(settings.erase_after))
     except ConcordanceError as error:
         alert(settings, f"Erasure did not finish: {error} It is retried tomorrow. To retry now, run: concordance erase")
         raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 
 import dagster as dg
 import psycopg
@@ -30,7 +30,8 @@ def prune_runs(settings: Settings, instance: dg.DagsterInstance) -> int:
     kept = kept_for(settings.retention_runs)
     if kept is None:
         return 0
-    now = datetime.now(UTC)
+    with session(settings.postgres_dsn) as connection:
+        now = Retention(connection).time()
     needed = _needed(instance)
     jobs_kept = kept_for(settings.retention_jobs)
     doomed = [

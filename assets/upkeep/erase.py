@@ -27,7 +27,7 @@ from resources.stores import leases, rewriting
 from resources.stores.clients import Stores
 from resources.stores.lake_erasure import drop_rows, is_scrubbed, left, scrub
 from resources.stores.uploads import LOCK as UPLOADS_LOCK
-from sql.upkeep import Erasure
+from sql.upkeep import Erasure, Retention
 
 BATCH_CONTENTS = 500
 """Blobs deleted at a time; uploads wait meanwhile."""
@@ -57,14 +57,18 @@ class ErasureReport(msgspec.Struct):
 
 
 def erase(
-    settings: Settings, *, cutoff: datetime, document: str | None = None, thorough: bool = False
+    settings: Settings, *, after: timedelta, document: str | None = None, thorough: bool = False
 ) -> ErasureReport:
-    """Erase what was deleted before `cutoff`, or one document. `thorough` rewrites files even if nothing is due.
+    """Erase what was deleted `after` ago or earlier, or one document. `thorough` rewrites files even if nothing is due.
 
     Run the sweep first: documents that may still be indexed are left for the next erasure. Raises `BusyError`, `InvalidRequestError`
     for a document that is not deleted, `AbortSyncError` if the folder for temporary files is full, or `ServiceUnavailableError`.
     """
     with _alone(settings) as stores:
+        clocks = datetime.now(UTC), Retention(stores.connection).time().astimezone(UTC)
+        cutoff = (
+            min(clocks) - after if after else max(clocks)
+        )  # nothing too early where a clock is ahead; all if all is wanted
         if document is not None:
             _check_deleted(stores, document)
         found = plan_erasure(stores, cutoff=cutoff, document=document)
@@ -181,11 +185,6 @@ def _rewrite_files(stores: Stores, report: ErasureReport, *, changed: bool, thor
     report.stores |= checks
     with stores.connection.transaction():
         statements.note_files(stores=checks)
-
-
-def cutoff_of(after: timedelta) -> datetime:
-    """Return the time before which deleted documents are erased."""
-    return datetime.now(UTC) - after
 
 
 def _said(number: int, what: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from resources.core.durations import kept_for
 from resources.settings import Settings
@@ -32,9 +32,9 @@ differ delete none that says something."""
 def prune(settings: Settings, *, batch: int = BATCH_ROWS) -> dict[str, int]:
     """Delete rows that are too old and return their number by table. Idempotent. Raises `ServiceUnavailableError`."""
     deleted: dict[str, int] = {}
-    now = datetime.now(UTC)
     with session(settings.postgres_dsn, autocommit=True) as connection:
         statements = Retention(connection)
+        now = statements.time()
         for kind, tables in TABLES.items():
             kept = kept_for(getattr(settings, f"retention_{kind}"))
             if kept is None:
@@ -46,9 +46,9 @@ def prune(settings: Settings, *, batch: int = BATCH_ROWS) -> dict[str, int]:
 
 def prune_expired(settings: Settings, *, batch: int = BATCH_ROWS) -> dict[str, int]:
     """Delete rows that have expired, and return their number by table. Idempotent. Raises `ServiceUnavailableError`."""
-    now = datetime.now(UTC)
     with session(settings.postgres_dsn, autocommit=True) as connection:
         statements = Retention(connection)
+        now = statements.time()
         deleted = {table: _delete(statements, table, now - kept, batch) for table, kept in EXPIRED.items()}
         if settings.oidc_providers is not None:  # it does not know them, so they must not return without it
             deleted["passkeys"] = RemovedPasskeys(connection).remove_all_passkeys()

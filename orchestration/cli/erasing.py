@@ -30,7 +30,6 @@ def erase(
     json: Json = False,
 ) -> int:
     """Every file that may contain erased text is then rewritten; searches continue meanwhile."""
-    from assets.upkeep.erase import cutoff_of
     from assets.upkeep.erase import erase as carry_out
     from assets.upkeep.sweep import sweep
 
@@ -41,7 +40,7 @@ def erase(
         sweep(settings, source)
     thorough = now or document is not None
     after = timedelta() if thorough else duration(settings.erase_after)
-    report = carry_out(settings, cutoff=cutoff_of(after), document=document, thorough=thorough)
+    report = carry_out(settings, after=after, document=document, thorough=thorough)
     left = [f"{store}: {check.detail}" for store, check in report.stores.items() if check.checked_at is None]
     if json:
         say_json(msgspec.to_builtins(report))

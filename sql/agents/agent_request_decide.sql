@@ -2,7 +2,7 @@
 -- returns 0 rows, if it was decided on before. Parameters: request_hash, now, expires_at. Grain: decision. Index: primary key.
 WITH expired AS (
     DELETE FROM agent_requests
-    WHERE expires_at < %(now)s
+    WHERE expires_at < %(now)s::timestamptz - interval '1 day'
 )
 
 INSERT INTO agent_requests (request_hash, expires_at)

@@ -2,7 +2,7 @@
 -- returns 0 rows, if it was used before. Parameters: sign_in_id, provider, now, expires_at. Grain: sign-in. Index: primary key.
 WITH expired AS (
     DELETE FROM sign_ins
-    WHERE expires_at < %(now)s
+    WHERE expires_at < %(now)s::timestamptz - interval '1 day'
 )
 
 INSERT INTO sign_ins (sign_in_id, requested_by, expires_at)

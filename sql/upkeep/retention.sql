@@ -1,5 +1,9 @@
 -- Retention: delete rows that are older than their setting allows, in bounded batches. Each statement returns the number deleted.
--- Parameters of all: before, most.
+-- Parameters of all but the first: before, most.
+
+-- name: time
+-- Postgres's clock, which most of the rows have their times from: where another machine's is ahead, nothing is deleted early. One row.
+SELECT clock_timestamp() AS now;
 
 -- name: prune_answers!
 -- Grain: answer. Index: answers_at.

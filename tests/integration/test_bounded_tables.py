@@ -25,7 +25,7 @@ COMMAND = "written by commands, and by administrators and operators at their rat
 EVENT = "signed by Slack or Google, at the rate of `event`; repeated ones add nothing"
 SCIM = "written with a key for SCIM, which operators make; one row for each user, group or member"
 BOUNDS = {
-    "agent_requests": "a decision of a person who is signed in; dropped after ten minutes",
+    "agent_requests": "a decision of a person who is signed in; dropped after a day",
     "agent_tokens": "a hundred used and a hundred access tokens of a connection",
     "agents": "a decision of a person who is signed in; dropped after a minute, or 30 days once the agent has used it",
     "alert_notices": "the latest `MOST_NOTICES` that the webhook has not accepted",
@@ -75,7 +75,7 @@ BOUNDS = {
     "scim_members": SCIM,
     "scim_users": SCIM,
     "sessions": "fifty sessions of a person",
-    "sign_ins": "a sign-in that a provider vouches for, a command, or an email to a mailbox that is due one; dropped after 15 minutes",
+    "sign_ins": "a sign-in that a provider vouches for, a command, or an email to a mailbox that is due one; dropped after a day",
     "slack_questions": EVENT,
     "source_accounts": EVENT,
     "source_events": EVENT,

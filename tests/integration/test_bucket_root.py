@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from assets.upkeep.erase import cutoff_of, erase
+from assets.upkeep.erase import erase
 from assets.upkeep.sweep import sweep
 from resources.core.domain import SourceName
 from resources.core.errors import AbortSyncError
@@ -79,13 +79,13 @@ def test_a_document_that_returns_unchanged_after_an_interrupted_erasure_is_fetch
     with monkeypatch.context() as patch:
         patch.setattr("assets.upkeep.erase.scrub", killed)
         with pytest.raises(KeyboardInterrupt):
-            erase(bucket.settings, cutoff=cutoff_of(timedelta()))
+            erase(bucket.settings, after=timedelta())
     store.objects["docs/a.txt"] = data
     bucket.sync()
     (row,) = bucket.rows("SELECT state, reason, content_hash FROM documents WHERE source_id = 'docs/a.txt'")
     assert (row["state"], row["reason"]) == ("live", None)
     assert Blobs(bucket.settings.lake_address).exists(row["content_hash"])
-    erase(bucket.settings, cutoff=cutoff_of(timedelta()))
+    erase(bucket.settings, after=timedelta())
     assert Blobs(bucket.settings.lake_address).exists(row["content_hash"])
     assert {point["source_id"] for point in bucket.points()} == {"docs/a.txt", "docs/b.txt"}
     assert bucket.agrees()

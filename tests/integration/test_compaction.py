@@ -14,7 +14,7 @@ import pytest
 from deltalake.exceptions import CommitFailedError
 
 from assets.reindex import open_reindex
-from assets.upkeep.erase import cutoff_of, erase
+from assets.upkeep.erase import erase
 from assets.upkeep.redaction import distinctive
 from orchestration.maintenance import maintain
 from resources.core.domain import SourceName
@@ -119,7 +119,7 @@ def test_the_weekly_upkeep_waits_for_an_erasure_and_a_sync_goes_on(
 
     with monkeypatch.context() as patch:
         patch.setattr("assets.upkeep.erase.distinctive", during)
-        erase(settings, cutoff=cutoff_of(timedelta()))
+        erase(settings, after=timedelta())
     thread.join()
     assert [set(one) for one in upkeep] == [{"abandoned_files", "tables_compacted", "indexes_dropped"}]
     assert installation.agrees()
@@ -149,7 +149,7 @@ def test_an_erasure_waits_for_a_compaction_and_a_sync_leaves_it_out(
         return claim(dsn, source, partitions, **options)
 
     monkeypatch.setattr("resources.jobs.claim", watched)
-    thread = threading.Thread(target=erase, args=(settings,), kwargs={"cutoff": cutoff_of(timedelta())})
+    thread = threading.Thread(target=erase, args=(settings,), kwargs={"after": timedelta()})
     thread.start()
     assert reached.wait(60)
     assert lake.files(TABLE) == before

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import timedelta
 
 import psycopg
 import pytest
@@ -40,7 +40,7 @@ def test_syncs_and_erasure_work_in_every_time_zone(
     installation.sync()
     assert installation.agrees()
     if place == "folder":  # the simulated store answers from this process, which erasure's calls into Rust block
-        erase(installation.settings, cutoff=datetime.now(UTC))
+        erase(installation.settings, after=timedelta())
         assert installation.rows("SELECT count(*) AS documents FROM documents") == [{"documents": 1}]
     installation.sync(full=True)
     assert [one["title"] for one in installation.points()] == ["Heron"]

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -293,7 +293,7 @@ def test_syncs_go_on_during_a_backup_and_the_next_copies_what_changed(
             (place / "docs/otters.md").write_bytes(OTTERS)
             sync(settings, SourceName.FILES)
             with pytest.raises(BusyError, match="backup"):
-                erase(settings, cutoff=datetime.now(UTC))
+                erase(settings, after=timedelta())
 
         monkeypatch.setattr(backup, "dump", dump)
         capsys.readouterr()
@@ -352,7 +352,7 @@ def test_a_backup_that_was_paused_during_an_erasure_is_not_complete(
             dumped(of, file)
             with session(of.postgres_dsn) as connection:
                 connection.execute("DELETE FROM partition_leases")  # as if it had lapsed
-            assert erase(settings, cutoff=datetime.now(UTC)).contents == 1
+            assert erase(settings, after=timedelta()).contents == 1
 
         monkeypatch.setattr(backup, "dump", paused)
         assert run(["backup", str(place / "backup")]) == 1

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from assets.reindex import open_reindex
-from assets.upkeep.erase import cutoff_of, erase
+from assets.upkeep.erase import erase
 from assets.upkeep.redaction import distinctive
 from assets.upkeep.sweep import sweep
 from orchestration.cli import run
@@ -113,7 +113,7 @@ def swept(installation: Installation, **wanted: Any) -> Any:
     """Sweep every source, then erase everything that is deleted."""
     for source in names():
         sweep(installation.settings, source)
-    return erase(installation.settings, cutoff=cutoff_of(NOW), **wanted)
+    return erase(installation.settings, after=NOW, **wanted)
 
 
 def test_a_deleted_secret_is_in_no_file_and_no_table(whole: Whole) -> None:
@@ -215,7 +215,7 @@ def test_nothing_is_erased_before_its_time(installation: Installation) -> None:
     removed(installation)
     before = held(installation)
     assert before == {"blobs": 2, "parsed": 2, "vectors": 2}
-    report = erase(installation.settings, cutoff=cutoff_of(timedelta(days=7)))
+    report = erase(installation.settings, after=timedelta(days=7))
     assert (report.documents, report.contents, report.lake_rows) == (0, 0, 0)
     assert held(installation) == before
     receipts = installation.rows("SELECT erased_at, stores FROM deletion_receipts")
@@ -265,7 +265,7 @@ def test_erasing_waits_for_no_reindex(installation: Installation) -> None:
         open_reindex(installation.settings),
         pytest.raises(BusyError, match="reindex"),
     ):
-        erase(installation.settings, cutoff=cutoff_of(NOW))
+        erase(installation.settings, after=NOW)
     assert held(installation)["blobs"] == 2
 
 
@@ -287,9 +287,9 @@ def test_an_erasure_that_was_paused_beyond_its_leases_erases_nothing(
     with monkeypatch.context() as patch:
         patch.setattr("assets.upkeep.erase.distinctive", paused)
         with pytest.raises(LostLeaseError):
-            erase(installation.settings, cutoff=cutoff_of(NOW))
+            erase(installation.settings, after=NOW)
     assert held(installation) == before
-    erase(installation.settings, cutoff=cutoff_of(NOW))
+    erase(installation.settings, after=NOW)
     assert installation.agrees()
     for row in installation.rows("SELECT content_hash FROM documents WHERE state = 'live'"):
         assert Blobs(installation.settings.lake_address).exists(row["content_hash"])
@@ -321,7 +321,7 @@ def test_searches_go_on_while_the_tables_that_they_read_are_rewritten(installati
     with ThreadPoolExecutor(1) as pool, psycopg.connect(dsn) as slow, psycopg.connect(dsn, autocommit=True) as search:
         # a long read keeps every table from being exchanged; whoever waits for it must not keep others from reading
         slow.execute(READ)
-        erasing = pool.submit(erase, installation.settings, cutoff=cutoff_of(NOW))
+        erasing = pool.submit(erase, installation.settings, after=NOW)
         search.execute("SET lock_timeout = '5s'")
         search.prepare_threshold = 0  # a plan that was made before the exchange is used after it
         waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'LOCK TABLE%EXCLUSIVE%'"
@@ -367,7 +367,7 @@ def test_an_upload_waits_for_the_registry_that_is_rewritten(
                 eventually(lambda: installation.rows("SELECT FROM pg_locks WHERE NOT granted"))
 
         monkeypatch.setattr(rebuilding, "_copy", copied)
-        report = erase(installation.settings, cutoff=cutoff_of(NOW))
+        report = erase(installation.settings, after=NOW)
         recording[0].result(timeout=60)
     assert report.stores["postgres.files"].checked_at is not None
 
@@ -380,12 +380,12 @@ def test_what_could_not_be_rewritten_is_named_and_done_the_next_day(
     monkeypatch.setattr(rebuilding, "EXCHANGE_ATTEMPTS", 2)
     with psycopg.connect(installation.settings.postgres_dsn) as writer:
         writer.execute("LOCK TABLE chunks, answers IN ROW EXCLUSIVE MODE")
-        report = erase(installation.settings, cutoff=cutoff_of(NOW))
+        report = erase(installation.settings, after=NOW)
     check = report.stores["postgres.files"]
     assert check.checked_at is None
     assert "files of: index_entries (in use), chunks (in use), answers (in use)." in check.detail
     assert {row["stores"]["postgres.files"]["checked_at"] for row in installation.rows(STORES)} == {None}
-    report = erase(installation.settings, cutoff=cutoff_of(NOW))
+    report = erase(installation.settings, after=NOW)
     assert report.documents == 0
     assert all(row["stores"]["postgres.files"]["checked_at"] for row in installation.rows(STORES))
 
@@ -394,12 +394,12 @@ def test_only_what_could_not_be_rewritten_is_done_the_next_day(installation: Ins
     removed(installation)
     settings = installation.settings
     away = settings.model_copy(update={"qdrant_url": "http://127.0.0.1:1"})
-    report = erase(away, cutoff=cutoff_of(NOW))
+    report = erase(away, after=NOW)
     assert report.documents == 2
     assert report.stores["vectors.files"].checked_at is None
     assert "did not answer" in report.stores["vectors.files"].detail
     files = installation.rows(FILES)
-    assert set(erase(settings, cutoff=cutoff_of(NOW)).stores) == {"vectors.files"}
+    assert set(erase(settings, after=NOW).stores) == {"vectors.files"}
     assert installation.rows(FILES) == files, "tables are not copied again, day after day"
     for row in installation.rows(STORES):
         assert {name for name, check in row["stores"].items() if check["checked_at"] is None} == set()
@@ -419,17 +419,17 @@ def test_an_erasure_that_was_killed_is_completed_though_nothing_else_is_due(
     with monkeypatch.context() as patch:
         patch.setattr("assets.upkeep.erase.scrub", killed)
         with pytest.raises(KeyboardInterrupt):
-            erase(installation.settings, cutoff=cutoff_of(NOW))
+            erase(installation.settings, after=NOW)
     lake = installation.settings.home / "lake"
 
     def holding() -> list[Path]:
         return [path for path in lake.rglob("*.parquet") if SECRET in str(pl.read_parquet(path).to_dicts())]
 
     assert holding()
-    report = erase(installation.settings, cutoff=cutoff_of(NOW))
+    report = erase(installation.settings, after=NOW)
     assert report.lake_rows == 0
     assert holding() == []
-    assert erase(installation.settings, cutoff=cutoff_of(NOW)).stores == {}
+    assert erase(installation.settings, after=NOW).stores == {}
     assert installation.agrees()
 
 
@@ -448,8 +448,8 @@ def test_an_erasure_of_one_document_that_was_killed_is_completed_by_the_same_com
     with monkeypatch.context() as patch:
         patch.setattr("assets.upkeep.erase.drop_rows", killed)
         with pytest.raises(KeyboardInterrupt):
-            erase(installation.settings, cutoff=cutoff_of(NOW), document="docs/gone.txt")
-    erase(installation.settings, cutoff=cutoff_of(NOW), document="docs/gone.txt")
+            erase(installation.settings, after=NOW, document="docs/gone.txt")
+    erase(installation.settings, after=NOW, document="docs/gone.txt")
     assert held(installation) == {"blobs": 1, "parsed": 1, "vectors": 1}
 
 
