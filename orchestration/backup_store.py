@@ -10,7 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
-from resources.core.errors import InvalidRequestError
+from resources.core.errors import InvalidRequestError, ServiceUnavailableError
+from resources.logging import logger
 from resources.settings.urls import BUCKETS
 from resources.stores.blobs import mapped_errors, open_store
 from resources.stores.lake_copy import put_file
@@ -22,6 +23,8 @@ FILES = "files.txt"
 TIME = "%Y%m%dT%H%M%SZ"
 _NAME = re.compile(r"\d{8}T\d{6}Z")
 NAMED = "The object store of the backup"
+
+log = logger("backup")
 
 
 class BackupStore:
@@ -40,12 +43,22 @@ class BackupStore:
         self.lake = LakeObjects(self._store, NAMED)
 
     def put(self, stage: Path, made_at: datetime) -> str:
-        """Add the files of a folder as the backup of this time, its manifest last. Returns the backup's address."""
+        """Add the files of a folder as the backup of this time, its manifest last, or none of them. Returns the backup's address."""
         name = made_at.strftime(TIME)
         files = sorted(path for path in stage.rglob("*") if path.is_file())
-        for file in sorted(files, key=lambda file: file == stage / MANIFEST):
-            with mapped_errors(NAMED):
-                put_file(self._store, f"{name}/{file.relative_to(stage).as_posix()}", file)
+        sent: list[str] = []
+        try:
+            for file in sorted(files, key=lambda file: file == stage / MANIFEST):
+                sent.append(f"{name}/{file.relative_to(stage).as_posix()}")
+                with mapped_errors(NAMED):
+                    put_file(self._store, sent[-1], file)
+        except BaseException:  # the keys are among them
+            try:
+                with mapped_errors(NAMED):
+                    self._store.delete(sent)
+            except ServiceUnavailableError as error:
+                log.error("backup_not_removed", address=f"{self._url}/{name}", error=str(error))
+            raise
         return f"{self._url}/{name}"
 
     @contextmanager

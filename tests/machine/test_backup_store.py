@@ -6,10 +6,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+from obstore.store import ObjectStore
 
-from orchestration import backup
+from orchestration import backup, backup_store
 from orchestration.cli import run
 from resources.core.domain import SourceName
+from resources.core.errors import ServiceUnavailableError
 from resources.settings import Settings
 from resources.stores.blobs import Blobs
 from tests.fixtures.s3 import BUCKET, S3Server
@@ -100,6 +102,22 @@ def test_a_backup_that_was_killed_is_not_taken_for_a_complete_one(
     assert marked(stopped)
     del store.objects[f"copies/{whole}/backup.json"]
     assert run(["restore", ADDRESS]) == 2
+
+
+def test_a_backup_that_fails_leaves_no_keys_in_the_bucket(
+    stopped: Settings, store: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send = backup_store.put_file
+
+    def put(to: ObjectStore, path: str, file: Path) -> None:
+        if path.endswith("postgres.dump"):
+            assert any(key.endswith("keys.json") for key in store.objects)
+            raise ServiceUnavailableError("The store is full.")
+        send(to, path, file)
+
+    monkeypatch.setattr(backup_store, "put_file", put)
+    assert run(["backup", ADDRESS]) == 1
+    assert backups(store) == []
 
 
 def test_a_backup_that_lacks_a_file_of_its_lake_is_not_restored(
