@@ -93,8 +93,18 @@ def obsolete(work: Reindex, *, unfinished: bool, expired: bool = False) -> list[
     return found
 
 
+def unused_vectors(work: Reindex, found: list[Dropped]) -> list[str]:
+    """Return the tables of the lake with vectors of models that no collection uses except those in `found`."""
+    stores, gone = work.jobs[0].stores, {one.collection for one in found}
+    used = {
+        embedded_table(row.model, row.dimensions) for row in stores.collections.collections() if row.name not in gone
+    }
+    names = [name for name in stores.lake.names() if name.startswith("embedded_") and name not in used]
+    return [name for name in names if stores.lake.files(name)]
+
+
 def drop(work: Reindex, *, unfinished: bool, vectors: bool, by: str, expired: bool = False) -> list[Dropped]:
-    """Drop and return obsolete collections; with `vectors`, also the lake's vectors of models that no collection uses.
+    """Drop and return obsolete collections; with `vectors`, also clear those of `unused_vectors`.
 
     Each leaves an event `index_dropped` of `by` in the audit log.
     """
@@ -109,13 +119,6 @@ def drop(work: Reindex, *, unfinished: bool, vectors: bool, by: str, expired: bo
             detail = {"collection": one.collection, "model": one.model, "points": one.points}
             Offboarding(stores.connection).record(email=by, action="index_dropped", detail=detail)
         if vectors:
-            _drop_vectors(stores)
+            for name in unused_vectors(work, dropped):
+                stores.keyed.clear(name)
     return dropped
-
-
-def _drop_vectors(stores: Stores) -> None:
-    """Clear the vectors of all models that no collection uses, also of those that were dropped earlier."""
-    used = {embedded_table(row.model, row.dimensions) for row in stores.collections.collections()}
-    for name in stores.lake.names():
-        if name.startswith("embedded_") and name not in used:
-            stores.keyed.clear(name)

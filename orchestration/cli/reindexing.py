@@ -66,10 +66,11 @@ def reindex(
         estimate = work.estimate(made)
         report: dict[str, Any] = {"from": present, "estimate": estimate, "questions": None, "switched": False}
         _show(estimate, work)
-        if not (yes or rollback or confirmed("Start? [y/N] ")):
-            note("Nothing was started. Start with --yes")
-            return _end(report, 0, json=json)
-        made = work.begin(made)
+    if not (yes or rollback or confirmed("Start? [y/N] ")):  # others may work while it asks
+        note("Nothing was started. Start with --yes")
+        return _end(report, 0, json=json)
+    with open_reindex(settings) as work:
+        made = work.begin(work.kept() if rollback else work.wanted(choose(settings, str(model), dimensions)))
         try:
             work.fill(made, _progress(), estimate.to_embed)
         except (BudgetExceededError, CapacityError):
@@ -111,27 +112,31 @@ def cleanup(
     json: Json = False,
 ) -> int:
     """Drop indexes that no search uses: those replaced by a reindex and, with --unfinished, an unfinished one."""
-    from assets.cutover import drop, obsolete
+    from assets.cutover import drop, obsolete, unused_vectors
     from assets.reindex import open_reindex
 
     settings = load()
     _check_database(settings)
     with open_reindex(settings) as work:
-        found = (
-            drop(work, unfinished=unfinished, vectors=vectors, by="operator@localhost")
-            if yes
-            else obsolete(work, unfinished=unfinished)
-        )
+        found = obsolete(work, unfinished=unfinished)
+        unused = unused_vectors(work, found) if vectors else []
+        if yes:
+            found = drop(work, unfinished=unfinished, vectors=vectors, by="operator@localhost")
     if json:
-        say_json({"dropped": yes, "collections": found})
+        say_json({"dropped": yes, "collections": found, "vectors": unused})
         return 0
     for one in found:
         what = "unfinished" if one.building else "replaced"
         say(f"{'dropped' if yes else 'would drop'}  {one.collection}  {one.model}  {one.points} points  {what}")
-    if not found:
+    for name in unused:
+        say(f"{'cleared' if yes else 'would clear'}  {name}  vectors in the lake")
+    if not found and not unused:
         note("There are no obsolete indexes.")
     elif not yes:
-        note("Nothing was dropped. To drop them, run: concordance cleanup --yes. A dropped index cannot be restored.")
+        more = " --vectors" if unused else ""
+        note(
+            f"Nothing was dropped. To drop them, run: concordance cleanup{more} --yes. What is dropped cannot be restored."
+        )
     return 0
 
 

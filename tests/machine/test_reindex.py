@@ -19,14 +19,15 @@ from pydantic import SecretStr
 
 from assets.cutover import promote
 from assets.index.targets import Target
-from assets.reindex import Reindex, open_reindex
+from assets.reindex import WORK, Reindex, open_reindex
+from orchestration.cli import reindexing
 from orchestration.cli import run as command
 from orchestration.maintenance import maintain
 from orchestration.supervision.environment import child_environment
 from resources.core.errors import BusyError
 from resources.embedding import choose, embedder
 from resources.settings.limits import Prompts
-from resources.stores import qdrant
+from resources.stores import leases, qdrant
 from resources.stores.lake import Lake
 from tests.fixtures.installation import Installation
 from tests.fixtures.openai_server import OpenAIServer
@@ -314,6 +315,11 @@ def test_a_loss_is_refused_and_the_command_line_goes_the_whole_way(
         assert said.out, said.err
         return status, json.loads(said.out.splitlines()[-1])
 
+    def asked(question: str) -> bool:
+        with leases.alone(served.settings.postgres_dsn, WORK, "It keeps others out while it asks."):
+            return False
+
+    monkeypatch.setattr(reindexing, "confirmed", asked)
     status, report = reindex("--model", "word-counts")
     assert (status, report["switched"], report["estimate"]["to_embed"]) == (0, False, len(ANIMALS))
     assert report["estimate"]["tokens"] > 0
@@ -361,7 +367,7 @@ def test_a_new_index_that_shows_what_must_not_be_found_is_refused(
 
 
 def test_an_index_that_was_replaced_long_ago_is_dropped_by_the_weekly_upkeep(
-    served: Installation, service: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+    served: Installation, service: OpenAIServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     installation, old = served, alias(served)
     with open_reindex(installation.settings) as work:
@@ -383,7 +389,11 @@ def test_an_index_that_was_replaced_long_ago_is_dropped_by_the_weekly_upkeep(
         (name for name in lake.names() if name.startswith("embedded_")), key=lambda name: "word_counts" not in name
     )
     assert lake.scan(unused).collect().height
+    capsys.readouterr()
+    assert command(["cleanup", "--vectors"]) == 0
+    assert capsys.readouterr().out == f"would clear  {unused}  vectors in the lake\n"
     assert command(["cleanup", "--yes", "--vectors"]) == 0
+    assert capsys.readouterr() == (f"cleared  {unused}  vectors in the lake\n", "")
     assert lake.scan(unused).collect().is_empty()
     assert lake.scan(kept).collect().height
     assert installation.sync().counts.embedded == 0
