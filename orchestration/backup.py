@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory, TemporaryFile
+from tempfile import TemporaryFile
 from typing import IO, NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -27,7 +27,7 @@ from orchestration.backup_store import FILES, MANIFEST, BackupStore
 from orchestration.supervision import run_state
 from resources import keys
 from resources.core.errors import InvalidRequestError, NotRunningError, ServiceUnavailableError
-from resources.core.scratch import full
+from resources.core.scratch import full, scratch_folder
 from resources.servers.postgres import EmbeddedPostgres
 from resources.servers.postgres.dump import check_direct, dump
 from resources.settings import Settings
@@ -101,8 +101,7 @@ def back_up_to_store(
     """
     faults: list[str] = []
     copied = lake_copy.Copied()
-    with _consistent(settings, lasts) as lease, TemporaryDirectory() as made_for:
-        stage = Path(made_for)
+    with _consistent(settings, lasts) as lease, scratch_folder() as stage:
         _copy_state(settings, stage)
         if (lake := local_lake(settings)) is not None:
             expected = _expected(settings)

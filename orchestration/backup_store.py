@@ -7,10 +7,10 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
 from resources.core.errors import InvalidRequestError, ServiceUnavailableError
+from resources.core.scratch import scratch_folder
 from resources.logging import logger
 from resources.settings.urls import BUCKETS
 from resources.stores.blobs import mapped_errors, open_store
@@ -67,9 +67,9 @@ class BackupStore:
 
         Raises `InvalidRequestError` if there is no complete one.
         """
-        with TemporaryDirectory() as made:
-            self._fetch(Path(made))
-            yield Path(made)
+        with scratch_folder() as made:
+            self._fetch(made)
+            yield made
 
     def _fetch(self, folder: Path) -> None:
         with mapped_errors(NAMED):

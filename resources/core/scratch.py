@@ -1,12 +1,23 @@
-"""Tables on disk for what may not fit into memory, in a temporary file without a name, which ends with the process at the latest."""
+"""Tables on disk for what may not fit into memory, in a temporary file without a name, which ends with the process at the latest; and
+temporary folders, which the next process that needs one removes after a kill."""
 
 from __future__ import annotations
 
+import fcntl
+import os
+import shutil
 import sqlite3
+import tempfile
+import time
 from collections.abc import Generator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 
 from resources.core.errors import AbortSyncError
+
+_PREFIX = "concordance-scratch-"
+_UNLOCKED_SECONDS = 60
+"""A folder that is not locked is left alone this long: its process may be about to."""
 
 
 @contextmanager
@@ -32,3 +43,26 @@ def full(error: Exception) -> AbortSyncError:
     return AbortSyncError(
         f"The folder for temporary files is full ({said}). Make room there (TMPDIR, or else /var/tmp), and try again."
     )
+
+
+@contextmanager
+def scratch_folder() -> Generator[Path]:
+    """Make a temporary folder for the block, and remove those of this account's processes that were killed in such a block."""
+    for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError), _locked(left):  # or it is another account's, in use, or gone
+            status = left.stat()
+            if status.st_uid == os.getuid() and time.time() - status.st_mtime > _UNLOCKED_SECONDS:
+                shutil.rmtree(left)
+    with tempfile.TemporaryDirectory(prefix=_PREFIX) as made, _locked(Path(made)):
+        yield Path(made)
+
+
+@contextmanager
+def _locked(folder: Path) -> Generator[None]:
+    """Hold the lock of a folder, which ends with the process. Raises `BlockingIOError` if another has it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)

@@ -12,10 +12,10 @@ from contextlib import suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from resources.core.errors import AbortSyncError, ConcordanceError
+from resources.core.scratch import scratch_folder
 from resources.stores.blobs import mapped_errors, open_store
 from resources.stores.lake import Lake
 from resources.stores.lake_copy import THREADS, Copied, put_file
@@ -75,8 +75,8 @@ class LakeObjects:
         target = open_store(url)
 
         def put(file: ListedFile) -> None:
-            with TemporaryDirectory() as folder, mapped_errors():
-                put_file(target, file.path, self._save(file, Path(folder) / "file"))
+            with scratch_folder() as folder, mapped_errors():
+                put_file(target, file.path, self._save(file, folder / "file"))
 
         _each(put, listing)
 

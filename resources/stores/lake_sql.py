@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
 
-from resources.core.scratch import full
+from resources.core.scratch import full, scratch_folder
 from sql import statement
 
 if TYPE_CHECKING:
@@ -42,11 +41,11 @@ def scratch_tables(schemas: Mapping[str, Mapping[str, Any]]) -> Generator[Scratc
     """Open empty tables with these columns. Raises `AbortSyncError` in the block if there is no room for them on the disk."""
     import duckdb
 
-    with tempfile.TemporaryDirectory(prefix="concordance-lake-") as folder:
+    with scratch_folder() as folder:
         config: dict[str, str | bool | int | float | list[str]] = {
             "memory_limit": MEMORY,
             "threads": THREADS,
-            "temp_directory": folder,
+            "temp_directory": str(folder),
             "preserve_insertion_order": False,
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,

@@ -1,10 +1,15 @@
-"""Tables on disk: what does not fit is told with the folder that is full."""
+"""Tables on disk: what does not fit is told with the folder that is full. Temporary folders of killed processes are removed."""
 
 from __future__ import annotations
 
 import hashlib
+import os
+import subprocess
+import sys
+import tempfile
 from contextlib import contextmanager
 from itertools import count, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -12,7 +17,7 @@ import pytest
 from obstore.store import MemoryStore
 
 from resources.core.errors import AbortSyncError
-from resources.core.scratch import scratch_database, told_when_full
+from resources.core.scratch import scratch_database, scratch_folder, told_when_full
 from resources.sources import bucket_listing
 from resources.sources.buckets import Bucket
 from resources.stores import lake_sql
@@ -66,3 +71,20 @@ def test_a_listing_that_does_not_fit_is_no_listing(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(bucket_listing, "scratch_database", small)
     with pytest.raises(AbortSyncError, match=FULL):
         list(Bucket(store, name="b", max_bytes=1000).walk())
+
+
+def test_the_folder_of_a_killed_process_is_removed_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    work = "from resources.core.scratch import scratch_folder\nimport sys\nwith scratch_folder() as made:\n"
+    work += "    (made / 'keys.json').touch(); print(made, flush=True); sys.stdin.read()"
+    processes = [subprocess.Popen([sys.executable, "-c", work], stdin=-1, stdout=-1, text=True) for _ in range(2)]
+    killed, living = (Path(one.stdout.readline().strip()) for one in processes if one.stdout)
+    processes[0].kill()
+    processes[0].communicate()
+    for folder in (killed, living):
+        os.utime(folder, (0, 0))
+    with scratch_folder() as own:
+        assert {one.name for one in tmp_path.iterdir()} == {living.name, own.name}
+    processes[1].communicate()
+    assert list(tmp_path.iterdir()) == []
