@@ -17,7 +17,7 @@ from orchestration.supervision.environment import process_environment
 from resources.core.errors import InvalidRequestError, ServiceUnavailableError
 from resources.schema import prepare
 from resources.settings import Settings
-from resources.stores.dagster_tables import check_place
+from resources.stores.dagster_tables import check_place, forget_future
 from resources.stores.migrate import pending
 
 RUN_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -39,6 +39,7 @@ def webserver(settings: Settings, host: str) -> NoReturn:
 def daemon(settings: Settings) -> NoReturn:
     environment = dagster_environment(settings, "dagster-daemon")
     workspace = Path(environment["DAGSTER_HOME"]) / dagster_folder.WORKSPACE
+    forget_future(settings.dagster_dsn, time.time())
     _become(commands.daemon(workspace, *JSON_LOGS), environment)
 
 

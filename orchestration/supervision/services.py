@@ -26,11 +26,13 @@ from resources.servers.processes import port_is_free
 from resources.servers.sockets import socket_path
 from resources.settings import Settings
 from resources.settings.urls import without_password
-from resources.stores.dagster_tables import check_place
+from resources.stores.dagster_tables import check_place, forget_future
 from resources.stores.postgres import said
 
 DAEMON_SILENCE_SECONDS = 120.0
 """Dagster's daemon writes a heartbeat every 30 seconds."""
+SET_BACK_SECONDS = 60.0
+"""The daemon is restarted if the clock was set back by more."""
 SLACK_EVENTS = "slack-events"
 
 
@@ -183,19 +185,29 @@ def _location_is_loaded(settings: Settings) -> bool:
 
 
 def _daemon(settings: Settings) -> Service:
-    started = [0.0]
+    started = [(0.0, 0.0)]  # by the clock, and in seconds that nobody sets back
+
+    def prepare() -> None:
+        started.append((time.time(), time.monotonic()))
+        forget_future(settings.dagster_dsn, started[-1][0])
 
     def ready() -> bool:
         last = last_heartbeat(settings)
-        return last is not None and last > started[-1]
+        return last is not None and last > started[-1][0]
+
+    def probe() -> bool | None:
+        clock, passed = started[-1]
+        if clock + time.monotonic() - passed - time.time() > SET_BACK_SECONDS:
+            return False  # it would start nothing until the time that it was
+        return daemon_lives(settings)
 
     return Service(
         name="dagster-daemon",
         command=lambda: commands.daemon(settings.home / "dagster" / dagster_folder.WORKSPACE),
         ready=ready,
-        probe=lambda: daemon_lives(settings),
+        probe=probe,
         environment=service_environment(settings, "dagster-daemon"),
-        prepare=lambda: started.append(time.time()),
+        prepare=prepare,
     )
 
 

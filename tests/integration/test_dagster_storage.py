@@ -9,11 +9,22 @@ from collections.abc import Callable
 import dagster as dg
 import psycopg
 import pytest
+from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteInstigatorOrigin, RemoteRepositoryOrigin
+from dagster._core.scheduler.instigation import (
+    InstigatorState,
+    InstigatorStatus,
+    InstigatorType,
+    SensorInstigatorData,
+    TickData,
+    TickStatus,
+)
 from dagster_postgres.storage import DagsterPostgresStorage
 from sqlalchemy.exc import SQLAlchemyError
 
 from orchestration.supervision.environment import dagster_storage_url
 from orchestration.supervision.storage import Storage
+from resources.settings.database import in_dagster_schema
+from resources.stores.dagster_tables import forget_future
 from tests.fixtures.dagster_runs import stored_instance
 
 PROCESSES = 8
@@ -72,3 +83,34 @@ def test_a_kept_connection_that_has_ended_is_replaced(database: str) -> None:
         )
         instance.report_runless_asset_event(dg.AssetMaterialization("passages"))
         assert len(instance.fetch_materializations(dg.AssetKey("passages"), limit=5).records) == 2
+
+
+def test_a_daemon_does_not_wait_for_the_time_that_a_clock_which_was_ahead_had(database: str) -> None:
+    now = time.time()
+    origin = RemoteInstigatorOrigin(
+        RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("concordance"), "__repository__"), "waiting"
+    )
+    with stored_instance(database) as instance:
+        for number, at in enumerate((now - 600, now + 3600)):
+            state = SensorInstigatorData(
+                last_tick_timestamp=at, last_tick_start_timestamp=now - 600, cursor="7", min_interval=30
+            )
+            one = InstigatorState(origin, InstigatorType.SENSOR, InstigatorStatus.RUNNING, state)
+            (instance.update_instigator_state if number else instance.add_instigator_state)(one)
+            instance.create_tick(
+                TickData(
+                    one.instigator_origin_id,
+                    "waiting",
+                    InstigatorType.SENSOR,
+                    TickStatus.SKIPPED,
+                    at,
+                    selector_id=one.selector_id,
+                )
+            )
+        forget_future(in_dagster_schema(database), now)
+        forget_future(in_dagster_schema(database), now)
+        (kept,) = instance.all_instigator_state()
+        assert kept.instigator_data == SensorInstigatorData(
+            last_tick_timestamp=now, last_tick_start_timestamp=now - 600, cursor="7", min_interval=30
+        )
+        assert [tick.timestamp for tick in instance.get_ticks(one.instigator_origin_id, one.selector_id)] == [now - 600]

@@ -1,8 +1,12 @@
-"""What the services find before they start."""
+"""What the services find before they start, and what is asked of them."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
 
 from orchestration.supervision.services import services
 from resources.settings import Settings
@@ -18,3 +22,19 @@ def test_captured_output_of_earlier_versions_is_deleted(tmp_path: Path) -> None:
     code.prepare()
     assert [file.name for file in (tmp_path / "dagster" / "storage").rglob("*") if file.is_file()] == ["result"]
     assert "NoOpComputeLogManager" in (tmp_path / "dagster" / "dagster.yaml").read_text()
+
+
+def test_the_daemon_is_restarted_if_the_clock_is_set_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nowhere = SecretStr("postgresql://127.0.0.1:9/none")
+    settings = Settings(_env_file=None, home=tmp_path, postgres_url=nowhere)  # type: ignore[call-arg]
+    monkeypatch.setattr("orchestration.supervision.services._prepare", lambda _: None)
+    (daemon,) = (one for stage in services(settings) for one in stage if one.name == "dagster-daemon")
+    daemon.prepare()
+    assert daemon.probe() is None, "Postgres does not say"
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + 3600)
+    assert daemon.probe() is None
+    monkeypatch.setattr(time, "time", lambda: real() - 3600)
+    assert daemon.probe() is False
+    daemon.prepare()
+    assert daemon.probe() is None
