@@ -32,6 +32,11 @@ def explained(error: BaseException, settings: Settings) -> ConcordanceError | No
         return found
     if isinstance(error, ConcordanceError):
         return error
+    if isinstance(error, PermissionError) and str(error.filename).startswith(f"{settings.home}/lake/"):
+        return AbortSyncError(
+            f"{error.filename} is closed to this process: another account, such as root, wrote it or a folder above. Give HOME to its"
+            f" owner: chown -R --reference={settings.home} {settings.home}"
+        )
     if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.UndefinedColumn):
         return AbortSyncError(
             f"The database lacks something that this version needs: {error.diag.message_primary}. `concordance up` creates what a"

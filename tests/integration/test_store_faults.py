@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import shutil
 import subprocess
@@ -22,7 +23,7 @@ from resources.core.domain import SourceName
 from resources.core.errors import AbortSyncError
 from resources.stores import qdrant
 from resources.stores.blobs import Blobs
-from resources.stores.damage import damaged_tables
+from resources.stores.damage import damaged_tables, explained
 from resources.stores.lake import Lake
 from resources.stores.postgres import session
 from resources.syncing import open_sync
@@ -227,6 +228,16 @@ def full(desk: Desk) -> Iterator[Desk]:
         pytest.skip("a disk of its own needs the right to mount one")
     yield desk
     subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_lake_of_another_account_is_named(filled: Installation) -> None:
+    home = filled.settings.home
+    denied = PermissionError(errno.EACCES, "Permission denied", str(home / "lake/blobs/d7/d3"))
+    said = str(explained(denied, filled.settings))
+    assert said.startswith(f"{home}/lake/blobs/d7/d3 is closed to this process")
+    assert said.endswith(f"chown -R --reference={home} {home}")
+    denied.filename = str(filled.root / "Layoffs 2027.docx")
+    assert explained(denied, filled.settings) is None
 
 
 def test_a_full_disk_is_said(full: Desk) -> None:
