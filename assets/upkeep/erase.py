@@ -66,9 +66,8 @@ def erase(
     """
     with _alone(settings) as stores:
         clocks = datetime.now(UTC), Retention(stores.connection).time().astimezone(UTC)
-        cutoff = (
-            min(clocks) - after if after else max(clocks)
-        )  # nothing too early where a clock is ahead; all if all is wanted
+        # nothing too early where a clock is ahead, and all of it if all is wanted
+        cutoff = min(clocks) - after if after else max(clocks)
         if document is not None:
             _check_deleted(stores, document)
         found = plan_erasure(stores, cutoff=cutoff, document=document)

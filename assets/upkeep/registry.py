@@ -80,9 +80,8 @@ def rebuild_registry(settings: Settings, source: SourceName) -> Rebuilt:
                 rebuilt.deleted += _write_gone(stores, statements, gone)
             if user_supplied:
                 rebuilt.uploads = statements.restore_uploads()
-            stores.jobs.next_sequence(
-                clock_ns=latest, reserve=0
-            )  # a clock that was ahead may have given numbers of the future
+            # a clock that was ahead may have given numbers of the future
+            stores.jobs.next_sequence(clock_ns=latest, reserve=0)
     return rebuilt
 
 
