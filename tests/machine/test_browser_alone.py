@@ -55,7 +55,7 @@ def looked_at(browser: Browser, name: str, axe: str) -> None:
     for width, dark in LOOKS.values():
         browser.look(width=width, dark=dark)
         browser.settle()
-        assert browser.evaluate("document.documentElement.scrollWidth") <= width, (name, width)
+        assert browser.fits(width), (name, width)
         assert violations(browser, axe) == [], (name, width, dark)
     browser.look()
     saved(browser, f"alone-{name}")

@@ -112,7 +112,7 @@ def test_every_page_fits_a_phone_and_is_accessible(running: Running, browser: Br
             browser.look(width=width, dark=dark)
             browser.goto(running.url + path)
             browser.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-            assert browser.evaluate("document.documentElement.scrollWidth") <= width, (path, width)
+            assert browser.fits(width), (path, width)
             if found := violations(browser, axe):
                 broken[f"{path}, {width}"] = found
     assert not broken, json.dumps(broken, indent=1)
@@ -206,7 +206,7 @@ def test_an_operator_chooses_folders_of_drive(
     )
     until(browser, "document.querySelector('.outcome').innerText.includes('1 file,')")
     assert violations(browser, axe) == []
-    assert browser.evaluate("document.documentElement.scrollWidth") <= 390
+    assert browser.fits(390)
     press(browser, ".chip button")
     assert "DRIVE_ROOTS=" not in browser.evaluate("document.querySelector('.outcome pre').innerText")
     assert "private_key" not in browser.url

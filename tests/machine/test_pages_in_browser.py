@@ -43,7 +43,7 @@ class Desk(NamedTuple):
         for width, dark in ((1280, False), (390, True)):
             self.browser.look(width=width, dark=dark)
             assert violations(self.browser, axe) == []
-            assert self.browser.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            assert self.browser.fits(width)
 
     def press(self, selector: str) -> None:
         self.browser.evaluate(f"document.querySelector('{selector}').click()")

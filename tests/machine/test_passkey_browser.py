@@ -75,7 +75,7 @@ def accessible(browser: Browser, axe: str) -> None:
     for width, dark in LOOKS.values():
         browser.look(width=width, dark=dark)
         assert violations(browser, axe) == []
-        assert browser.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert browser.fits(width)
     browser.look()
 
 

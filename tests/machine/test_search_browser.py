@@ -197,9 +197,38 @@ def test_an_answer_has_headings_and_tables_and_its_source_beside_it(visit: Visit
         visit.browser.look(width=width)
         visit.browser.settle()
         assert violations(visit.browser, axe) == []
-        assert visit.browser.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert visit.browser.fits(width)
     visit.browser.press("Escape")
     assert visit.browser.evaluate("document.activeElement.className") == "cite"
+
+
+def test_a_name_without_spaces_breaks_and_other_scripts_are_read_from_the_right(visit: Visit) -> None:
+    """A title in one word made pages 2220 pixels wide on a phone; sentences in Arabic ended on their wrong side."""
+    long, leave = "Report_2026_reviewed_by_finance_and_legal_" * 4 + "final", "سياسة الإجازات"
+    visit.running.site.add(
+        long, [f"{long}\n\nMarbles are counted on Mondays."], [ANN], places=[{"section_path": [long]}]
+    )
+    visit.running.site.add(f"{long}2", [f"{long}\n\nMarbles are counted on Mondays."], [ANN])
+    arabic = visit.running.site.add(leave, ["يحق لكل موظف ثمانية وعشرون يوما من الإجازة المدفوعة."], [ANN])
+    visit.browser.look(width=390)
+    visit.sign_in(ANN)
+    assert visit.browser.fits(390), "start"
+    visit.type("When are marbles counted?")
+    visit.browser.press("Enter")
+    visit.answered()
+    visit.until("document.querySelectorAll('.result').length > 0")
+    assert visit.browser.fits(390), "answer"
+    visit.browser.click(".result [href*='/documents/']")
+    assert visit.browser.fits(390), "document"
+    visit.browser.look(width=1280)  # the sentence has one line
+    visit.browser.goto(f"{visit.running.url}/documents/{arabic}")
+    ends = (
+        "(([one]) => [[0, 1], [one.length - 1, one.length]].map(([start, end]) => { const range = document.createRange();"
+        "range.setStart(one, start); range.setEnd(one, end); return range.getBoundingClientRect().left; }))"
+        "([document.evaluate(\"//*[contains(@class, 'document')]//text()[contains(., 'موظف')]\", document, null, 9).singleNodeValue])"
+    )
+    first, stop = visit.browser.evaluate(ends)
+    assert stop < first
 
 
 def test_results_are_walked_through_by_keyboard_and_counted_aloud(visit: Visit, axe: str) -> None:
@@ -330,9 +359,7 @@ def test_pages_are_accessible(visit: Visit, axe: str) -> None:
             visit.browser.look(width=width, dark=dark)
             if broken := violations(visit.browser, axe):
                 found[f"{name}, {width}, {'dark' if dark else 'light'}"] = broken
-            assert visit.browser.evaluate("document.documentElement.scrollWidth <= innerWidth"), (
-                f"{name} scrolls sideways"
-            )
+            assert visit.browser.fits(width), f"{name} scrolls sideways"
 
     visit.browser.goto(visit.running.url + "/")
     check("welcome")
@@ -381,7 +408,7 @@ def test_corrections_and_operators_change_what_is_in_the_box(visit: Visit, axe: 
         for width, dark in itertools.product((1280, 390), (False, True)):
             visit.browser.look(width=width, dark=dark)
             assert violations(visit.browser, axe) == []
-            assert visit.browser.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            assert visit.browser.fits(width)
             visit.browser.screenshot(folder / f"{name}-{width}-{'dark' if dark else 'light'}.png")
         visit.browser.look()
 

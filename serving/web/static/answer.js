@@ -141,7 +141,7 @@ function actions(done) {
 
 /** @param {Record<string, unknown>} narrowing */
 function followUp(narrowing) {
-  const input = /** @type {HTMLInputElement} */ (element("input", { type: "text", maxlength: "1000", placeholder: "Ask a follow-up question", "aria-label": "Follow-up question" }));
+  const input = /** @type {HTMLInputElement} */ (element("input", { type: "text", dir: "auto", maxlength: "1000", placeholder: "Ask a follow-up question", "aria-label": "Follow-up question" }));
   return element("form", { class: "follow", onsubmit: (/** @type {Event} */ event) => {
     event.preventDefault();
     if (input.value.trim()) ask(input.value.trim(), narrowing);
