@@ -37,14 +37,14 @@
 button, textarea { font: inherit; color: inherit; border: 0; background: none; }
 button { cursor: pointer; }
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
-svg { width: 20px; fill: none; stroke: currentColor; stroke-width: 1.8; stroke-linecap: round; stroke-linejoin: round; }
+svg { flex: none; width: 20px; fill: none; stroke: currentColor; stroke-width: 1.8; stroke-linecap: round; stroke-linejoin: round; }
 button.pill, .send, .cite:hover { background: var(--accent); color: var(--on-accent); }
 .pill {
   position: fixed; z-index: 2147483000; display: flex; align-items: center; gap: 8px; height: 48px; padding: 0 18px 0 14px;
   border-radius: 24px; font-weight: 600; box-shadow: 0 4px 18px rgb(0 0 0 / .24);
 }
 button.pill:hover, .send:hover { filter: brightness(1.1); }
-.launcher { right: var(--offset); bottom: calc(var(--offset) + env(safe-area-inset-bottom, 0px)); }
+.launcher { max-width: calc(100vw - 2 * var(--offset)); overflow-wrap: anywhere; right: var(--offset); bottom: calc(var(--offset) + env(safe-area-inset-bottom, 0px)); }
 .about { height: 36px; font-size: 14px; }
 .few { height: 30px; padding: 0 12px; border: var(--line); background: var(--bg); color: var(--muted); font-size: 13px; pointer-events: none; }
 dialog {
@@ -55,7 +55,8 @@ dialog {
 }
 dialog[open], header, .row, .quoted, .source { display: flex; }
 header { align-items: center; gap: 4px; padding: 10px 10px 10px 18px; border-bottom: var(--line); }
-h2 { flex: 1; font-size: 16px; line-height: 1.3; }
+h2 { flex: 1; min-width: 0; overflow-wrap: anywhere; font-size: 16px; line-height: 1.3; }
+p, li, pre, strong, blockquote, .question, .source span { unicode-bidi: plaintext; } /* Arabic begins on the right */
 .icon, .send { display: grid; place-items: center; width: 36px; height: 36px; border-radius: 9px; flex: none; }
 .icon, .note, .source span span, blockquote, h3, .intro p, .wait { color: var(--muted); }
 .icon:hover, .chip:hover, a.source:hover, .question, code, pre, .cite { background: var(--soft); }
@@ -94,7 +95,7 @@ textarea::placeholder { color: var(--muted); opacity: 1; }
 footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-align: center; }
 .hidden { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
 @media (max-width: 480px) {
-  dialog { inset: 0; width: 100%; height: 100vh; height: 100dvh; max-width: none; max-height: none; border: 0; border-radius: 0; padding-top: env(safe-area-inset-top, 0px); }
+  dialog { inset: 0 0 auto; width: 100%; height: 100vh; height: 100dvh; max-width: none; max-height: none; border: 0; border-radius: 0; padding-top: env(safe-area-inset-top, 0px); }
   textarea { font-size: 16px; } /* below, iOS zooms in */
 }
 @media (prefers-reduced-motion: no-preference) {
@@ -310,7 +311,7 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
       this.about = h("button", { class: "pill about", hidden: "", onpointerdown: (event) => event.preventDefault() }, icon("chat"), "Ask about this");
       this.log = h("div", { class: "log", role: "log", tabindex: "0", "aria-label": "Conversation" });
       this.quoted = h("div", { class: "quoted" });
-      this.input = h("textarea", { rows: "1", maxlength: "1000", "aria-label": "Your question", enterkeyhint: "send" });
+      this.input = h("textarea", { rows: "1", dir: "auto", maxlength: "1000", "aria-label": "Your question", enterkeyhint: "send" });
       this.send = h("button", { class: "send", onclick: () => (this.#running ? this.#running.abort("stopped") : this.#submit()) });
       const head = h("header", {}, h("h2", { id: "title" }, title), iconButton("fresh", "New conversation", () => this.#restart()), iconButton("close", "Close", () => this.close()));
       const form = h("div", { class: "form" }, this.quoted, h("div", { class: "row" }, this.input, this.send));
@@ -327,9 +328,18 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
         event.stopPropagation(); // shortcuts of the page, such as / for its search
         if (event.key === "Escape") this.close();
       });
+      for (const name of ["resize", "scroll"]) visualViewport.addEventListener(name, () => this.#fit());
       this.#watchSelection();
       this.#watchScheme();
       this.#restart();
+    }
+
+    /** Keep a phone's sheet above its keyboard, which covers the page without a change of its size. */
+    #fit() {
+      const { height, offsetTop, scale } = visualViewport;
+      const covered = this.#phone.matches && scale < 1.05; // otherwise the reader has zoomed in
+      this.panel.style.height = covered ? `${height}px` : "";
+      this.panel.style.top = covered ? `${offsetTop}px` : "";
     }
 
     /** Come back to a page whose body was replaced (Turbo, Astro, htmx), before it is drawn. */
@@ -362,6 +372,7 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
     open() {
       if (!this.panel.open) this.#phone.matches ? this.panel.showModal() : this.panel.show();
       this.launcher.hidden = true;
+      this.#fit();
       this.input.focus();
     }
 
@@ -504,7 +515,8 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
       if (unsupported.length) notes.push("No section supports a part of this answer. Check it before you rely on it.");
       const shown = sources.filter((one) => cited.includes(one.number));
       const list = (shown.length ? shown : sources).map((one) => h("li", {}, this.#source(one)));
-      view.replaceChildren(...blocks(answer, cite), ...notes.map((one) => h("p", { class: "note" }, one)), h("h3", {}, "Sources"), h("ol", { class: "sources" }, ...list));
+      const written = quoted ? answer.replaceAll("\n", "\n\n") : answer; // each quote is a paragraph
+      view.replaceChildren(...blocks(written, cite), ...notes.map((one) => h("p", { class: "note" }, one)), h("h3", {}, "Sources"), h("ol", { class: "sources" }, ...list));
       const said = [["user", question], ["assistant", answer]].map(([role, content]) => ({ role, content: content.slice(0, MOST_REMEMBERED) }));
       this.#history = [...this.#history, ...said].slice(-4);
     }

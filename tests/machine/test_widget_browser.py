@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -258,7 +259,63 @@ def test_on_a_phone_it_is_a_sheet_that_a_citation_closes(reader: Reader) -> None
     reader.wait(
         "Math.abs(document.querySelector('#carry-over').getBoundingClientRect().top) < 60", "the section is in view"
     )
-    assert reader.browser.evaluate("document.documentElement.scrollWidth") <= 390
+    assert reader.browser.fits(390)
+
+
+def test_the_sheet_of_a_phone_keeps_above_the_keyboard(reader: Reader) -> None:
+    """A keyboard covers a page without a change of its size; the answer's beginning was moved out of sight."""
+    reader.browser.look(width=390)
+    reader.visit()
+    reader.click(".launcher")
+    reader.settle()
+    box = "(({y, height}) => [y, height])(root.querySelector('dialog').getBoundingClientRect())"
+    seen = "Object.defineProperties(visualViewport, {height: {configurable: true, value: 420}, offsetTop: {configurable: true, value: 60}})"
+    reader.browser.evaluate(f"{seen}; visualViewport.dispatchEvent(new Event('resize'))")
+    assert reader.look(box) == [60, 420]
+    reader.browser.evaluate("Object.defineProperty(visualViewport, 'scale', {configurable: true, value: 2}), 0")
+    reader.browser.evaluate("visualViewport.dispatchEvent(new Event('resize'))")
+    assert reader.look(box) == [0, 900]  # who zooms in moves about in it
+    reader.browser.evaluate(
+        "delete visualViewport.height, delete visualViewport.offsetTop, delete visualViewport.scale"
+    )
+    reader.browser.evaluate("visualViewport.dispatchEvent(new Event('resize'))")
+    assert reader.look(box) == [0, 900]
+
+
+def test_long_words_leave_the_buttons_in_reach(reader: Reader) -> None:
+    title = "Donaudampfschifffahrtsgesellschaftshandbuch"
+    reader.browser.look(width=320)
+    reader.page.tag = f'data-title="{title}" data-label="{title} befragen"'
+    reader.visit()
+    right = "root.querySelector('{}').getBoundingClientRect().{}".format
+    assert reader.look(right(".launcher", "left")) >= 0
+    reader.click(".launcher")
+    reader.settle()
+    assert reader.look(right("[aria-label=Close]", "right")) <= 320
+
+
+def test_quotes_have_a_paragraph_each_and_arabic_is_read_from_the_right(reader: Reader) -> None:
+    answer = "“يحق لكل موظف ثمانية وعشرون يوما.” [1]\n“Nobody is asked.” [1]"
+    sources = [{"number": 1, "title": "Time off", "section_path": [], "snippet": "", "link": "https://acme.example/"}]
+    done = {
+        "answer": answer,
+        "found": True,
+        "quoted": True,
+        "cited": [1],
+        "quotes": [],
+        "unsupported": [],
+        "closest": [],
+    }
+    events = f"event: sources\ndata: {json.dumps({'sources': sources})}\n\nevent: done\ndata: {json.dumps(done)}\n\n"
+    reader.click(".launcher")
+    reader.respond(f"Promise.resolve(new Response({json.dumps(events)}, {{status: 200}}))")
+    reader.ask()
+    ends = (
+        "[...root.querySelectorAll('.answer > p:not(.note)')].map((one) => [1, one.firstChild.length - 1].map((at) => {"
+        "const range = document.createRange(); range.setStart(one.firstChild, at); range.setEnd(one.firstChild, at + 1);"
+        "return range.getBoundingClientRect().left; })).map(([first, last]) => first < last)"
+    )
+    assert reader.look(ends) == [False, True]
 
 
 def test_nothing_moves_for_readers_who_prefer_that(reader: Reader) -> None:
