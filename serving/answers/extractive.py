@@ -190,7 +190,7 @@ def choose(found: Sequence[Quote], passages: Sequence[tuple[str, str]], pages: S
         if len(chosen) == QUOTES:
             break
         quoted = [(one.start, one.end) for one in chosen if one.number == piece.number]
-        one = _with_neighbours(piece, found, passages[piece.number - 1][1], pages[piece.number - 1], quoted)
+        one = _with_neighbours(piece, found, passages[piece.number - 1], pages[piece.number - 1], quoted)
         folded = one.text.casefold()
         if any(folded in other.text.casefold() or piece.text.casefold() in other.text.casefold() for other in chosen):
             continue
@@ -247,9 +247,14 @@ def without_strays(chosen: Sequence[Quote], *, sure: bool) -> list[Quote]:
 
 
 def _with_neighbours(
-    piece: Quote, found: Sequence[Quote], text: str, pages: Sequence[int], quoted: Sequence[tuple[int, int]]
+    piece: Quote,
+    found: Sequence[Quote],
+    passage: tuple[str, str],
+    pages: Sequence[int],
+    quoted: Sequence[tuple[int, int]],
 ) -> Quote:
     """Return the piece with the parts before or after it that it needs, while they are short enough and not quoted already."""
+    heading, text = passage
     parts = parts_of(text)
     at = next((index for index, part in enumerate(parts) if part.start == piece.start), None)
     if at is None:
@@ -264,6 +269,8 @@ def _with_neighbours(
             return False
         if any(parts[begin].start < after and before < parts[end].end for before, after in quoted):
             return False
+        if any(f" {part.text} " in f" {heading} " for part in inside):
+            return False  # a heading of the passage, which may be long, or have figures
         return len(span) <= WINDOW and all(part.quotable and part.row == parts[at].row for part in inside)
 
     if parts[at].row:

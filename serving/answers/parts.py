@@ -88,7 +88,7 @@ def _is_title(line: str, below: str) -> bool:
     """Return True if a line above another is its heading: marked as one, or short, without a full stop, and no list item."""
     if _HEADING.match(line):
         return True
-    return _is_short(line) and line[0].isupper() and not below[0].islower()
+    return _is_short(line) and _opens(line) and not below[0].islower()
 
 
 def _is_short(line: str) -> bool:
@@ -99,7 +99,12 @@ def _is_short(line: str) -> bool:
 
 def _heads(line: str, below: str) -> bool:
     """Return True if a short line that stands alone is a heading: it begins with a capital letter, or a list follows."""
-    return line[0].isupper() or (ITEM.match(line) is None and ITEM.match(below.lstrip()) is not None)
+    return _opens(line) or (ITEM.match(line) is None and ITEM.match(below.lstrip()) is not None)
+
+
+def _opens(line: str) -> bool:
+    """Return True if a line begins with a capital letter, or with a letter that has no case, as in Arabic or Chinese."""
+    return line[0].isalpha() and not line[0].islower()
 
 
 def _stands_alone(text: str, start: int, end: int) -> bool:

@@ -134,6 +134,23 @@ def test_neither_headings_nor_questions_nor_headers_are_quoted() -> None:
     assert not any("?" in one or one.startswith(("Disability insurance", "| Insurance")) for one in found)
 
 
+@pytest.mark.parametrize(
+    ("heading", "sentence", "question"),
+    [
+        ("Firmware 4.6 of the gauge", "It waits for five minutes.", "How long does the gauge wait?"),
+        (
+            "What the gauge does when the gateway has been away for hours",
+            "It waits for five minutes.",
+            "How long does it wait?",
+        ),
+        ("مقياس الماء", "ينتظر خمس دقائق.", "كم ينتظر المقياس"),
+    ],
+)
+def test_the_heading_of_a_passage_is_no_part_of_its_first_sentence(heading: str, sentence: str, question: str) -> None:
+    (quote,) = quoted(question, f"{heading}\n\n{sentence}", f"Manual {heading}")
+    assert quote == sentence
+
+
 @pytest.mark.parametrize(("item", "margin"), [("Heron", "18.50 %"), ("Dipper", "2.50 %")])
 def test_each_row_of_a_sheet_is_quoted_after_its_header(item: str, margin: str) -> None:
     text = "Resale\n\nProduct | Margin | Stock\n\nHeron | 18.50 % | 12\nDipper | 2.50 % | 40"
