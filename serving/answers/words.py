@@ -25,6 +25,7 @@ _NEGATION = re.compile(
     r"\b(?:not|no|never|none|nobody|nothing|neither|nor|cannot|without|unless)\b|n['’]t\b|\bfail(?:s|ed)? to\b",
     re.IGNORECASE,
 )
+_FIGURE, _PARTS = re.compile(r"\d"), re.compile(r"\d+|\D+")
 _PREFIX = 5
 """Words that share a prefix of at least this many letters count as the same word: calibrating and calibration."""
 
@@ -152,10 +153,13 @@ def _stems(word: str) -> frozenset[str]:
 
 
 def holds(words: frozenset[str], term: str) -> bool:
+    """Return True if a term is among words, in another form or, if it has figures, in two words: station12 is Station 12, not Station 1."""
     if term in words:
         return True
     if len(term) < _PREFIX or term.isdigit():
         return False
+    if _FIGURE.search(term):
+        return all(part in words for part in _PARTS.findall(term))
     return f"\n{term}" in _lines(words) or any(term[:end] in words for end in range(_PREFIX, len(term)))
 
 

@@ -7,7 +7,7 @@ import pytest
 from serving.answers.answer_type import AnswerType, expected, holds_type
 from serving.answers.certainty import REFUSED, certainty
 from serving.answers.extractive import Quote, choose, compose, measured, shortlist, without_strays
-from serving.answers.words import content
+from serving.answers.words import content, holds
 from serving.search.retrieval.highlight import pieces
 
 
@@ -149,6 +149,20 @@ def test_neither_headings_nor_questions_nor_headers_are_quoted() -> None:
 def test_the_heading_of_a_passage_is_no_part_of_its_first_sentence(heading: str, sentence: str, question: str) -> None:
     (quote,) = quoted(question, f"{heading}\n\n{sentence}", f"Manual {heading}")
     assert quote == sentence
+
+
+@pytest.mark.parametrize(
+    ("term", "text", "held"),
+    [
+        ("station12", "Station12 | 36", True),
+        ("station12", "Station 12 is closed.", True),
+        ("station12", "Station | Level, Station1 | 3, Station120 | 7", False),
+        ("station1", "Station12 | 36", False),
+        ("calibration", "It is calibrated.", True),
+    ],
+)
+def test_an_identifier_with_figures_is_not_another_one_that_begins_like_it(term: str, text: str, held: bool) -> None:
+    assert holds(content(text), term) == held
 
 
 @pytest.mark.parametrize(("item", "margin"), [("Heron", "18.50 %"), ("Dipper", "2.50 %")])
