@@ -19,7 +19,7 @@ from serving.answers import routes as answers
 from serving.assistant.worker import SlackAssistant
 from serving.compatibility import routes as compatibility
 from serving.documents import routes as documents
-from serving.http import rate_headers
+from serving.http import parameters, rate_headers
 from serving.http import routes as http
 from serving.http.bodies import StrictRequest
 from serving.http.idempotency import Idempotency
@@ -147,6 +147,7 @@ def route(handlers: Sequence[BaseRouteHandler] = ()) -> Litestar:
             Idempotency(),
         ],
         dependencies=PROVIDED,
+        before_request=parameters.refuse_unknown,
         exception_handlers=ERRORS,
         after_exception=[identify_visitor],
         before_send=[_secure, _cross_origin, rate_headers.add],

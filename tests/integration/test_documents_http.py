@@ -92,6 +92,17 @@ def test_what_is_not_what_it_says_is_refused(site: Site, running: Running, subte
             assert site.sql("SELECT count(*) FROM uploads") == [(0,)]
 
 
+def test_a_parameter_that_no_route_has_is_refused_and_never_ignored(running: Running) -> None:
+    """`source` for `source_type` listed the documents of all sources."""
+    refused = running.request("GET", "/api/documents?source=slack&limit=3", ANN)
+    assert (refused.status_code, refused.json()["detail"][:63]) == (
+        400,
+        "source: is not a known parameter; allowed: source_type, mime_ty",
+    )
+    assert running.request("GET", "/api/documents?source_type=slack&tag=a:1&tag=b:2", ANN).status_code == 200
+    assert running.request("GET", "/?utm_source=mail", ANN).status_code == 200
+
+
 def test_a_wrong_form_says_what_is_wrong(running: Running, subtests: pytest.Subtests) -> None:
     for more, says in [
         ({"json": {"file": "x"}}, "multipart/form-data"),
