@@ -285,6 +285,7 @@ def environment(company: Company, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = company.site.settings
     monkeypatch.setenv("CONCORDANCE_POSTGRES_URL", settings.postgres_dsn)
     monkeypatch.setenv("CONCORDANCE_HOME", str(settings.home))
+    monkeypatch.setenv("CONCORDANCE_QDRANT_URL", str(settings.qdrant_url))
     for name in ("DRIVE_API_URL", "GOOGLE_DIRECTORY_API_URL"):
         monkeypatch.setenv(f"CONCORDANCE_{name}", company.google.url)
     monkeypatch.setenv("CONCORDANCE_DRIVE_TOKEN", company.google.drive.token)
