@@ -11,6 +11,13 @@ _HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*[^*]+\*\*:?$|__[^_]+__:?$)")
 ITEM = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s")
 _LINK_ONLY = re.compile(r"^\W*(?:!?\[[^\]]*\]\([^)]*\)|<?https?://\S+>?)\W*$", re.IGNORECASE)
 FIGURE = re.compile(r"\d")
+_NUMBER = re.compile(
+    r"^(?:§+ ?\d+\w?|\d+(?:\.\d+)+\.?|(?:article|artikel|art\.|section|abschnitt|chapter|kapitel) \d+\w?)(?=\W)",
+    re.IGNORECASE,
+)
+"""The number of a heading: § 9, 2.1, Article 5."""
+_FOOTER = re.compile(r"^.{,100}\b(?:page|seite) \d+(?: ?(?:of|von|sur|/) ?\d+)?$", re.IGNORECASE)
+"""What stands below each page: Annual report 2025 · Page 1."""
 _GAP = re.compile(r"[ \t]*\n[ \t]*\n")
 _RULE = re.compile(r"^[\s|:=-]*$")
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
@@ -32,7 +39,7 @@ class TextPart(NamedTuple):
 
     @property
     def quotable(self) -> bool:
-        """True unless it is a heading, a question, a table's header, or nothing but links."""
+        """True unless it is a heading, a question, a table's header, a page's footer, or nothing but links."""
         return not (
             self.header
             or self.title
@@ -40,6 +47,7 @@ class TextPart(NamedTuple):
             or self.text.rstrip("*_ \"”'’").endswith("?")
             or _LINK_ONLY.match(self.text)
             or _RULE.match(self.text)
+            or _FOOTER.match(self.text)
             or _FENCE.match(self.text)
         )
 
@@ -92,9 +100,9 @@ def _is_title(line: str, below: str) -> bool:
 
 
 def _is_short(line: str) -> bool:
-    """Return True if a line could be a heading: few words, no full stop, and no figure or address, which would be an answer."""
+    """Return True if a line could be a heading: few words, no full stop, and no figure but its number, or address: an answer has these."""
     short = len(line) <= TITLE_CHARACTERS and len(line.split()) <= TITLE_WORDS
-    return short and line[-1] not in ".,;:!?|" and "@" not in line and not FIGURE.search(line)
+    return short and line[-1] not in ".,;:!?|" and "@" not in line and not FIGURE.search(_NUMBER.sub("", line))
 
 
 def _heads(line: str, below: str) -> bool:
@@ -103,8 +111,8 @@ def _heads(line: str, below: str) -> bool:
 
 
 def _opens(line: str) -> bool:
-    """Return True if a line begins with a capital letter, or with a letter that has no case, as in Arabic or Chinese."""
-    return line[0].isalpha() and not line[0].islower()
+    """Return True if a line begins with a number or a capital letter, or with a letter that has no case, as in Arabic or Chinese."""
+    return bool(_NUMBER.match(line)) or (line[0].isalpha() and not line[0].islower())
 
 
 def _stands_alone(text: str, start: int, end: int) -> bool:

@@ -151,6 +151,20 @@ def test_the_heading_of_a_passage_is_no_part_of_its_first_sentence(heading: str,
     assert quote == sentence
 
 
+@pytest.mark.parametrize("heading", ["§ 9 Illness on leave", "2.1 Illness", "Article 12a Illness on leave"])
+def test_the_numbered_heading_of_the_next_section_is_no_part_of_a_quote(heading: str) -> None:
+    text = f"Nobody works on leave.\n\n{heading}\n\nDays of illness do not count."
+    assert quoted("Who works on leave?", text)[0] == "Nobody works on leave."
+
+
+def test_the_footer_of_a_page_is_not_quoted() -> None:
+    text = "Revenue was 9 million euros.\n\nAnvil Works · Annual report 2025 · Page 1 of 12"
+    assert quoted("How much was the revenue of Anvil Works in 2025?", text) == ["Revenue was 9 million euros."]
+    assert (
+        "See page 3." in quoted("Where are the prices of anvils?", "The prices of anvils are listed.\n\nSee page 3.")[0]
+    )
+
+
 @pytest.mark.parametrize(
     ("term", "text", "held"),
     [
