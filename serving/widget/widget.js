@@ -44,7 +44,7 @@ button.pill, .send, .cite:hover { background: var(--accent); color: var(--on-acc
   border-radius: 24px; font-weight: 600; box-shadow: 0 4px 18px rgb(0 0 0 / .24);
 }
 button.pill:hover, .send:hover { filter: brightness(1.1); }
-.launcher { max-width: calc(100vw - 2 * var(--offset)); overflow-wrap: anywhere; right: var(--offset); bottom: calc(var(--offset) + env(safe-area-inset-bottom, 0px)); }
+.launcher { height: auto; min-height: 48px; max-width: calc(100vw - 2 * var(--offset)); overflow-wrap: anywhere; right: var(--offset); bottom: calc(var(--offset) + env(safe-area-inset-bottom, 0px)); }
 .about { height: 36px; font-size: 14px; }
 .few { height: 30px; padding: 0 12px; border: var(--line); background: var(--bg); color: var(--muted); font-size: 13px; pointer-events: none; }
 dialog {
