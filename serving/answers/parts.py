@@ -12,10 +12,9 @@ ITEM = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s")
 _LINK_ONLY = re.compile(r"^\W*(?:!?\[[^\]]*\]\([^)]*\)|<?https?://\S+>?)\W*$", re.IGNORECASE)
 FIGURE = re.compile(r"\d")
 _NUMBER = re.compile(
-    r"^(?:§+ ?\d+\w?|\d+(?:\.\d+)+\.?|(?:article|artikel|art\.|section|abschnitt|chapter|kapitel) \d+\w?)(?=\W)",
-    re.IGNORECASE,
+    r"^(?:§+ ?\d+\w?|\d+(?:\.\d+)+\.?|(?i:article|artikel|art\.|section|abschnitt|chapter|kapitel) \d+\w?)(?=\W+[^\W\da-zà-ÿ]\w\w)"
 )
-"""The number of a heading: § 9, 2.1, Article 5."""
+"""The number of a heading: § 9, 2.1, Article 5. A quantity is none: 2.1 litres, 2.1 GB."""
 _FOOTER = re.compile(r"^.{,100}\b(?:page|seite) \d+(?: ?(?:of|von|sur|/) ?\d+)?$", re.IGNORECASE)
 """What stands below each page: Annual report 2025 · Page 1."""
 _GAP = re.compile(r"[ \t]*\n[ \t]*\n")

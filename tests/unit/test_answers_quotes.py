@@ -157,6 +157,11 @@ def test_the_numbered_heading_of_the_next_section_is_no_part_of_a_quote(heading:
     assert quoted("Who works on leave?", text)[0] == "Nobody works on leave."
 
 
+def test_a_quantity_in_a_line_of_its_own_is_quoted() -> None:
+    for quantity in ("2.1 litres a day", "2.1 GB a day"):
+        assert quantity in quoted("How much goes in a day?", f"Amounts\n\n{quantity}\n\nNothing else.")[0]
+
+
 def test_the_footer_of_a_page_is_not_quoted() -> None:
     text = "Revenue was 9 million euros.\n\nAnvil Works · Annual report 2025 · Page 1 of 12"
     assert quoted("How much was the revenue of Anvil Works in 2025?", text) == ["Revenue was 9 million euros."]
