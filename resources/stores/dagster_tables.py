@@ -49,7 +49,7 @@ def forget_future(dsn: str, now: float) -> None:
             states = connection.execute(_FUTURE_STATES, {"now": now}).rowcount
     except psycopg.errors.UndefinedTable:
         return
-    except psycopg.OperationalError as error:
+    except psycopg.Error as error:  # the daemon is started all the same
         log.warning("dagster_future_not_forgotten", reason=said(error))
         return
     if ticks or states:
