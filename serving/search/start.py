@@ -20,7 +20,7 @@ from sql.web_rows import Asked, LatestDocument
 
 QUESTIONS, EXAMPLES = 5, 4
 LOOKED = 100
-"""Latest documents of each source among which examples are chosen."""
+"""Latest documents of each source among which examples are chosen, and latest questions among which those that were asked again are left out."""
 LONGEST = 60
 """Characters of an example."""
 
@@ -58,7 +58,7 @@ async def start_of(search: SearchServices, access: Access) -> StartPage:
     reads = WebReads(search.http.database)
     saved, questions, latest, sources = await asyncio.gather(
         saved_searches_of(search, access),
-        reads.answers_of(email=access.email, before_at=None, before_id=None, contains=None, most=QUESTIONS),
+        reads.answers_of(email=access.email, before_at=None, before_id=None, contains=None, most=LOOKED),
         reads.latest_documents(
             sources=[name.value for name in managed()],
             looked=LOOKED,
@@ -68,7 +68,17 @@ async def start_of(search: SearchServices, access: Access) -> StartPage:
         reads.sources(sources=[name.value for name in names()]),
     )
     ready = {name.value for name in managed() if configured(search.http.settings, name)}
-    return StartPage(saved, questions, examples(latest), [_connected(row) for row in sources if _shown(row, ready)])
+    return StartPage(
+        saved, once(questions), examples(latest), [_connected(row) for row in sources if _shown(row, ready)]
+    )
+
+
+def once(questions: Sequence[Asked]) -> list[Asked]:
+    """Return the latest questions, with the latest answer of one that was asked several times."""
+    found: dict[str, Asked] = {}
+    for one in questions:
+        found.setdefault(" ".join(one.query.casefold().split()), one)
+    return list(found.values())[:QUESTIONS]
 
 
 def examples(latest: list[LatestDocument]) -> list[ExampleSearch]:

@@ -55,13 +55,22 @@ def test_an_example_is_short_and_given_once() -> None:
 def test_ones_own_latest_questions_are_listed(site: Site, running: Running) -> None:
     site.add("Tea", ["The kettle is descaled on Fridays."], [ANN, BOB])
     asked = [f"When is kettle number {number} descaled?" for number in range(QUESTIONS + 1)]
-    for who, questions in ((ANN, asked), (BOB, ["Who descales the kettle?"])):
+    for who, questions in (
+        (ANN, [*asked, "when is kettle number 3 descaled?", asked[-1]]),
+        (BOB, ["Who descales the kettle?"]),
+    ):
         for question in questions:
             running.request("POST", "/api/ask", who, json={"query": question})
     running.settle()
     shown = page(running, "/")
     links = shown.css('#begin a[href^="/answers/"]')
-    assert [one.text() for one in links] == asked[:0:-1]
+    assert [one.text() for one in links] == [
+        asked[5],
+        "when is kettle number 3 descaled?",
+        asked[4],
+        asked[2],
+        asked[1],
+    ], "each once"
     assert page(running, links[0].attributes["href"] or "").css_first("h1").text() == asked[-1]
 
 
