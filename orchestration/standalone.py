@@ -6,6 +6,7 @@ Only `audit` in HOME and the temporary folder must be writable.
 
 import os
 import re
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -112,4 +113,6 @@ def _described(run_id: str) -> Sequence[str]:
 def _become(command: Sequence[str], environment: dict[str, str]) -> NoReturn:
     sys.stdout.flush()
     os.dup2(sys.stdout.fileno(), sys.stderr.fileno())
+    # `&` in a script has it ignored, and Dagster gives SIGTERM the handler of SIGINT
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.execve(command[0], list(command), environment)  # noqa: S606 # replacing this process is the purpose

@@ -20,7 +20,7 @@ from sql.web_rows import Asked, LatestDocument
 
 QUESTIONS, EXAMPLES = 5, 4
 LOOKED = 100
-"""Latest documents of each source among which examples are chosen, and latest questions among which those that were asked again are left out."""
+"""Latest documents of each source among which examples are chosen, and latest questions, of which each is shown once."""
 LONGEST = 60
 """Characters of an example."""
 
