@@ -117,13 +117,13 @@ def _hash(http: HttpServices, email: str, scope: Scope, header: str) -> bytes:
 
 
 class _Claimed:
-    """A request that is done. Its response is stored before it is sent, so that a client which has it can rely on it."""
+    """A request that is done. Its response is stored, or its key given back, before it is sent: a client which has it can rely on that."""
 
     def __init__(self, rows: RepeatedRequests, key_hash: bytes, claim: str, seen: Fingerprint) -> None:
         self._rows, self._key_hash, self._claim, self._seen = rows, key_hash, claim, seen
         self._start: Any = None
         self._body = b""
-        self._stored = self._read = False
+        self._settled = self._read = False
 
     async def run(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
         """Do the request. Its key is given back unless it succeeds."""
@@ -152,11 +152,12 @@ class _Claimed:
         try:
             await next_app(scope, cast("Receive", counted), cast("Send", held))
         finally:
-            if not self._stored:
+            if not self._settled:
                 await self._release()
 
     async def _finish(self) -> None:
         if not 200 <= self._start["status"] < 300 or len(self._body) > MAX_BODY:
+            await self._release()
             return
         headers = Headers(self._start["headers"])
         try:
@@ -171,13 +172,14 @@ class _Claimed:
             )
         except ConcordanceError as error:
             log.warning("response_not_stored", error=str(error))
-        self._stored = True
+        self._settled = True
 
     async def _release(self) -> None:
         try:
             await self._rows.release(key_hash=self._key_hash, claim=self._claim)
         except ConcordanceError as error:
             log.warning("key_not_released", error=str(error))
+        self._settled = True
 
 
 async def _repeat(stored: StoredResponse | None, seen: Fingerprint, scope: Scope, receive: Receive, send: Send) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from datetime import timedelta
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from assets.upkeep.retention import prune_expired
 from resources.core.domain import Role
 from serving.http.idempotency import KEPT, LOST, Fingerprint
+from sql.repeated_requests import RepeatedRequests
 from tests.fixtures.serving import Running, Site
 
 ANN, BOB = "ann@acme.com", "bob@acme.com"
@@ -110,7 +112,15 @@ def test_of_requests_at_once_one_is_done(running: Running) -> None:
     assert running.site.sql("SELECT count(*) FROM uploads") == [(1,)]
 
 
-def test_a_refusal_is_not_stored(site: Site, running: Running) -> None:
+def test_a_refusal_is_not_stored(site: Site, running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The key is free once the client has the refusal."""
+    at_once = RepeatedRequests.release
+
+    async def late(rows: RepeatedRequests, **of: Any) -> int:
+        await asyncio.sleep(0.5)
+        return await at_once(rows, **of)
+
+    monkeypatch.setattr(RepeatedRequests, "release", late)
     assert send(running, "/api/documents/wiki/batch", "k", json={"documents": []}).status_code == 400
     assert site.sql("SELECT count(*) FROM repeated_requests") == [(0,)]
     assert send(running, "/api/documents/wiki/batch", "k", **batch("tea")).status_code == 200
