@@ -17,7 +17,7 @@ from resources.core.errors import AbortSyncError
 
 _PREFIX = "concordance-scratch-"
 _UNLOCKED_SECONDS = 60
-"""A folder that is not locked is left alone this long: its process may be about to."""
+"""A folder is left alone this long: its process may be about to lock it."""
 
 
 @contextmanager
@@ -49,10 +49,11 @@ def full(error: Exception) -> AbortSyncError:
 def scratch_folder() -> Generator[Path]:
     """Make a temporary folder for the block, and remove those of this account's processes that were killed in such a block."""
     for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with suppress(OSError), _locked(left):  # or it is another account's, in use, or gone
+        with suppress(OSError):  # it is another account's, in use, or gone
             status = left.stat()
             if status.st_uid == os.getuid() and time.time() - status.st_mtime > _UNLOCKED_SECONDS:
-                shutil.rmtree(left)
+                with _locked(left):
+                    shutil.rmtree(left)
     with tempfile.TemporaryDirectory(prefix=_PREFIX) as made, _locked(Path(made)):
         yield Path(made)
 

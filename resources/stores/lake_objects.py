@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from resources.core.errors import AbortSyncError, ConcordanceError
@@ -73,12 +74,13 @@ class LakeObjects:
     def forward(self, listing: Path, url: str) -> None:
         """Copy the listed files to the lake at another address. Raises `ConcordanceError` if one is missing."""
         target = open_store(url)
+        with scratch_folder() as scratch:
 
-        def put(file: ListedFile) -> None:
-            with scratch_folder() as folder, mapped_errors():
-                put_file(target, file.path, self._save(file, folder / "file"))
+            def put(file: ListedFile) -> None:
+                with TemporaryDirectory(dir=scratch) as folder, mapped_errors():
+                    put_file(target, file.path, self._save(file, Path(folder) / "file"))
 
-        _each(put, listing)
+            _each(put, listing)
 
     def _sizes(self, folder: str) -> dict[str, int]:
         """Return the sizes of the files that the store has of a folder of the lake, by path."""

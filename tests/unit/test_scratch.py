@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import count, islice
 from pathlib import Path
@@ -88,3 +89,15 @@ def test_the_folder_of_a_killed_process_is_removed_by_the_next(tmp_path: Path, m
         assert {one.name for one in tmp_path.iterdir()} == {living.name, own.name}
     processes[1].communicate()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_several_make_folders_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """One that looked for folders of killed processes locked those that others had just made."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def make(_: int) -> bool:
+        with scratch_folder() as folder:
+            return folder.is_dir()
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(make, range(400)))
