@@ -132,7 +132,8 @@ class Answers:
         closest = close(asked)
         shown_ids = list(dict.fromkeys(one.doc_id for one in asked.sources or closest))
         await self._audit.record(
-            AuditEvent(email=access.email, action="ask", query_id=query_id, query=asked.searched, doc_ids=shown_ids)
+            # as it was asked: what it was rewritten to may hold what earlier answers say, which auditors must not see
+            AuditEvent(email=access.email, action="ask", query_id=query_id, query=asked.question, doc_ids=shown_ids)
         )
         now = self._clock()
 

@@ -1,13 +1,15 @@
 -- Purpose: store feedback on one of the user's own answers or searches, in place of what the user said of it before. Returns the ID of
 -- the feedback, no row for another user's answer or search.
 -- If it names a document (the expected one; with `good`, those that the answer cites) which this user may read now, the user's
--- question becomes a proposed question for the question set. The result does not show this.
+-- question becomes a proposed question for the question set. The result does not show this. A question in a conversation does not: as it was
+-- asked, it says too little, and what it was rewritten to may hold what earlier answers say, which curators must not see.
 -- Parameters: feedback_id, email, principals, answer_id, query_id, verdict, comment, expected_doc_id (null: not given).
 -- Grain: feedback. Index: primary keys of answers and documents, answers_query, audit_log_query.
 WITH rateable AS (
     SELECT
         a.answer_id,
-        coalesce(a.standalone, a.question) AS question,
+        a.question,
+        a.standalone IS NOT NULL AS in_conversation,
         a.sources,
         0 AS choice
     FROM answers AS a
@@ -15,7 +17,8 @@ WITH rateable AS (
     UNION ALL
     SELECT
         a.answer_id,
-        coalesce(a.standalone, a.question) AS question,
+        a.question,
+        a.standalone IS NOT NULL AS in_conversation,
         a.sources,
         1 AS choice
     FROM answers AS a
@@ -24,6 +27,7 @@ WITH rateable AS (
     SELECT
         NULL AS answer_id,
         l.query AS question,
+        FALSE AS in_conversation,
         '[]'::jsonb AS sources,
         2 AS choice
     FROM audit_log AS l
@@ -56,6 +60,7 @@ stored AS (
 rated AS (
     SELECT
         question,
+        in_conversation,
         sources
     FROM rateable
     ORDER BY choice
@@ -101,7 +106,7 @@ proposed AS (
     CROSS JOIN rated AS m
     CROSS JOIN readable AS r
     CROSS JOIN groups AS g
-    WHERE r.doc_ids IS NOT NULL AND length(m.question) BETWEEN 1 AND 1000
+    WHERE r.doc_ids IS NOT NULL AND NOT m.in_conversation AND length(m.question) BETWEEN 1 AND 1000
     ON CONFLICT (md5(question), email, never) DO NOTHING
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
@@ -14,14 +15,14 @@ from resources.settings import Settings
 from tests.fixtures.feedback import rated
 from tests.fixtures.serving import Running, Site
 
-ANN, CURATOR = "ann@acme.com", "cora@acme.com"
+ANN, CURATOR, AUDITOR = "ann@acme.com", "cora@acme.com", "audrey@acme.com"
 SCRIPT = "<script>alert(1)</script>"
 QUESTION = f"How many days of leave? {SCRIPT}"
 
 
 @pytest.fixture
 def running(site: Site) -> Iterator[Running]:
-    roles = Settings(_env_file=None, roles=json.dumps({"curator": [CURATOR]})).roles  # pyright: ignore[reportCallIssue, reportArgumentType]
+    roles = Settings(_env_file=None, roles=json.dumps({"curator": [CURATOR], "auditor": [AUDITOR]})).roles  # pyright: ignore[reportCallIssue, reportArgumentType]
     site.settings = site.settings.model_copy(update={"roles": roles})
     with site.running() as running:
         yield running
@@ -48,6 +49,31 @@ def test_curators_see_questions_and_neither_answers_nor_comments(running: Runnin
     rows = [[" ".join(cell.text().split()) for cell in row.css("td")] for row in shown(running).css("tbody tr")]
     assert [(row[0], row[1]) for row in rows] == [("And there? no data found", ANN), (f"{QUESTION} no data found", ANN)]
     assert [row[3] for row in rows] == ["asked in a conversation", "Propose"]
+
+
+def test_what_a_question_borrows_from_the_answer_before_is_shown_to_nobody_else(running: Running, site: Site) -> None:
+    merger = site.add("Merger", ["The merger is signed by Ottoline Vexley in May."], [ANN])
+
+    def ask(question: str, *history: dict[str, str]) -> dict[str, Any]:
+        body = {"query": question, "conversation_history": history}
+        return running.request("POST", "/api/ask", ANN, json=body).json()
+
+    first, second = "Who signs the merger?", "When does she sign it?"
+    before = ask(first)
+    said = [{"role": "user", "content": first}, {"role": "assistant", "content": before["answer"]}]
+    after = ask(second, *said)
+    assert "Vexley" in after["standalone"], "the subject is taken from the answer before"
+    for answer in (before, after):
+        for rated_as in ("answer_id", "query_id"):
+            body = {"verdict": "bad", rated_as: answer[rated_as], "expected_document": merger}
+            assert running.request("POST", "/api/feedback", ANN, json=body).status_code == 201
+    proposed = running.request("GET", "/api/questions", CURATOR)
+    assert [one["question"] for one in proposed.json()["questions"]] == [first]
+    logged = running.request("GET", "/api/audit", AUDITOR, params={"action": "ask"})
+    assert [one["query"] for one in logged.json()["events"]] == [second, first]
+    assert "Vexley" not in running.request("GET", "/api/me/export", ANN).text, (
+        "nor is it exported once the document is hidden"
+    )
 
 
 def test_a_question_is_proposed_with_a_document_that_both_may_read(running: Running, site: Site) -> None:
