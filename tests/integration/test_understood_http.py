@@ -167,12 +167,41 @@ def test_other_words_with_colons_and_dashes_are_words(desk: Running, query: str)
     assert desk.search(query, BOB)["understood"] == []
 
 
-def test_a_name_is_forgotten_with_the_last_document(desk: Running) -> None:
-    question = "messages by Wim about the pumps"
-    assert kinds(desk.search(question, ANN)) == [("author", "by Wim", True)]
-    desk.site.sql("UPDATE documents SET permissions = '{}' WHERE title = 'Secret'")
-    desk.site.sql("UPDATE index_version SET version = version + 1")
-    assert desk.search(question, ANN)["understood"] == []
+WIMS = {
+    "messages by Wim about the pumps": ("author", {"authors": ["Wim Secretive"]}),
+    "pumps from:wim": ("author", {"authors": ["Wim Secretive"]}),
+    "pumps in the board channel": ("channel", {"source_types": ["slack"], "tags": {"channel": "board"}}),
+    "pumps in:board": ("channel", {"source_types": ["slack"], "tags": {"channel": "board"}}),
+}
+"""Questions that name an author or a channel of one document alone."""
+
+
+def test_a_name_is_forgotten_with_the_last_document(desk: Running, subtests: pytest.Subtests) -> None:
+    def understood() -> dict[str, list[Any]]:
+        found = {question: desk.search(question, ANN)["understood"] for question in WIMS}
+        return {
+            question: [(one["kind"], one["filters"]) for one in understood] for question, understood in found.items()
+        }
+
+    known = {question: [stated] for question, stated in WIMS.items()}
+    unknown: dict[str, list[Any]] = {question: [] for question in WIMS} | {
+        "pumps from:wim": [("author", {"authors": ["wim"]})],
+        "pumps in:board": [("place", {"collection_ids": ["board"]})],
+    }
+    (doc_id,) = desk.site.sql("SELECT doc_id FROM documents WHERE title = 'Secret'")[0]
+    for withdrawal, again in (
+        (
+            "UPDATE documents SET permissions = '{}' WHERE doc_id = %s",
+            "UPDATE documents SET permissions = '{ann@acme.com}' WHERE title = 'Secret'",
+        ),
+        ("INSERT INTO hidden_documents (doc_id, event_id) VALUES (%s, 'Ev1')", "DELETE FROM hidden_documents"),
+    ):
+        with subtests.test(withdrawal=withdrawal):
+            assert understood() == known
+            desk.site.sql(withdrawal, doc_id)
+            assert understood() == unknown, "not even while names are kept"
+            desk.site.sql(again)
+            desk.site.sql("UPDATE index_version SET version = version + 1")
 
 
 def test_answers_show_what_they_understood(desk: Running) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -93,15 +93,25 @@ class Understanding:
         kinds: list[Kind] = [kind for kind in KINDS if wanted is True or (wanted and kind in wanted)]
         if not kinds:
             return Reading(asked, plain, asked, [])
-        names = Names()
+        names, fresh_since = Names(), now - self._max_age
         operated = stated(asked) & {"from", "in"}
+        folders = "in" in operated and "place" in kinds
         if (may_hold_names(asked) or operated) and {"author", "channel", "place"} & set(kinds):
-            names = await self._names.of(access, now - self._max_age, folders="in" in operated and "place" in kinds)
-        operators = self._operators.phrases(asked, kinds, names)
-        words = blanked(asked, ((one.start, one.end) for one in operators))
-        phrases = self._grammar.phrases(words, now.date(), kinds, names)
+            names = await self._names.of(access, fresh_since, folders=folders)
+        operators, phrases = self._phrases(asked, kinds, names, now.date())
+        if not await self._names.still_known(names, [*operators, *phrases], access, fresh_since):
+            names = await self._names.of(access, fresh_since, folders=folders)
+            operators, phrases = self._phrases(asked, kinds, names, now.date())
         whole = reading(asked, sorted([*operators, *phrases], key=lambda one: one.start), plain)
         return whole._replace(strict=reading(asked, operators, plain)) if phrases else whole
+
+    def _phrases(
+        self, asked: str, kinds: Sequence[Kind], names: Names, today: date
+    ) -> tuple[list[Phrase], list[Phrase]]:
+        """Return the operators of a question, and what the rest of it states in words."""
+        operators = self._operators.phrases(asked, kinds, names)
+        words = blanked(asked, ((one.start, one.end) for one in operators))
+        return operators, self._grammar.phrases(words, today, kinds, names)
 
 
 def reading(asked: str, phrases: Sequence[Phrase], plain: Narrowing) -> Reading:

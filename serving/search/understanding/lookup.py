@@ -28,6 +28,11 @@ def _words(one: ReadableName) -> set[str]:
     return {plain(word) for word in WORD.findall(text)}
 
 
+def _key(kind: str, value: str) -> tuple[str, str]:
+    """Return what a name is found by as the value of a filter: channels are filtered in lower case."""
+    return kind, value.lower() if kind == "channel" else value
+
+
 class NameIndex:
     """Names by their words. A look-up takes as long as what it finds, however many names there are."""
 
@@ -37,6 +42,7 @@ class NameIndex:
             for word in _words(one):
                 by_word[word].add(number)
         self._names = names
+        self._by_value = {_key(one.kind, one.value): one for one in names}
         self._by_word = dict(by_word)
         self._sorted = sorted(by_word)
 
@@ -51,6 +57,10 @@ class NameIndex:
             self._names[number]
             for number in sorted(found, key=lambda one: (one not in exact, self._names[one].name.casefold()))
         ]
+
+    def of_value(self, kind: str, value: str) -> ReadableName | None:
+        """Return the author, channel or folder that a filter stands for; None if it is of no known name."""
+        return self._by_value.get(_key(kind, value))
 
     def _beginning(self, word: str) -> set[int]:
         if len(word) < SHORTEST_BEGINNING:

@@ -1,7 +1,8 @@
 """The names that a query may mean: authors, Slack channels and folders of documents that the caller may read.
 
 Nothing else is known here, so a name of a person or channel that the caller may not know is never understood. Names are kept in this
-process by the caller's principals. They serve to read the query, never to decide who may read what.
+process by the caller's principals. They serve to read the query, never to decide who may read what. One that a query uses is checked in
+Postgres, so that a name is gone with the right to its documents.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from serving.http.database import Database, RegistryDownError
 from serving.identity.directory import Directory
 from serving.search.understanding.lookup import NameIndex
 from serving.search.understanding.people import words_of
-from serving.search.understanding.phrases import Names
+from serving.search.understanding.phrases import Names, Phrase
 from sql.web import WebReads
 from sql.web_rows import ReadableName
 
@@ -34,6 +35,9 @@ FOLDERS_SECONDS = 2.0
 """How long a search with `in:` waits for the names of folders; without them, the value is the ID of a place."""
 MOST_KEPT = 200_000
 """Names that are kept altogether, some 100 MB."""
+
+_ROWS = {"author": "author", "channel": "channel", "place": "folder"}
+"""Kinds of names by the kind of filter that they are understood as."""
 
 log = logger("serving")
 
@@ -80,6 +84,28 @@ class ReadableNames:
         except RegistryDownError as error:
             log.warning("names_not_read", error=str(error))
             return Names()
+
+    async def still_known(self, names: Names, phrases: Sequence[Phrase], access: Access, fresh_since: datetime) -> bool:
+        """Return True if the caller may know the names that these phrases stand for at this moment. Otherwise all are read again."""
+        rows = [
+            row
+            for phrase in phrases
+            for value in phrase.values
+            if (row := names.lookup.of_value(_ROWS.get(phrase.kind, ""), value or "")) is not None
+        ]
+        if not rows:
+            return True
+        try:
+            known = await self._reads.names_of(
+                doc_ids=[row.doc_id for row in rows], principals=sorted(access.principals), fresh_since=fresh_since
+            )
+        except RegistryDownError:
+            known = []
+        if all(row in known for row in rows):
+            return True
+        for with_folders in (True, False):
+            self._kept.pop((access.principals, with_folders), None)
+        return False
 
     async def lately(self, access: Access, fresh_since: datetime) -> Names | None:
         """Return all names of the last ten minutes, which are read again after a minute; None if they cannot be listed.
