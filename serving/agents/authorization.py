@@ -167,7 +167,7 @@ async def register(agents: AgentServices, request: LitestarRequest) -> Response[
     body = await request.body()
     try:
         wanted = msgspec.json.decode(body, type=dict[str, Any])
-    except msgspec.DecodeError:  # the handler says what is wrong
+    except (msgspec.DecodeError, UnicodeDecodeError):  # the handler says what is wrong
         wanted = None
     if wanted is not None:
         fault = registration.replace(wanted)

@@ -19,6 +19,7 @@ from serving.documents.files import Received, UploadMetadata, cleaned
 from serving.documents.intake import MAX_CONTENT, inline_content
 from serving.documents.receiver import Kept, keep, new_upload, write
 from serving.documents.service import DocumentServices
+from serving.http.bodies import check_encoding
 from serving.http.errors import ProblemError
 from serving.http.invalid import fault_of
 
@@ -65,6 +66,7 @@ class BatchDocument(PushRequest, forbid_unknown_fields=True, kw_only=True):
 
 def decode(body: bytes | msgspec.Raw, kind: type[T]) -> T:
     """Return a JSON body as a struct. Raises the problem `invalid-request` naming the field."""
+    check_encoding(bytes(body))
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from litestar import Request
 
+from resources.core.errors import InvalidRequestError
 from resources.core.json import is_list, is_object
 from serving.http.errors import ProblemError
 from serving.http.every_fault import every_fault
@@ -24,6 +25,7 @@ class StrictRequest(Request[Any, Any, Any]):
         body = await self.body()
         if declared is None or not body:
             return await super().json()
+        check_encoding(body)
         try:
             return _decoded(body, declared.annotation)
         except msgspec.ValidationError as error:
@@ -32,6 +34,14 @@ class StrictRequest(Request[Any, Any, Any]):
             raise ProblemError("invalid-request", " ".join(map(str, found)), errors=found) from None
         except msgspec.DecodeError:
             return await super().json()  # which raises Litestar's error for invalid JSON
+
+
+def check_encoding(body: bytes) -> None:
+    """Raise `InvalidRequestError` for JSON that is not UTF-8: msgspec raises an error that is none of its own."""
+    try:
+        body.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidRequestError(f"The body is not UTF-8 (byte {error.start}). Send JSON in UTF-8.") from None
 
 
 def _decoded(body: bytes, kind: Any) -> Any:

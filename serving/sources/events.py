@@ -81,7 +81,7 @@ async def slack_events(
     _check_signature(secret.get_secret_value(), body, headers)
     try:
         envelope = _decoder.decode(body)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise InvalidRequestError(f"The body is not a Slack event: {error}") from error
     if envelope.type == "url_verification":
         return Response(SlackReply(challenge=envelope.challenge or ""))

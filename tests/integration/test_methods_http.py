@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import httpx
 import pytest
 from litestar.handlers import HTTPRouteHandler
 
+from resources.stores.postgres import session
 from serving.app import route
+from serving.identity import api_keys
+from tests.fixtures.routes import declared_handlers
 from tests.fixtures.serving import Running, Site
 
 ANN = "ann@acme.com"
@@ -58,6 +64,34 @@ def test_what_the_framework_refuses_is_a_problem(running: Running, what: str) ->
     headers = {"Authorization": f"Bearer {running.site.token(ANN)}", **more.get("headers", {})}
     answer = running.http.request(method, path, **{**more, "headers": headers})
     assert (answer.status_code, is_problem(answer)) == (status, True), answer.text
+
+
+LATIN = {
+    "/api/documents/{source:str}/{id:str}": {"text": "Müller"},
+    "/api/documents/{source:str}/batch": {"documents": [{"id": "1", "text": "Müller"}]},
+}
+"""Where the body must have the right fields for its text to be read."""
+
+
+def test_json_in_another_encoding_is_refused_on_every_route(site: Site) -> None:
+    """As programs on Windows send it: a letter with an umlaut is one byte, which is no UTF-8."""
+    site.settings = site.settings.model_copy(update={"search_rate_limit": 1_000_000})
+    with session(site.settings.postgres_dsn) as connection:
+        scim = api_keys.create(connection, "okta@acme.com", scim=True)
+    asked, told = 0, dict[str, str]()
+    with site.running() as running:
+        for path, handler in declared_handlers().values():
+            for method in {"POST", "PUT", "PATCH"} & set(map(str, handler.http_methods)):
+                signed = scim if path.startswith("/scim/") else site.token(ANN, admin=True)
+                headers = {"Authorization": f"Bearer {signed}", "Content-Type": "application/json"}
+                address = re.sub(r"{\w+:str}", "Users" if path.startswith("/scim/") else "x", path)
+                body = json.dumps(LATIN.get(path, {"query": "Müller"}), ensure_ascii=False).encode("latin-1")
+                answer = running.http.request(method, address, content=body, headers=headers)
+                assert 400 <= answer.status_code < 500, f"{method} {path}: {answer.status_code} {answer.text}"
+                asked, told[path] = asked + 1, answer.text
+    assert asked > 40
+    for path in ("/api/rag/search", "/api/ask", "/api/ingest", *LATIN):
+        assert "UTF-8" in told[path], told[path]
 
 
 def test_a_refusal_does_not_repeat_a_long_value(running: Running) -> None:

@@ -71,8 +71,8 @@ def body_of(content: bytes) -> Object:
         raise InvalidSyntaxException(detail="The body contains a NUL character.")
     try:
         body = msgspec.json.decode(content)
-    except msgspec.DecodeError:
-        raise InvalidSyntaxException(detail="The body is not valid JSON.") from None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise InvalidSyntaxException(detail="The body is not valid JSON in UTF-8.") from None
     if not is_object(body):
         raise InvalidSyntaxException(detail="The body must be a JSON object.")
     return body
