@@ -23,7 +23,7 @@ from serving.search.filters import Filters, narrowing
 from serving.search.results import Result, link_of
 from serving.search.retrieval.highlight import snippet
 from serving.search.retrieval.passage import Passage
-from serving.search.retrieval.query import search_query
+from serving.search.retrieval.query import normalise, search_query
 from serving.search.schemas import DenseWeight, Fusion, Question, Warning_
 from serving.search.searches import enforce_rate_limit, recorded_search, warnings_of
 
@@ -234,7 +234,7 @@ async def chat(
     """Answer from documents that the caller may read, in the context of up to five earlier messages."""
     await enforce_rate_limit(answers.search, request.user)
     question = AskRequest(
-        query=data.message,
+        query=normalise(data.message, "message"),
         top_k=CHAT_PASSAGES,
         style="comprehensive",
         filters=_filters(data.folder_id, data.file_id),

@@ -26,6 +26,7 @@ _DRAIN_FACTOR = 4
 _MAX_NAME = 200
 _MB = 1024 * 1024
 FILE = "file"
+_NO_NAME = "file: give the part a file name, such as notes.md."
 """Name of the part that contains the file."""
 FIELDS = ("metadata", "title", "description", "tags", "share")
 
@@ -67,7 +68,7 @@ def clean_name(name: str) -> str:
     """Return a file name without folders and control characters, shortened before the extension. Raises `InvalidRequestError`."""
     bare = one_line(name.replace("\\", "/").rpartition("/")[2], 10_000).strip(". ")
     if not bare:
-        raise InvalidRequestError("file: give the part a file name, such as notes.md.")
+        raise InvalidRequestError(_NO_NAME)
     extension = filetypes.extension(bare)
     return bare if len(bare) <= _MAX_NAME else bare[: _MAX_NAME - len(extension)] + extension
 
@@ -120,7 +121,9 @@ def _unknown_part(name: str) -> InvalidRequestError:
 
 
 def _missing(other: str | None) -> InvalidRequestError:
-    """Return the error of a form without the part `file`; `other` is a part that it has instead."""
+    """Return the error of a form without the part `file`; `other` is a part that it has instead, or `file` without a file name."""
+    if other == FILE:
+        return InvalidRequestError(_NO_NAME)
     instead = f", with its file name. The form has the part `{other[:100]}` instead" if other is not None else ""
     return InvalidRequestError(f"{FILE}: is missing; send the file as a part named `{FILE}`{instead}.")
 

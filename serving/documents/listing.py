@@ -10,6 +10,7 @@ from litestar.di import NamedDependency
 from litestar.params import QueryParameter
 
 from resources.core.domain import Access
+from resources.core.errors import InvalidRequestError
 from serving.documents.files import one_line
 from serving.documents.reading import DocumentSummary
 from serving.documents.service import DocumentServices
@@ -87,10 +88,15 @@ def _named(field: str) -> str:
 
 
 def _tags(pairs: list[str]) -> dict[str, Any]:
-    """Return `name:value` pairs as a filter; a name that is given several times may have any of the values."""
+    """Return `name:value` pairs as a filter; a name that is given several times may have any of the values.
+
+    Raises `InvalidRequestError` for one without a colon.
+    """
     found: dict[str, list[str]] = {}
     for pair in pairs:
-        name, _, value = pair.partition(":")
+        name, colon, value = pair.partition(":")
+        if not colon:
+            raise InvalidRequestError(f"tag: {pair[:100]!r} has no value; write name:value, such as topic:rent.")
         found.setdefault(name, []).append(value)
     return found
 

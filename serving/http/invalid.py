@@ -21,6 +21,9 @@ _MISSING = re.compile(r"Object missing required field `(.*)`")
 _MISSING_PARAMETER = re.compile(r"Missing required \w+ parameter '(\w+)'")
 _NO_BODY = "'data'"
 """Litestar's message for an empty body."""
+_TOO_LONG = re.compile(r"Expected `str` of length <= \d+")
+COLLAPSED = "x-collapsed"
+"""In a schema: the most characters of a text once its white space is collapsed. As it is sent, `maxLength` allows more."""
 _STEP = re.compile(r"\[[^\]]*\]|[^.\[\]]+")
 
 
@@ -90,6 +93,8 @@ def _of_parameter(parameters: Mapping[str, FieldDefinition], key: str, message: 
 def _plain(message: str) -> str:
     """Return a message of msgspec as a phrase that follows the name of a field."""
     message = message.removesuffix(".")
+    if _TOO_LONG.fullmatch(message):
+        return "is too long"  # how long it may be is what is allowed
     if len(message) > MAX_MESSAGE:
         message = f"{message[:MAX_MESSAGE]}…"  # it quotes the value
     return message[:1].lower() + message[1:]
@@ -140,7 +145,7 @@ def _words(schema: Schema, kind: str, components: Mapping[str, Schema]) -> str:
         case "string":
             if schema.get("format") == "date-time":
                 return "a time, such as 2026-11-22T10:00:00Z"
-            least, most = schema.get("minLength"), schema.get("maxLength")
+            least, most = schema.get("minLength"), schema.get(COLLAPSED, schema.get("maxLength"))
             limit = f" of {least} to {most} characters" if least else f" of at most {most} characters"
             limit = limit if most else ""
             return f"a text{limit}" + (f" that matches {schema['pattern']}" if "pattern" in schema else "")

@@ -5,10 +5,11 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from serving.http.invalid import COLLAPSED
 from serving.search.citations.format import Format
 from serving.search.retrieval.query import MAX_QUERY
 
-Question = Annotated[str, Meta(max_length=4 * MAX_QUERY, extra_json_schema={"minLength": 1})]
+Question = Annotated[str, Meta(max_length=4 * MAX_QUERY, extra_json_schema={"minLength": 1, COLLAPSED: MAX_QUERY})]
 """A query as sent: white space is collapsed before its 1000 characters are counted."""
 SearchMode = Annotated[
     Literal["hybrid", "vector", "keyword"],

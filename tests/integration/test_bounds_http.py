@@ -41,6 +41,25 @@ def test_what_is_too_much_is_named(running: Running, subtests: pytest.Subtests) 
             assert len(response.text) < 2000, "the answer repeats what was sent"
 
 
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        (SEARCH, "query"),
+        ("/api/ask", "query"),
+        ("/api/saved-searches", "query"),
+        ("/api/chat", "message"),
+        ("/ask", "query"),
+    ],
+)
+def test_whatever_is_wrong_with_a_query_its_limit_is_the_same(running: Running, path: str, field: str) -> None:
+    more = {"name": "Mine"} if path == "/api/saved-searches" else {}
+    for sent in ({}, {field: 5}, {field: " "}, {field: "x" * 1001}, {field: "x" * 4001}):
+        detail = running.request("POST", path, ANN, json=sent | more).json()["detail"]
+        assert detail.startswith(f"{field}: "), detail
+        assert ("1000" in detail, "4000" in detail) == (True, False), detail
+    assert running.request("POST", path, ANN, json={field: f"tea{' ' * 3000}time"} | more).status_code == 200
+
+
 def test_deeply_nested_json_is_refused(running: Running, subtests: pytest.Subtests) -> None:
     for path in [SEARCH, "/api/ask", "/track", "/api/ingest", "/api/feedback"]:
         for opened in ["[", '{"a":']:

@@ -178,10 +178,7 @@ def test_a_whole_number_may_be_written_with_a_point(running: Running) -> None:
             {"files": {"document": ("tea.md", b"Tea")}},
             "file: is missing; send the file as a part named `file`, with its file name. The form has the part `document`",
         ),
-        (
-            {"files": {"file": (None, b"Tea")}},
-            "file: is missing; send the file as a part named `file`, with its file name",
-        ),
+        ({"files": {"file": (None, b"Tea")}}, "file: give the part a file name, such as notes.md."),
         ({"files": {"metadata": (None, b"{}")}}, "file: is missing"),
         ({"files": {"file": ("tea.md", b"Tea")}, "data": {"titel": "Tea"}}, "titel: is not a known part"),
         ({"files": {"file": ("tea.md", b"Tea")}, "data": {"metadata": '{"titel": "Tea"}'}}, "metadata.titel: is not"),

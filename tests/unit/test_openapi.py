@@ -247,7 +247,8 @@ def test_the_body_of_a_sync_is_optional(document: Object) -> None:
     ("path", "message", "field", "allowed"),
     [
         ("", "Object contains unknown field `topk`", "topk", "query, top_k, mode"),
-        ("", "Object missing required field `query`", "query", "a text of 1 to 4000 characters"),
+        ("", "Object missing required field `query`", "query", "a text of 1 to 1000 characters"),
+        ("query", "Expected `str` of length <= 4000", "query", "a text of 1 to 1000 characters"),
         ("mode", "Invalid enum value 'x'", "mode", "`hybrid`, `keyword`, `vector`"),
         ("top_k", "Expected `int` <= 50", "top_k", "a whole number from 1 to 50"),
         ("threshold", "Expected `float | null`, got `str`", "threshold", "a number from 0 to 1 or null"),

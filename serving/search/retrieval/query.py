@@ -114,13 +114,16 @@ def keywords(query: SearchQuery) -> str:
     return " ".join([query.text, *(other for one in query.also for other in one.instead[1:])])
 
 
-def normalise(query: str) -> str:
-    """Return the query in NFC with white space collapsed. Raises `InvalidRequestError` unless 1 to 1000 characters remain."""
+def normalise(query: str, field: str = "query") -> str:
+    """Return the query in NFC with white space collapsed. Raises `InvalidRequestError` unless 1 to 1000 characters remain.
+
+    `field`: its name in the request.
+    """
     text = _SPACES.sub(" ", unicodedata.normalize("NFC", query).replace("\x00", " ")).strip()
     if not text:
-        raise InvalidRequestError(f"query: is empty; ask something of 1 to {MAX_QUERY} characters.")
+        raise InvalidRequestError(f"{field}: is empty; ask something of 1 to {MAX_QUERY} characters.")
     if len(text) > MAX_QUERY:
-        raise InvalidRequestError(f"query: has {len(text)} characters; the limit is {MAX_QUERY}.")
+        raise InvalidRequestError(f"{field}: has {len(text)} characters; the limit is {MAX_QUERY}.")
     return text
 
 
