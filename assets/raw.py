@@ -3,7 +3,8 @@
 Partitions are collected one after another; `assets.intake.batch` stores their batches.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import TypeVar
 
@@ -11,16 +12,20 @@ from assets.chunked import batches
 from assets.intake.batch import PartitionSync, count_deleted, tombstone
 from assets.intake.deletion_hold import hold_retired
 from assets.intake.fetching import merged
-from assets.intake.rows import append, raw_table
+from assets.intake.rows import append, item_of, raw_table
 from assets.intake.shown import UnchangedDocuments
 from assets.planning import share_out
+from assets.stages.diff import MAX_ATTEMPTS
+from assets.stages.plan import shown
 from resources.alerts import alert
 from resources.claiming import roots_of
+from resources.core.domain import Batch, Item
 from resources.core.errors import (
     AbortSyncError,
     AuthorizationError,
     BusyError,
     ConfigurationError,
+    DocumentError,
     LostPartitionError,
     RetryLaterError,
 )
@@ -35,11 +40,14 @@ from resources.stores.withholding import withhold_partition
 from resources.sync_counts import StageResult
 from resources.syncing import SyncJob, reason_of
 from sql.people import PeopleStates
+from sql.rows import Permitted
 
 __all__ = ["collect", "raw_table"]
 
 REMOVED_AT_ONCE = 5000
 """Documents of a removed root, or of deletions that were approved, that are tombstoned in a transaction."""
+LOOKED_AT = 100
+"""Documents whose bytes could not be read that are looked at again before their bytes are asked for."""
 COUNTED = ("seen", "fetched", "rewritten", "refused", "deleted", "failed", "held")
 
 GROUPS_UNREAD = (
@@ -198,26 +206,45 @@ def _collect_partition(
     saved = job.stores.partitions.saved_cursor(partition=partition)
     cursor, reread = (None, False) if saved is None else (saved.cursor, saved.reread)
     unchanged = None if relist or reread else _unchanged(job.stores, partition)
+    unread = {} if relist or cursor is None else _unread(job.stores, partition)
     source.known_keys = unchanged
-    batches = PartitionSync(
-        job, source, partition, result, begun=cursor is not None, reread=reread, unchanged=unchanged
-    )
+    taken = PartitionSync(job, source, partition, result, begun=cursor is not None, reread=reread, unchanged=unchanged)
     last = "delta"
     try:
         for batch in source.changes(partition, cursor):
-            batches.take(batch)
+            taken.take(batch)
+            for source_id in (*shown(batch), *batch.deleted):
+                unread.pop(source_id, None)
             if batch.notice is not None:
                 job.partition_fault(partition, batch.notice, skipped=True)
             job.progress("raw")
             if stored is not None:
                 stored(result)
-            last = batch.listing
+            cursor, last = batch.cursor, batch.listing
     finally:
         source.known_keys = None
+    for seen in _looked_at_again(source, list(unread.values())):
+        taken.take(Batch(partition=partition, seen=seen, cursor=cursor))
     if last == "page":  # part of it could not be listed
         job.stores.partitions.uncount(partition=partition)
     if reread:
         job.stores.partitions.end_reread(partition=partition)
+
+
+def _unread(stores: Stores, partition: str) -> dict[str, Permitted]:
+    rows = stores.documents.unread(partition=partition, attempts=MAX_ATTEMPTS)
+    return {row.source_id: row for row in rows}
+
+
+def _looked_at_again(source: Source, unread: Sequence[Permitted]) -> Iterator[list[Item]]:
+    """Yield documents as they are now, in parts, whose bytes are to be read again though a feed of changes does not show them."""
+    for part in batches(unread, LOOKED_AT):
+        found: list[Item | None] = []
+        for row in part:
+            with suppress(DocumentError, RetryLaterError):  # the next sync looks again
+                found.append(source.look_again(item_of(row, tuple(row.permissions))))
+        if seen := [item for item in found if item is not None]:
+            yield seen
 
 
 def _unchanged(stores: Stores, partition: str) -> UnchangedDocuments | None:

@@ -20,6 +20,7 @@ from assets.index.points import derived_version
 from assets.index.targets import active_target
 from assets.intake.fetching import Fetched
 from assets.intake.rows import append, fetched_row
+from assets.stages.diff import MAX_ATTEMPTS
 from assets.stages.identify import passage_version, scoped_hash
 from assets.stages.payload import chunk_payload, document_payload
 from bench.search_setup import say
@@ -162,7 +163,10 @@ def _items(job: SyncJob) -> Iterator[list[Item]]:
     for batch in open_source(stores.settings, stores.source).changes(ROOT, known):
         cursor = batch.cursor or cursor
         total += len(batch.seen)
-        there = {row.source_id for row in stores.documents.known(source_ids=[one.source_id for one in batch.seen])}
+        there = {
+            row.source_id
+            for row in stores.documents.known(source_ids=[one.source_id for one in batch.seen], attempts=MAX_ATTEMPTS)
+        }
         yield [one for one in batch.seen if one.source_id not in there]
     with stores.connection.transaction():
         counted = total + 1 if stores.source is not SourceName.FILES else total

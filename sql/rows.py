@@ -25,6 +25,8 @@ class Known(msgspec.Struct, frozen=True):
     attempts: int
     collection_ids: list[str]
     permissions: list[str]
+    due: bool
+    """True if its bytes could not be read and are to be read again now."""
 
 
 class Permitted(Known, frozen=True):

@@ -13,7 +13,7 @@ from assets.intake.deletion_hold import DeletionHold
 from assets.intake.fetching import fetch_all
 from assets.intake.rows import append, fetched_row, item_of, refusal_row, rewritten_row
 from assets.intake.shown import ShownDocuments, UnchangedDocuments
-from assets.stages.diff import GONE, has_content
+from assets.stages.diff import GONE, MAX_ATTEMPTS, has_content
 from assets.stages.plan import BatchPlan, plan_batch, shown, vanished
 from resources.core.domain import Batch, Item, State
 from resources.core.errors import RetryLaterError
@@ -75,7 +75,7 @@ class PartitionSync:
         ids = {*shown(batch), *batch.deleted, *absent}
         if batch.emptied:
             ids.update(documents.below(collections=batch.emptied))
-        rows = documents.known(source_ids=sorted(ids))
+        rows = documents.known(source_ids=sorted(ids), attempts=MAX_ATTEMPTS)
         others: list[Permitted] = []
         if batch.permissions is not None:
             permissions = sorted(set(batch.permissions))
@@ -123,7 +123,7 @@ class PartitionSync:
                 if self._source.costly:
                     partitions.clear_fetched(source_ids=ids)
             if batch.keys:
-                self._keep_keys(batch, plan)
+                self._keep_keys(batch, plan, known)
             if batch.memory:
                 partitions.remember(partition=batch.partition, entries=batch.memory)
             if capabilities(stores.source).events:
@@ -157,9 +157,10 @@ class PartitionSync:
         )
         count_deleted(job, result, gone)
 
-    def _keep_keys(self, batch: Batch, plan: BatchPlan) -> None:
-        """Keep the keys of documents that the batch leaves as they are."""
+    def _keep_keys(self, batch: Batch, plan: BatchPlan, known: Mapping[str, Known]) -> None:
+        """Keep the keys of documents that the batch leaves as they are, except those whose bytes are to be read again later."""
         changed = {one.source_id for one in (*plan.fetch, *plan.rewrite, *plan.refuse)}
+        changed |= {one.source_id for one in known.values() if (one.state, one.stage) == (State.FAILED, "raw")}
         kept = {source_id: key for source_id, key in batch.keys.items() if source_id not in changed}
         self._job.stores.documents.keep_keys(partition=batch.partition, source_ids=list(kept), keys=list(kept.values()))
 

@@ -29,8 +29,8 @@ class Fetched(msgspec.Struct, frozen=True, kw_only=True):
     size: int | None = None
     error: str | None = None
     skipped: bool = False
-    changed: bool = False
-    """True if it could not be read because it kept changing."""
+    passing: bool = False
+    """True if the document itself may be read later: it kept changing, or the source did not answer."""
 
 
 def fetch_all(job: SyncJob, source: Source, items: Sequence[Item]) -> Iterator[Fetched]:
@@ -88,11 +88,11 @@ def _fetch(job: SyncJob, source: Source, item: Item) -> Fetched:
     except SkipDocumentError as error:
         return Fetched(item=item, error=str(error), skipped=True)
     except ChangedDocumentError as error:
-        return Fetched(item=item, error=str(error), changed=True)
+        return Fetched(item=item, error=str(error), passing=True)
     except DocumentError as error:
         return Fetched(item=item, error=str(error))
     except RetryLaterError as error:
-        return Fetched(item=item, error=str(error))
+        return Fetched(item=item, error=str(error), passing=True)
     if source.costly:  # here and not in the consumer: a document recorded late is fetched twice after a crash
         stores.partitions.note_fetched(
             source_id=item.source_id,

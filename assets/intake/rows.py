@@ -41,22 +41,32 @@ def _row(source: SourceName, item: Item, **desired: Any) -> dict[str, Any]:
 
 
 def fetched_row(job: SyncJob, result: Fetched, before: Known | None) -> dict[str, Any]:
+    """Return the row of a document whose bytes were asked for. A failure is recorded `MAX_ATTEMPTS` times, or if it changes the state."""
     stores = job.stores
     item = result.item
     if result.content_hash is not None:
         key = content_key(item, result.content_hash)
         size = result.size if item.size is None else item.size
         return _row(stores.source, item, content_hash=result.content_hash, content_key=key, state=State.LIVE, size=size)
-    job.fault(item.source_id, "raw", result.error or "unknown", skipped=result.skipped)
-    attempts = (
-        1
-        if before is None or (before.version != item.version and before.attempts >= MAX_ATTEMPTS)
-        else before.attempts + 1
-    )
+    attempts = 1 if before is None or _gave_up_on_another(before, item) else before.attempts + 1
+    row = _unread_row(stores, result, before, attempts)
+    again = before is not None and before.state == row["state"] and attempts > MAX_ATTEMPTS
+    if result.skipped or job.full or not again:
+        job.fault(item.source_id, "raw", result.error or "unknown", skipped=result.skipped)
+    return row
+
+
+def _gave_up_on_another(before: Known, item: Item) -> bool:
+    """Return True if another version failed often. The version of a live document is the indexed one, whatever failed since."""
+    return before.state != State.LIVE and before.version != item.version and before.attempts >= MAX_ATTEMPTS
+
+
+def _unread_row(stores: Stores, result: Fetched, before: Known | None, attempts: int) -> dict[str, Any]:
+    item = result.item
     fault = {"reason": result.error, "stage": "raw", "attempts": attempts}
     if result.skipped:
         return _row(stores.source, item, content_hash=None, content_key=None, state=State.SKIPPED, **fault)
-    if before is not None and before.state == State.LIVE and (result.changed or attempts < MAX_ATTEMPTS):
+    if before is not None and before.state == State.LIVE and (result.passing or attempts < MAX_ATTEMPTS):
         # The indexed version stays searchable while the new bytes are retried, without readers who have come with these.
         kept = {"content_hash": before.content_hash, "content_key": before.content_key, "version": before.version}
         row = _row(stores.source, item, state=State.LIVE, **kept, **fault)

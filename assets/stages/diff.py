@@ -10,7 +10,8 @@ from resources.core.domain import Item, State
 from sql.rows import Known
 
 MAX_ATTEMPTS = 3
-"""A document that failed this often with the same version is left alone until it changes or a full sync asks for it."""
+"""Attempts at a document with the same version, one in each sync. Bytes that still cannot be read are asked for again after pauses (the
+statement `known`); a document that cannot be parsed is left alone until it changes or a full sync asks for it."""
 
 
 GONE = (State.DELETED, State.LOST_ACCESS)
@@ -46,9 +47,7 @@ def _needs_bytes(item: Item, before: Known) -> bool:
         return before.content_hash is None or before.version != item.version
     if before.state == State.SKIPPED and not before.mime_type:
         return True  # the source refused it, for a reason that is gone although the bytes may be the same
-    if before.stage == "raw" and before.state == State.FAILED:
-        return before.version != item.version or before.attempts < MAX_ATTEMPTS
-    return before.version != item.version
+    return before.due or before.version != item.version
 
 
 def has_content(before: Known | None) -> bool:

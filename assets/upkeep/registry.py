@@ -14,6 +14,7 @@ import msgspec
 import polars as pl
 
 from assets.intake.rows import raw_table
+from assets.stages.diff import MAX_ATTEMPTS
 from assets.stages.identify import payload_hash
 from resources.core.domain import Folder, Item, SourceName, State
 from resources.core.tables import RAW
@@ -70,7 +71,7 @@ def rebuild_registry(settings: Settings, source: SourceName) -> Rebuilt:
         with stores.connection.transaction():
             for page in _current(stores, raw_table(source)):
                 latest = max(latest, *page["seq"])
-                known = stores.documents.known(source_ids=page["source_id"].to_list())
+                known = stores.documents.known(source_ids=page["source_id"].to_list(), attempts=MAX_ATTEMPTS)
                 part = page.filter(~pl.col("source_id").is_in([document.source_id for document in known]))
                 for partition in part["partition"].unique().sort():  # until a sync, its points are not to be believed
                     stores.withheld.hide_partition(source.value, partition)

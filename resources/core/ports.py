@@ -94,7 +94,7 @@ class Source(Protocol):
         ...
 
     def look_again(self, item: Item) -> Item | None:  # noqa: ARG002 - as above
-        """Return a document that changed after it was listed as it is now; None leaves it to the next sync."""
+        """Return a document as it is now that changed after it was listed, or was not readable; None leaves it to the next sync."""
         return None
 
 

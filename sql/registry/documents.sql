@@ -1,12 +1,34 @@
 -- Ledger of documents. Grain of every statement: document, unless it says otherwise. Rows are passed as one JSON array.
 
 -- name: known
--- Registry rows of some documents of a source. Index: unique (source, source_id).
+-- Registry rows of some documents of a source. Parameters: source_ids, attempts (to read a document's bytes, one in each sync, after which
+-- they are made after pauses that double from an hour to a day). Index: unique (source, source_id).
 SELECT
     doc_id::text AS doc_id, source_id, partition, mime_type, version, content_hash, content_key, payload_hash,
-    state, stage, reason, attempts, collection_ids, permissions
+    state, stage, reason, attempts, collection_ids, permissions,
+    coalesce(
+        state = 'failed' AND stage = 'raw'
+        AND (attempts < :attempts OR changed_at < now() - least(interval '1 day', interval '1 hour' * 2 ^ least(attempts - :attempts, 5))),
+        FALSE
+    ) AS due
 FROM documents
 WHERE source = :source AND source_id = ANY(:source_ids);
+
+-- name: unread
+-- Documents of a partition whose bytes could not be read and are due to be read again: those that are shown with their former content, and
+-- those that failed, as in `known`. Index: documents_unread.
+SELECT
+    doc_id::text AS doc_id, source_id, partition, collection_ids, source_title, path, mime_type, url, owner, author, description,
+    size, created_at, modified_at, tags, profile, locator, version, content_hash, content_key, payload_hash, state, stage, reason,
+    attempts, permissions, TRUE AS due
+FROM documents
+WHERE
+    source = :source AND partition = :partition AND stage = 'raw' AND state IN ('live', 'failed')
+    AND (
+        state = 'live' OR attempts < :attempts
+        OR changed_at < now() - least(interval '1 day', interval '1 hour' * 2 ^ least(attempts - :attempts, 5))
+    )
+ORDER BY source_id;
 
 -- name: save_documents!
 -- Write the desired state of documents. The earliest created_at is kept. While the index has other content of a document, only its former
@@ -108,7 +130,7 @@ ORDER BY c.collection ASC, count(*) DESC, d.partition ASC;
 SELECT
     doc_id::text AS doc_id, source_id, partition, collection_ids, source_title, path, mime_type, url, owner, author, description,
     size, created_at, modified_at, tags, profile, locator, version, content_hash, content_key, payload_hash, state, stage, reason,
-    attempts, permissions
+    attempts, permissions, FALSE AS due
 FROM documents
 WHERE
     source = :source AND partition = :partition AND state IN ('live', 'skipped', 'failed')

@@ -18,6 +18,7 @@ from resources.core.errors import (
     ChangedDocumentError,
     ConcordanceError,
     ConfigurationError,
+    FailedDocumentError,
     RateLimitedError,
     RetryLaterError,
     SkipDocumentError,
@@ -679,7 +680,7 @@ def test_what_cannot_be_fetched_has_its_reason(kept: Mirror, drive_site: DriveSi
         with pytest.raises(SkipDocumentError, match=reason):
             kept.fetch(one)
     drive.delete(sample_drive.note)
-    with pytest.raises(SkipDocumentError, match="deleted"):
+    with pytest.raises(FailedDocumentError, match="deleted"):
         kept.fetch(sample_drive.note)
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from resources.core.domain import Batch, Item
-from resources.core.errors import AbortSyncError, AuthorizationError, LostPartitionError
+from resources.core.errors import AbortSyncError, AuthorizationError, FailedDocumentError, LostPartitionError
 from resources.core.ports import Memory
 from resources.settings import Settings
 from resources.sources.drive import content, cursor
@@ -85,7 +85,10 @@ class Account:
 
     def fetch(self, item: Item) -> Iterator[bytes]:
         """Yield a file's bytes, exported if it is a Google document; one attempt."""
-        return content.fetch(self._client, item, self._settings.max_file_bytes)
+        try:
+            yield from content.fetch(self._client, item, self._settings.max_file_bytes)
+        except (NotFoundError, ForbiddenError) as error:  # the listing showed it, so this may pass
+            raise FailedDocumentError(str(error)) from error
 
     def look_again(self, item: Item) -> Item | None:
         """Return a document as it is now, if it is still in the same root."""

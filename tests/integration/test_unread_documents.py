@@ -1,0 +1,147 @@
+"""Documents whose bytes could not be read are read by later syncs, also if their source shows only what has changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from assets.stages.diff import MAX_ATTEMPTS
+from resources.core.domain import Batch, Item, SourceName, State
+from resources.core.errors import FailedDocumentError, RetryLaterError
+from resources.stores.postgres import session
+from simulators.drive import DOCUMENT, SimulatedDrive
+from tests.fixtures.drive import DriveSite
+from tests.fixtures.installation import Installation
+from tests.fixtures.step import follow
+from tests.integration.test_remote_sources import ScriptedSource, complete, item
+
+AT_ONCE = (0.0, 0.0, 0.0)
+DOWN = RetryLaterError("The store does not answer.")
+REFUSED = FailedDocumentError("Permission denied: let the account that runs Concordance read it.")
+
+
+def document(installation: Installation) -> tuple[str, str | None]:
+    (row,) = installation.rows("SELECT state, reason FROM documents")
+    return row["state"], row["reason"]
+
+
+def texts(installation: Installation) -> list[str]:
+    return [point["chunk_text"].strip() for point in installation.points()]
+
+
+def pass_time(installation: Installation, hours: float) -> None:
+    with session(installation.settings.postgres_dsn) as connection:
+        connection.execute("UPDATE documents SET changed_at = changed_at - %s * interval '1 hour'", [hours])
+
+
+@pytest.fixture
+def drive(installation: Installation, drive_site: DriveSite) -> SimulatedDrive:
+    follow(installation, drive_token=SimulatedDrive.token, drive_api_url=drive_site.url, retry_seconds=AT_ONCE)
+    return drive_site.drive
+
+
+@pytest.mark.parametrize("kind", ["server_error", "drop", "lost_access", "not_found"])
+def test_a_file_of_drive_that_could_not_be_exported_is_read_by_the_next_sync(
+    installation: Installation, drive: SimulatedDrive, kind: Any
+) -> None:
+    drive.file("Plan", drive.my_drive, "The plan of the otters.", DOCUMENT)
+    drive.faults.add(kind, times=0, match="files.export")
+    installation.sync(SourceName.GOOGLE_DRIVE)
+    assert document(installation)[0] == State.FAILED
+    drive.faults.clear()
+    installation.sync(SourceName.GOOGLE_DRIVE)
+    assert (document(installation), texts(installation)) == ((State.LIVE, None), ["The plan of the otters."])
+    assert installation.agrees()
+
+
+def test_a_changed_file_of_drive_is_found_as_it_was_until_it_can_be_read(
+    installation: Installation, drive: SimulatedDrive
+) -> None:
+    plan = drive.file("Plan", drive.my_drive, "The plan of the otters.", DOCUMENT)
+    drive.share(plan, "user:bob@acme.example")
+    installation.sync(SourceName.GOOGLE_DRIVE)
+    drive.edit(plan, "The plan of the herons.")
+    drive.share(plan, "user:cy@acme.example")
+    drive.faults.add("server_error", times=0, match="files.export")
+    for number in range(MAX_ATTEMPTS + 2):
+        assert installation.sync(SourceName.GOOGLE_DRIVE).counts.failed == (number < MAX_ATTEMPTS)
+        (point,) = installation.points()
+        assert point["chunk_text"].strip() == "The plan of the otters."
+        assert "cy@acme.example" not in point["permissions"]
+    drive.faults.clear()
+    installation.sync(SourceName.GOOGLE_DRIVE)
+    (point,) = installation.points()
+    assert point["chunk_text"].strip() == "The plan of the herons."
+    assert "cy@acme.example" in point["permissions"]
+    assert installation.agrees()
+
+
+def test_a_file_of_drive_that_went_into_the_trash_meanwhile_is_not_read(
+    installation: Installation, drive: SimulatedDrive
+) -> None:
+    plan = drive.file("Plan", drive.my_drive, "The plan of the otters.", DOCUMENT)
+    drive.faults.add("server_error", times=0, match="files.export")
+    installation.sync(SourceName.GOOGLE_DRIVE)
+    drive.faults.clear()
+    drive.trash(plan)
+    installation.sync(SourceName.GOOGLE_DRIVE)
+    assert (document(installation)[0], texts(installation)) == (State.DELETED, [])
+
+
+@pytest.mark.parametrize("fault", [DOWN, REFUSED])
+def test_a_document_that_fails_for_long_is_asked_for_less_and_less_often(
+    installation: Installation, fault: Exception
+) -> None:
+    follow(installation, retry_seconds=())
+    asked: list[str] = []
+
+    def fail(wanted: Item) -> None:
+        asked.append(wanted.source_id)
+        raise fault
+
+    def sync(hours: float = 0, *, full: bool = False) -> tuple[int, int]:
+        """Return how often the document was asked for, and failed according to the job, from which alerts follow."""
+        asked.clear()
+        pass_time(installation, hours)
+        port = ScriptedSource(batches={"pond": [complete(["a"])]}, before=fail)
+        failed = installation.sync(SourceName.SLACK, port=port, full=full).counts.failed
+        return len(asked), failed
+
+    assert [sync() for _ in range(MAX_ATTEMPTS + 1)] == [(1, 1)] * MAX_ATTEMPTS + [(0, 0)]
+    assert [sync(0.9), sync(0.2), sync(1.9), sync(0.2)] == [(0, 0), (1, 0), (0, 0), (1, 0)]
+    assert [sync(25) for _ in range(9)] == [(1, 0)] * 9
+    assert sync(full=True) == (1, 1), "whoever asks for it is told"
+    pass_time(installation, 25)
+    installation.sync(SourceName.SLACK, port=ScriptedSource(batches={"pond": [complete(["a"])]}))
+    assert document(installation) == (State.LIVE, None)
+    assert installation.agrees()
+
+
+def test_a_document_that_its_source_refuses_for_good_is_not_found_as_it_was(installation: Installation) -> None:
+    installation.sync(SourceName.SLACK, port=ScriptedSource(batches={"pond": [complete(["a"])]}))
+    changed = Batch(partition="pond", seen=[item("a", version="2")], listing="complete", cursor="1")
+    for _ in range(MAX_ATTEMPTS):
+        assert document(installation)[0] == State.LIVE
+        installation.sync(SourceName.SLACK, port=ScriptedSource(batches={"pond": [changed]}, faults={"a": [REFUSED]}))
+    assert (document(installation), texts(installation)) == ((State.FAILED, str(REFUSED)), [])
+
+
+def test_a_file_that_can_be_read_again_after_a_long_time_comes_back(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not among the files that a listing leaves out because nothing about them has changed."""
+    follow(installation, retry_seconds=())
+    installation.write("plan.txt", "The plan of the otters.")
+
+    def fail(_path: str, _version: str) -> Any:
+        raise DOWN
+
+    with monkeypatch.context() as patch:
+        patch.setattr("resources.sources.folders.LocalFolder.read", lambda _self, *given: fail(*given))
+        for _ in range(MAX_ATTEMPTS + 2):
+            installation.sync()
+    assert document(installation)[0] == State.FAILED
+    pass_time(installation, 25)
+    installation.sync()
+    assert (document(installation)[0], texts(installation)) == (State.LIVE, ["The plan of the otters."])
