@@ -38,10 +38,11 @@ class PartitionTotals(SourceTotals, frozen=True, kw_only=True):
 
 
 class Skips(msgspec.Struct, frozen=True):
-    """A reason for which documents of a partition were skipped, and their number."""
+    """A reason for which documents of a partition were skipped or failed, by their `state`, and their number."""
 
     source: str
     partition: str
+    state: str
     reason: str
     count: int
 

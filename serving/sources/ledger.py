@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from resources.core.domain import SourceName
+from resources.core.domain import SourceName, State
 from resources.core.reasons import OTHER, kind_of
 from resources.sources import label
 from sql.fields import Moment
@@ -24,13 +24,13 @@ OTHER_REASONS = "other reasons"
 
 
 class SkippedReason(msgspec.Struct, frozen=True):
-    """A reason for which documents were skipped, and their number. Reasons may quote a name, so auditors see their kinds only."""
+    """A reason for which documents were skipped or failed, and their number. Reasons may quote names, so auditors see kinds only."""
 
     kind: str
     """The kind of the reason: `permissions`, `unsupported`, `encrypted`, `too_large`, `too_slow`, `empty`, `damaged`, `no_access`,
     `elsewhere`, `changed`, `unavailable`, `waiting` or `other`."""
     reason: str | None
-    """Why documents were skipped; null unless you are an operator."""
+    """Why documents were skipped or failed; null unless you are an operator."""
     count: int
     """Number of documents."""
 
@@ -75,6 +75,8 @@ class Partition(Totals, frozen=True, kw_only=True):
     """When the source counted; null if it has not."""
     skipped_reasons: list[SkippedReason]
     """Why documents were skipped, the most frequent first: a reason each for operators, a kind each for auditors."""
+    failed_reasons: list[SkippedReason]
+    """Why documents failed, likewise."""
     notes: list[NotedKind]
     """What the texts of documents leave out, by kind, the most frequent first."""
     lost_at: Moment | None
@@ -180,9 +182,11 @@ def full_report(
     by_source: dict[str, list[PartitionTotals]] = defaultdict(list)
     for one in partitions:
         by_source[one.source].append(one)
-    reasons: dict[tuple[str, str], Counter[tuple[str, str | None]]] = defaultdict(Counter)
+    reasons: dict[tuple[str, str, str], Counter[tuple[str, str | None]]] = defaultdict(Counter)
     for skip in skips:
-        reasons[skip.source, skip.partition][kind_of(skip.reason), skip.reason if texts else None] += skip.count
+        reasons[skip.source, skip.partition, skip.state][kind_of(skip.reason), skip.reason if texts else None] += (
+            skip.count
+        )
     notes: dict[tuple[str, str], list[NotedKind]] = defaultdict(list)
     for one in noted:
         notes[one.source, one.partition].append(NotedKind(one.kind, one.count))
@@ -190,7 +194,12 @@ def full_report(
         msgspec.structs.replace(
             _report(row, by_source[row.source], configured, full=True),
             partitions=[
-                _partition(one, reasons[one.source, one.partition], notes[one.source, one.partition])
+                _partition(
+                    one,
+                    reasons[one.source, one.partition, State.SKIPPED],
+                    reasons[one.source, one.partition, State.FAILED],
+                    notes[one.source, one.partition],
+                )
                 for one in by_source[row.source]
             ],
         )
@@ -243,13 +252,24 @@ def _minute(moment: datetime | None) -> datetime | None:
     return None if moment is None else moment.replace(second=0, microsecond=0)
 
 
-def _partition(row: PartitionTotals, reasons: Counter[tuple[str, str | None]], notes: list[NotedKind]) -> Partition:
+def _partition(
+    row: PartitionTotals,
+    skipped: Counter[tuple[str, str | None]],
+    failed: Counter[tuple[str, str | None]],
+    notes: list[NotedKind],
+) -> Partition:
     complete = None
     if row.source_count is not None and row.lost_at is None:
         complete = row.source_count == row.live + row.skipped + row.failed - row.held_deletions
     facts = msgspec.structs.asdict(row)
     del facts["source"]
-    return Partition(**facts, skipped_reasons=_shortened(reasons), notes=notes, complete=complete)
+    return Partition(
+        **facts,
+        skipped_reasons=_shortened(skipped),
+        failed_reasons=_shortened(failed),
+        notes=notes,
+        complete=complete,
+    )
 
 
 def _shortened(reasons: Counter[tuple[str, str | None]]) -> list[SkippedReason]:

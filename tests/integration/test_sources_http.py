@@ -48,7 +48,8 @@ def ledger(site: Site) -> Site:
         )  # fmt: skip
     document(site, 1, "live", partition="C1")
     for number, state in enumerate(("live", "live", "live", "failed", "deleted")):
-        document(site, number, state)
+        reason = f"Slack no longer has the file {SECRET_FILE}." if state == "failed" else None
+        document(site, number, state, reason=reason)
     for number in range(10, 13):
         document(site, number, "skipped", reason="too large" if number > 10 else f"{SECRET_FILE} cannot be read")
     document(site, 1, "lost_access", partition="C3")
@@ -81,6 +82,9 @@ def test_administrators_see_the_ledger_of_every_partition(ledger: Site, running:
         {"kind": "too_large", "reason": "too large", "count": 2},
         {"kind": "unavailable", "reason": f"{SECRET_FILE} cannot be read", "count": 1},
     ]
+    assert second["failed_reasons"] == [
+        {"kind": "changed", "reason": f"Slack no longer has the file {SECRET_FILE}.", "count": 1}
+    ]
     assert (lost["lost_access"], lost["complete"], new["complete"]) == (1, None, None)
     assert lost["lost_at"] is not None
     assert {"counted_at", "last_sync_at", "acl_checked_at"} <= set(second)
@@ -103,10 +107,13 @@ def test_auditors_see_kinds_of_reasons_and_no_texts(ledger: Site) -> None:
         {"kind": "too_large", "reason": None, "count": 3},
         {"kind": "unavailable", "reason": None, "count": 1},
     ]
+    assert slack["partitions"][1]["failed_reasons"] == [{"kind": "changed", "reason": None, "count": 1}]
     assert SECRET_FILE not in seen.text
     assert SECRET_FILE not in page.text
     assert "3 × too large" in page.text
+    assert "1 × changed" in page.text
     assert f"1 × {SECRET_FILE} cannot be read" in operator.text
+    assert f"1 × Slack no longer has the file {SECRET_FILE}." in operator.text
 
 
 def test_completeness_subtracts_held_deletions(ledger: Site, running: Running) -> None:

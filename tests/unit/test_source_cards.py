@@ -38,6 +38,7 @@ def part(name: str, **more: Any) -> Partition:
         **dict.fromkeys(Partition.__struct_fields__),
         **COUNTS,
         "skipped_reasons": [],
+        "failed_reasons": [],
         "notes": [],
         "complete": True,
     }

@@ -1457,7 +1457,7 @@ class NotedKind(Model):
 
 
 class SkippedReason(Model):
-    """A reason for which documents were skipped, and their number. Reasons may quote a name, so auditors see their
+    """A reason for which documents were skipped or failed, and their number. Reasons may quote names, so auditors see
     kinds only.
     """
 
@@ -1466,7 +1466,7 @@ class SkippedReason(Model):
     `no_access`, `elsewhere`, `changed`, `unavailable`, `waiting` or `other`.
     """
     reason: str | None
-    """Why documents were skipped; null unless you are an operator."""
+    """Why documents were skipped or failed; null unless you are an operator."""
     count: int
     """Number of documents."""
 
@@ -1497,6 +1497,8 @@ class Partition(Model):
     """When the source counted; null if it has not."""
     skipped_reasons: list[SkippedReason]
     """Why documents were skipped, the most frequent first: a reason each for operators, a kind each for auditors."""
+    failed_reasons: list[SkippedReason]
+    """Why documents failed, likewise."""
     notes: list[NotedKind]
     """What the texts of documents leave out, by kind, the most frequent first."""
     lost_at: datetime | None
