@@ -1,13 +1,14 @@
 """One collection: its engine shard, its metadata, its write lock and the journal that compaction replays.
 
 Reads call the engine straight from the event loop: each call holds the GIL, so a thread would gain nothing. Writes take the
-collection's lock, yield to other requests between chunks, and are acknowledged once they are in the engine's write-ahead log.
+collection's lock, have a thread (`writing`), and are acknowledged once they are in the engine's write-ahead log.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from resources.servers.vector.files import remove_folder, write_atomic
 from resources.servers.vector.payload_index import to_schema, type_name
 from resources.servers.vector.updates import PIECE, Update
 from resources.servers.vector.vectors import PointId
+from resources.servers.vector.writing import in_writing_thread
 
 METADATA = "collection.json"
 
@@ -90,10 +92,8 @@ class VectorCollection:
             self.check_open()
             batch = list(updates)
             self._check_existing(batch)
-            for position, update in enumerate(batch):
-                if position:
-                    await asyncio.sleep(0)
-                self._apply(update)
+            for update in batch:
+                await self._apply(update)
             # Before the response, so that a large request is on disk once it is acknowledged.
             if self._unflushed >= PIECE:
                 self.flush()
@@ -163,9 +163,9 @@ class VectorCollection:
             self.shard.close()
             try:
                 with engine():
-                    self.shard = edge.EdgeShard.load(path, config)
+                    self.shard = await in_writing_thread(partial(edge.EdgeShard.load, path, config))
             except RequestError:
-                self.shard = edge.EdgeShard.load(path)
+                self.shard = await in_writing_thread(partial(edge.EdgeShard.load, path))
                 raise
             # compacted=0: existing data has the old layout until it is compacted again
             self.save(msgspec.structs.replace(self.metadata, config=body, compacted=0))
@@ -219,15 +219,15 @@ class VectorCollection:
                         raise not_found(f"No point with id {point_id} found")
             made |= update.creates
 
-    def _apply(self, update: Update) -> None:
-        self._unflushed += update.points
-        self.written += update.points
+    async def _apply(self, update: Update) -> None:
         taken = False
         try:
             with engine():
-                self.shard.update(update.operation)
+                await in_writing_thread(partial(self.shard.update, update.operation))
             taken = True
         finally:
+            self._unflushed += update.points
+            self.written += update.points
             if self.journal is not None:
                 self.journal.append((update.operation, taken))
 

@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from resources.servers.vector.config import graph_config, has_graph, to_config
 from resources.servers.vector.faults import RequestError, engine
 from resources.servers.vector.files import copy_folder, remove_folder, size_on_disk, sync_tree
 from resources.servers.vector.logs import log
+from resources.servers.vector.writing import in_writing_thread
 
 # Share of a collection that must have changed since the last compaction to justify the next, which costs 0.5 ms per point at
 # the lowest priority. With a third, a first sync spends about 10 % of one core on it while embedding.
@@ -129,16 +131,15 @@ async def _optimize(target: Path, layout: dict[str, Any], *, erase: bool) -> Non
 async def _replay_and_swap(collection: VectorCollection, target: Path, compacted_with: dict[str, Any]) -> int:
     config, _ = to_config(collection.metadata.config)
     with ExitStack() as unless_done:
-        shard = edge.EdgeShard.load(str(target), config)
+        shard = await in_writing_thread(partial(edge.EdgeShard.load, str(target), config))
         unless_done.callback(shard.close)
         for operation, taken in collection.journal or ():
             try:
                 with engine():
-                    shard.update(operation)
+                    await in_writing_thread(partial(shard.update, operation))
             except RequestError:
                 if taken:
                     raise
-            await asyncio.sleep(0)
         shard.flush()
         await asyncio.to_thread(sync_tree, target)
         points = shard.info().points_count

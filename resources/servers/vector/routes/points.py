@@ -10,6 +10,7 @@ from resources.servers.vector.faults import bad_request, converting, not_found
 from resources.servers.vector.http import Application, Handler, Request
 from resources.servers.vector.queries import QueryBody
 from resources.servers.vector.vectors import PointId
+from resources.servers.vector.writing import in_writing_thread
 
 
 class QueryBatch(msgspec.Struct, forbid_unknown_fields=True):
@@ -85,5 +86,5 @@ def _write(kind: type[Any], convert: Callable[..., Iterable[updates.Update]]) ->
 async def _apply(request: Request, convert: Callable[..., Iterable[updates.Update]], body: Any) -> Any:
     collection = request.collection
     with converting():
-        converted = list(convert(collection.layout, body))
+        converted = await in_writing_thread(lambda: list(convert(collection.layout, body)))
     return await collection.apply(converted)
