@@ -24,7 +24,7 @@ from serving.http.fields import parse_id
 from serving.search.filters import Filters
 from serving.search.quoting import ChatMessage
 from serving.search.retrieval.highlight import pieces
-from serving.search.retrieval.passage import Degradation, Passage, SearchOutcome
+from serving.search.retrieval.passage import AskedWords, Degradation, Passage, SearchOutcome
 from serving.search.retrieval.query import MAX_QUERY, SearchQuery, normalise, search_query
 from serving.search.retrieval.retriever import Retriever
 from serving.search.retrieval.terms import terms
@@ -98,7 +98,8 @@ class QuestionPreparer:
                 count=self._count,
             )
         if request.selection:  # found by the selected text, too, but shown with the words of the question
-            sources = [msgspec.structs.replace(one, words=terms(searched)) for one in sources]
+            shown_with = AskedWords(terms(searched))
+            sources = [msgspec.structs.replace(one, asked=shown_with) for one in sources]
         prompt: list[ChatMessage] = []
         if sources:
             prompt = messages(

@@ -20,7 +20,7 @@ from serving.answers.schemas import AskRequest, Message
 from serving.answers.styles import STYLES
 from serving.answers.words import content, digits, measures, negated, numbers, opposed
 from serving.search.citations.quote import locate, without_headers
-from serving.search.retrieval.passage import Passage, Scale, Scores
+from serving.search.retrieval.passage import AskedWords, Passage, Scale, Scores
 from serving.search.retrieval.relevance import relevant
 from serving.search.retrieval.terms import terms
 
@@ -92,7 +92,7 @@ SCALE = Scale("hybrid", 0.7, 0.05, "weighted", 0.3, CosineScale(0.05, 0.45))
 
 def near(text: str, cosine: float | None, question: str = "") -> Passage:
     scale = SCALE if cosine is not None else Scale("keyword", 0.0)
-    return hit("", 0, text, scores=Scores(dense=cosine, scale=scale), words=terms(question))
+    return hit("", 0, text, scores=Scores(dense=cosine, scale=scale), asked=AskedWords(terms(question)))
 
 
 BADGE = "Guests get a badge and a Wi-Fi password at the desk in Harwick."

@@ -17,7 +17,7 @@ from serving.search.citations.format import Cited, citation
 from serving.search.citations.links import is_web, link
 from serving.search.results import results
 from serving.search.retrieval.highlight import SNIPPET_CHARACTERS, pieces, snippet
-from serving.search.retrieval.passage import Passage
+from serving.search.retrieval.passage import AskedWords, Passage
 from serving.search.retrieval.terms import spans, terms
 from sql.web_rows import ChunkText
 
@@ -158,7 +158,10 @@ def passage(text: str, **more: Any) -> Passage:
 def cited(found: Passage, query: str) -> str:
     now = datetime(2025, 11, 20, tzinfo=UTC)
     (made,) = results(
-        [msgspec.structs.replace(found, words=terms(query))], style="inline", base_url="https://s.example", now=now
+        [msgspec.structs.replace(found, asked=AskedWords(terms(query)))],
+        style="inline",
+        base_url="https://s.example",
+        now=now,
     )
     assert (made.page_start, made.page_end, made.section_path) == (1, 2, ["Book", "Hours"])
     return made.citation.link

@@ -17,10 +17,11 @@ from resources.stores.withheld import WithheldNow
 from serving.search.retrieval.boost import recency
 from serving.search.retrieval.cache import Candidate
 from serving.search.retrieval.fuse import FUSIONS, Leg, dbsf, fuse, minmax, rrf, weighted
-from serving.search.retrieval.passage import Passage
+from serving.search.retrieval.passage import AskedWords, Passage
 from serving.search.retrieval.query import search_query
 from serving.search.retrieval.rank import rank
 from serving.search.retrieval.registry import from_payloads
+from serving.search.retrieval.terms import terms
 
 NOW = datetime(2025, 11, 20, tzinfo=UTC)
 ANN = Access(email="ann@acme.example", principals=frozenset({"ann@acme.example"}))
@@ -112,10 +113,15 @@ def test_ranking_boosts_groups_collapses_and_leaves_out_what_is_not_permitted() 
         "b1": hit("b1", "b", "same", NOW - timedelta(days=1)),
         "c1": hit("c1", "c", "same"),
     }
-    shown = rank(candidates, hits, QUERY, NOW)
+    shown = rank(candidates, hits, QUERY, NOW, AskedWords(terms(QUERY.text)))
     assert [(one.chunk_id, round(one.scores.order, 3)) for one in shown] == [("b1", 0.627), ("a1", 0.6)]
     assert [other.doc_id for other in shown[0].also_in] == ["c"]
-    assert [one.chunk_id for one in rank(candidates, hits, QUERY._replace(threshold=0.6, group=False), NOW)] == [
+    assert [
+        one.chunk_id
+        for one in rank(
+            candidates, hits, QUERY._replace(threshold=0.6, group=False), NOW, AskedWords(terms(QUERY.text))
+        )
+    ] == [
         "b1",
         "a1",
     ]
@@ -127,7 +133,7 @@ def test_an_upload_collapses_with_the_same_text_elsewhere() -> None:
         "a": msgspec.structs.replace(hit("a", "a", one), text_hash=text_hash(one)),
         "b": msgspec.structs.replace(hit("b", "b", other), text_hash="names its owner", source_type="upload"),
     }
-    (shown,) = rank([Candidate("a", 0.6), Candidate("b", 0.5)], hits, QUERY, NOW)
+    (shown,) = rank([Candidate("a", 0.6), Candidate("b", 0.5)], hits, QUERY, NOW, AskedWords(terms(QUERY.text)))
     assert [other.doc_id for other in shown.also_in] == ["b"]
 
 
@@ -137,6 +143,7 @@ def test_scores_stay_within_one() -> None:
         {"a": hit("a", "a", None, NOW)},
         QUERY,
         NOW,
+        AskedWords(terms(QUERY.text)),
     )
     assert shown[0].scores.order == 1.0
 

@@ -11,9 +11,10 @@ from resources.core.domain import Access
 from resources.settings import Settings
 from serving.search.retrieval.cache import Candidate
 from serving.search.retrieval.known import known_items, with_phrases
-from serving.search.retrieval.passage import Passage
+from serving.search.retrieval.passage import AskedWords, Passage
 from serving.search.retrieval.query import search_query
 from serving.search.retrieval.rank import rank
+from serving.search.retrieval.terms import terms
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ANN = Access(email="ann@acme.example", principals=frozenset({"ann@acme.example"}))
@@ -50,12 +51,13 @@ HOLDERS = {
 
 def order(query: str, first: str) -> list[str]:
     """Return the passages by score, where `first` is much nearer to the query by meaning than all others."""
-    asked = bm25.encode_query(query)
+    vector = bm25.encode_query(query)
     candidates = [
-        Candidate(name, 0.9 if name == first else 0.3, keyword=product(asked, VECTORS[name])) for name in TEXTS
+        Candidate(name, 0.9 if name == first else 0.3, keyword=product(vector, VECTORS[name])) for name in TEXTS
     ]
     wanted = search_query(query or ".", ANN, Settings(_env_file=None), limit=20)  # type: ignore[call-arg]
-    return [one.chunk_id for one in rank(known_items(candidates, PASSAGES, query), PASSAGES, wanted, NOW)]
+    asked = AskedWords(terms(query))
+    return [one.chunk_id for one in rank(known_items(candidates, PASSAGES, query, asked), PASSAGES, wanted, NOW, asked)]
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,10 @@ from resources.embedding.background import CosineScale
 from resources.settings import Settings
 from serving.search.results import Result, results
 from serving.search.retrieval.cache import Candidate
-from serving.search.retrieval.passage import K1, USUAL_CHARACTERS, B, Passage, Scale
+from serving.search.retrieval.passage import K1, USUAL_CHARACTERS, AskedWords, B, Passage, Scale
 from serving.search.retrieval.query import search_query
 from serving.search.retrieval.rank import rank
+from serving.search.retrieval.terms import terms
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ANN = Access(email="ann@acme.example", principals=frozenset({"ann@acme.example"}))
@@ -37,7 +38,7 @@ def shown(query: str, mode: str, *candidates: Candidate, threshold: float | None
         for one in candidates
     }
     scale = Scale.of(search._replace(dense_weight=0.7), candidates, CosineScale(0.1, 0.5))
-    passages = rank(candidates, readable, search, NOW, scale)
+    passages = rank(candidates, readable, search, NOW, AskedWords(terms(query)), scale)
     return results(passages, style="inline", base_url="", now=NOW, explain=True)
 
 
@@ -67,7 +68,8 @@ def by_words(query: str, text: str, **fields: Any) -> float:
     search = search_query(query, ANN, Settings(_env_file=None), limit=5, mode="keyword")  # type: ignore[call-arg]
     candidate = Candidate("c", 1.0, None, None, 9.0, 1)
     passage = msgspec.structs.replace(PASSAGE, chunk_text=text, **fields)
-    (found,) = rank([candidate], {"c": passage}, search, NOW, Scale.of(search, [candidate], None))
+    scale = Scale.of(search, [candidate], None)
+    (found,) = rank([candidate], {"c": passage}, search, NOW, AskedWords(terms(query)), scale)
     return found.relevance
 
 

@@ -14,9 +14,7 @@ import msgspec
 
 from resources.core.spelling import IDEOGRAPHS, folded
 from serving.search.retrieval.cache import Candidate
-from serving.search.retrieval.passage import Passage
-from serving.search.retrieval.query import Respelled
-from serving.search.retrieval.respell import words_of
+from serving.search.retrieval.passage import AskedWords, Passage
 from serving.search.retrieval.terms import Words, held, terms
 
 EXPONENT = 16
@@ -88,15 +86,18 @@ def phrase(words: Sequence[str]) -> re.Pattern[str]:
 
 
 def known_items(
-    candidates: Sequence[Candidate], readable: Mapping[str, Passage], text: str, also: Sequence[Respelled] = ()
+    candidates: Sequence[Candidate], readable: Mapping[str, Passage], text: str, asked: AskedWords
 ) -> Sequence[Candidate]:
     """Return the candidates, all of them readable, with how far each is a known item, from 0."""
     scores = {one.chunk_id: one.keyword for one in candidates if one.keyword}
     found = sorted(scores, key=lambda chunk_id: -scores[chunk_id])
-    words, weights = words_of(text, also), _weights(text)
+    words, weights = asked.words, _weights(text)
     if not found or not words:
         return candidates
-    shares = {chunk_id: _share(readable[chunk_id], words, weights) for chunk_id in found[:LOOKED_AT]}
+    whole = sum(weights.values())
+    shares = {
+        one: sum(map(weights.__getitem__, asked.within(readable[one]).words)) / whole for one in found[:LOOKED_AT]
+    }
     usual = scores[found[FEW]] if len(found) > FEW else 0.0
     # a share says nothing where there are only few candidates to compare it with
     usual_share = sorted(shares.values(), reverse=True)[FEW] if len(shares) > FEW else 1.0
@@ -130,8 +131,3 @@ def _weights(text: str) -> dict[str, float]:
     """Return the weight of each of the query's words."""
     naming = naming_words(text)
     return {word: NAMING if word in naming else 1.0 for word in terms(text)}
-
-
-def _share(passage: Passage, words: Words, weights: Mapping[str, float]) -> float:
-    found = held(f"{passage.where} {passage.chunk_text}", words)
-    return sum(weights[word] for word in found) / sum(weights.values())

@@ -16,7 +16,7 @@ from resources.embedding.background import CosineScale
 from serving.search.retrieval.cache import Candidate
 from serving.search.retrieval.fuse import clamp
 from serving.search.retrieval.query import Respelled, SearchQuery
-from serving.search.retrieval.terms import held, occurrences, spans, stems
+from serving.search.retrieval.terms import Words, held, occurrences, spans, stems
 
 SCORE_DIGITS = 6
 """Decimals of a score that is shown."""
@@ -97,6 +97,37 @@ class Scores(msgspec.Struct, frozen=True, kw_only=True):
         return clamp(self.agreed * self.boost) + KNOWN * self.known
 
 
+class Held(NamedTuple):
+    """What a passage holds of the words: their positions in its text, in order, and those in the text or above it."""
+
+    places: list[tuple[int, int]]
+    words: frozenset[str]
+
+
+class AskedWords:
+    """The words of a search, and where its passages hold them. One object serves one search, which looks through each passage once."""
+
+    def __init__(self, words: Words) -> None:
+        self.words = words
+        self._held: dict[str, Held] = {}
+
+    def within(self, passage: Passage) -> Held:
+        """Return what the passage holds of the words."""
+        found = self._held.get(passage.chunk_id)
+        if found is None:
+            places = spans(passage.chunk_text, self.words)
+            above = held(passage.where, self.words)
+            found = self._held[passage.chunk_id] = Held(places, stems(passage.chunk_text, places, self.words) | above)
+        return found
+
+    def some(self, passage: Passage, wanted: frozenset[str]) -> frozenset[str]:
+        """Return those of the wanted words, some of all, that the passage holds, without a look for the others."""
+        found = self._held.get(passage.chunk_id)
+        if found is not None:
+            return found.words & wanted
+        return held(f"{passage.where} {passage.chunk_text}", self.words.only(wanted))
+
+
 class Neighbour(msgspec.Struct, frozen=True):
     """A chunk before or after the result's."""
 
@@ -150,8 +181,8 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     scores: Scores = Scores()
     also_in: list[Passage] = []
     """The same text in other documents that the caller may read."""
-    words: frozenset[str] = frozenset()
-    """The query's words; they are looked up in the text when that is needed."""
+    asked: AskedWords | None = None
+    """The words of the search, which are looked for in the text when that is needed; None if it had none."""
     neighbours: list[Neighbour] | None = None
     """None unless asked for."""
 
@@ -180,18 +211,19 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             after.start_char - self.start_char for before, after in pairwise(self.places) if after.page != before.page
         ]
 
-    @cached_property
+    @property
     def matches(self) -> list[tuple[int, int]]:
         """Return the positions of the query's words in the text."""
-        return spans(self.chunk_text, self.words)
+        return [] if self.asked is None else self.asked.within(self).places
 
-    @cached_property
+    @property
     def share(self) -> float | None:
         """The share of the query's words in the passage and its headings; None if words were not searched."""
         if self.scores.scale.mode == "vector":
             return None
-        found = stems(self.chunk_text, self.matches, self.words) | held(self.where, self.words)
-        return len(found) / len(self.words) if self.words else 0.0
+        if self.asked is None or not self.asked.words:
+            return 0.0
+        return len(self.asked.within(self).words) / len(self.asked.words)
 
     @cached_property
     def frequency(self) -> float | None:
@@ -200,10 +232,10 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         BM25's term frequency, averaged over the words that occur, without the word's rarity, which would reveal hidden documents. A word
         of the headings counts once. Source: Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009, section 3.4.
         """
-        if self.scores.scale.mode != "keyword":
+        if self.scores.scale.mode != "keyword" or self.asked is None:
             return None
         counts = occurrences(self.chunk_text, self.matches)
-        counts.update(held(self.heading, self.words))
+        counts.update(held(self.heading, self.asked.words))
         usual = K1 * (1 - B + B * len(self.chunk_text) / USUAL_CHARACTERS)
         return sum(count / (count + usual) for count in counts.values()) / len(counts) if counts else 0.0
 

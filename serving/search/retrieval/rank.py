@@ -11,9 +11,8 @@ from resources.core.domain import text_hash
 from resources.sources import capabilities
 from serving.search.retrieval.boost import boosts
 from serving.search.retrieval.cache import Candidate
-from serving.search.retrieval.passage import OWN, SCORE_DIGITS, Passage, Scale, Scores
+from serving.search.retrieval.passage import OWN, SCORE_DIGITS, AskedWords, Passage, Scale, Scores
 from serving.search.retrieval.query import SearchQuery
-from serving.search.retrieval.respell import words_of
 
 
 def rank(
@@ -21,6 +20,7 @@ def rank(
     readable: Mapping[str, Passage],
     query: SearchQuery,
     now: datetime,
+    asked: AskedWords,
     scale: Scale = OWN,
     reranked: Mapping[str, float] | None = None,
 ) -> list[Passage]:
@@ -35,7 +35,7 @@ def rank(
     At most `query.limit` passages are returned.
     """
     scored: list[tuple[Scores, Passage]] = []
-    words, reader = words_of(query.text, query.also), query.access.email
+    reader = query.access.email
     for candidate in candidates:
         passage = readable.get(candidate.chunk_id)
         if passage is None or (reranked is not None and passage.chunk_id not in reranked):
@@ -54,19 +54,19 @@ def rank(
             scale=scale,
         )
         if query.threshold is not None:
-            seen = _with(passage, scores, words).relevance if rerank is None else round(rerank, SCORE_DIGITS)
+            seen = _with(passage, scores, asked).relevance if rerank is None else round(rerank, SCORE_DIGITS)
             if seen < query.threshold:
                 continue
         scored.append((scores, passage))
     scored.sort(key=lambda one: (-one[0].order, -one[0].agreed, one[1].chunk_id))
-    return _distinct(scored, words, query)
+    return _distinct(scored, asked, query)
 
 
-def _with(passage: Passage, scores: Scores, words: frozenset[str]) -> Passage:
-    return msgspec.structs.replace(passage, scores=scores, words=words, also_in=[])
+def _with(passage: Passage, scores: Scores, asked: AskedWords) -> Passage:
+    return msgspec.structs.replace(passage, scores=scores, asked=asked, also_in=[])
 
 
-def _distinct(scored: Sequence[tuple[Scores, Passage]], words: frozenset[str], query: SearchQuery) -> list[Passage]:
+def _distinct(scored: Sequence[tuple[Scores, Passage]], asked: AskedWords, query: SearchQuery) -> list[Passage]:
     distinct: list[Passage] = []
     by_text: dict[str, Passage] = {}
     documents: set[str] = set()
@@ -75,11 +75,11 @@ def _distinct(scored: Sequence[tuple[Scores, Passage]], words: frozenset[str], q
         first = by_text.get(text)
         if first is not None and first.doc_id != passage.doc_id:
             if all(other.doc_id != passage.doc_id for other in first.also_in):
-                first.also_in.append(_with(passage, scores, words))
+                first.also_in.append(_with(passage, scores, asked))
             continue
         if len(distinct) == query.limit or (query.group and passage.doc_id in documents):
             continue
-        passage = _with(passage, scores, words)
+        passage = _with(passage, scores, asked)
         by_text.setdefault(text, passage)
         documents.add(passage.doc_id)
         distinct.append(passage)

@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from resources.core.spelling import folded
 from serving.search.retrieval.cache import Candidate
-from serving.search.retrieval.passage import Passage
+from serving.search.retrieval.passage import AskedWords, Passage
 from serving.search.retrieval.query import Respelled
-from serving.search.retrieval.terms import Words, held, stem, terms
+from serving.search.retrieval.terms import Words, stem, terms
 from sql.web_rows import Holder
 
 SHORTEST_BEGINNING = 3
@@ -38,15 +38,13 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _WORD = re.compile(r"[^\W\d_]+")
 
 
-def missing(text: str, candidates: Sequence[Candidate], readable: Mapping[str, Passage]) -> frozenset[str]:
-    """Return the words of a query, as stems, that none of the readable candidates holds."""
-    left = terms(text)
+def missing(asked: AskedWords, candidates: Sequence[Candidate], readable: Mapping[str, Passage]) -> frozenset[str]:
+    """Return the words of a search, as stems, that none of the readable candidates holds."""
+    left: frozenset[str] = asked.words
     for one in sorted(candidates, key=lambda one: -(one.keyword or 0.0)):
         if not left:
             break
-        passage = readable[one.chunk_id]
-        if found := held(f"{passage.where} {passage.chunk_text}", left):
-            left = left.only(left - found)
+        left -= asked.some(readable[one.chunk_id], left)
     return left
 
 

@@ -24,7 +24,7 @@ from serving.search.retrieval.engines import POSTGRES_DOWN, Embedded, Engines, R
 from serving.search.retrieval.expand import UNAVAILABLE, Expander
 from serving.search.retrieval.known import known_items, with_phrases, without
 from serving.search.retrieval.paging import page_of, ranked_for
-from serving.search.retrieval.passage import Degradation, Passage, Scale, SearchOutcome
+from serving.search.retrieval.passage import AskedWords, Degradation, Passage, Scale, SearchOutcome
 from serving.search.retrieval.query import LeftOut, Respelled, SearchQuery
 from serving.search.retrieval.rank import rank
 from serving.search.retrieval.registry import Checked, Registry, from_payloads
@@ -42,6 +42,7 @@ from serving.search.retrieval.respell import (
     one_edit,
     respelled,
     unclear,
+    words_of,
     written,
 )
 from serving.search.retrieval.terms import stem, terms
@@ -70,6 +71,7 @@ class _Ranking(NamedTuple):
     found: Retrieved
     checked: Checked
     scale: Scale
+    asked: AskedWords
     cached: bool = False
     cacheable: bool = False
     registry: bool = True
@@ -145,7 +147,7 @@ class Retriever:
             reranked = None if scores is None else self._reranked(query, ranking, now, scores)
         passages = ranking.passages if reranked is None else reranked
         if reranking and reranked is None and threshold is not None:
-            passages = rank(ranking.candidates, ranking.checked.passages, query, now, ranking.scale)
+            passages = rank(ranking.candidates, ranking.checked.passages, query, now, ranking.asked, ranking.scale)
         expansions = ranking.found.candidates.expansions  # what they find need not be near the query itself
         matches = passages
         if query.relevant_only and threshold is None and reranked is None and not expansions:
@@ -191,7 +193,7 @@ class Retriever:
             return query, ranking, False
         readable = ranking.checked.passages
         candidates = [one for one in ranking.found.candidates.ranked if one.chunk_id in readable]
-        unheld = missing(query.text, candidates, readable)
+        unheld = missing(ranking.asked, candidates, readable)
         if not unheld:
             return query, ranking, False
         try:
@@ -319,10 +321,12 @@ class Retriever:
         readable = checked.passages
         candidates = with_phrases(agreed(found.candidates, readable), readable, query.text)
         candidates = without(candidates, readable, query.narrowing.without)
+        asked = AskedWords(words_of(query.text, query.also))
         if query.mode == "hybrid":
-            candidates = known_items(candidates, readable, query.text, query.also)
+            candidates = known_items(candidates, readable, query.text, asked)
         scale = Scale.of(query, candidates, self._embedder.scale)
-        return _Ranking(rank(candidates, readable, query, now, scale), candidates, found, checked, scale)
+        passages = rank(candidates, readable, query, now, asked, scale)
+        return _Ranking(passages, candidates, found, checked, scale, asked)
 
     async def _scores(self, query: SearchQuery, ranking: _Ranking) -> dict[str, float] | None:
         """Return what the cross-encoder says of the passages; None if there is none, or if it fails."""
@@ -345,4 +349,4 @@ class Retriever:
         """Return the passages in the order of the cross-encoder."""
         if query.threshold is None and self._reranker is not None:
             query = query._replace(threshold=self._reranker.threshold)
-        return rank(ranking.candidates, ranking.checked.passages, query, now, ranking.scale, scores)
+        return rank(ranking.candidates, ranking.checked.passages, query, now, ranking.asked, ranking.scale, scores)
