@@ -69,15 +69,16 @@ class StatusMonitor:
 
     async def _look(self) -> None:
         statements = WebReads(self._database)
-        expected = 0
+        self.points, self.size = await self._read_index()
+        points, expected, short = self.points, 0, False
         try:
             self.totals = await statements.totals()
-            expected = await statements.expected_passages()
+            if points is not None and points < COMPLETE_SHARE * await statements.listed_passages():
+                expected = await statements.expected_passages()
+                short = points < COMPLETE_SHARE * expected
         except (TemporaryError, psycopg.Error) as error:
             log.warning("totals_unavailable", error=str(error))
             self.totals = ()
-        self.points, self.size = await self._read_index()
-        short = self.points is not None and self.points < COMPLETE_SHARE * expected
         if short and self._was_short and not self.incomplete:
             log.warning("index_incomplete", points=self.points, expected=expected)
         self.incomplete, self._was_short = short and self._was_short, short

@@ -1,5 +1,6 @@
--- Purpose: number of passages that the index should hold, read by a timer. Grain: one row. Index: none, counts have a row per partition,
--- and only documents that differ from the index are read.
+-- Purpose: number of passages that the index should hold: `listed_passages` without those of documents that are leaving it. Every document
+-- that waits to be written or removed is read, in a first sync all of them, so it is asked only while the index holds fewer than are listed.
+-- Grain: one row. Index: primary keys of documents and entries.
 SELECT
     cast(
         coalesce((

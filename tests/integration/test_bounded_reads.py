@@ -98,6 +98,7 @@ READS: dict[str, dict[str, Any]] = {
     "neighbours": {"doc_ids": [NOBODY], "chunk_indexes": [0], "distance": 1, "collection": None, **FRESH},
     "notification_channel": {"channel_id": NOBODY, "source": "google_drive"},
     "readable_count": {"most": 10_001, **FRESH},
+    "listed_passages": {},
     "latest_documents": {"sources": [name.value for name in names()], "looked": 100, "most": 8, **FRESH},
     "names_of_people": {"email": BOB, "emails": [BOB, "ann@acme.com"]},
     "names_of": {"doc_ids": [NOBODY], **FRESH},

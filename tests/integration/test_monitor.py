@@ -1,0 +1,73 @@
+"""What the serving monitor reads every ten seconds, in each process, costs the same however many documents wait for a sync."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import psycopg
+import pytest
+
+from serving.http.database import Database
+from serving.http.monitor import StatusMonitor
+from sql.family import Declared
+
+LISTED = 1000
+
+
+class Asked(Database):
+    """A pool that notes the names of the statements."""
+
+    def __init__(self, dsn: str) -> None:
+        super().__init__(dsn, prepare_threshold=5)
+        self.statements: list[str] = []
+
+    async def run(self, declared: Declared, parameters: Mapping[str, Any]) -> Any:
+        self.statements.append(declared.name)
+        return await super().run(declared, parameters)
+
+
+async def look(database: str, *points: int) -> tuple[bool, list[str]]:
+    """Return whether the index is incomplete after a monitor has found these numbers of points in it, and the statements."""
+    counts = iter(points)
+
+    async def index() -> tuple[int | None, int | None]:
+        return next(counts), 0
+
+    pool = Asked(database)
+    await pool.open()
+    try:
+        monitor = StatusMonitor(pool, index, list)
+        for _ in points:
+            await monitor._look()
+        assert monitor.dependencies["postgres"]
+        return monitor.incomplete, pool.statements
+    finally:
+        await pool.close()
+
+
+@pytest.fixture
+def listed(database: str) -> str:
+    with psycopg.connect(database) as connection:
+        connection.execute(
+            "INSERT INTO index_collections (name, model, dimensions, chunking_version, bm25_avg_len, active)"
+            " VALUES ('one', 'm', 3, 'c1', 9.0, true)"
+        )
+        connection.execute(
+            "INSERT INTO passage_counts (collection, source, partition, passages) VALUES ('one', 'files', 'docs', %s)",
+            (LISTED,),
+        )
+    return database
+
+
+def test_documents_that_wait_are_not_read_while_the_index_holds_what_is_listed(listed: str) -> None:
+    incomplete, statements = asyncio.run(look(listed, LISTED, LISTED + 5))
+    assert (incomplete, statements) == (False, ["totals", "listed_passages"] * 2)
+
+
+def test_an_index_that_holds_less_than_is_listed_twice_is_incomplete(listed: str) -> None:
+    incomplete, statements = asyncio.run(look(listed, 900, 900))
+    assert (incomplete, statements) == (True, ["totals", "listed_passages", "expected_passages"] * 2)
+    assert not asyncio.run(look(listed, 900, LISTED))[0]
+    assert not asyncio.run(look(listed, LISTED, 900))[0]
