@@ -26,8 +26,8 @@ _DRAIN_FACTOR = 4
 _MAX_NAME = 200
 _MB = 1024 * 1024
 FILE = "file"
-_NO_NAME = "file: give the part a file name, such as notes.md."
 """Name of the part that contains the file."""
+_NO_NAME = "file: give the part a file name, such as notes.md."
 FIELDS = ("metadata", "title", "description", "tags", "share")
 
 

@@ -15,8 +15,8 @@ FROM documents
 WHERE source = :source AND source_id = ANY(:source_ids);
 
 -- name: unread
--- Documents of a partition whose bytes could not be read and are due to be read again: those that are shown with their former content, and
--- those that failed, as in `known`. Index: documents_unread.
+-- Documents of a partition whose bytes could not be read and are due to be read again, as in `known`: those that failed, and those that are
+-- shown with their former content. Index: documents_unread.
 SELECT
     doc_id::text AS doc_id, source_id, partition, collection_ids, source_title, path, mime_type, url, owner, author, description,
     size, created_at, modified_at, tags, profile, locator, version, content_hash, content_key, payload_hash, state, stage, reason,
@@ -25,7 +25,7 @@ FROM documents
 WHERE
     source = :source AND partition = :partition AND stage = 'raw' AND state IN ('live', 'failed')
     AND (
-        state = 'live' OR attempts < :attempts
+        attempts < :attempts
         OR changed_at < now() - least(interval '1 day', interval '1 hour' * 2 ^ least(attempts - :attempts, 5))
     )
 ORDER BY source_id;
