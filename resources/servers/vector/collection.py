@@ -163,9 +163,9 @@ class VectorCollection:
             self.shard.close()
             try:
                 with engine():
-                    self.shard = await in_writing_thread(partial(edge.EdgeShard.load, path, config))
+                    self.shard = edge.EdgeShard.load(path, config)
             except RequestError:
-                self.shard = await in_writing_thread(partial(edge.EdgeShard.load, path))
+                self.shard = edge.EdgeShard.load(path)
                 raise
             # compacted=0: existing data has the old layout until it is compacted again
             self.save(msgspec.structs.replace(self.metadata, config=body, compacted=0))
