@@ -71,7 +71,9 @@ def test_a_changed_file_of_drive_is_found_as_it_was_until_it_can_be_read(
         assert "cy@acme.example" not in point["permissions"]
     drive.faults.clear()
     installation.sync(SourceName.GOOGLE_DRIVE)
-    assert texts(installation) == ["The plan of the otters."], "it is asked for after pauses, as each attempt can take long"
+    assert texts(installation) == ["The plan of the otters."], (
+        "it is asked for after pauses, as each attempt can take long"
+    )
     pass_time(installation, 1.1)
     installation.sync(SourceName.GOOGLE_DRIVE)
     (point,) = installation.points()
