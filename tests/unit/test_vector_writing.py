@@ -41,6 +41,9 @@ def test_points_are_made_and_kept_in_a_thread_of_their_own(tmp_path: Path) -> No
     async def write() -> tuple[int, int]:
         store = CollectionStore(tmp_path, compact_from=0, graph_from=1000, flush_seconds=60)
         store.open()
+        assert "writing_0" in {one.name for one in threading.enumerate()}, (
+            "it has its heap before the engine has threads"
+        )
         store.create("one", {"vectors": {"size": 2, "distance": "Dot"}})
         collection = store.get("one")
         collection.shard = Shard(collection.shard, calls)  # type: ignore[assignment]

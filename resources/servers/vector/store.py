@@ -20,6 +20,7 @@ from resources.servers.vector.files import (
     write_atomic,
 )
 from resources.servers.vector.logs import log
+from resources.servers.vector.writing import begin_writing_thread
 
 _ALIASES = "aliases.json"
 
@@ -57,6 +58,7 @@ class CollectionStore:
 
     def open(self) -> None:
         """Open every collection and remove leftovers of a failed create or delete."""
+        begin_writing_thread()  # before the engine has threads
         self._folders.mkdir(parents=True, exist_ok=True)
         for folder in sorted(self._folders.iterdir()):
             if (folder / METADATA).is_file() and not folder.name.endswith(".removed"):
