@@ -18,6 +18,7 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from resources.servers.addresses import Origins
+from resources.servers.joined_writes import JoinedWrites
 from resources.servers.refusals import FULL, INVALID, RefusedError, headers_too_large, too_slow
 from resources.servers.shared import Shared
 from resources.servers.tally import SharedTally
@@ -140,7 +141,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         """Admit the connection, or answer 503 and close it."""
-        super().connection_made(transport)
+        joined: Any = JoinedWrites(transport)
+        super().connection_made(joined)
         self.since = self._heard = self.loop.time()
         if not self.kept.admit(self, self.client[0] if self.client else ""):
             self._refuse(FULL)

@@ -57,7 +57,7 @@ def query_batch(collection: VectorCollection, bodies: list[QueryBody]) -> list[l
     Payloads are fetched once the hits are known, once for all queries: read within the queries they take three times as long.
     """
     plain = [msgspec.structs.replace(body, with_payload=False) for body in bodies]
-    answers = [[_scored(point) for point in points] for points in _run_batch(collection, plain)]
+    answers = _run_batch(collection, plain)
     by_selector: dict[str, tuple[WithPayload, list[dict[str, Any]]]] = {}
     for body, hits in zip(bodies, answers, strict=True):
         if body.with_payload:
@@ -73,20 +73,20 @@ def query_batch(collection: VectorCollection, bodies: list[QueryBody]) -> list[l
     return answers
 
 
-def _run_batch(collection: VectorCollection, bodies: list[QueryBody]) -> list[list[edge.ScoredPoint]]:
-    """Return the scored points of each query, planned by the engine as one batch; a search that queries share runs once."""
+def _run_batch(collection: VectorCollection, bodies: list[QueryBody]) -> list[list[dict[str, Any]]]:
+    """Return the hits of each query, planned by the engine as one batch; a search that queries share runs once."""
 
     def whole(body: QueryBody) -> bool:
         # with a graph, or for sparse vectors, single values take two to three times as long; otherwise three quarters of the time
         return not collection.graph and body.prefetch is None and (body.using or DEFAULT) in collection.layout.dense
 
-    def run(requests: Mapping[int, edge.QueryRequest]) -> dict[int, list[edge.ScoredPoint]]:
+    def run(requests: Mapping[int, edge.QueryRequest]) -> dict[int, list[dict[str, Any]]]:
         with engine():
             if len(requests) == 1:
                 found = [collection.shard.query(one) for one in requests.values()]
             else:
                 found = collection.shard.query_batch(edge.QueryBatchRequest(list(requests.values())))
-        return dict(zip(requests, found, strict=True))
+        return {place: _hits(bodies[place], points) for place, points in zip(requests, found, strict=True)}
 
     scoring = shared(bodies)
     resolve = collection.vector_of
@@ -100,7 +100,7 @@ def _run_batch(collection: VectorCollection, bodies: list[QueryBody]) -> list[li
     if scoring:
         with converting():
             second = {
-                place: to_request(without_prefetch(bodies[place]), resolve, hits=[hit.id for hit in answers[of]])
+                place: to_request(without_prefetch(bodies[place]), resolve, hits=[hit["id"] for hit in answers[of]])
                 for place, of in scoring.items()
             }
         answers |= run(second)
@@ -142,8 +142,13 @@ def count(collection: VectorCollection, body: CountBody) -> dict[str, int]:
         return {"count": collection.shard.count(request)}
 
 
-def _scored(point: edge.ScoredPoint) -> dict[str, Any]:
-    return {"id": point.id, "version": point.version, "score": point.score} | _fields(point)
+def _hits(body: QueryBody, points: list[edge.ScoredPoint]) -> list[dict[str, Any]]:
+    """Return the points of a query without their payloads. Every attribute is made anew when it is read, an id as a `UUID`."""
+    hits = [{"id": point.id, "version": point.version, "score": point.score} for point in points]
+    if body.with_vector:
+        for hit, point in zip(hits, points, strict=True):
+            hit.update(_fields(point))
+    return hits
 
 
 def _record(record: edge.Record) -> dict[str, Any]:
