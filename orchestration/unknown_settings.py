@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from pathlib import Path
+from contextlib import suppress
 
 PREFIX = "CONCORDANCE_"
 OURS = frozenset({"CONCORDANCE_WITHHELD", "CONCORDANCE_DAGSTER_POSTGRES_URL", "CONCORDANCE_SAMPLE_PEOPLE"})
@@ -25,11 +25,11 @@ def unknown_settings() -> list[str]:
 
 
 def _given() -> set[str]:
-    names = set(os.environ)
-    if Path(".env").is_file():
-        from dotenv import dotenv_values
+    from resources.settings.secret_files import dotenv
 
-        names |= dotenv_values(".env").keys()
+    names = set(os.environ)
+    with suppress(ValueError):  # the command itself reports a file that cannot be read
+        names |= dotenv().keys()
     return {name.upper() for name in names if name.upper().startswith(PREFIX)}
 
 

@@ -171,7 +171,7 @@ def read(kind: type[_S], **overrides: Any) -> _S:
         own = {name: missing.get(setting_name(prefix, name)) for name in kind.model_fields}
         overrides = {"_env_file": None, **{name: value for name, value in own.items() if value}, **overrides}
     try:
-        overrides = {**read_files(kind, dotenv=missing is None), **overrides}
+        overrides = {**read_files(kind, with_dotenv=missing is None), **overrides}
         return kind(**overrides)
     except ValidationError as error:
         lines = [_line(kind, prefix, fault) for fault in error.errors(include_url=False)]

@@ -28,9 +28,9 @@ def variables_of(kind: type[BaseSettings]) -> dict[str, str]:
     return {field: f"{prefix}{field}{ENDING}".upper() for field in secret_fields(kind)}
 
 
-def read_files(kind: type[BaseSettings], *, dotenv: bool) -> dict[str, str]:
+def read_files(kind: type[BaseSettings], *, with_dotenv: bool) -> dict[str, str]:
     """Return the secrets that files hold, by field, without the end of the last line. Raises `ValueError`."""
-    given = _given(kind, dotenv=dotenv)
+    given = _given(kind, with_dotenv=with_dotenv)
     found: dict[str, str] = {}
     for field, name in variables_of(kind).items():
         if not (path := given.get(name)):
@@ -49,11 +49,22 @@ def read_files(kind: type[BaseSettings], *, dotenv: bool) -> dict[str, str]:
     return found
 
 
-def _given(kind: type[BaseSettings], *, dotenv: bool) -> Mapping[str, str]:
+def dotenv(file: str = ".env") -> Mapping[str, str | None]:
+    """Return the variables of a file such as `.env`, which need not exist. Raises `ValueError` if it cannot be read."""
+    from dotenv import dotenv_values
+
+    path = Path(file).absolute()
+    try:
+        return dotenv_values(path) if path.is_file() else {}
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read ({error.strerror}): let this account read it") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not text in UTF-8") from error
+
+
+def _given(kind: type[BaseSettings], *, with_dotenv: bool) -> Mapping[str, str]:
     given: dict[str, str] = {}
     file = kind.model_config.get("env_file")
-    if dotenv and isinstance(file, str) and Path(file).is_file():
-        from dotenv import dotenv_values
-
-        given |= {name.upper(): value for name, value in dotenv_values(file).items() if value}
+    if with_dotenv and isinstance(file, str):
+        given |= {name.upper(): value for name, value in dotenv(file).items() if value}
     return given | {name.upper(): value for name, value in os.environ.items()}

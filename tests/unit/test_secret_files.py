@@ -63,6 +63,18 @@ def test_the_name_of_a_file_may_be_in_dotenv_and_is_a_known_setting(
     assert "CONCORDANCE_SECRET_KEY" not in process_environment(settings, "dagster-daemon")
 
 
+@pytest.mark.parametrize("reason", ["is not text in UTF-8", "cannot be read"])
+def test_a_dotenv_that_cannot_be_read_is_named(reason: str, tmp_path: Path) -> None:
+    if reason == "cannot be read":
+        (tmp_path / ".env").symlink_to("/proc/self/mem")  # which not even root can read from its beginning
+    else:
+        (tmp_path / ".env").write_text("# Zürich\n", encoding="latin-1")
+    with pytest.raises(ConfigurationError, match=reason) as error:
+        load()
+    assert str(tmp_path / ".env") in str(error.value)
+    assert unknown_settings() == []  # the command itself reports it
+
+
 @pytest.mark.parametrize(
     ("content", "beside", "reason"),
     [
