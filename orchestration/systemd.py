@@ -35,15 +35,20 @@ ProtectControlGroups=yes
 ProtectKernelModules=yes
 ProtectKernelTunables=yes
 RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX AF_NETLINK
-ReadWritePaths=$home /tmp
+ReadWritePaths=$writable
 
 [Install]
 WantedBy=multi-user.target
 """)
 
 
-def unit(program: Path, folder: Path, home: Path, account: str) -> str:
-    """Return the unit. `folder` is the working directory, which holds `.env`."""
+def unit(program: Path, folder: Path, home: Path, lake: Path, account: str) -> str:
+    """Return the unit. `folder` is the working directory, which holds `.env`; `lake` may be in `home`."""
+    writable = [home, *([] if lake.is_relative_to(home) else [lake]), Path("/tmp")]  # noqa: S108 # sockets, temporary files
     return _UNIT.substitute(
-        program=shlex.quote(str(program)), folder=folder, home=shlex.quote(str(home)), account=account
+        program=shlex.quote(str(program)),
+        folder=folder,
+        home=shlex.quote(str(home)),
+        account=account,
+        writable=shlex.join(map(str, writable)),
     )

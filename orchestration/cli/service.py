@@ -13,6 +13,7 @@ from resources.core.errors import ConfigurationError
 from resources.keys import make_home
 from resources.servers.privileges import unprivileged
 from resources.settings import load
+from resources.settings.urls import local_folder
 
 
 def service_install(
@@ -25,8 +26,9 @@ def service_install(
 ) -> None:
     settings = load()
     program = Path(sys.executable).with_name("concordance")
+    lake = local_folder(settings.lake_address) if settings.lake_address.startswith("file:") else settings.home
     if show:
-        say(systemd.unit(program, Path.cwd(), settings.home, account or "concordance").rstrip("\n"))
+        say(systemd.unit(program, Path.cwd(), settings.home, lake, account or "concordance").rstrip("\n"))
         return
     file = folder / systemd.NAME
     name = account or _account(settings.home)
@@ -34,9 +36,11 @@ def service_install(
     if not settings.home.is_dir():
         make_home(settings)
         _give(settings.home, name)
+    _prepare(settings.home, name)
+    _prepare(lake, name)
     try:
         file.unlink(missing_ok=True)  # its owner stays otherwise
-        file.write_text(systemd.unit(program, Path.cwd(), settings.home, name), encoding="utf-8")
+        file.write_text(systemd.unit(program, Path.cwd(), settings.home, lake, name), encoding="utf-8")
     except OSError as error:
         raise ConfigurationError(
             f"{file} cannot be written ({error.strerror}). Run the command as root, or print the unit with --show."
@@ -61,6 +65,18 @@ def _check(name: str) -> None:
         raise ConfigurationError(
             f"This machine has no account {name}. Create it, or leave --account out: the account concordance is created."
         ) from None
+
+
+def _prepare(place: Path, name: str) -> None:
+    """Create a folder that the unit writes to, and give an empty one of root, such as a new disk, to the account."""
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(
+            f"{place} cannot be created ({error.strerror}). Run the command as root, or create the folder."
+        ) from error
+    if place.stat().st_uid == 0 and {entry.name for entry in place.iterdir()} <= {"lost+found"}:
+        _give(place, name)
 
 
 def _give(home: Path, name: str) -> None:

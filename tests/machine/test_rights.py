@@ -159,6 +159,19 @@ def test_the_unit_belongs_to_root(folder: Path, settings: Settings, account: Sys
     assert f"User={account.name}" in (folder / systemd.NAME).read_text()
 
 
+@pytest.mark.parametrize("given", ["home", "lake"])
+def test_an_empty_folder_of_root_is_given_to_the_account_of_the_unit(
+    given: str, folder: Path, settings: Settings, account: SystemUser
+) -> None:
+    """Such as a disk that is mounted there, which may have `lost+found`."""
+    (folder / given / "lost+found").mkdir(parents=True)
+    lake = settings.model_copy(update={"lake_url": (folder / "lake").as_uri()})
+    command = [sys.executable, "-m", "orchestration.cli", "service", "install", "--folder", str(folder)]
+    environment = {**child_environment(lake), "PYTHONPATH": str(ROOT)}
+    subprocess.run(command, check=True, env=environment, cwd=folder, stdout=subprocess.DEVNULL)
+    assert {(folder / name).stat().st_uid for name in ("home", "lake")} == {account.uid}
+
+
 def test_what_services_cannot_read_is_known(
     settings: Settings, account: SystemUser, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

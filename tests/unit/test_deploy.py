@@ -325,7 +325,7 @@ def test_runs_of_the_cluster_are_started_with_our_command() -> None:
 
 def test_the_unit_is_the_one_that_is_installed() -> None:
     program, home = Path("/opt/concordance/bin/concordance"), Path("/var/lib/concordance")
-    made = systemd.unit(program, Path("/etc/concordance"), home, "concordance")
+    made = systemd.unit(program, Path("/etc/concordance"), home, home / "lake", "concordance")
     assert (FOLDER / "systemd/concordance.service").read_text() == made
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not installed")

@@ -29,6 +29,14 @@ def test_the_unit_runs_up_as_the_account(tmp_path: Path, capsys: pytest.CaptureF
     assert "systemctl enable --now concordance.service" in capsys.readouterr().out
 
 
+def test_the_unit_may_write_to_a_lake_outside_of_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONCORDANCE_LAKE_URL", (tmp_path / "data" / "lake").as_uri())
+    assert run(["service", "install", "--folder", str(tmp_path), "--account", getpass.getuser()]) == 0
+    unit = (tmp_path / systemd.NAME).read_text().splitlines()
+    assert f"ReadWritePaths={tmp_path / 'home'} {tmp_path / 'data' / 'lake'} /tmp" in unit
+    assert (tmp_path / "data" / "lake").is_dir(), "systemd starts no unit with a path that does not exist"
+
+
 def test_the_unit_is_shown_without_writing_anything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["service", "install", "--show"]) == 0
     assert "User=concordance" in capsys.readouterr().out
