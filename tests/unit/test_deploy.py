@@ -332,6 +332,22 @@ def test_the_unit_is_the_one_that_is_installed() -> None:
     assert manifests.verify_unit() == "1 unit verified by systemd-analyze"
 
 
+def test_secrets_and_files_of_compose_are_not_committed() -> None:
+    readme = (FOLDER / "README.md").read_text()
+    made = re.findall(r"^    (?:sh compose/secrets\.sh|mkdir) (\w+)", readme, re.MULTILINE)
+    assert made == ["secrets", "files"]
+    ignored = (ROOT / ".gitignore").read_text().splitlines()
+    assert {f"/deploy/{name}/" for name in made} <= set(ignored)
+
+
+def test_a_build_is_sent_what_it_copies_and_nothing_else() -> None:
+    """Not the environment, HOME, `.env` and secrets, which a builder on another machine would get, too."""
+    steps = re.findall(r"^COPY (?!--from)(.+) \S+$", (FOLDER / "Containerfile").read_text(), re.MULTILINE)
+    first, *sent = (ROOT / ".dockerignore").read_text().splitlines()
+    assert first == "*"
+    assert sent == [f"!{name}" for step in steps for name in step.split()] + ["**/__pycache__"]
+
+
 def test_images_of_others_are_pinned_by_digest(services: dict[str, Any], objects: list[dict[str, Any]]) -> None:
     base = re.findall(r"^ARG PYTHON_IMAGE=(.*)$", (FOLDER / "Containerfile").read_text(), re.MULTILINE)
     assert len(base) == 1
