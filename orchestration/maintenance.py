@@ -13,7 +13,7 @@ CRON = "30 3 * * 0"
 
 
 def maintain(settings: Settings) -> dict[str, int]:
-    """Run the maintenance and return the counts. Idempotent."""
+    """Run the maintenance and return the counts. Idempotent. What fails keeps nothing else from being done."""
     from assets.cutover import drop_expired
     from assets.raw import raw_table
     from resources.core.tables import embedded_table
@@ -31,11 +31,12 @@ def maintain(settings: Settings) -> dict[str, int]:
     tables = ["parsed", "chunked"]
     tables += [raw_table(source) for source in sources]
     tables += [embedded_table(collection.model, collection.dimensions) for collection in collections]
-    return {
-        "abandoned_files": Blobs(settings.lake_address).sweep(),
-        "tables_compacted": compact(settings.postgres_dsn, lake, tables, past=1, seconds=WAIT_SECONDS),
-        "indexes_dropped": len(drop_expired(settings)),  # last: it is refused while a reindex runs
-    }
+    done = {"abandoned_files": Blobs(settings.lake_address).sweep()}
+    try:
+        done["tables_compacted"] = compact(settings.postgres_dsn, lake, tables, past=1, seconds=WAIT_SECONDS)
+    finally:
+        done["indexes_dropped"] = len(drop_expired(settings))  # last: it is refused while a reindex runs
+    return done
 
 
 @dg.op(

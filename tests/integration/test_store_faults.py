@@ -19,6 +19,7 @@ from assets import pipeline
 from assets.upkeep.integrity import expected_tables, lost_contents
 from assets.upkeep.reconcile import reconcile
 from orchestration import doctor
+from orchestration.maintenance import maintain
 from resources.core.domain import SourceName
 from resources.core.errors import AbortSyncError
 from resources.stores import qdrant
@@ -67,6 +68,25 @@ def test_a_truncated_log_is_named_with_its_reason(filled: Installation) -> None:
         filled.sync()
     (job,) = filled.rows("SELECT error_message FROM sync_jobs ORDER BY started_at DESC LIMIT 1")
     assert "table raw_files of the lake is damaged" in job["error_message"]
+
+
+def test_a_damaged_table_keeps_the_weekly_upkeep_from_nothing_else(filled: Installation) -> None:
+    """It would let other tables and indexes that were replaced grow until somebody repairs it."""
+    for number in range(2):
+        filled.write("otter.txt", f"Otter {number} of the river sleeps until noon.\n")
+        filled.sync()
+    filled.rows(
+        "INSERT INTO index_collections (name, model, dimensions, chunking_version, bm25_avg_len, active, replaced_at)"
+        " VALUES ('old', 'm', 3, 'c', 1, FALSE, now() - interval '15 days') RETURNING 1"
+    )
+    parsed = max((tables(filled) / "parsed" / "_delta_log").glob("*.json"))
+    parsed.write_bytes(parsed.read_bytes()[:40])
+    lake = Lake(filled.settings.lake_address)
+    assert lake.fragmented("chunked", 1)
+    with pytest.raises(AbortSyncError, match="table parsed of the lake is damaged"):
+        maintain(filled.settings)
+    assert not lake.fragmented("chunked", 1)
+    assert filled.rows("SELECT 1 FROM index_collections WHERE name = 'old'") == []
 
 
 @pytest.mark.parametrize("name", ["raw_files", "parsed", "chunked", VECTORS])
