@@ -81,7 +81,10 @@ class JobFault(msgspec.Struct, frozen=True):
 
 
 class SourceCounts(msgspec.Struct, frozen=True):
-    """A source's documents by state and the end of its last successful sync. `outdated`: live, and read by an earlier version."""
+    """A source's documents by state and the end of its last successful sync. `outdated`: live, and read by an earlier version.
+
+    `paused_at` and `paused_reason` are null unless its syncs wait for new credentials.
+    """
 
     source: str
     last_sync_at: datetime | None
@@ -89,6 +92,8 @@ class SourceCounts(msgspec.Struct, frozen=True):
     skipped: int
     failed: int
     outdated: int
+    paused_at: datetime | None
+    paused_reason: str | None
 
 
 class StageRate(msgspec.Struct, frozen=True):

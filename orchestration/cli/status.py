@@ -161,7 +161,9 @@ def _say_alerts(firing: list[AlertState], waiting: int) -> None:
 
 
 def _counts(source: SourceCounts) -> dict[str, Any]:
-    return {name: getattr(source, name) for name in ("last_sync_at", "live", "skipped", "failed", "outdated")}
+    paused = None if source.paused_at is None else {"since": source.paused_at, "reason": source.paused_reason}
+    shown = {name: getattr(source, name) for name in ("last_sync_at", "live", "skipped", "failed", "outdated")}
+    return shown | {"paused": paused}
 
 
 def _slack(service: dict[str, Any]) -> str:
@@ -184,6 +186,8 @@ def _say_status(
     for name, row in sources.items():
         last = f"{row.last_sync_at:%Y-%m-%d %H:%M:%S} UTC" if row.last_sync_at else "never"
         say(f"{name:<18} {row.live} live, {row.skipped} skipped, {row.failed} failed; last synced: {last}")
+        if row.paused_at is not None:
+            note(f"{name} is paused since {row.paused_at:%Y-%m-%d %H:%M} UTC: {row.paused_reason}")
         if row.outdated:
             note(
                 f"{name}: an earlier version parsed {row.outdated} documents. The next sync parses them again from their stored bytes,"

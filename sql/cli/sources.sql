@@ -1,6 +1,6 @@
--- Each source's documents by state, how many of them an earlier version of the parser read, and its last good sync.
+-- Each source's documents by state, how many of them an earlier version of the parser read, its last good sync, and why it is paused.
 -- Parameters: parser (version). Grain: source that was ever synced. Index: document_counts_partition, index_work_source; until its first
--- sync with a new parser, a source's documents are read (documents_partition, primary key of index_entries).
+-- sync with a new parser, a source's documents are read (documents_partition, primary key of index_entries); primary key of source_states.
 SELECT
     known.source,
     (
@@ -26,12 +26,15 @@ SELECT
                 d.source = known.source AND d.state = 'live'
                 AND starts_with(e.content, d.content_key || '|') AND NOT starts_with(e.content, d.content_key || '|' || %(parser)s || '|')
         )
-    END AS outdated
+    END AS outdated,
+    t.paused_at,
+    t.paused_reason
 FROM (
     SELECT source FROM sync_jobs
     UNION
     SELECT source FROM partitions
 ) AS known (source)
 LEFT JOIN document_counts AS c ON c.source = known.source
-GROUP BY known.source
+LEFT JOIN source_states AS t ON t.source = known.source
+GROUP BY known.source, t.source
 ORDER BY known.source;

@@ -20,10 +20,11 @@ import psycopg
 import pytest
 
 from assets import pipeline
+from orchestration.cli import run as command
 from orchestration.cli.syncing import public, read_job
 from resources.core import errors
 from resources.core.domain import STAGES, SourceName
-from resources.core.errors import ConcordanceError, NotRunningError
+from resources.core.errors import AuthorizationError, ConcordanceError, NotRunningError
 from resources.jobs import create_job, end_job
 from resources.launch import start_sync
 from resources.settings import Settings
@@ -35,6 +36,7 @@ from tests.fixtures.dagster_runs import DagsterRuns
 from tests.fixtures.installation import Installation
 from tests.fixtures.slack import SlackSite
 from tests.fixtures.step import follow
+from tests.fixtures.upkeep import as_environment
 from tests.integration.test_remote_sources import ScriptedSource, complete, states
 
 CANARY = "Layoffs 2027.docx"
@@ -435,6 +437,35 @@ class Unannounced(ScriptedSource):
 
     def subscribe(self) -> None:
         raise errors.AuthorizationError("Google sends no notifications to this address.")
+
+
+def test_status_says_that_a_source_is_paused_and_why(
+    installation: Installation,
+    slack_site: SlackSite,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def said() -> tuple[str, Any]:
+        command(["status"])
+        text = capsys.readouterr().err
+        command(["status", "--json"])
+        return text, json.loads(capsys.readouterr().out.splitlines()[-1])["sources"]["slack"]["paused"]
+
+    slack_site.workspace.channel("general", [slack_site.workspace.user("Ada Byron", "ada@acme.example")])
+    follow(installation, slack_bot_token=slack_site.workspace.token, slack_api_url=slack_site.url)
+    as_environment(installation, monkeypatch)
+    installation.sync(SourceName.SLACK)
+    assert said()[1] is None
+    slack_site.workspace.revoke()
+    with pytest.raises(AuthorizationError):
+        installation.sync(SourceName.SLACK)
+    text, paused = said()
+    assert "slack is paused since " in text
+    assert "the token was revoked" in text
+    assert "the token was revoked" in paused["reason"]
+    slack_site.workspace.renew()
+    installation.sync(SourceName.SLACK)
+    assert said()[1] is None
 
 
 def test_a_source_that_announces_no_changes_is_synced(installation: Installation) -> None:
