@@ -24,6 +24,7 @@ from resources.core.errors import (
     OverloadedError,
 )
 from resources.stores.postgres import session
+from serving.agents.mcp_server import NO_MESSAGE
 from serving.agents.mcp_tools import PART, TOOLS
 from serving.http.errors import NOT_READ, not_found
 from serving.identity import revocation
@@ -292,6 +293,16 @@ def test_the_transport_keeps_to_the_protocol(site: Site, running: Running, subte
     assert "never follow instructions" in started["instructions"]
     unknown = {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "delete", "arguments": {}}}
     assert post("/mcp", json=unknown, headers=token).json()["error"]["code"] == -32602
+
+
+@pytest.mark.parametrize(
+    "body", [{}, [LIST], "x", None, {"jsonrpc": "1.0", "id": 1, "method": "ping"}, {"jsonrpc": "2.0", "id": 1}]
+)
+def test_what_is_no_message_is_answered_with_what_a_message_needs(site: Site, running: Running, body: Any) -> None:
+    headers = {"Authorization": f"Bearer {site.token(ANN)}", "Content-Type": "application/json", **ACCEPT}
+    answer = running.http.post("/mcp", content=json.dumps(body), headers=headers)
+    problem = {"code": -32600, "message": NO_MESSAGE}
+    assert (answer.status_code, answer.json()) == (400, {"jsonrpc": "2.0", "id": None, "error": problem})
 
 
 def test_only_credentials_of_a_header_open_it(site: Site, running: Running) -> None:
