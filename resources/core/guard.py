@@ -95,6 +95,12 @@ class Rules:
                 return RequestRefusal(
                     415, "content-type", f"The body must be declared as {wanted}: send `Content-Type: {wanted}`."
                 )
+            if wanted is not None and headers.get(b"content-encoding", b"").lower() not in (b"", b"identity"):
+                return RequestRefusal(
+                    415,
+                    "content-type",
+                    "Compressed bodies are not accepted: send it as it is, without `Content-Encoding`.",
+                )
         return None
 
     def _serves(self, host: str) -> bool:

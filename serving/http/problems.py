@@ -92,7 +92,9 @@ PROBLEMS: dict[str, ProblemType] = {
     ),
     "unsupported-type": ProblemType(415, "This type of file is not supported", "The detail names the supported ones."),
     "content-type": ProblemType(
-        415, "The content type is not accepted", "Send the `Content-Type` that the detail names."
+        415,
+        "The content type is not accepted",
+        "Send the `Content-Type` that the detail names, and no `Content-Encoding`.",
     ),
     "host-unknown": ProblemType(
         421,

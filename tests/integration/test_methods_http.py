@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 
@@ -22,6 +23,10 @@ WRONG = {
     "bytes that are no text": ("GET", "/api/%ff", {}, 404),
     "JSON that ends early": ("POST", "/api/rag/search", {"content": b"{", "headers": {"Content-Type": "application/json"}}, 400),
     "another type": ("POST", "/api/rag/search", {"content": b"{}", "headers": {"Content-Type": "text/xml"}}, 415),
+    "a compressed body": (
+        "POST", "/api/rag/search",
+        {"content": gzip.compress(b'{"query": "tea"}'), "headers": {"Content-Type": "application/json", "Content-Encoding": "gzip"}}, 415,
+    ),
     "no body": ("POST", "/api/rag/search", {"headers": {"Content-Type": "application/json"}}, 400),
     "a list instead of an object": ("POST", "/api/rag/search", {"json": []}, 400),
     "a wrong parameter": ("GET", "/api/documents?limit=x", {}, 400),

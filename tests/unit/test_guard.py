@@ -113,6 +113,15 @@ def test_bodies_are_declared() -> None:
     assert asked(Rules(), "POST", declared=form, content_length="2", content_type="application/json") == 415
 
 
+def test_a_compressed_body_is_refused() -> None:
+    given = {"content_length": "2", "content_type": "application/json"}
+    for coding in ("gzip", "br", "identity, gzip"):
+        assert asked(Rules(), "POST", content_encoding=coding, **given) == 415
+    for coding in ("", "identity", "Identity"):
+        assert asked(Rules(), "POST", content_encoding=coding, **given) == 0
+    assert asked(Rules(), "POST", content_encoding="gzip", content_length="0") == 0
+
+
 def test_a_route_may_check_the_origin_itself_or_accept_its_own_only() -> None:
     page = {"origin": "https://elsewhere.example"}
     assert asked(Rules(), "POST", declared=Accepted(checks_origin=True), **page) == 0
