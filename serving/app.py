@@ -101,6 +101,8 @@ class App(Litestar):
         if scope["type"] != "http":
             await super().__call__(scope, receive, send)
             return
+        if scope["method"] == "HEAD":  # the server leaves out the body
+            scope = {**scope, "method": "GET"}
         rate_headers.begin()
         requests = self.state.services.http.metrics.requests
         await observed(super().__call__, requests, routed(scope), receive, send)

@@ -71,6 +71,30 @@ def test_what_the_framework_refuses_is_a_problem(running: Running, what: str) ->
     assert (answer.status_code, is_problem(answer)) == (status, True), answer.text
 
 
+def test_a_head_is_answered_as_a_get_without_its_body(site: Site) -> None:
+    """As monitors of uptime, link checkers and `curl -I` ask."""
+    site.settings = site.settings.model_copy(update={"search_rate_limit": 1_000_000})
+    doc_id = site.add("Tea", ["Tea is served at four."], ["public"])
+    headers = {"Authorization": f"Bearer {site.token(ANN, admin=True)}"}
+    asked = 0
+    with site.running() as running:
+        for path, handler in declared_handlers().values():
+            address = re.sub(r"{\w+:\w+}", doc_id, path)
+            if "GET" in handler.http_methods:
+                got, head = (running.http.request(method, address, headers=headers) for method in ("GET", "HEAD"))
+                assert (head.status_code, head.content) == (got.status_code, b""), f"{path}: {head.status_code}"
+                assert set(head.headers) == set(got.headers), path
+                asked += 1
+        assert (
+            running.http.head("/healthz").status_code
+            == running.http.head(f"/documents/{doc_id}", headers=headers).status_code
+            == 200
+        )
+        assert running.http.head(f"/documents/{doc_id}").status_code == 401
+        assert running.http.head("/api/rag/search", headers=headers).status_code == 405
+    assert asked > 60
+
+
 LATIN = {
     "/api/documents/{source:str}/{id:str}": {"text": "Müller"},
     "/api/documents/{source:str}/batch": {"documents": [{"id": "1", "text": "Müller"}]},
