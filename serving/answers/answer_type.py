@@ -108,11 +108,13 @@ _HOLDS_AMOUNT = re.compile(
 )
 _HOLDS_TIME = re.compile(
     rf"\b(?:{_MONTH})\.?\s+\d|\d\.?\s*(?:{_MONTH})\b|\b(?:january|february|march|april|june|july|august|september|october|november|december)\b|"
+    r"\b(?:januar|februar|märz|juni|juli|oktober|dezember|janvier|février|avril|juin|juillet|août|septembre|octobre|novembre|décembre)\b|"
+    r"\b(?:im mai|en (?:mars|mai))\b|"
     r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|\b\d{1,2}[:.]\d\d\b|\b\d{1,2}\s?[ap]\.?m\b|\b(?:19|20)\d\d\b|\b\d{4}-\d\d-\d\d\b|\b\d{1,2}/\d{1,2}\b|"
     r"\b(?:noon|midnight|morning|afternoon|evening|spring|summer|autumn|winter|today|tomorrow|yesterday|q[1-4])\b|"
     r"\b\d{1,2} ?(?:uhr|h(?:eures)?|h ?\d\d)\b|\b\d{1,2}\.\d{1,2}\.(?:\d{2}|\d{4})\b|"
     r"\b(?:montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonnabend|sonntag|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche)s?\b|"
-    r"\b(?:mittags?|mitternacht|morgens?|abends?|heute|gestern|frühjahr|sommer|herbst|midi|minuit|matin|soir|demain|printemps|été|automne|hiver)\b",
+    r"\b(?:(?:vor|nach)?mittags?|mitternacht|morgens?|abends?|heute|gestern|frühjahr|sommer|herbst|midi|minuit|matin(?:ée)?|soir|demain|printemps|été|automne|hiver)\b",
     re.IGNORECASE,
 )
 _BOUND = re.compile(
@@ -131,7 +133,9 @@ _ROLE = re.compile(
 _HOLDS_PLACE = re.compile(
     r"\b(?:rooms?|floors?|buildings?|streets?|avenue|road|offices?|halls?|desks?|shel(?:f|ves)|cabinets?|cupboards?|drawers?|doors?|corner|entrance|lobby|"
     r"kitchens?|basement|car park|parking|yard|site|folders?|director(?:y|ies)|files?|pages?|tabs?|channels?|menus?|settings|north|south|east|west|left|right)\b|"
-    r"[~/\\%][\w.{}-]+[/\\]|#\w|\b(?:in|at|from|near|behind|under|next to|opposite|to) (?:the )?[A-Z]",
+    r"[~/\\%][\w.{}-]+[/\\]|#\w|\b(?:in|at|from|near|behind|under|next to|opposite|to) (?:the )?[A-Z]|"
+    r"(?<!\d )\b(?-i:am [A-ZÄÖÜ])|\b(?:im|beim|auf|neben|hinter|unter|gegenüber|zwischen|dans|aux?|chez|sur|sous|derrière|devant|près|en face)\b|"
+    r"\bà (?:la\b|l['’]|(?-i:[A-ZÀ-Þ]))",
     re.IGNORECASE,
 )
 _RULING = re.compile(
