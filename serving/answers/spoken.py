@@ -34,6 +34,20 @@ _SCRIPTS = {
 """Languages by the scripts that are mostly theirs, the one that decides first: Japanese is written with Chinese characters, too."""
 _CYRILLIC = "CYRILLIC"
 _WORD = re.compile(r"[^\W\d_]+")
+_ASKING = {
+    "danish": "hvornår hvem hvordan hvorfor hvilken hvilke",
+    "dutch": "wanneer waar waarheen waarom hoeveel welke",
+    "finnish": "milloin kuinka montako",
+    "french": "quand où combien pourquoi quel quelle quels quelles quoi lequel laquelle",
+    "german": "wann wer wem wen wessen warum weshalb wieso woher wohin wozu womit wofür wieviel",
+    "hungarian": "hol hány melyik",
+    "italian": "quando quali cosa",
+    "portuguese": "onde quanto quantos quanta quantas quais porque",
+    "romanian": "când",
+    "spanish": "dónde adónde cuándo cuánto cuántos cuánta cuántas cómo quién quiénes cuál cuáles",
+    "turkish": "kaç hangi",
+}
+"""Question words that the stop words of a language lack. French `comment` is left out: it is an English word, too."""
 _NAMES = sorted({*LANGUAGES.values()} - {LANGUAGES[ENGLISH]})
 
 
@@ -63,7 +77,7 @@ def _by_stop_words(text: str, least: int) -> str | None:
 
 @lru_cache(50_000)
 def _is_stopped(word: str, language: str) -> bool:
-    return not _reader(language).embed_document(word).indices
+    return word in _ASKING.get(language, "").split() or not _reader(language).embed_document(word).indices
 
 
 @lru_cache(len(LANGUAGES))

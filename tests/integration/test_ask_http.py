@@ -272,12 +272,26 @@ def test_a_question_in_a_language_that_the_model_has_not_learned_is_told_so(comp
     with Site(company.settings, bundled_model).running() as running:
         for query, language in (
             ("Wie viele Urlaubstage habe ich hier?", "German"),
+            ("Wann verfällt der Urlaub?", "German"),
             ("休暇は何日ありますか", "Japanese"),
         ):
             (warning,) = [one for one in ask(running, query)["warnings"] if one["code"] == "question_language"]
             assert warning["message"].startswith(f"The question seems to be in {language}.")
         codes = [one["code"] for one in ask(running, "How high is Mount Kilimanjaro?")["warnings"]]
         assert "question_language" not in codes
+
+
+@pytest.mark.parametrize("question", ["Wann verfällt der Urlaub?", "Wer genehmigt den Urlaub?"])
+def test_a_question_of_another_language_is_not_refused_by_what_is_fitted_in_english(site: Site, question: str) -> None:
+    days = "Die Beschäftigten erhalten dreißig Tage Urlaub im Jahr. Nicht genommene Tage werden bis März übertragen und verfallen danach."
+    form = "Der Urlaubsantrag wird bei Frau Weber gestellt. Das Formular liegt im Intranet unter Personal."
+    site.add("Urlaubsordnung", [days, form], ["domain:acme.com"], language="de")
+    site.add(
+        "Kantine", ["Die Kantine öffnet um zwölf. Gäste zahlen zwei Euro mehr."], ["domain:acme.com"], language="de"
+    )
+    with site.running() as running:
+        answer = ask(running, question)
+    assert (answer["found"], answer["sources"][0]["title"]) == (True, "Urlaubsordnung"), answer["answer"]
 
 
 def test_an_answer_in_the_language_of_the_question_is_shown(with_model: Running, model_server: ModelServer) -> None:
