@@ -61,6 +61,14 @@ def test_one_error_is_tolerated_and_corrected(lab: Site, running: Running, error
     assert found["spelling"] == [{"word": error, "instead": ["calibration"], "kind": "error"}]
 
 
+def test_other_words_keep_their_accents_in_a_correction(lab: Site, running: Running) -> None:
+    lab.add("Congés", ["La procédure des congés est affichée à l'entrée."], EVERYONE)
+    assert (
+        running.search("Où est affichée la procédurre des congés ?", BOB)["corrected"]
+        == "Où est affichée la procedure des congés ?"
+    )
+
+
 def test_a_word_that_passages_hold_stays_as_it_is(lab: Site, running: Running) -> None:
     for query in ("calibration", "gauge", '"calib"', "Gauges are adjusted"):
         found = running.search(query, BOB)

@@ -36,6 +36,7 @@ _STEM_ENDING = 5
 """Letters that a stemmer takes off a word at most."""
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _WORD = re.compile(r"[^\W\d_]+")
+_WHOLE = re.compile(rf"(?<!\w){_WORD.pattern}(?!\w)")
 
 
 def missing(asked: AskedWords, candidates: Sequence[Candidate], readable: Mapping[str, Passage]) -> frozenset[str]:
@@ -122,11 +123,9 @@ def _add(found: dict[str, set[str]], doc_id: str, text: str, wanted: Callable[[s
 
 
 def respelled(text: str, found: Sequence[Respelled]) -> str:
-    """Return the query with the first of the words that stand for each."""
-    plain = folded(text)
-    for one in found:
-        plain = re.sub(rf"(?<!\w){re.escape(one.word)}(?!\w)", one.instead[0], plain, flags=re.IGNORECASE)
-    return plain
+    """Return the query with the first of the words that stand for each; others stay as they are written."""
+    instead = {one.word.lower(): one.instead[0] for one in found}
+    return _WHOLE.sub(lambda word: instead.get(folded(word[0]).lower(), word[0]), text)
 
 
 def words_of(text: str, also: Sequence[Respelled]) -> Words:
