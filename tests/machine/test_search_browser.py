@@ -162,6 +162,21 @@ Two of them are in use [1].
 PRICES = "Prices 🫖 of kettles.\nKettle | Price\n\nBlue | 20 euros\nRed | 30 euros\nAll are in stock."
 
 
+def test_skipping_to_the_content_keeps_the_answer(visit: Visit) -> None:
+    visit.sign_in(ANN)
+    visit.type(QUESTION)
+    visit.browser.press("Enter")
+    visit.answered()
+    visit.browser.evaluate(
+        "addEventListener('popstate', () => (window.moved = (window.moved ?? 0) + 1)); document.querySelector('.skip').focus()"
+    )
+    visit.browser.press("Enter")
+    visit.until("location.hash === '#main' && window.moved === 1")
+    visit.browser.evaluate("history.back()")
+    visit.until("location.hash === '' && window.moved === 2")
+    assert visit.browser.evaluate("document.querySelectorAll('.answer').length") == 1
+
+
 def test_an_answer_has_headings_and_tables_and_its_source_beside_it(visit: Visit, axe: str) -> None:
     site = visit.running.site
     site.add("Prices", [PRICES], [ANN])

@@ -12,6 +12,8 @@ const results = byId("results");
 /** @type {AbortController | null} */
 let running = null;
 let timer = 0;
+/** The address that the page shows. */
+let shown = location.href;
 
 /** The search that the page shows: what was typed, and the filters. */
 function parameters() {
@@ -29,6 +31,7 @@ async function show(wanted, push = false) {
   byId("top").classList.toggle("start", !wanted.get("q"));
   const address = wanted.get("q") ? `/?${wanted}` : "/";
   history[push ? "pushState" : "replaceState"](null, "", address);
+  shown = location.href;
   document.title = `${wanted.get("q") || "Search"} – Concordance`;
   results.setAttribute("aria-busy", "true");
   try {
@@ -135,7 +138,12 @@ function walk(event, step) {
   /** @type {HTMLElement} */ (at + step < 0 ? input : links[Math.min(at + step, links.length - 1)]).focus();
 }
 
-addEventListener("popstate", () => location.reload());
+addEventListener("popstate", () => {
+  const { search, hash } = new URL(shown);
+  shown = location.href;
+  if (location.search === search && location.hash !== hash) return; // skipped to the content: the answer stays
+  location.reload();
+});
 document.addEventListener("keydown", (event) => {
   const typing = event.target instanceof HTMLInputElement || event.target instanceof HTMLTextAreaElement || event.target instanceof HTMLSelectElement;
   if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey) {
