@@ -8,10 +8,10 @@
   const { widget, title = "Ask the docs", label = "Ask", suggestions = "" } = tag.dataset;
   const api = new URL(`api/widget/${encodeURIComponent(widget)}/`, tag.src);
 
-  const FEWEST = 10; // words of a selection that can be asked about
+  const FEWEST = 10; // words of a selection to ask about
   const MOST_SELECTED = 5000; // characters, as of each of the last four messages:
   const MOST_REMEMBERED = 1500;
-  const SILENCE_MS = 60_000; // longest wait for the next part of an answer
+  const SILENCE_MS = 60_000; // without a part of an answer
   const HIGHLIGHT_MS = 2500;
   const UNAVAILABLE = "The assistant is temporarily unavailable. Please try again.";
   const ICONS = {
@@ -88,7 +88,7 @@ pre { padding: 10px 12px; border-radius: 8px; white-space: pre-wrap; }
 .form { margin: 0 14px; border: 1px solid var(--edge); border-radius: 12px; }
 .form:focus-within { border-color: var(--accent); box-shadow: 0 0 0 1px var(--accent); }
 .row { align-items: flex-end; gap: 6px; padding: 5px; }
-textarea { flex: 1; min-width: 0; resize: none; padding: 7px 8px; max-height: 132px; field-sizing: content; line-height: 1.45; }
+textarea { flex: 1; min-width: 0; resize: none; padding: 7px 8px; max-height: 132px; line-height: 1.45; }
 textarea:focus-visible { outline: 0; } /* its frame shows it */
 textarea::placeholder { color: var(--muted); opacity: 1; }
 .quoted { padding: 10px 6px 0 12px; }
@@ -297,7 +297,7 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
     #selection = null; // what the next question is about
     #running = null; // the AbortController of the answer that is being written
     #phone = matchMedia("(max-width: 480px)");
-    #scrolled = 0; // how far the conversation is, which a browser may forget of what it takes off the page
+    #scrolled = 0; // how far, which a browser may forget of what it takes off the page
     #returns = 0;
 
     /** Build the widget, or carry on where it was when the page took it away. */
@@ -311,7 +311,7 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
       this.about = h("button", { class: "pill about", hidden: "", onpointerdown: (event) => event.preventDefault() }, icon("chat"), "Ask about this");
       this.log = h("div", { class: "log", role: "log", tabindex: "0", "aria-label": "Conversation" });
       this.quoted = h("div", { class: "quoted" });
-      this.input = h("textarea", { rows: "1", dir: "auto", maxlength: "1000", "aria-label": "Your question", enterkeyhint: "send" });
+      this.input = h("textarea", { rows: "1", dir: "auto", maxlength: "1000", "aria-label": "Your question", enterkeyhint: "send", oninput: () => this.#grow() });
       this.send = h("button", { class: "send", onclick: () => (this.#running ? this.#running.abort("stopped") : this.#submit()) });
       const head = h("header", {}, h("h2", { id: "title" }, title), iconButton("fresh", "New conversation", () => this.#restart()), iconButton("close", "Close", () => this.close()));
       const form = h("div", { class: "form" }, this.quoted, h("div", { class: "row" }, this.input, this.send));
@@ -431,6 +431,11 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
       };
     }
 
+    #grow() {
+      this.input.style.height = ""; // Firefox has no `field-sizing`
+      this.input.style.height = `${this.input.scrollHeight}px`;
+    }
+
     /** Set what the next question is about, if not all pages. */
     #askAbout(selection) {
       this.#selection = selection;
@@ -447,7 +452,7 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
       const selection = this.#selection;
       const question = this.input.value.trim() || (selection && "What does this mean?");
       if (!question) return;
-      this.input.value = "";
+      this.input.value = this.input.style.height = "";
       this.#askAbout(null);
       this.#ask(question, selection);
     }

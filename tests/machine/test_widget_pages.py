@@ -44,6 +44,19 @@ def running(name: str, profile: Path) -> Iterator[Browser | Firefox]:
 
 
 @pytest.mark.parametrize("name", ["chromium", "old chromium", "firefox"])
+def test_the_field_grows_with_the_question(name: str, site: Site, model_server: ModelServer, tmp_path: Path) -> None:
+    with running(name, tmp_path / "profile") as browser, reading(site, model_server, browser) as reader:
+        reader.click(".launcher")
+        height = "root.querySelector('textarea').clientHeight"
+        line = reader.look(height)
+        reader.look("root.querySelector('textarea').focus()")
+        browser.type("How many holidays do I have? " * 4)
+        reader.wait(f"{height} > {line}", "more lines")
+        browser.press("Enter")
+        reader.wait(f"{height} === {line}", "one line")
+
+
+@pytest.mark.parametrize("name", ["chromium", "old chromium", "firefox"])
 def test_a_conversation_goes_on_while_the_page_replaces_its_body(
     name: str, site: Site, model_server: ModelServer, tmp_path: Path
 ) -> None:
