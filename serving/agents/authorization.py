@@ -206,9 +206,8 @@ async def token(agents: AgentServices, request: LitestarRequest) -> Response[byt
 
 def _without_scope(body: bytes) -> bytes:
     """Return a form without `scope`: all tokens allow the same, and the package refuses one that a refresh token does not name."""
-    return urlencode(
-        [(name, value) for name, value in parse_qsl(body, keep_blank_values=True) if name != b"scope"]
-    ).encode()
+    fields = parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True)
+    return urlencode([(name, value) for name, value in fields if name != "scope"]).encode()
 
 
 async def _request(request: LitestarRequest) -> StarletteRequest:

@@ -96,6 +96,16 @@ def audited(running: Running, action: str) -> list[tuple[str, dict[str, Any]]]:
     return running.site.sql("SELECT email, detail FROM audit_log WHERE action = %s ORDER BY event_id", action)
 
 
+@pytest.mark.parametrize(
+    "form", [b"client_id=%C3%A9", b"client_id=%ff", b"client_id=\xff", b"scope=\xc3\xa9&client_id=x&grant_type=y"]
+)
+def test_a_form_that_is_not_ascii_gets_an_error_of_oauth(running: Running, form: bytes) -> None:
+    answer = running.http.post(
+        "/oauth/token", content=form, headers={"Content-Type": "application/x-www-form-urlencoded"}
+    )
+    assert (answer.status_code in {400, 401}, "error" in answer.json()) == (True, True), answer.text
+
+
 def test_the_official_client_connects_after_the_persons_consent(site: Site, running: Running) -> None:
     site.add("Ferries", ["The ferry leaves at nine."], [ANN])
     site.add("Salaries", ["The ferry crew's salaries."], [BOB])
