@@ -78,7 +78,7 @@ class Multipart:
                 f" of {MAX_PART_HEADER} bytes."
             ) from error
         except MultipartError as error:
-            raise InvalidRequestError(f"The multipart body is malformed: {error}.") from error
+            raise InvalidRequestError(f"The multipart body is malformed: {error.args[0]}.") from error
 
     def close(self) -> None:
         """Raise `InvalidRequestError` if the body ended too early."""

@@ -311,6 +311,17 @@ def test_multipart_in_pieces_of_any_size(size: int) -> None:
     assert b"".join(event.data for event in events if event.kind == "data") == b"some\r\n--bytes"
 
 
+def test_a_part_whose_header_is_no_utf_8_is_refused_without_quoting_it() -> None:
+    with pytest.raises(
+        InvalidRequestError, match=r"^The multipart body is malformed: Segment header failed to decode\.$"
+    ):
+        list(
+            Multipart("multipart/form-data; boundary=B").feed(
+                b'--B\r\nContent-Disposition: form-data; name="\xff"\r\n\r\nx\r\n--B--'
+            )
+        )
+
+
 def test_truncated_and_invalid_multipart_is_refused() -> None:
     reader = Multipart("multipart/form-data; boundary=B")
     list(reader.feed(BODY[:-20]))
