@@ -26,14 +26,25 @@ class StrictRequest(Request[Any, Any, Any]):
         if declared is None or not body:
             return await super().json()
         check_encoding(body)
+        kind = declared.annotation
         try:
-            return _decoded(body, declared.annotation)
+            return _decoder(kind).decode(body)
         except msgspec.ValidationError as error:
-            found = every_fault(declared.annotation, _whole(msgspec.json.decode(body)))
-            found = found or [fault_of(declared.annotation, error)]
-            raise ProblemError("invalid-request", " ".join(map(str, found)), errors=found) from None
+            fault = error
         except msgspec.DecodeError:
             return await super().json()  # which raises Litestar's error for invalid JSON
+        try:
+            value = _whole(msgspec.json.decode(body))
+        except msgspec.ValidationError:  # a number is out of range
+            found = [fault_of(kind, fault)]
+        except msgspec.DecodeError:  # behind what is wrong the JSON is invalid, too
+            return await super().json()
+        else:
+            try:
+                return msgspec.convert(value, kind)
+            except msgspec.ValidationError as error:
+                found = every_fault(kind, value) or [fault_of(kind, error)]
+        raise ProblemError("invalid-request", " ".join(map(str, found)), errors=found)
 
 
 def check_encoding(body: bytes) -> None:
@@ -44,18 +55,8 @@ def check_encoding(body: bytes) -> None:
         raise InvalidRequestError(f"The body is not UTF-8 (byte {error.start}). Send JSON in UTF-8.") from None
 
 
-def _decoded(body: bytes, kind: Any) -> Any:
-    """Return the body as a type. As in JSON Schema, 16.0 is a whole number, which some languages write that way."""
-    try:
-        return _decoder(kind).decode(body)
-    except msgspec.ValidationError:
-        if b"." not in body and b"e" not in body.lower():
-            raise
-        return msgspec.convert(_whole(msgspec.json.decode(body)), kind)
-
-
 def _whole(value: Any) -> Any:
-    """Return a decoded value with every number that is whole as an int."""
+    """Return a decoded value with every number that is whole as an int: as in JSON Schema, 16.0 is one, which some languages write so."""
     if is_object(value):
         return {name: _whole(one) for name, one in value.items()}
     if is_list(value):

@@ -22,6 +22,13 @@ WRONG = {
     "an unknown path": ("GET", "/api/nothing", {}, 404),
     "bytes that are no text": ("GET", "/api/%ff", {}, 404),
     "JSON that ends early": ("POST", "/api/rag/search", {"content": b"{", "headers": {"Content-Type": "application/json"}}, 400),
+    "a list that ends early": ("POST", "/api/rag/search", {"content": b"[1,", "headers": {"Content-Type": "application/json"}}, 400),
+    "a wrong field, and a comma too many": (
+        "POST", "/api/rag/search", {"content": b'{"top_k": "3", "query": "tea",}', "headers": {"Content-Type": "application/json"}}, 400,
+    ),
+    "a number that is too large": (
+        "POST", "/api/rag/search", {"content": b'{"query": 1e999}', "headers": {"Content-Type": "application/json"}}, 400,
+    ),
     "another type": ("POST", "/api/rag/search", {"content": b"{}", "headers": {"Content-Type": "text/xml"}}, 415),
     "a compressed body": (
         "POST", "/api/rag/search",
