@@ -61,6 +61,10 @@ def _down() -> RegistryDownError:
     return RegistryDownError("Postgres does not answer.", RETRY_AFTER_SECONDS)
 
 
+def _not_stored(error: psycopg.DataError) -> InvalidRequestError:
+    return InvalidRequestError(f"A value of the request can't be looked up: {error}")
+
+
 def _overloaded() -> OverloadedError:
     return OverloadedError("Postgres is too busy to answer in time. Try again shortly.", RETRY_AFTER_SECONDS)
 
@@ -153,7 +157,7 @@ class Database:
         try:
             return await self._with_connection(declared.name, run)
         except psycopg.DataError as error:
-            raise InvalidRequestError(f"A value of the request can't be looked up: {error}") from error
+            raise _not_stored(error) from error
 
     async def execute_many(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Run the write `sql/serving/<name>.sql` for each row in one pipeline. Raises `RegistryDownError` and `OverloadedError`."""
@@ -171,7 +175,10 @@ class Database:
             raise _down()
 
     async def in_thread(self, work: Callable[[Connection], _T]) -> _T:
-        """Run blocking work in a thread, in its own transaction. Raises `RegistryDownError` and `OverloadedError`."""
+        """Run blocking work in a thread, in its own transaction.
+
+        Raises `InvalidRequestError` as `run` does, `RegistryDownError` and `OverloadedError`.
+        """
         self.require()
         opened: list[Connection] = []
 
@@ -183,6 +190,8 @@ class Database:
         with self.watch.call(lambda: hang_up(*opened), CALL_SECONDS) as call:
             try:
                 return await asyncio.to_thread(run)
+            except psycopg.DataError as error:
+                raise _not_stored(error) from error
             except ServiceUnavailableError as error:
                 raise await self._mapped("session", error, call) from error
 

@@ -105,7 +105,7 @@ async def all_keys(identity: IdentityServices) -> list[KeyEntry]:
     guards=[NeedsRole(Role.ADMINISTRATOR)],
     opt=limited("write")
     | described(
-        problems=("not-found",),
+        problems=("not-found", "invalid-request"),
         parameters={"key_id": _KEY["key_id"]},
         example={"key_id": _KEY["key_id"], "status": "revoked"},
     ),

@@ -153,7 +153,7 @@ async def create_key(
     status_code=200,
     opt=limited("write")
     | described(
-        problems=("not-found",),
+        problems=("not-found", "invalid-request"),
         parameters={"key_id": _KEY["key_id"]},
         example={"key_id": _KEY["key_id"], "status": "revoked"},
     ),

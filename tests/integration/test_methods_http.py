@@ -130,6 +130,20 @@ def test_json_in_another_encoding_is_refused_on_every_route(site: Site) -> None:
         assert "UTF-8" in told[path], told[path]
 
 
+def test_a_nul_in_a_path_is_refused(site: Site) -> None:
+    """Postgres stores none, so no such ID exists."""
+    site.settings = site.settings.model_copy(update={"search_rate_limit": 1_000_000})
+    asked = 0
+    with site.running() as running:
+        for path, handler in declared_handlers().values():
+            for method in set(map(str, handler.http_methods)) - {"OPTIONS"} if "{" in path else ():
+                address = re.sub(r"{\w+:\w+}", "a%00", path)
+                answer = running.request(method, address, ANN, admin=True, follow_redirects=False)
+                assert answer.status_code < 500, f"{method} {path}: {answer.text}"
+                asked += 1
+    assert asked > 25
+
+
 def test_a_refusal_does_not_repeat_a_long_value(running: Running) -> None:
     refused = running.request("POST", "/api/feedback", ANN, json={"verdict": "x" * 50_000})
     assert (refused.status_code, len(refused.text) < 2_000) == (400, True)
