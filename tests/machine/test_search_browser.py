@@ -137,6 +137,7 @@ def test_an_answer_with_its_sources_and_a_follow_up(visit: Visit) -> None:
     visit.browser.type("And where?")
     visit.browser.press("Enter")
     visit.answered(2)
+    assert visit.browser.evaluate("document.activeElement.matches('.follow input')"), "the next one can be typed"
     assert (
         len(visit.browser.evaluate("[...document.querySelectorAll('.answer .question')].map(one => one.textContent)"))
         == 1
@@ -289,6 +290,18 @@ def test_a_question_is_deleted_from_the_history(visit: Visit, axe: str) -> None:
     visit.browser.evaluate("document.querySelector('dialog .danger').click()")
     visit.until("document.getElementById('status').textContent === 'Deleted.'")
     assert visit.running.site.sql("SELECT question FROM answers") == [("Who leaks?",)]
+
+
+def test_the_next_entry_has_the_focus_once_one_is_deleted(visit: Visit) -> None:
+    for query in (QUESTION, "Who leaks?"):
+        visit.running.request("POST", "/api/ask", ANN, json={"query": query})
+    visit.running.settle()
+    visit.sign_in(ANN, "/history")
+    visit.browser.evaluate("document.querySelector('.rows button').focus()")
+    visit.browser.evaluate("document.activeElement.click()")
+    visit.browser.evaluate("document.querySelector('dialog .danger').click()")
+    visit.until("document.querySelectorAll('.rows li').length === 1")
+    assert visit.browser.evaluate("document.activeElement.matches('.rows li button')")
 
 
 def test_a_search_is_saved_opened_and_removed(visit: Visit, axe: str) -> None:

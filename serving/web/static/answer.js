@@ -29,7 +29,9 @@ export async function ask(question, narrowing) {
   const text = element("div", { class: "text" }, loading());
   const card = element("article", { class: "answer" }, conversation.length ? element("p", { class: "question" }, question) : null, text);
   if (!conversation.length) panel.replaceChildren();
-  panel.querySelector(".follow")?.remove();
+  const before = panel.querySelector(".follow");
+  const typing = before?.contains(document.activeElement);
+  before?.remove();
   panel.append(card);
   panel.setAttribute("aria-busy", "true");
   try {
@@ -37,7 +39,9 @@ export async function ask(question, narrowing) {
     const done = await written(await call("/api/ask", { method: "POST", body, signal: mine.signal }), text);
     finish(card, text, done);
     conversation.push({ role: "user", content: question }, { role: "assistant", content: done.answer });
-    card.append(followUp(narrowing));
+    const follow = followUp(narrowing);
+    card.append(follow);
+    if (typing && document.activeElement === document.body) follow.querySelector("input")?.focus({ preventScroll: true });
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") return card.remove();
     if (!(error instanceof Problem)) throw error;

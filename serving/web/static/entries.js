@@ -15,8 +15,11 @@ export async function act(buttons) {
       const { delete: ended, post = "", decision, said } = button.dataset;
       await (ended ? call(ended, { method: "DELETE" }) : call(post, { method: "POST", body: { decision } }));
       if (said) {
-        button.closest("li")?.remove();
+        const entry = button.closest("li");
+        const next = entry?.nextElementSibling ?? entry?.previousElementSibling;
+        entry?.remove();
         say(said);
+        next?.querySelector("button")?.focus();
       } else location.reload();
     }
     return true;
