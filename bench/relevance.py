@@ -23,7 +23,6 @@ from orchestration.evaluation.quality import READER, Searcher, index, open_searc
 from resources.logging import configure
 from resources.settings import Settings
 from serving.search.retrieval.query import MAX_QUERY, search_query
-from serving.search.retrieval.relevance import relevant
 
 FOREIGN = 200
 TOP = 10
@@ -82,8 +81,11 @@ async def _shown(found: Searcher, settings: Settings, text: str) -> tuple[list[s
     """Return the documents of the first ten results, and of those that a search shows."""
     text = " ".join(text.split())
     query = search_query(text[:MAX_QUERY], READER, settings, limit=TOP)._replace(text=text, keyword_engine="qdrant")
-    passages = (await found.retriever.search(query)).passages
-    return [one.doc_id for one in passages], [one.doc_id for one in passages if relevant(one, text)]
+    everything, kept = [
+        [one.doc_id for one in (await found.retriever.search(query._replace(relevant_only=only))).passages]
+        for only in (False, True)
+    ]
+    return everything, kept
 
 
 if __name__ == "__main__":

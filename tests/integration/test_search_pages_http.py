@@ -17,12 +17,12 @@ def fill(site: Site, number: int, readers: list[str], title: str = "Ferry") -> l
     return [site.add(f"{title} {place}", [f"{FERRY} at {place} o'clock."], readers) for place in range(number)]
 
 
-def pages(running: Running, who: str = ANN, **body: Any) -> list[list[str]]:
+def pages(running: Running, who: str = ANN, query: str = "ferry pier", **body: Any) -> list[list[str]]:
     """The titles of every page."""
     found: list[list[str]] = []
     cursor: str | None = None
     while True:
-        answer = running.search("ferry pier", who, **body, **({"cursor": cursor} if cursor else {}))
+        answer = running.search(query, who, **body, **({"cursor": cursor} if cursor else {}))
         found.append([one["title"] for one in answer["results"]])
         cursor = answer["next_cursor"]
         if cursor is None:
@@ -125,6 +125,37 @@ def test_totals_and_facets_count_only_what_may_be_read(site: Site, running: Runn
     assert not {"total", "facets"} & plain.keys()
     refused = running.request("POST", "/api/rag/search", ANN, json={"query": "ferry", "facets": ["owner"]})
     assert refused.json()["detail"].startswith("facets: 'owner' is not a facet; allowed: source_type, mime_type")
+
+
+def test_hidden_documents_do_not_decide_whether_a_document_is_about_the_query(site: Site, running: Running) -> None:
+    """The rarer a word, the more it counts, in hidden documents too, for which passage of a document is the best one."""
+    cake = "{}. Whisk eggs with quorl butter and sugar, {} fold in the flour, and bake the cake for forty minutes until golden{}."
+    notes = (
+        "Birds sing, trees grow, boats sail; {} limit, mountains, rivers and approval of football, weather and music.",
+        "Weather, football, music, travel, approval, limit, birds, trees, rivers, mountains, boats, cars, trains {}.",
+    )
+    for kind, note in enumerate(notes):
+        for times in (1, 2, 3):
+            dish = cake.format(f"Cake {kind}{times}", "quorl" if times > 1 else "", " quorl" * times)
+            site.add(f"Notes {kind}{times}", [dish, note.format(times)], [ANN])
+    for number in range(30):
+        texts = [
+            f"Approval of the travel limit number {number} is with the office.",
+            f"The harbour has {number} cranes.",
+        ]
+        site.add(f"Form {number}", texts, [ANN])
+
+    def counted() -> tuple[int, bool, Any]:
+        answer = running.search("quorl approval limit", ANN, total=True, facets=["mime_type"])
+        return answer["total"]["count"], answer["total"]["exact"], answer["facets"]
+
+    before = counted()
+    for number in range(150):
+        site.add(f"Secret {number}", [f"quorl here and there {number}"], [BOB])
+    assert before == counted()
+    titles = [title for page in pages(running, query="quorl approval limit", top_k=5) for title in page]
+    assert before[:2] == (len(titles), True)
+    assert len(set(titles)) == len(titles)
 
 
 def test_a_collection_that_is_hidden_is_no_facet(site: Site, running: Running) -> None:

@@ -37,7 +37,7 @@ def page_of(ranked: Sequence[Passage], shown: Sequence[Passage], query: SearchQu
     page = rest[: query.limit]
     passed = list(ranked)
     if len(page) == query.limit:
-        last = next(place for place, one in enumerate(ranked) if one.chunk_id == page[-1].chunk_id)
+        last = next(place for place, one in enumerate(ranked) if key(one) == key(page[-1]))
         passed = passed[: last + 1]
     seen = query.seen.union(map(key, passed))
     more = len(rest) > len(page) or len(ranked) == ranked_for(query)

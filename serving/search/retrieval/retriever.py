@@ -151,7 +151,7 @@ class Retriever:
         expansions = ranking.found.candidates.expansions  # what they find need not be near the query itself
         matches = passages
         if query.relevant_only and threshold is None and reranked is None and not expansions:
-            matches = [one for one in passages if relevant(one, query.text)]
+            matches = self._relevant(query, ranking, now)
         if lost:
             passages = matches = []
         page = page_of(passages, matches, asked)
@@ -327,6 +327,24 @@ class Retriever:
         scale = Scale.of(query, candidates, self._embedder.scale)
         passages = rank(candidates, readable, query, now, asked, scale)
         return _Ranking(passages, candidates, found, checked, scale, asked)
+
+    def _relevant(self, query: SearchQuery, ranking: _Ranking, now: datetime) -> list[Passage]:
+        """Return the passages that are about the query. Another passage stands for a document whose best one is not.
+
+        Which one is best follows the word statistics of the whole index: hidden documents would decide whether a document is found.
+        """
+        kept = [one for one in ranking.passages if relevant(one, query.text)]
+        if not query.group or len(kept) == len(ranking.passages):
+            return kept
+        readable, shown = ranking.checked.passages, {one.doc_id: one for one in kept}
+        listed = shown.keys() | {other.doc_id for one in kept for other in one.also_in}
+        left = {one.doc_id for one in ranking.passages} - listed
+        others = [one for one in ranking.candidates if readable[one.chunk_id].doc_id in left]
+        every = query._replace(group=False, limit=len(others))
+        for one in rank(others, readable, every, now, ranking.asked, ranking.scale):
+            if one.doc_id not in shown and relevant(one, query.text):
+                shown[one.doc_id] = one
+        return [shown[one.doc_id] for one in ranking.passages if one.doc_id in shown]
 
     async def _scores(self, query: SearchQuery, ranking: _Ranking) -> dict[str, float] | None:
         """Return what the cross-encoder says of the passages; None if there is none, or if it fails."""
