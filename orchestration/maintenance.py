@@ -13,7 +13,7 @@ CRON = "30 3 * * 0"
 
 
 def maintain(settings: Settings) -> dict[str, int]:
-    """Run the maintenance and return the counts. Idempotent. What fails keeps nothing else from being done."""
+    """Run the maintenance and return the counts. Idempotent. Indexes are dropped even if compaction fails."""
     from assets.cutover import drop_expired
     from assets.raw import raw_table
     from resources.core.tables import embedded_table
