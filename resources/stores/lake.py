@@ -9,7 +9,7 @@ the bytes of its little-endian float32 numbers: Delta has no arrays of fixed len
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -181,15 +181,10 @@ class Lake:
         delta = self.open(name)
         return [] if delta is None else beginnings(delta)
 
-    def latest(self, name: str, keys: Iterable[str] | None = None) -> pl.LazyFrame:
-        """Return the newest row of each key, in no order; `keys` limits the table's first key column to these
-        values.
-        """
+    def latest(self, name: str) -> pl.LazyFrame:
+        """Return the newest row of each key, in no order."""
         spec = table(name)
-        rows = self.scan(name)
-        if keys is not None:
-            rows = rows.filter(pl.col(spec.key[0]).is_in(pl.Series(list(keys), dtype=pl.String).implode()))
-        return rows.sort(spec.order).unique(subset=spec.key, keep="last")
+        return self.scan(name).sort(spec.order).unique(subset=spec.key, keep="last")
 
     def present(self, name: str, keys: pl.Series, times: Sequence[datetime] | None = None) -> pl.Series:
         """Return those of these values of the table's first key column that it has, without reading other columns. `times`: see `scan`."""

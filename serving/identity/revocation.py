@@ -34,18 +34,11 @@ class Revoked(NamedTuple):
     expires: datetime
 
 
-def deny(settings: Settings, token: str) -> Revoked:
-    """Refuse a token, or the token with this `jti`, without Postgres. Raises `InvalidRequestError` and `ServiceUnavailableError`.
-
-    The services add it to the deny-list in Postgres once it is back.
-    """
-    revoked = identify(settings, token)
-    withhold(settings, revoked)
-    return revoked
-
-
 def withhold(settings: Settings, revoked: Revoked) -> None:
-    """Refuse a token without Postgres. Raises `ServiceUnavailableError`."""
+    """Refuse a token without Postgres. The services add it to the deny-list there once it is back.
+
+    Raises `ServiceUnavailableError`.
+    """
     withholding = Withholding(settings)
     try:
         withholding.token_alone(revoked.token_id, revoked.expires.timestamp())

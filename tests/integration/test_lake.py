@@ -38,7 +38,7 @@ def titles(lake: Lake) -> dict[str, str]:
 @pytest.mark.parametrize("name", ["raw_files", "parsed", "chunked", VECTORS])
 def test_a_table_that_was_never_written_is_empty_with_its_columns(lake: Lake, name: str) -> None:
     assert lake.scan(name).collect().schema == table(name).schema
-    assert lake.latest(name, ["x"]).collect().schema == table(name).schema
+    assert lake.latest(name).collect().schema == table(name).schema
     assert lake.compact(name) is False
 
 
@@ -152,9 +152,6 @@ def test_the_latest_wins_in_whatever_order_files_were_written(
         lake.append("raw_files", raw(left[:size]))
         left = left[size:]
     assert titles(lake) == expected
-    wanted = data.draw(st.sets(st.sampled_from("abcd")))
-    few = lake.latest("raw_files", wanted).collect()
-    assert set(few["doc_id"]) == wanted & set(changes)
 
 
 WRITER = """
@@ -269,7 +266,6 @@ def test_vectors_come_back_exactly_in_the_order_asked(lake: Lake) -> None:
     np.testing.assert_array_equal(rows, [matrix[399], [0] * 4, matrix[0], matrix[250], matrix[0]])
     assert lake.vectors(VECTORS, [])[1].shape == (0, 4)
     assert lake.scan(VECTORS).collect().schema == table(VECTORS).schema
-    np.testing.assert_array_equal(lake.latest(VECTORS, hashes[:1]).collect()["vector"].to_numpy(), matrix[:1])
 
 
 def test_tables_without_vectors_give_none(lake: Lake) -> None:

@@ -23,13 +23,12 @@ from resources.core.errors import (
     LostPartitionError,
     OverloadedError,
 )
-from resources.stores.postgres import session
 from serving.agents.mcp_server import NO_MESSAGE
 from serving.agents.mcp_tools import PART, TOOLS
 from serving.http.errors import NOT_READ, not_found
-from serving.identity import revocation
 from tests.fixtures.agents import called, connected, refused
 from tests.fixtures.llm import ModelServer
+from tests.fixtures.revoked import revoke
 from tests.fixtures.serving import PUBLIC_URL, Running, Site
 
 ROOT = Path(__file__).parents[2]
@@ -170,12 +169,6 @@ def test_searches_of_agents_count_against_the_search_rate(site: Site) -> None:
         assert running.request("POST", "/api/rag/search", ANN, json={"query": "ferry"}).status_code == 429
 
 
-def _revoked(site: Site, token: str) -> None:
-    found = revocation.deny(site.settings, token)
-    with session(site.settings.postgres_dsn) as connection:
-        revocation.record(site.settings, connection, found, by="operator")
-
-
 def _deactivated(site: Site, _token: str) -> None:
     site.sql("INSERT INTO people (source, email, active) VALUES ('scim', %s, FALSE)", ANN)
 
@@ -191,7 +184,7 @@ def _narrowed(site: Site, _token: str) -> None:
 @pytest.mark.parametrize(
     ("happens", "says"),
     [
-        (_revoked, "revoked"),
+        (revoke, "revoked"),
         (_deactivated, "deactivated"),
         (_left_the_group, "can no longer be read"),
         (_narrowed, "can no longer be read"),

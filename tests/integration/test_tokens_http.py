@@ -18,6 +18,7 @@ from resources.stores.withheld import TOKEN
 from serving.identity import revocation, tokens
 from serving.identity.withholding import Withholding
 from sql.signing_in import SignInSession
+from tests.fixtures.revoked import revoke, withheld
 from tests.fixtures.serving import Running, Site
 
 ANN, BOB = "ann@acme.com", "bob@acme.com"
@@ -29,12 +30,6 @@ def status(running: Running, token: str) -> tuple[int, str]:
     headers = {"Authorization": f"Bearer {token}"}
     answer = running.http.post("/api/rag/search", json={"query": "ferry"}, headers=headers)
     return answer.status_code, answer.json().get("type", "").removeprefix("/problems/")
-
-
-def revoke(site: Site, token: str) -> None:
-    found = revocation.deny(site.settings, token)
-    with session(site.settings.postgres_dsn) as connection:
-        revocation.record(site.settings, connection, found, by="operator")
 
 
 def as_before(site: Site, email: str, **claims: Any) -> str:
@@ -68,12 +63,12 @@ def test_a_revocation_by_id_needs_no_token(site: Site, running: Running) -> None
     revoke(site, jwt.decode(token, options={"verify_signature": False})["jti"])
     assert status(running, token) == (401, "token-revoked")
     with pytest.raises(InvalidRequestError, match="whole token"):
-        revocation.deny(site.settings, "not.a.token")
+        revocation.identify(site.settings, "not.a.token")
 
 
 def test_the_deny_lists_of_postgres_and_of_the_index_learn_from_each_other(site: Site, running: Running) -> None:
     in_index, in_postgres = site.token(ANN), site.token(ANN)
-    revocation.deny(site.settings, in_index)  # and then the process was killed, or Postgres was down
+    withheld(site, in_index)  # and then the process was killed, or Postgres was down
     with session(site.settings.postgres_dsn) as connection:  # the index was away
         revocation.record(site.settings, connection, revocation.identify(site.settings, in_postgres), by="operator")
     Withholding(site.settings).settle()
@@ -108,7 +103,7 @@ def test_a_revoked_token_does_not_come_back_without_postgres(site: Site) -> None
     with site.running() as running:
         assert status(running, valid) == (200, "")
         assert status(running, revoked) == (401, "token-revoked")
-        revocation.deny(site.settings, valid)
+        withheld(site, valid)
         assert status(running, valid) == (401, "token-revoked")
 
 

@@ -17,10 +17,11 @@ from resources.stores.postgres import connect, hang_up, session
 from resources.stores.uploads import remove
 from resources.stores.withheld import COLLECTION, DOCUMENT, GROUPS, WithheldCollection
 from resources.stores.withholding import withhold_partition
-from serving.identity import api_keys, revocation
+from serving.identity import api_keys
 from serving.identity.withholding import Withholding
 from tests.fixtures.agents import called as called_tool
 from tests.fixtures.agents import connected
+from tests.fixtures.revoked import revoke, withheld
 from tests.fixtures.serving import Running, Site, configured
 from tests.machine.test_degradation_http import codes, own_postgres, titles, until_ready
 
@@ -69,12 +70,6 @@ def told(site: Site, kind: str) -> list[str]:
     return sorted(entry.key for page in WithheldCollection(site.qdrant).entries(kind) for entry in page)
 
 
-def revoke(site: Site, token: str) -> None:
-    found = revocation.deny(site.settings, token)
-    with session(site.settings.postgres_dsn) as connection:
-        revocation.record(site.settings, connection, found, by="operator")
-
-
 @pytest.fixture
 def pair(own_postgres: tuple[Site, Any]) -> Iterator[Pair]:
     site, process = own_postgres
@@ -104,7 +99,7 @@ def test_a_token_revoked_while_postgres_is_down_stays_revoked_when_it_is_back(pa
     token = pair.site.token(ANN)
     pair.process.stop()
     assert pair.status(token)[0] == 200
-    revocation.deny(pair.site.settings, token)
+    withheld(pair.site, token)
     assert pair.status(token) == (401, "token-revoked")
     pair.process.start()
     until_ready(pair.a)
