@@ -105,10 +105,11 @@ class TableIndex(msgspec.Struct, frozen=True):
 
 
 class ForeignKey(msgspec.Struct, frozen=True):
-    """A foreign key; `owner` is the table with the constraint."""
+    """A foreign key; `owner` is the table with the constraint, `target` the one that it refers to."""
 
     name: str
     owner: str
+    target: str
     definition: str
 
 

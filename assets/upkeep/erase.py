@@ -3,13 +3,13 @@
 A deleted document leaves the index at once. Its bytes, texts and vectors are kept for a grace time
 (CONCORDANCE_RETENTION__ERASE_AFTER), so that a mistake can be undone without parsing and embedding again; then they are erased,
 together with answers that quote them. What to erase is derived from the stores, so the next erasure completes an interrupted one.
-Syncs and `reindex` wait meanwhile.
+Syncs wait meanwhile, but not while the files of Postgres and of the vector index are rewritten, which takes longest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Collection
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -23,14 +23,16 @@ from assets.upkeep.redaction import distinctive, forget, redact
 from resources.core.errors import InvalidRequestError
 from resources.jobs import hold_all
 from resources.settings import Settings
-from resources.stores import leases, rewriting
+from resources.stores import leases, qdrant, rewriting
 from resources.stores.clients import Stores
+from resources.stores.fenced import fenced_session
 from resources.stores.lake_erasure import drop_rows, is_scrubbed, left, scrub
 from resources.stores.uploads import LOCK as UPLOADS_LOCK
 from sql.upkeep import Erasure, Retention
 
 BATCH_CONTENTS = 500
 """Blobs deleted at a time; uploads wait meanwhile."""
+_REFUSAL = "`concordance reindex`, `erase` or `backup` is running. Run the command again once it has ended."
 
 log = structlog.get_logger("erase")
 
@@ -64,22 +66,38 @@ def erase(
     Run the sweep first: documents that may still be indexed are left for the next erasure. Raises `BusyError`, `InvalidRequestError`
     for a document that is not deleted, `AbortSyncError` if the folder for temporary files is full, or `ServiceUnavailableError`.
     """
-    with _alone(settings) as stores:
-        clocks = datetime.now(UTC), Retention(stores.connection).time().astimezone(UTC)
-        # nothing too early where a clock is ahead, and all of it if all is wanted
-        cutoff = min(clocks) - after if after else max(clocks)
-        if document is not None:
-            _check_deleted(stores, document)
-        found = plan_erasure(stores, cutoff=cutoff, document=document)
-        report = ErasureReport(documents=len(found.documents), contents=len(found.contents), shared=found.shared)
-        if found.empty():
-            changed = _complete(stores)
-        else:
-            changed = True
-            _erase_rows(stores, found, report, cutoff, document)
-        _rewrite_files(stores, report, changed=changed, thorough=thorough)
+    with ExitStack() as longer:
+        with hold_all(settings) as held:
+            # that of `reindex`, which writes to the lake without the sources' leases
+            reindex = longer.enter_context(leases.alone(settings.postgres_dsn, REINDEX, _REFUSAL))
+            stores = held[0]
+            if stores.lease is not None:
+                stores.lease.bind(reindex)
+            report, due = _erased(stores, after, document, thorough=thorough)
+        if due:
+            _rewrite_files(settings, reindex, report, due)
     log.info("erase_done", documents=report.documents, contents=report.contents, lake_rows=report.lake_rows)
     return report
+
+
+def _erased(
+    stores: Stores, after: timedelta, document: str | None, *, thorough: bool
+) -> tuple[ErasureReport, list[str]]:
+    """Erase rows and blobs; return the report, and the stores whose files are to be rewritten."""
+    clocks = datetime.now(UTC), Retention(stores.connection).time().astimezone(UTC)
+    # nothing too early where a clock is ahead, and all of it if all is wanted
+    cutoff = min(clocks) - after if after else max(clocks)
+    if document is not None:
+        _check_deleted(stores, document)
+    found = plan_erasure(stores, cutoff=cutoff, document=document)
+    report = ErasureReport(documents=len(found.documents), contents=len(found.contents), shared=found.shared)
+    if found.empty():
+        changed = _complete(stores)
+    else:
+        changed = True
+        _erase_rows(stores, found, report, cutoff, document)
+    everything: list[str] = list(rewriting.STORES)
+    return report, everything if changed or thorough else Erasure(stores.connection).files_due(stores=everything)
 
 
 def _complete(stores: Stores) -> bool:
@@ -88,20 +106,6 @@ def _complete(stores: Stores) -> bool:
     for name in interrupted:
         scrub(stores.lake, name, stores.confirm)
     return bool(interrupted)
-
-
-@contextmanager
-def _alone(settings: Settings) -> Generator[Stores]:
-    """Hold the leases of all sources and of `reindex`, which writes to the lake without the sources' leases.
-
-    What is written with these stores needs all of them.
-    """
-    refusal = "`concordance reindex` or `concordance backup` is running. Run the command again once it has ended."
-    with hold_all(settings) as held, leases.alone(settings.postgres_dsn, REINDEX, refusal) as reindex:
-        stores = held[0]
-        if stores.lease is not None:
-            stores.lease.bind(reindex)
-        yield stores
 
 
 def _check_deleted(stores: Stores, document: str) -> None:
@@ -171,19 +175,15 @@ def _drop_blobs(stores: Stores, found: ErasurePlan) -> None:
                     stores.blobs.delete(content)
 
 
-def _rewrite_files(stores: Stores, report: ErasureReport, *, changed: bool, thorough: bool) -> None:
+def _rewrite_files(settings: Settings, reindex: leases.Lease, report: ErasureReport, due: Collection[str]) -> None:
     """Rewrite the files of Postgres and the vector index, which contain deleted rows and points until then."""
-    statements = Erasure(stores.connection)
-    everything: list[str] = list(rewriting.STORES)
-    due = everything if changed or thorough else statements.files_due(stores=everything)
-    if not due:
-        return
-    notes = rewriting.rewrite(stores.settings, stores.connection, stores.qdrant, due)
-    now = datetime.now(UTC)
-    checks = {store: StoreCheck(now if note.done else None, note.detail) for store, note in notes.items()}
-    report.stores |= checks
-    with stores.connection.transaction():
-        statements.note_files(stores=checks)
+    with fenced_session(settings.postgres_dsn, reindex) as connection, closing(qdrant.client(settings)) as client:
+        notes = rewriting.rewrite(settings, connection, client, due)
+        now = datetime.now(UTC)
+        checks = {store: StoreCheck(now if note.done else None, note.detail) for store, note in notes.items()}
+        report.stores |= checks
+        with connection.transaction():
+            Erasure(connection).note_files(stores=checks)
 
 
 def _said(number: int, what: str) -> str:

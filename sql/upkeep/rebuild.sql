@@ -7,6 +7,15 @@ FROM pg_attribute
 WHERE attrelid = :name::text::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = ''
 ORDER BY attnum;
 
+-- name: key_of
+-- Columns of the primary key, in order. Grain: column.
+SELECT quote_ident(a.attname) AS name
+FROM pg_index AS x
+CROSS JOIN unnest(x.indkey) WITH ORDINALITY AS k (attnum, position)
+INNER JOIN pg_attribute AS a ON x.indrelid = a.attrelid AND k.attnum = a.attnum
+WHERE x.indrelid = :name::text::regclass AND x.indisprimary
+ORDER BY k.position;
+
 -- name: indexes_of
 -- Indexes; `constraint_kind` is p or u if the index belongs to a constraint of the same name. Grain: index.
 SELECT i.relname::text AS name, pg_get_indexdef(x.indexrelid) AS definition, x.indisunique AS is_unique, c.contype::text AS constraint_kind
@@ -17,8 +26,8 @@ WHERE x.indrelid = :name::text::regclass
 ORDER BY i.relname;
 
 -- name: foreign_keys_of
--- Foreign keys from and to the table; `owner` is the table with the constraint. Grain: constraint.
-SELECT conname::text AS name, conrelid::regclass::text AS owner, pg_get_constraintdef(oid) AS definition
+-- Foreign keys from and to the table; `owner` is the table with the constraint, `target` the other one. Grain: constraint.
+SELECT conname::text AS name, conrelid::regclass::text AS owner, confrelid::regclass::text AS target, pg_get_constraintdef(oid) AS definition
 FROM pg_constraint
 WHERE contype = 'f' AND :name::text::regclass IN (conrelid, confrelid)
 ORDER BY conrelid, conname;

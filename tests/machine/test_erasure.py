@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,7 +35,6 @@ from tests.fixtures.desk import ADA, ZEBRAS, Desk
 from tests.fixtures.installation import Installation, install
 from tests.fixtures.postgres import PostgresProcess
 from tests.fixtures.serving import Site
-from tests.fixtures.slack_desk import eventually
 from tests.fixtures.upkeep import as_environment, do
 from tests.fixtures.vector import VectorProcess
 
@@ -341,35 +340,53 @@ def test_searches_go_on_while_the_tables_that_they_read_are_rewritten(installati
     assert installation.agrees()
 
 
-def test_an_upload_waits_for_the_registry_that_is_rewritten(
+def test_syncs_and_uploads_go_on_while_the_tables_are_copied(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     removed(installation)
-    dsn = installation.settings.postgres_dsn
-    content = Blobs(installation.settings.lake_address).put([b"Some words."])
+    settings, catalogue, dropped = (
+        installation.settings,
+        installation.rows(CATALOGUE),
+        installation.root / "dropped.txt",
+    )
+    installation.write("edited.txt", "The lemur of the gorge eats figs.\n")
+    dropped.write_text("The tapir of the swamp swims at night.\n")
+    installation.sync()
+    content = Blobs(settings.lake_address).put([b"Some words."])
     new = uploads.NewUpload(
         owner=ADA, content_hash=content.content_hash, size=content.size, file_name="a.txt", title=None, description=None,
         mime_type="text/plain", permissions=[], tags={},
     )  # fmt: skip
 
-    def record() -> None:
-        with session(dsn, autocommit=True) as connection:
-            uploads.record(connection, new, quota_of(installation.settings, admin=False))
+    def change(table: str) -> None:
+        installation.write(f"{table}.txt", f"The heron of the {table} waits in the reeds.\n")
+        installation.write("edited.txt", f"The lemur of the {table} eats figs.\n")
+        dropped.unlink(missing_ok=True)
+        installation.sync()
+        if table == "documents":
+            with session(settings.postgres_dsn, autocommit=True) as connection:
+                uploads.record(connection, new, quota_of(settings, admin=False))
 
-    copy = rebuilding._copy
+    copy = rebuilding._write_copy
     with ThreadPoolExecutor(1) as pool:
-        recording: list[Future[None]] = []
 
-        def copied(connection: Connection, name: str, *more: Any) -> None:
-            copy(connection, name, *more)
-            if name == "documents":
-                recording.append(pool.submit(record))
-                eventually(lambda: installation.rows("SELECT FROM pg_locks WHERE NOT granted"))
+        def copied(made: Any) -> None:
+            copy(made)
+            pool.submit(change, made.name).result(timeout=120)
 
-        monkeypatch.setattr(rebuilding, "_copy", copied)
-        report = erase(installation.settings, after=NOW)
-        recording[0].result(timeout=60)
+        monkeypatch.setattr(rebuilding, "_write_copy", copied)
+        report = erase(settings, after=NOW)
     assert report.stores["postgres.files"].checked_at is not None
+    assert installation.rows(CATALOGUE) == catalogue
+    assert installation.agrees()
+    live = installation.rows("SELECT source_id, chunk_text FROM checked_documents JOIN active_chunks USING (doc_id)")
+    assert {row["source_id"]: row["chunk_text"] for row in live} == {
+        "docs/kept.txt": "The kept otter of the river sleeps until noon.",
+        "docs/edited.txt": "The lemur of the chunks eats figs.",
+        **{f"docs/{table}.txt": f"The heron of the {table} waits in the reeds." for table in rewriting.SEARCHED},
+    }
+    assert len(installation.rows("SELECT FROM uploads")) == 1
+    assert installation.sync().counts.embedded == 0
 
 
 def test_what_could_not_be_rewritten_is_named_and_done_the_next_day(
