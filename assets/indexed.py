@@ -43,17 +43,17 @@ REFRESHED_PARTITIONS = 500
 
 
 def remove_gone(
-    job: SyncJob, collection: IndexCollection, *, busy: Container[str] = (), doc_ids: Sequence[str] | None = None
+    job: SyncJob, collection: IndexCollection, doc_ids: Sequence[str], *, busy: Container[str] = ()
 ) -> StageResult:
-    """Remove documents that are not live from every collection and Postgres, verify that, and save a receipt of each deletion.
+    """Remove those of these documents that are not live from every collection and Postgres, verify that, and save their receipts.
 
-    Documents that another thread is writing (`busy`) are left out. With `doc_ids`, only these are looked at.
+    Documents that another thread is writing (`busy`) are left out.
     """
     stores = job.stores
     result = StageResult({"removed": 0})
     rows = [
         row
-        for row in stores.index.to_remove(doc_ids=_listed(doc_ids))
+        for row in stores.index.to_remove(doc_ids=list(doc_ids))
         if row.doc_id not in busy and stores.covers(row.partition)
     ]
     names = sorted({collection.name, *qdrant.collections(stores.qdrant)}) if rows else []
@@ -91,15 +91,12 @@ def remove_gone(
     return result
 
 
-def update_payloads(job: SyncJob, active: Target, doc_ids: Sequence[str] | None = None) -> StageResult:
-    """Update the payloads of documents with changed metadata or permissions; nothing is embedded, vectors are kept.
-
-    With `doc_ids`, only these are looked at.
-    """
+def update_payloads(job: SyncJob, active: Target, doc_ids: Sequence[str]) -> StageResult:
+    """Update the payloads of those of these documents whose metadata or permissions changed; nothing is embedded, vectors are kept."""
     stores = job.stores
     name = active.collection.name
     result = StageResult({"payloads_updated": 0})
-    listed = _listed(doc_ids)
+    listed = list(doc_ids)
     found = stores.index.payloads_to_update(collection=name, signatures=active.signatures(), doc_ids=listed)
     rows = _covered(stores, found)
     for row in rows:
@@ -120,10 +117,6 @@ def update_payloads(job: SyncJob, active: Target, doc_ids: Sequence[str] | None 
 def _covered(stores: Stores, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows of documents that this process may write to."""
     return [row for row in rows if stores.covers(row["partition"])]
-
-
-def _listed(doc_ids: Sequence[str] | None) -> list[str] | None:
-    return None if doc_ids is None else list(doc_ids)
 
 
 def write_payloads(stores: Stores, name: str, rows: Sequence[dict[str, Any]]) -> None:

@@ -64,7 +64,7 @@ def settle(job: SyncJob, active: Target, busy: Container[str] = ()) -> StageResu
     ids = marked(job, active)
     result = StageResult({"removed": 0, "payloads_updated": 0, "keywords_refreshed": 0})
     for part in batches(ids, SETTLED_DOCUMENTS):
-        result.add(remove_gone(job, active.collection, busy=busy, doc_ids=part))
+        result.add(remove_gone(job, active.collection, part, busy=busy))
     for part in batches([one for one in ids if one not in busy], SETTLED_DOCUMENTS):
         result.add(update_payloads(job, active, part))
         result.counts["keywords_refreshed"] += refresh_keyword_vectors(job, active, part)

@@ -1,9 +1,10 @@
 """Measure what ticks cost by the number of documents: CPU seconds of pipeline, Postgres and vector server, and their memory.
 
 A tick is a sync with its reports and checks. Measured are one without changes, one with ten changed documents, one that refreshes
-permission checks, a reconciliation, `concordance status`, and an erasure to which nothing is due, of pushed documents (a feed) and of a
-file root, with one passage a document. `python -m bench.ticks [--documents 10000 100000] [--source push files]`. The documents are
-written directly to the stores (`bench.ticks_fill`), and vectors are synthetic.
+permission checks, a reconciliation, `concordance status`, an erasure to which nothing is due, and at the end the removal of all
+documents, of pushed documents (a feed) and of a file root, with one passage a document. `python -m bench.ticks
+[--documents 10000 100000] [--source push files]`. The documents are written directly to the stores (`bench.ticks_fill`), and vectors
+are synthetic.
 
 Each measurement runs in a process of its own. CPU is that of its work without imports, and of both servers meanwhile. Memory is the
 largest sum of proportional set sizes (PSS) while it ran. The last line is JSON.
@@ -28,6 +29,7 @@ from assets.index.agreement import changed, ledger
 from assets.report import Report
 from assets.upkeep.erase import erase
 from assets.upkeep.reconcile import reconcile
+from assets.upkeep.removal import remove
 from bench.ingest import without_embedding
 from bench.processes import cpu_seconds, family, pss_mb
 from bench.search_setup import parts, say
@@ -94,6 +96,13 @@ def _erase(settings: Settings, _source: SourceName) -> None:
         raise SystemExit(f"Something was due for erasure: {report}")
 
 
+def _remove(settings: Settings, source: SourceName) -> None:
+    with session(settings.postgres_dsn) as connection:
+        found = connection.execute("SELECT partition FROM partitions WHERE source = %s", [source.value]).fetchall()
+    if not remove(settings, source, [row["partition"] for row in found]):
+        raise SystemExit("No document was removed.")
+
+
 WORK: Mapping[str, Callable[[Settings, SourceName], None]] = {
     "idle": _idle,
     "erase": _erase,
@@ -101,6 +110,7 @@ WORK: Mapping[str, Callable[[Settings, SourceName], None]] = {
     "refresh": _refresh,
     "reconcile": _reconcile,
     "status": _status,
+    "remove": _remove,
 }
 
 

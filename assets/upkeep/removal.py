@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from assets.chunked import batches
 from assets.index.targets import active_target
+from assets.index.work import marked
 from assets.indexed import remove_gone
 from assets.raw import COUNTED, remove_partition
+from assets.steps import SETTLED_DOCUMENTS
 from resources.core.domain import SourceName
 from resources.settings import Settings
 from resources.sync_counts import StageResult
@@ -24,7 +27,9 @@ def remove(settings: Settings, source: SourceName, partitions: Sequence[str]) ->
             job.stores.partitions.reset_partition(partition=partition)
             job.stores.partitions.forget(partition=partition)
             remove_partition(job, partition, result)
-        remove_gone(job, active_target(job.stores).collection)
+        active = active_target(job.stores)
+        for part in batches(marked(job, active), SETTLED_DOCUMENTS):
+            remove_gone(job, active.collection, part)
         for partition in partitions:
             job.stores.partitions.drop_partition(partition=partition)
         if not job.stores.partitions.partition_names():

@@ -1,9 +1,8 @@
 -- Entries of documents in a collection of the index, and its passages. Grain: document or chunk, as each statement says.
 
 -- name: to_remove
--- Documents that must leave the index: not live, but with an entry in a collection. chunk_count: passages in the active one.
--- Parameters: doc_ids or null (all).
--- Grain: document.
+-- Those of these documents that must leave the index: not live, but with an entry in a collection. chunk_count: passages in the active one.
+-- Parameters: doc_ids. Grain: document.
 SELECT
     d.doc_id::text AS doc_id, d.source_id, d.partition, d.state, d.deleted_at, d.gone_at_source, d.gone_is_exact,
     coalesce(a.chunk_count, 0) AS chunk_count
@@ -11,12 +10,12 @@ FROM documents AS d
 LEFT JOIN active_entries AS a ON a.doc_id = d.doc_id
 WHERE
     d.source = :source AND d.state <> 'live' AND EXISTS (SELECT FROM index_entries AS e WHERE e.doc_id = d.doc_id)
-    AND (:doc_ids::uuid [] IS NULL OR d.doc_id = ANY(:doc_ids::uuid []))
+    AND d.doc_id = ANY(:doc_ids::uuid [])
 ORDER BY d.doc_id;
 
 -- name: payloads_to_update
--- Live documents whose payload is out of date. Parameters: source, collection, signatures jsonb (profile -> signature) or null: if given,
--- only those whose content is indexed as wanted; doc_ids or null (all). Grain: document.
+-- Those of these live documents whose payload is out of date. Parameters: source, collection, doc_ids, signatures jsonb (profile ->
+-- signature) or null: if given, only those whose content is indexed as wanted. Grain: document.
 SELECT d.*, p.acl_checked_at
 FROM index_entries AS e
 INNER JOIN documents AS d ON d.doc_id = e.doc_id
@@ -24,12 +23,12 @@ LEFT JOIN partitions AS p ON p.source = d.source AND p.partition = d.partition
 WHERE
     e.collection = :collection AND d.source = :source AND d.state = 'live' AND e.payload IS DISTINCT FROM d.payload_hash
     AND (:signatures::jsonb IS NULL OR e.content = d.content_key || '|' || (:signatures::jsonb ->> d.profile))
-    AND (:doc_ids::uuid [] IS NULL OR e.doc_id = ANY(:doc_ids::uuid []))
+    AND e.doc_id = ANY(:doc_ids::uuid [])
 ORDER BY d.doc_id;
 
 -- name: keywords_to_refresh
--- Live documents whose content is indexed, but with other names or with keyword vectors or sketches of another version. Parameters: source,
--- collection, signatures jsonb or null (content of any version), version, doc_ids or null (all). Grain: document.
+-- Those of these live documents whose content is indexed, but with other names or with keyword vectors or sketches of another version.
+-- Parameters: source, collection, doc_ids, signatures jsonb or null (content of any version), version. Grain: document.
 SELECT d.doc_id::text AS doc_id, d.partition, d.title, d.source_title, d.path, e.chunk_count
 FROM index_entries AS e
 INNER JOIN documents AS d ON d.doc_id = e.doc_id
@@ -37,7 +36,7 @@ WHERE
     e.collection = :collection AND d.source = :source AND d.state = 'live' AND e.content <> ''
     AND (:signatures::jsonb IS NULL OR e.content = d.content_key || '|' || (:signatures::jsonb ->> d.profile))
     AND e.keywords IS DISTINCT FROM :version || keyword_names(d.title, d.source_title, d.path)
-    AND (:doc_ids::uuid [] IS NULL OR e.doc_id = ANY(:doc_ids::uuid []))
+    AND e.doc_id = ANY(:doc_ids::uuid [])
 ORDER BY d.doc_id;
 
 -- name: keyword_passages_to_refresh

@@ -167,6 +167,7 @@ def test_entries_and_passages_are_kept_and_nothing_is_pending(empty: str, tmp_pa
         assert {name for name, _ in passages} == {active, other}
         assert (len({one for _, one in passages}) < len(passages)) == (state == "kept"), "ids in both collections"
         index, documents = IndexEntries(connection, "files"), Documents(connection, "files")
+        every = [row["doc_id"] for row in before["tables"]["documents"]]
         for name in (active, other):
             contents = [content for (one, _), (content, *_) in entries.items() if one == name and content]
             signature = {content.partition("|")[2] for content in contents}
@@ -180,9 +181,9 @@ def test_entries_and_passages_are_kept_and_nothing_is_pending(empty: str, tmp_pa
             assert bool(pending) == (name == other)
             version = next(keywords for (one, _), (_, _, keywords, _) in entries.items() if one == name and keywords)
             version = version.partition("\n")[0]
-            assert index.keywords_to_refresh(collection=name, signatures=None, version=version, doc_ids=None) == []
-            assert index.payloads_to_update(collection=name, signatures=None, doc_ids=None) == []
-        assert index.to_remove(doc_ids=None) == []
+            assert index.keywords_to_refresh(collection=name, signatures=None, version=version, doc_ids=every) == []
+            assert index.payloads_to_update(collection=name, signatures=None, doc_ids=every) == []
+        assert index.to_remove(doc_ids=every) == []
 
 
 @pytest.mark.parametrize("state", ["kept", "building"])
