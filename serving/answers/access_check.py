@@ -6,14 +6,14 @@ A model may write for a minute. Meanwhile the person may sign out, be deactivate
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
 from resources.core.domain import Access
 from resources.core.errors import ServiceUnavailableError
-from serving.answers.question import PreparedQuestion
 from serving.http.database import Database, RegistryDownError
 from serving.identity.withheld import WithheldReads, partition_of
+from serving.search.retrieval.passage import Passage
 from sql.web import WebReads
 
 EVERY_SECONDS = 3.0
@@ -30,16 +30,19 @@ class AccessCheck:
         self,
         database: Database,
         withheld: WithheldReads,
-        asked: PreparedQuestion,
+        sources: Sequence[Passage],
         current: CurrentAccess,
         fresh_since: Callable[[], datetime],
+        *,
+        registry: bool,
     ) -> None:
+        """`registry`: the sources were read from Postgres."""
         self._reads = WebReads(database)
         self._current = current
         self._fresh_since = fresh_since
         self._withheld = withheld
-        self._sources = {one.doc_id: one for one in asked.sources}
-        self._registry = asked.outcome.registry
+        self._sources = {one.doc_id: one for one in sources}
+        self._registry = registry
         self._checked = time.monotonic()
         self.failed = False
 
@@ -48,13 +51,17 @@ class AccessCheck:
         if time.monotonic() - self._checked >= EVERY_SECONDS:
             await self.now()
 
-    async def now(self) -> None:
-        """Check. Raises `UnauthorizedError`, or `ServiceUnavailableError` if a source is no longer readable or Postgres is down."""
+    async def now(self) -> Access:
+        """Check, and return the caller's access as it is now.
+
+        Raises `UnauthorizedError`, or `ServiceUnavailableError` if a source is no longer readable or Postgres is down.
+        """
         self.failed = True
         access = await self._current()
         if self._sources and self._sources.keys() - await self._readable(access):
             raise ServiceUnavailableError("A source of this answer can no longer be read. Ask again.")
         self._checked, self.failed = time.monotonic(), False
+        return access
 
     async def _readable(self, access: Access) -> set[str]:
         """Return the sources that the caller may read, as Postgres says, or the index for an answer that was begun without Postgres."""

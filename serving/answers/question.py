@@ -11,6 +11,7 @@ from resources.core.errors import ConcordanceError, InvalidRequestError
 from resources.core.permissions import is_local_only
 from resources.logging import logger
 from resources.settings import Settings
+from serving.answers.access_check import CurrentAccess
 from serving.answers.condense import standalone
 from serving.answers.context import ContextBudget, gather, share_out
 from serving.answers.follow_up import FollowUp, follow_up, leaning
@@ -45,7 +46,7 @@ class PreparedQuestion(NamedTuple):
     """A question with its sources; without sources there is no answer. `searched`: the standalone form that was searched.
 
     `shares` is what of the conversation and the selection the model is shown, and how long its answer may be. `prompt` is what a
-    language model is sent, empty without sources.
+    language model is sent, empty without sources. `access` is what was searched with.
     """
 
     question: str
@@ -58,6 +59,7 @@ class PreparedQuestion(NamedTuple):
     understood: list[Understood]
     prompt: list[ChatMessage]
     focus: Focus
+    access: Access
 
 
 class _Searched(NamedTuple):
@@ -75,11 +77,13 @@ class QuestionPreparer:
     _count: Callable[[str], int]
     _clock: Callable[[], float]
 
-    async def prepare(self, request: AskRequest, access: Access) -> PreparedQuestion:
-        """Return the question with its sources. Raises `InvalidRequestError` or `ServiceUnavailableError`."""
+    async def prepare(self, request: AskRequest, access: Access, current: CurrentAccess) -> PreparedQuestion:
+        """Return the question with its sources. Raises `InvalidRequestError` or `ServiceUnavailableError`, and what `current` raises."""
         question = normalise(request.query)
         history = request.conversation_history[-MAX_HISTORY:]
         asked, model_ms = await self._standalone(request, question, history, access)
+        if model_ms:  # a model takes up to a minute, in which the caller may be deactivated or leave a group
+            access = await current()
         searched = asked.searched
         found = await self._search(request, question, searched, access)
         if asked.leans == "perhaps" and not together(content(question), searched, found.outcome.passages):
@@ -112,7 +116,7 @@ class QuestionPreparer:
             )
         focus = _focus(request, question, searched, history)
         return PreparedQuestion(
-            question, searched, shares, sources, judged, outcome, model_ms, reading.understood, prompt, focus
+            question, searched, shares, sources, judged, outcome, model_ms, reading.understood, prompt, focus, access
         )
 
     async def _search(self, request: AskRequest, question: str, searched: str, access: Access) -> _Searched:

@@ -127,7 +127,8 @@ class Answers:
         self, request: AskRequest, access: Access, current: CurrentAccess, *, live: bool, fallback: bool
     ) -> AsyncGenerator[AnswerEvent]:
         began = time.perf_counter()
-        asked = await self._preparer.prepare(request, access)
+        asked = await self._preparer.prepare(request, access, current)
+        access = asked.access
         answer_id, query_id = str(uuid.uuid4()), str(uuid.uuid4())
         closest = close(asked)
         shown_ids = list(dict.fromkeys(one.doc_id for one in asked.sources or closest))
@@ -151,8 +152,14 @@ class Answers:
             "sources": shown({}),
             "understood": asked.understood,
         }
-        fresh_since = self.http.fresh_since
-        check = AccessCheck(self._database, self.identity.withheld, asked, current, fresh_since)
+        check = AccessCheck(
+            self._database,
+            self.identity.withheld,
+            asked.sources,
+            current,
+            self.http.fresh_since,
+            registry=asked.outcome.registry,
+        )
         try:
             yield AnswerEvent("sources", first | {"warnings": list(draft.warnings)})
             with tracing.apart("answer", sources=len(asked.sources)) as answering:
@@ -161,7 +168,7 @@ class Answers:
                         await check.if_due()
                         yield event
                 answering.set(mode=draft.mode, cached=draft.cached)
-            await check.now()
+            access = await check.now()
             if draft.mode == "none":
                 readable = await count_readable(self._database, access, now - self._max_age)
                 draft.unanswered = unanswered(request, asked, readable, listed(closest, {}))

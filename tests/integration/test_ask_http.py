@@ -786,3 +786,39 @@ def test_a_whole_answer_is_kept_from_whom_it_may_not_be_shown_to(
     assert "twenty five" not in answer.text
     with_model.settle()
     assert company.sql("SELECT count(*) FROM answers") == [(0,)]
+
+
+def _out_of_the_group(site: Site) -> None:
+    site.sql("DELETE FROM directory")
+
+
+@pytest.mark.parametrize(
+    ("happens", "status"), [(_out_of_the_group, 200), (_deactivated, 401)], ids=["left the group", "deactivated"]
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_is_lost_while_a_model_rewrites_the_question_is_not_searched(
+    with_model: Running,
+    company: Site,
+    model_server: ModelServer,
+    happens: Callable[[Site], None],
+    status: int,
+    stream: bool,
+) -> None:
+    """The first event of a stream names the sources, before anything else is checked."""
+    company.add("Bonuses", ["The bonus of the board is 77,000 euros and is paid in May."], ["group:board@acme.com"])
+    company.sql("INSERT INTO directory (source, email, principal) VALUES ('slack', %s, 'group:board@acme.com')", BOB)
+    company.sql("INSERT INTO source_states (source, directory_at) VALUES ('slack', now())")
+    history = [{"role": "user", "content": "Is there a bonus of the board?"}]
+    body = {"query": "How high is it in euros?", "conversation_history": history, "stream": stream}
+    assert "77,000" in with_model.request("POST", "/api/ask", BOB, json=body).text
+    before = model_server.arrived
+    model_server.hold()
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(with_model.request, "POST", "/api/ask", BOB, json=body)
+        model_server.wait_for(before + 1)
+        happens(company)
+        model_server.release()
+        answer = asked.result()
+    assert answer.status_code == status, answer.text
+    assert "77,000" not in answer.text
+    assert "Bonuses" not in answer.text
