@@ -163,6 +163,21 @@ Two of them are in use [1].
 PRICES = "Prices 🫖 of kettles.\nKettle | Price\n\nBlue | 20 euros\nRed | 30 euros\nAll are in stock."
 
 
+def test_a_source_on_another_site_is_opened_there(visit: Visit) -> None:
+    """Its path may begin as the paths of our own pages do."""
+    url = "https://intranet.example/documents/kettle.html"
+    visit.running.site.add("Manual", ["The blue kettle is boiled dry on Mondays."], [ANN], url=url)
+    visit.sign_in(ANN)
+    visit.type("When is the blue kettle boiled dry?")
+    visit.browser.press("Enter")
+    visit.answered()
+    visit.browser.evaluate(
+        "[...document.querySelectorAll('.sources button')].find(one => one.textContent.includes('Manual')).click()"
+    )
+    opens = "[...document.querySelectorAll('#passage a')].find(one => one.textContent === 'Open at this place').href"
+    assert visit.browser.evaluate(opens) == url
+
+
 def test_skipping_to_the_content_keeps_the_answer(visit: Visit) -> None:
     visit.sign_in(ANN)
     visit.type(QUESTION)

@@ -28,6 +28,8 @@ export function loading() {
   return element("div", { class: "loading", "aria-hidden": "true" }, element("span"), element("span"), element("span"));
 }
 
+const OWN = /^\/documents\/[0-9a-f]{8}-[0-9a-f-]{27}$/;
+
 /** @param {string} address An address of the web, or a path of ours */
 export function safe(address) {
   return /^(https?:\/\/|\/(?!\/))/i.test(address) ? address : null;
@@ -42,6 +44,6 @@ export function link(address, text) {
   const known = safe(address);
   if (!known) return element("span", {}, text);
   const url = new URL(known, location.href);
-  const own = url.origin === location.origin || url.pathname.startsWith("/documents/");
+  const own = url.origin === location.origin || OWN.test(url.pathname);
   return own ? element("a", { href: url.pathname + url.search + url.hash }, text) : element("a", { href: known, target: "_blank", rel: "noopener noreferrer" }, text);
 }
