@@ -178,6 +178,19 @@ def test_a_source_on_another_site_is_opened_there(visit: Visit) -> None:
     assert visit.browser.evaluate(opens) == url
 
 
+def test_a_link_that_is_to_open_elsewhere_leaves_the_page_as_it_is(visit: Visit) -> None:
+    """A filter is taken out in another tab with Ctrl, and in another window with Shift."""
+    visit.sign_in(ANN, "/?q=kettle+from+slack")
+    visit.until("document.querySelectorAll('.chip a').length === 1")
+    left = (
+        "document.querySelector('.chip a').dispatchEvent("
+        "new MouseEvent('click', {{bubbles: true, cancelable: true, {0}: true}}))"
+    ).format
+    assert all(visit.browser.evaluate(left(key)) for key in ("ctrlKey", "shiftKey"))
+    visit.browser.evaluate("document.querySelector('.chip a').click()")
+    visit.until("document.querySelectorAll('.chip a').length === 0")
+
+
 def test_skipping_to_the_content_keeps_the_answer(visit: Visit) -> None:
     visit.sign_in(ANN)
     visit.type(QUESTION)

@@ -23,6 +23,11 @@ export function byId(id) {
   return found;
 }
 
+/** Whether a click on a link opens it in another tab or window. @param {MouseEvent} event */
+export function elsewhere({ ctrlKey, metaKey, shiftKey }) {
+  return ctrlKey || metaKey || shiftKey;
+}
+
 /** Lines that stand for text which is being loaded. */
 export function loading() {
   return element("div", { class: "loading", "aria-hidden": "true" }, element("span"), element("span"), element("span"));

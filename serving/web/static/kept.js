@@ -1,7 +1,7 @@
 /** The page of an answer that was given before. */
 
 import { Problem, call } from "./api.js";
-import { byId, element, link } from "./dom.js";
+import { byId, element, elsewhere, link } from "./dom.js";
 import { openPassage } from "./passage.js";
 import { prose } from "./prose.js";
 import { marking, placed, quotesOf } from "./quotes.js";
@@ -34,7 +34,7 @@ if (data) {
     anchor.classList.add("cite");
     anchor.title = source.title;
     anchor.addEventListener("click", (event) => {
-      if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+      if (elsewhere(event)) return;
       event.preventDefault();
       open(source, quoted, anchor);
     });

@@ -2,7 +2,7 @@
 
 import { Problem, call } from "./api.js";
 import { ask, reset } from "./answer.js";
-import { byId, element } from "./dom.js";
+import { byId, element, elsewhere } from "./dom.js";
 import "./entries.js";
 
 const PAUSE = 250;
@@ -91,7 +91,7 @@ results.addEventListener("submit", (event) => {
 
 results.addEventListener("click", async (event) => {
   const anchor = event.target instanceof Element ? event.target.closest("a") : null;
-  if (!anchor || anchor.origin !== location.origin || anchor.pathname !== "/") return;
+  if (!anchor || elsewhere(event) || anchor.origin !== location.origin || anchor.pathname !== "/") return;
   event.preventDefault();
   const wanted = new URLSearchParams(anchor.search);
   if (anchor.id !== "more") {

@@ -3,7 +3,7 @@
 import { Problem, call } from "./api.js";
 import { ask, reset } from "./answer.js";
 import { onceConfirmed } from "./confirm.js";
-import { byId, element } from "./dom.js";
+import { byId, element, elsewhere } from "./dom.js";
 import { uploadFields } from "./fields.js";
 
 const SHORTEST = 10, LONGEST = 5000;
@@ -23,7 +23,7 @@ if (location.search.includes("chunk=") && !location.hash) document.getElementByI
 /** A section that is on the page is not loaded again. */
 outline?.addEventListener("click", (event) => {
   const anchor = event.target instanceof Element ? event.target.closest("a") : null;
-  if (!anchor || !document.getElementById(anchor.hash.slice(1))) return;
+  if (!anchor || elsewhere(event) || !document.getElementById(anchor.hash.slice(1))) return;
   event.preventDefault();
   location.hash = anchor.hash;
 });
