@@ -14,6 +14,7 @@ import pytest
 from resources.core.domain import SourceName
 from tests.fixtures.axe import violations
 from tests.fixtures.browser import Browser, running_browser
+from tests.fixtures.firefox import running_firefox
 from tests.fixtures.pictures import saved
 from tests.fixtures.serving import Running, Site
 
@@ -204,6 +205,22 @@ def test_skipping_to_the_content_keeps_the_answer(visit: Visit) -> None:
     visit.browser.evaluate("history.back()")
     visit.until("location.hash === '' && window.moved === 2")
     assert visit.browser.evaluate("document.querySelectorAll('.answer').length") == 1
+
+
+def test_the_keyboard_goes_on_in_the_content_after_skipping_to_it(site: Site, tmp_path: Path) -> None:
+    """Firefox went on with the links that were skipped."""
+    site.settings = site.settings.model_copy(update={"public_url": None})
+    name, _, value = site.session(ANN)["Cookie"].partition("=")
+    with site.running() as running, running_firefox(tmp_path / "profile") as firefox:
+        cookie = {"name": name, "value": {"type": "string", "value": value}, "domain": "127.0.0.1"}
+        firefox.call("storage.setCookie", cookie=cookie)
+        firefox.goto(f"{running.url}/history")
+        firefox.press("Tab")
+        firefox.wait(lambda one: one.evaluate("document.activeElement.className === 'skip'"), "the first link")
+        firefox.press("Enter")
+        firefox.wait(lambda one: one.evaluate("location.hash === '#main'"), "the content")
+        firefox.press("Tab")
+        firefox.wait(lambda one: one.evaluate("document.activeElement.matches('main #q')"), "the first field of it")
 
 
 def test_an_answer_has_headings_and_tables_and_its_source_beside_it(visit: Visit, axe: str) -> None:
