@@ -75,19 +75,21 @@ def clean_name(name: str) -> str:
 
 def parse_metadata(fields: Mapping[str, list[str]], kind: type[Metadata]) -> Metadata:
     """Parse metadata from the part `metadata` (JSON) or from separate fields. Raises `InvalidRequestError` naming the field."""
+    together = "metadata" in fields
+    prefix = "metadata." if together else ""
     try:
-        if "metadata" in fields:
+        if together:
             metadata = msgspec.json.decode(fields["metadata"][0], type=kind)
         else:
             shares = [name for text in fields.get("share", []) for name in text.replace(",", " ").split()]
-            tags = msgspec.json.decode(fields["tags"][0], type=dict[str, Any]) if fields.get("tags") else {}
+            tags: Any = msgspec.json.decode(fields["tags"][0]) if fields.get("tags") else {}
             flat = {name: fields[name][0] for name in ("title", "description") if name in fields}
             metadata = msgspec.convert({**flat, "tags": tags, "share": shares}, kind)
     except msgspec.ValidationError as error:
-        raise InvalidRequestError(f"metadata.{fault_of(kind, error)}") from None
+        raise InvalidRequestError(f"{prefix}{fault_of(kind, error)}") from None
     except msgspec.DecodeError as error:
-        raise InvalidRequestError(f"metadata: is not valid JSON: {error}.") from None
-    return cleaned(metadata, "metadata.")
+        raise InvalidRequestError(f"{'metadata' if together else 'tags'}: is not valid JSON: {error}.") from None
+    return cleaned(metadata, prefix)
 
 
 def cleaned(metadata: Metadata, prefix: str = "") -> Metadata:

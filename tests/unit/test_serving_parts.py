@@ -292,6 +292,23 @@ def test_metadata_as_json_and_as_flat_fields() -> None:
             parse_metadata(wrong, UploadMetadata)
 
 
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"tags": ["[1]"]}, "tags: expected `object`, got `array`"),
+        ({"tags": ["topic"]}, "tags: is not valid JSON"),
+        ({"tags": ['{"k": {"l": 1}}']}, "tags: "),
+        ({"title": ["t" * 501]}, "title: is too long"),
+        ({"metadata": ['{"tags": [1]}']}, "metadata.tags: expected `object`, got `array`"),
+        ({"metadata": ["{"]}, "metadata: is not valid JSON"),
+    ],
+)
+def test_a_fault_of_the_metadata_names_the_part_that_was_sent(fields: dict[str, list[str]], says: str) -> None:
+    with pytest.raises(InvalidRequestError) as refused:
+        parse_metadata(fields, UploadMetadata)
+    assert str(refused.value).startswith(says)
+
+
 BODY = (
     b'--B\r\nContent-Disposition: form-data; name="title"\r\n\r\nHello\r\n'
     b'--B\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\nContent-Type: text/plain\r\n\r\n'
