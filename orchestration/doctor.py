@@ -72,7 +72,7 @@ def examine() -> Iterator[Check]:
         ("home", _home), ("account", _account), ("disk", _disk), ("ports", _ports), ("postgres", _postgres), ("qdrant", qdrant),
         ("embedder", _embedder), ("reranker", _reranker), ("language model", _language_model), ("budget", _budget), ("lake", _lake),
         ("dagster", _dagster), ("serving", _serving), ("email", email),
-        ("reverse proxy", _reverse_proxy), ("keys", _keys), ("file roots", _roots), ("sources", _sources),
+        ("reverse proxy", _reverse_proxy), ("keys", _keys), ("file roots", _roots), ("sources", installed_sources),
         ("outsiders", _outsiders), ("parsers", lambda _: parsers()),
     ]  # fmt: skip
     faults = preflight.examine(settings)
@@ -317,7 +317,8 @@ def _reverse_proxy(site: Installation) -> Iterator[Check]:
         yield Check("reverse proxy", True, f"{site.settings.base_url} names the clients itself")
 
 
-def _sources(site: Installation) -> Iterator[Check]:
+def installed_sources(site: Installation) -> Iterator[Check]:
+    """Report the connectors that are installed, and each source that is set up and paused."""
     for fault in sources.faults():
         yield Check("sources", False, str(fault), f"Repair or uninstall the package {fault.package}.")
     yield Check("sources", True, f"installed: {', '.join(sources.names())}")
@@ -327,8 +328,23 @@ def _sources(site: Installation) -> Iterator[Check]:
 
 def _source(spec: SourceSpec, site: Installation) -> Iterator[Check]:
     spec.own_settings(site.settings)
+    if site.has_registry:
+        yield from _paused(spec, site.settings)
     if spec.checks is not None and "postgres" not in site.unreached:
         yield from spec.checks(site.settings, site.running)
+
+
+def _paused(spec: SourceSpec, settings: Settings) -> Iterator[Check]:
+    from resources.sources import stored
+    from resources.stores.postgres import session
+    from sql.sync import Partitions
+
+    with session(settings.postgres_dsn) as connection:
+        settings = stored.complete(settings, connection)
+        state = Partitions(connection, spec.name.value).source_state()
+    if state is not None and state.paused_at is not None and spec.configured(settings):
+        detail = f"{spec.label} is paused since {state.paused_at:%Y-%m-%d %H:%M} UTC: {state.paused_reason}"
+        yield Check("sources", False, detail, f"Then run: concordance sync {spec.name.value}")
 
 
 def _keys(site: Installation) -> Iterator[Check]:

@@ -107,7 +107,7 @@ class StageRate(msgspec.Struct, frozen=True):
 
 
 class Root(msgspec.Struct, frozen=True):
-    """A root, drive or channel: its documents that are not deleted, and how many of their deletions are held."""
+    """A root, drive or channel: its documents that are not deleted, how many of their deletions are held, and if its source is paused."""
 
     source: str
     partition: str
@@ -116,6 +116,7 @@ class Root(msgspec.Struct, frozen=True):
     lost_at: datetime | None
     documents: int
     held: int
+    paused: bool
 
 
 class SourceSummary(msgspec.Struct, frozen=True):

@@ -25,7 +25,7 @@ from sql.commands import Commands
 if TYPE_CHECKING:
     from sql.commands import Root
 
-State = Literal["active", "not configured", "folder missing", "held", "no access"]
+State = Literal["active", "not configured", "folder missing", "held", "no access", "paused"]
 UPLOADS = "*"
 """Stands for all upload days in the list."""
 
@@ -59,6 +59,8 @@ def source_list(*, json: Json = False) -> None:
         )
     if any(one.state == "held" for one in found):
         note("Held deletions await approval. See: concordance prune list")
+    for source in sorted({one.source for one in found if one.state == "paused"}):
+        note(f"{source} is paused: it refused our credentials. `concordance status` says why.")
     if not found:
         note("There are no roots yet. See docs/configuration.md")
 
@@ -151,7 +153,9 @@ def _state(row: Root, settings: Settings, folder: FileRoot | None) -> State:
         return "not configured" if row.held and row.held == row.documents else "no access"
     if folder is not None and (state := _of_folder(folder)) != "active":
         return state
-    return "held" if row.held else "active"
+    if row.held:
+        return "held"
+    return "paused" if row.paused else "active"
 
 
 def _of_folder(root: FileRoot) -> State:

@@ -20,6 +20,7 @@ import psycopg
 import pytest
 
 from assets import pipeline
+from orchestration import doctor
 from orchestration.cli import run as command
 from orchestration.cli.syncing import public, read_job
 from resources.core import errors
@@ -27,7 +28,7 @@ from resources.core.domain import STAGES, SourceName
 from resources.core.errors import AuthorizationError, ConcordanceError, NotRunningError
 from resources.jobs import create_job, end_job
 from resources.launch import start_sync
-from resources.settings import Settings
+from resources.settings import Settings, load
 from resources.stores.postgres import session
 from resources.sync_counts import StageResult
 from resources.syncing import SyncJob, open_sync
@@ -439,7 +440,7 @@ class Unannounced(ScriptedSource):
         raise errors.AuthorizationError("Google sends no notifications to this address.")
 
 
-def test_status_says_that_a_source_is_paused_and_why(
+def test_commands_say_that_a_source_is_paused_and_why(
     installation: Installation,
     slack_site: SlackSite,
     monkeypatch: pytest.MonkeyPatch,
@@ -451,11 +452,25 @@ def test_status_says_that_a_source_is_paused_and_why(
         command(["status", "--json"])
         return text, json.loads(capsys.readouterr().out.splitlines()[-1])["sources"]["slack"]["paused"]
 
+    def listed() -> tuple[list[str], str]:
+        command(["source", "list"])
+        told = capsys.readouterr().err
+        command(["source", "list", "--json"])
+        rows = json.loads(capsys.readouterr().out.splitlines()[-1])
+        return [row["state"] for row in rows if row["source"] == "slack"], told
+
+    def faults() -> list[str]:
+        return [str(one) for one in doctor.installed_sources(doctor.Installation(load(), running=True)) if not one.ok]
+
     slack_site.workspace.channel("general", [slack_site.workspace.user("Ada Byron", "ada@acme.example")])
     follow(installation, slack_bot_token=slack_site.workspace.token, slack_api_url=slack_site.url)
     as_environment(installation, monkeypatch)
+    monkeypatch.setenv("CONCORDANCE_SLACK_BOT_TOKEN", slack_site.workspace.token)
+    monkeypatch.setenv("CONCORDANCE_SLACK_API_URL", slack_site.url)
     installation.sync(SourceName.SLACK)
     assert said()[1] is None
+    assert listed() == (["active"], "")
+    assert faults() == []
     slack_site.workspace.revoke()
     with pytest.raises(AuthorizationError):
         installation.sync(SourceName.SLACK)
@@ -463,9 +478,17 @@ def test_status_says_that_a_source_is_paused_and_why(
     assert "slack is paused since " in text
     assert "the token was revoked" in text
     assert "the token was revoked" in paused["reason"]
+    states, told = listed()
+    assert states == ["paused"]
+    assert "slack is paused" in told
+    (fault,) = [one for one in faults() if "is paused" in one]
+    assert "the token was revoked" in fault
+    assert fault.endswith("concordance sync slack")
     slack_site.workspace.renew()
     installation.sync(SourceName.SLACK)
     assert said()[1] is None
+    assert listed() == (["active"], "")
+    assert faults() == []
 
 
 def test_a_source_that_announces_no_changes_is_synced(installation: Installation) -> None:
