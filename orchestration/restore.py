@@ -10,10 +10,10 @@ from orchestration.backup import DUMP, LAKE, SPOOLS, Manifest, local_lake, priva
 from orchestration.backup_store import FILES
 from orchestration.preflight import RESTORING
 from resources import keys
-from resources.core.errors import ConfigurationError, InvalidRequestError
+from resources.core.errors import ConfigurationError, InvalidRequestError, StorageFullError
 from resources.servers.postgres.dump import check_direct, load_dump
 from resources.settings import Settings
-from resources.stores import lake_copy
+from resources.stores import disk, lake_copy
 from resources.stores.lake_objects import LakeObjects
 from resources.stores.postgres import session
 from sql.commands import Commands
@@ -71,6 +71,7 @@ def restore(settings: Settings, folder: Path, objects: LakeObjects | None = None
             with running_postgres(settings):  # last: it is loaded as a whole or not at all
                 load_dump(settings, folder / DUMP)
                 _distrust_index(settings)
+            _check_room(settings)
         except BaseException:
             _undo(settings, lake, own if copy_keys else None)
             if moves:
@@ -125,6 +126,12 @@ def _check_database(settings: Settings) -> None:
         raise InvalidRequestError(
             f"The database of CONCORDANCE_POSTGRES_URL already contains tables ({found[0]}). Restore into an empty one."
         )
+
+
+def _check_room(settings: Settings) -> None:
+    """Raise `StorageFullError` if a disk has so little left that Postgres would not start."""
+    if full := [str(one) for one in disk.faults(settings) if one.state == disk.FULL]:
+        raise StorageFullError(" ".join(full))
 
 
 def _distrust_index(settings: Settings) -> None:

@@ -38,6 +38,7 @@ from resources.settings import Settings, load
 from resources.stores.postgres import session
 from resources.syncing import open_sync
 from serving.identity.tokens import mint
+from tests.fixtures.mounts import Mount
 from tests.fixtures.postgres import copy_cluster, make_home
 from tests.fixtures.workers import until
 
@@ -206,6 +207,30 @@ def test_a_restore_that_fails_leaves_home_as_it_was(
     assert run(["restore", str(place / "backup")]) == 1
     assert "pg_restore failed" in capsys.readouterr().err
     (place / "backup/postgres.dump").write_bytes(whole)
+    assert run(["restore", str(place / "backup")]) == 0
+    assert marked(stopped)
+
+
+def test_a_restore_that_leaves_postgres_no_room_to_start_fails(
+    stopped: Settings, place: Path, mount: Mount, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Postgres needs a file of 16 MiB for its log."""
+    assert run(["backup", str(place / "backup")]) == 0
+    shutil.rmtree(stopped.home)
+    mount(stopped.home, megabytes=400)
+    stopped.home.chmod(0o711)
+    assert run(["restore", str(place / "backup")]) == 0
+    free = shutil.disk_usage(stopped.home).free
+    for one in stopped.home.iterdir():
+        shutil.rmtree(one) if one.is_dir() else one.unlink()
+    filler = stopped.home / "logs" / "filler"
+    filler.parent.mkdir()
+    filler.write_bytes(bytes(free - 12 * 2**20))
+
+    capsys.readouterr()
+    assert run(["restore", str(place / "backup")]) == 1
+    assert ", logs) is full: " in capsys.readouterr().err
+    filler.unlink()
     assert run(["restore", str(place / "backup")]) == 0
     assert marked(stopped)
 
