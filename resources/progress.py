@@ -12,6 +12,7 @@ DELAYED = "delayed"
 """Stage of a sync that no process has begun for a minute; see `sync_stage` in `sql/migrations`."""
 NOT_BEGUN = {
     None: "waiting to start",
+    "queued": "waiting in Dagster's queue",
     DELAYED: "delayed: this machine is busy, and the sync starts when a process is free",
     "raw": "reading the source",
 }

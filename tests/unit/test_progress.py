@@ -12,6 +12,7 @@ from sql.commands import RunningSync
     ("row", "text"),
     [
         ({"stage": None}, "files: waiting to start"),
+        ({"stage": "queued"}, "files: waiting in Dagster's queue"),
         (
             {"stage": "delayed", "seconds": 90.0},
             "files: delayed: this machine is busy, and the sync starts when a process is free",
