@@ -45,6 +45,7 @@ __all__ = [
     "execute_run_arguments",
     "run_executor",
     "run_failure_sensor",
+    "run_status_sensor",
     "schedule",
     "sensor",
     "to_job",
@@ -61,6 +62,7 @@ _dagster: Any = dg
 asset_groups: Callable[..., dg.AssetSelection] = _dagster.AssetSelection.groups
 define_asset_job: Callable[..., UnresolvedAssetJobDefinition] = _dagster.define_asset_job
 run_failure_sensor: Callable[..., Callable[[Callable[..., None]], dg.SensorDefinition]] = _dagster.run_failure_sensor
+run_status_sensor: Callable[..., Callable[[Callable[..., None]], dg.SensorDefinition]] = _dagster.run_status_sensor
 schedule: Callable[..., Callable[[Callable[..., Any]], dg.ScheduleDefinition]] = _dagster.schedule
 sensor: Callable[..., Callable[[Callable[..., Any]], dg.SensorDefinition]] = _dagster.sensor
 to_job: Callable[..., dg.JobDefinition] = _dagster.GraphDefinition.to_job

@@ -13,7 +13,7 @@ from orchestration.maintenance import weekly_upkeep, weekly_upkeep_schedule
 from orchestration.people import people_job, people_schedule
 from orchestration.preparing import preparation_job
 from orchestration.reconciliation import JOBS, SCHEDULES
-from orchestration.schedules import event_sensor, failure_alert, sync_job, sync_schedule, waiting_sensor
+from orchestration.schedules import canceled_sync, event_sensor, failure_alert, sync_job, sync_schedule, waiting_sensor
 from resources.bindings import Syncs
 from resources.core.domain import SourceName
 from resources.core.errors import ServiceUnavailableError
@@ -72,6 +72,7 @@ def definitions() -> dg.Definitions:
                 if spec.capabilities.events
             ),
             failure_alert,
+            canceled_sync,
         ],
         resources={"syncs": Syncs()},
         executor=dg.in_process_executor,  # also for backfills: one process, and so one lock and one job row

@@ -11,7 +11,7 @@ from orchestration.dagster_api import UnresolvedAssetJobDefinition
 from resources.alerts import alert
 from resources.core.domain import SourceName
 from resources.core.errors import BusyError
-from resources.jobs import create_job, fail_run
+from resources.jobs import create_job, fail_run, fail_unbegun
 from resources.launch import JOB_TAG, PREPARES_TAG, SOURCE_TAG, launch_again, run_tags
 from resources.settings import Settings, load
 from resources.sources import configured, label, spec_of, stored
@@ -223,3 +223,19 @@ def close_failed(settings: Settings, run: dg.DagsterRun, message: str | None, *,
     fail_run(settings.postgres_dsn, run.run_id, job_id, reason)
     if job_id is None and PREPARES_TAG not in run.tags:  # whose sync does the work itself
         alert(settings, f"Dagster run {run.run_id} of {run.job_name} failed. Its log says why.")
+
+
+@dagster_api.run_status_sensor(
+    run_status=dg.DagsterRunStatus.CANCELED,
+    name="close_terminated_syncs",
+    description="Close the job of a sync whose run was terminated before it began.",
+    tags=catalog.purpose("sync"),
+    metadata=catalog.DOCUMENTATION,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    minimum_interval_seconds=FAILURE_SECONDS,
+)
+def canceled_sync(context: dg.RunStatusSensorContext) -> None:
+    """Close the job of a sync whose run was terminated before it began."""
+    job_id = context.dagster_run.tags.get(JOB_TAG)
+    if job_id is not None:
+        fail_unbegun(load().postgres_dsn, job_id)

@@ -31,6 +31,7 @@ CALL_SECONDS = 12.0
 
 DIED = "The process that ran this sync died."
 NOT_BEGUN = "The process of this part of a sync died, or none began it. The next sync of the source continues there."
+TERMINATED = "Its run in Dagster was terminated before it began. The next sync of the source does its work."
 UNKNOWN = "The reason was not recorded. The log of its run in Dagster may say more."
 """Reason of a failure that came without one."""
 
@@ -141,6 +142,12 @@ def fail_run(dsn: str, run_id: str, job_id: str | None, error: str) -> None:
     """Close the job of a run that failed without doing so, and end its leases. `job_id`: its job, in case it has not claimed it."""
     with session(dsn, autocommit=True, seconds=CALL_SECONDS) as connection:
         Jobs(connection).fail_run_job(job_id=job_id, run_id=run_id, error_message=error, unknown=UNKNOWN)
+
+
+def fail_unbegun(dsn: str, job_id: str) -> None:
+    """Close the job of a run that was terminated, unless a process has claimed it, which closes it itself."""
+    with session(dsn, autocommit=True, seconds=CALL_SECONDS) as connection:
+        Jobs(connection).fail_run_job(job_id=job_id, run_id=None, error_message=TERMINATED, unknown=UNKNOWN)
 
 
 @contextmanager

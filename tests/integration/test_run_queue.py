@@ -13,10 +13,15 @@ from dagster._core.workspace.context import WorkspaceRequestContext
 from dagster._daemon.run_coordinator.queued_run_coordinator_daemon import QueuedRunCoordinatorDaemon
 
 from orchestration.dagster_api import SubmitRunContext
+from orchestration.schedules import canceled_sync
 from resources import launch
 from resources.core.domain import SourceName
+from resources.jobs import create_job
 from resources.launch import LOCATION, REPOSITORY, run_tags
+from resources.schema import prepare
 from resources.settings import Settings
+from resources.stores.postgres import session
+from sql.sync import Jobs
 from tests.fixtures.dagster_runs import instance_with
 
 LIMIT = 2
@@ -88,3 +93,52 @@ def test_runs_that_prepare_documents_wait_behind_planned_ones(
     waiting: Any = daemon._get_runs_to_dequeue(instance, instance.get_concurrency_config(), None)
     assert [run.run_id for run in waiting] == planned
     assert instance.get_run_by_id(preparing)
+
+
+@pytest.mark.parametrize("planned", [True, False], ids=["queued", "starting"])
+def test_the_job_of_a_run_that_is_terminated_before_it_begins_is_closed(
+    instance: dg.DagsterInstance, database: str, monkeypatch: pytest.MonkeyPatch, planned: bool
+) -> None:
+    """No process does so, and whoever waited for the sync was told that the machine is busy, until another sync was started."""
+    monkeypatch.setenv("CONCORDANCE_POSTGRES_URL", database)
+    prepare(database)
+    job = create_job(database, SourceName.SLACK, partitions=None, full=False, requested_by="test")
+    run = submit(instance, run_tags(SourceName.SLACK, job.job_id, planned=planned))
+    other = submit(instance, {})
+    for one in (other, run):
+        assert state(database, job.job_id) == ("running", None)
+        if not instance.run_coordinator.cancel_run(one.run_id):
+            instance.report_run_canceled(one)
+        look(instance, canceled_sync, dg.DagsterEventType.RUN_CANCELED, one.run_id)
+    status, reason = state(database, job.job_id)
+    assert status == "failed"
+    assert "terminated before it began" in str(reason)
+
+
+def test_a_sync_that_has_begun_closes_its_job_itself(
+    instance: dg.DagsterInstance, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dagster may show a run as terminated whose process does not know it yet."""
+    monkeypatch.setenv("CONCORDANCE_POSTGRES_URL", database)
+    prepare(database)
+    job = create_job(database, SourceName.SLACK, partitions=None, full=False, requested_by="test")
+    run = submit(instance, run_tags(SourceName.SLACK, job.job_id))
+    with session(database, autocommit=True) as connection:
+        Jobs(connection).claim_job(job_id=job.job_id, run_id=run.run_id, lease="lease")
+    instance.report_run_canceled(run)
+    look(instance, canceled_sync, dg.DagsterEventType.RUN_CANCELED, run.run_id)
+    assert state(database, job.job_id) == ("running", None)
+
+
+def state(dsn: str, job_id: str) -> tuple[str, str | None]:
+    with session(dsn) as connection:
+        row = Jobs(connection).job(job_id=job_id)
+        return row.status, row.error_message
+
+
+def look(instance: dg.DagsterInstance, sensor: Any, event: dg.DagsterEventType, run_id: str) -> None:
+    """Let a sensor look at a run as Dagster's daemon does."""
+    (entry,) = instance.all_logs(run_id, of_type=event)
+    run = instance.get_run_by_id(run_id)
+    assert run is not None
+    sensor(dg.build_run_status_sensor_context(sensor.name, entry.dagster_event, instance, run))
