@@ -26,7 +26,7 @@ from resources import priority
 from resources.core.errors import ServiceUnavailableError
 from resources.jobs import DIED as JOB_DIED
 from resources.jobs import fail_run
-from resources.launch import JOB_TAG
+from resources.launch import job_of
 from resources.logging import configure, logger
 from resources.servers.lines import line
 from resources.settings import Settings, load
@@ -107,7 +107,7 @@ def settle(settings: Settings, instance: DagsterInstance, run_ids: Sequence[str]
 
 
 def _fail(settings: Settings, instance: DagsterInstance, run: DagsterRun) -> None:
-    fail_run(settings.postgres_dsn, run.run_id, run.tags.get(JOB_TAG), JOB_DIED)
+    fail_run(settings.postgres_dsn, run.run_id, job_of(run.tags), JOB_DIED)
     instance.report_run_failed(run, DIED)
     log.warning("run_failed", run_id=run.run_id, reason=DIED)
 

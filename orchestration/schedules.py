@@ -12,7 +12,7 @@ from resources.alerts import alert
 from resources.core.domain import SourceName
 from resources.core.errors import BusyError
 from resources.jobs import create_job, fail_run, fail_unbegun
-from resources.launch import JOB_TAG, PREPARES_TAG, SOURCE_TAG, launch_again, run_tags
+from resources.launch import PREPARES_TAG, SOURCE_TAG, job_of, launch_again, run_tags
 from resources.settings import Settings, load
 from resources.sources import configured, label, spec_of, stored
 from resources.sources.spec import WaitingWork
@@ -215,7 +215,7 @@ def close_failed(settings: Settings, run: dg.DagsterRun, message: str | None, *,
     Syncs that fail alert by the rules of `resources.alerts`. A sync whose run was so late to start that Dagster gave it up has not
     failed: it is started again.
     """
-    job_id = run.tags.get(JOB_TAG)
+    job_id = job_of(run.tags)
     if late and job_id is not None and launch_again(settings, SourceName(run.tags[SOURCE_TAG]), job_id):
         return
     said = (message or "").strip().partition("\n")[0] or "Its log says why."
@@ -236,6 +236,6 @@ def close_failed(settings: Settings, run: dg.DagsterRun, message: str | None, *,
 )
 def canceled_sync(context: dg.RunStatusSensorContext) -> None:
     """Close the job of a sync whose run was terminated before it began."""
-    job_id = context.dagster_run.tags.get(JOB_TAG)
+    job_id = job_of(context.dagster_run.tags)
     if job_id is not None:
         fail_unbegun(load().postgres_dsn, job_id)

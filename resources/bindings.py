@@ -17,7 +17,7 @@ from resources import tracing
 from resources.core.domain import STAGES, SourceName
 from resources.core.errors import BusyError, NotRunningError, ServiceUnavailableError
 from resources.jobs import hold
-from resources.launch import JOB_TAG, PARTITION_TAG, TRACE_TAG, WHOLE, start_sync
+from resources.launch import PARTITION_TAG, TRACE_TAG, WHOLE, job_of, start_sync
 from resources.logging import configure
 from resources.settings import load
 from resources.sources import label, spec_of, stored
@@ -75,7 +75,7 @@ class Syncs(dg.ConfigurableResource["Syncs"]):
             sync = open_sync(
                 load(),
                 source,
-                job_id=context.run.tags.get(JOB_TAG),
+                job_id=job_of(context.run.tags),
                 partitions=keys,
                 full=self.full,
                 run_id=context.run.run_id,

@@ -5,6 +5,7 @@ Used by the HTTP interface and the command line, so it does not import Dagster.
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
 import httpx
 import structlog
@@ -171,6 +172,14 @@ def launch(settings: Settings, job: str, tags: Mapping[str, str]) -> str:
         fault = result.get("message") or result.get("errors") or body.get("errors") or result.get("__typename")
         raise NotRunningError(f"Dagster did not start {job}: {fault}. Run `concordance status` for its state.")
     return str(result["run"]["runId"])
+
+
+def job_of(tags: Mapping[str, str]) -> str | None:
+    """Return the id of the job that a run is of, by its tags; None if they name none. Anyone who launches a run may write tags."""
+    try:
+        return str(UUID(tags[JOB_TAG]))
+    except (KeyError, ValueError):
+        return None
 
 
 def run_tags(source: SourceName, job_id: str, *, planned: bool = False) -> dict[str, str]:

@@ -27,7 +27,7 @@ from resources.core import errors
 from resources.core.domain import STAGES, SourceName
 from resources.core.errors import AuthorizationError, ConcordanceError, NotRunningError
 from resources.jobs import create_job, end_job
-from resources.launch import start_sync
+from resources.launch import JOB_TAG, PARTITION_TAG, SOURCE_TAG, WHOLE, start_sync
 from resources.settings import Settings, load
 from resources.stores.postgres import session
 from resources.sync_counts import StageResult
@@ -277,7 +277,7 @@ def test_the_sensor_gives_a_reason_of_one_line(
     settings = installation.settings
     monkeypatch.setattr(schedules, "load", lambda: settings)
     job = create_job(settings.postgres_dsn, SourceName.FILES, partitions=None, full=False, requested_by="test")
-    run: Any = SimpleNamespace(run_id="r1", job_name="sync_files", tags={schedules.JOB_TAG: job.job_id})
+    run: Any = SimpleNamespace(run_id="r1", job_name="sync_files", tags={JOB_TAG: job.job_id})
     schedules.close_failed(settings, run, said, late=False)
     status, reason = last(installation)
     assert (status, bool(SENTENCE.fullmatch(reason)), CANARY in reason, "\n" in reason) == (
@@ -308,13 +308,27 @@ def test_the_job_of_a_backfill_whose_process_died_is_closed(
     assert installation.rows("SELECT owner FROM partition_leases") == []
 
 
+def test_a_tag_that_is_no_job_is_ignored(dagster_runs: DagsterRuns, monkeypatch: pytest.MonkeyPatch) -> None:
+    """People write tags in the Launchpad. Dagster's sensor for failed runs failed for ever, so that nothing else was alerted."""
+    from orchestration import schedules
+
+    alerts: list[str] = []
+    monkeypatch.setattr(schedules, "alert", lambda _settings, text: alerts.append(text))
+    run: Any = SimpleNamespace(run_id="r1", job_name="sync_files", tags={JOB_TAG: "mine", SOURCE_TAG: "files"})
+    for late in (True, False):
+        schedules.close_failed(dagster_runs.installation.settings, run, None, late=late)
+    assert len(alerts) == 2
+    dagster_runs.run({PARTITION_TAG: WHOLE, JOB_TAG: "mine"})
+    assert last(dagster_runs.installation)[0] == "success"
+
+
 def test_a_run_that_fails_after_another_has_claimed_its_job_leaves_that_alone(installation: Installation) -> None:
     """Dagster gave the first one up, because it was late, and the job was launched again."""
     from orchestration import schedules
 
     settings = installation.settings
     job = create_job(settings.postgres_dsn, SourceName.FILES, partitions=None, full=False, requested_by="test")
-    tags = {schedules.JOB_TAG: job.job_id, schedules.SOURCE_TAG: "files"}
+    tags = {JOB_TAG: job.job_id, SOURCE_TAG: "files"}
     with open_sync(settings, SourceName.FILES, job_id=job.job_id, run_id="second") as work:
         for late in (True, False):
             run: Any = SimpleNamespace(run_id="first", job_name="sync_files", tags=tags)
