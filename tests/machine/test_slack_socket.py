@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -76,6 +77,27 @@ def test_old_messages_and_files_are_hidden_as_they_are_deleted_and_edited(desk: 
     desk.sync()
     found = {word: desk.finds(word) for word in ("qz3q", "qz5q", "qzreplyq", "qzfileq", "qznewq", "qz4q")}
     assert found == dict.fromkeys(("qz3q", "qz5q", "qzreplyq", "qzfileq"), False) | {"qznewq": True, "qz4q": True}
+
+
+def test_the_receiver_runs_by_itself_with_the_settings_that_it_needs(
+    desk: SlackDesk, settings: Settings, tmp_path: Path
+) -> None:
+    """Where nothing supervises the processes; it keeps nothing in HOME."""
+    by_itself = settings.model_copy(update={"home": tmp_path / "own"})
+    by_itself.home.mkdir()
+    needed = {
+        "HOME": str(by_itself.home), "POSTGRES_URL": settings.postgres_dsn, "QDRANT_URL": settings.qdrant_address,
+        "SLACK_APP_TOKEN": desk.slack.app_token, "SLACK_API_URL": settings.slack_api_url,
+    }  # fmt: skip
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("CONCORDANCE_")}
+    environment |= {f"CONCORDANCE_{name}": value for name, value in needed.items()}
+    desk.sync()
+    with receiver(settings, environment):
+        eventually(lambda: connected(by_itself))
+        desk.slack.delete(desk.channel, desk.said["w3"])
+        eventually(lambda: desk.site.app.sockets.waiting == 0)
+        assert not desk.finds("qz3q")
+        assert {entry.name for entry in by_itself.home.iterdir()} <= {"run"}
 
 
 def test_an_event_is_not_lost_with_a_receiver_that_is_killed_before_it_stored_it(
