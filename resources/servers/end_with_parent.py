@@ -1,7 +1,8 @@
 """Exec a program that ends with the process that started it: `python end_with_parent.py PARENT SIGNAL LIFELINE COMMAND...`.
 
-On Linux the kernel sends SIGNAL to the program when the thread that started it ends. Elsewhere a second process does, once LIFELINE is
-closed: the descriptor of a pipe whose other end only PARENT has. This is a separate program, run by path, because such calls
+On Linux the kernel sends SIGNAL to the program when the thread that started it ends, and again for each thread that it passes to as
+all of them end: a program must bear several. Elsewhere a second process does, once LIFELINE is closed: the descriptor of a pipe whose
+other end only PARENT has. This is a separate program, run by path, because such calls
 are not safe between fork and exec in a process with threads. It imports nothing of ours, so that it starts within hundredths of a second.
 """
 

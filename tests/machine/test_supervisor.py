@@ -36,6 +36,7 @@ def note(what):
     with (folder / "events").open("a") as out:
         out.write(f"{what} {name}\\n")
 def end(*_):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a killed supervisor's services get it once for each of its threads
     note("stop")
     sys.exit(0)
 signal.signal(signal.SIGTERM, end)
