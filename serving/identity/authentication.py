@@ -7,6 +7,7 @@ request's body or query can add a principal.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple, cast
@@ -16,6 +17,7 @@ from litestar import Request
 from litestar.connection import ASGIConnection
 from litestar.datastructures import Address
 from litestar.middleware import AbstractAuthenticationMiddleware, AuthenticationResult
+from litestar.types import HTTPReceiveMessage, Receive, Scope, Send, WebSocketReceiveMessage
 
 from resources.core.domain import Access
 from resources.core.durations import duration
@@ -35,6 +37,8 @@ SCIM = "scim"
 """Option of routes that only keys for SCIM may call."""
 AGENTS = "agents"
 """Option of routes that accept tokens of agents, which open nothing else, and no session."""
+PROMPT_BODY_SECONDS = 1.0
+"""A body that takes longer than this has its sender authenticated again once it is there."""
 SESSION = "session"
 """Option of routes that sign callers in themselves: which requests may use a browser's session, a `SessionFrom`. Without it, none."""
 
@@ -229,6 +233,23 @@ class Authentication(AbstractAuthenticationMiddleware):
 
     A browser's session counts only for requests of our own pages: see `session_of`.
     """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Authenticate before the body is read, and once more after one that took a while: its sender may have lost rights since."""
+        begun, has_body = time.monotonic(), False
+
+        async def received() -> HTTPReceiveMessage | WebSocketReceiveMessage:
+            nonlocal has_body
+            message = await receive()
+            if message["type"] == "http.request":
+                has_body |= bool(message["body"])
+                late = not message["more_body"] and time.monotonic() - begun > PROMPT_BODY_SECONDS
+                if late and has_body and "user" in scope:
+                    found = await self.authenticate_request(ASGIConnection(scope))
+                    scope["user"], scope["auth"] = found.user, found.auth
+            return message
+
+        await super().__call__(scope, received, send)
 
     async def authenticate_request(self, connection: ASGIConnection[Any, Any, Any, Any]) -> AuthenticationResult:
         identity: IdentityServices = connection.app.state.services.identity

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,12 +12,14 @@ import pytest
 
 from resources.core.domain import SourceName
 from resources.stores.postgres import session
-from serving.identity import api_keys
+from serving.identity import api_keys, authentication
+from serving.identity.authentication import Authentication
 from tests.fixtures.serving import Running, Site
 
 MEMBER, GUEST, OUTSIDER = "mia@acme.com", "gus@partner.com", "eve@other.com"
 TEAM = "slack:T0LARKMOOR"
 QUERY = "standup notes"
+JSON = {"Content-Type": "application/json"}
 
 
 def tell(site: Site, entries: Iterable[tuple[str, str]], read_at: datetime | None = None) -> None:
@@ -55,6 +58,36 @@ def test_a_user_who_leaves_the_workspace_loses_access(workspace: Site, running: 
     assert running.request("GET", f"/api/documents/{doc_id}", MEMBER).status_code == 404
     tell(workspace, [(MEMBER, TEAM), (OUTSIDER, TEAM)])
     assert running.titles(QUERY, OUTSIDER) == ["General"]
+
+
+@pytest.mark.parametrize("path", ["/api/rag/search", "/api/ask"])
+def test_what_is_lost_while_a_body_arrives_is_not_shown(
+    workspace: Site, running: Running, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """A slow sender cannot keep the rights with which its request began."""
+    begun = threading.Event()
+    authenticate = Authentication.authenticate_request
+
+    async def authenticated(self: Authentication, connection: Any) -> Any:
+        result = await authenticate(self, connection)
+        begun.set()
+        return result
+
+    def sent(lost: list[tuple[str, str]]) -> Iterator[bytes]:
+        begun.clear()
+        yield b'{"query": "'
+        assert begun.wait(30)
+        tell(workspace, lost)
+        yield b'standup notes"}'
+
+    monkeypatch.setattr(Authentication, "authenticate_request", authenticated)
+    monkeypatch.setattr(authentication, "PROMPT_BODY_SECONDS", 0.0)
+    kept = running.request("POST", path, MEMBER, content=sent([(MEMBER, TEAM)]), headers=JSON)
+    assert "whole team" in kept.text
+    lost = running.request("POST", path, MEMBER, content=sent([]), headers=JSON)
+    assert lost.status_code == 200
+    assert "whole team" not in lost.text
+    assert "General" not in lost.text
 
 
 def test_someone_whom_a_directory_reports_as_inactive_is_refused_with_token_and_key(
