@@ -68,7 +68,14 @@ class AgentReads(AsyncFamily, path="agents"):
     """Statements that a request waits for."""
 
     async def agent_access(
-        self, *, token_hash: str, providers: list[str], now: datetime, seen_before: datetime, fresh_since: datetime
+        self,
+        *,
+        token_hash: str,
+        providers: list[str],
+        now: datetime,
+        seen_before: datetime,
+        fresh_since: datetime,
+        idle_since: datetime,
     ) -> AgentOwner | None: ...
     async def agent_end(self, *, agent_id: str, email: str | None) -> EndedAgent | None: ...
     async def agent_end_by_token(self, *, token_hash: str, client_hash: str) -> EndedAgent | None: ...

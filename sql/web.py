@@ -77,7 +77,14 @@ class WebReads(AsyncFamily, path="serving"):
     async def answer_cache_lookup(self, *, cache_key: str) -> bytes | None: ...
     async def any_chunk(self, *, principals: list[str]) -> bool: ...
     async def api_key_by_id(
-        self, *, key_id: str, key_hash: str, now: datetime, seen_before: datetime | None, fresh_since: datetime
+        self,
+        *,
+        key_id: str,
+        key_hash: str,
+        now: datetime,
+        seen_before: datetime | None,
+        fresh_since: datetime,
+        idle_since: datetime,
     ) -> StoredKey | None: ...
     async def audit_events(
         self,

@@ -77,6 +77,7 @@ class Agents:
         self._keys = keys
         self._issuer = settings.base_url
         self._max_age = duration(settings.acl_max_age)
+        self._idle = duration(settings.session_idle)
         self._reads = AgentReads(database)
         self._audit = audit
         self._providers = sorted(providers)
@@ -195,6 +196,7 @@ class Agents:
                 now=now,
                 seen_before=seen_before,
                 fresh_since=now - self._max_age,
+                idle_since=now - self._idle,
             )
 
         try:

@@ -94,14 +94,21 @@ def revoke(connection: Connection, key_id: str, *, by: str | None = None) -> boo
 
 
 async def check(
-    database: Database, key: str, *, vouching: Collection[str], now: datetime, fresh_since: datetime, scim: bool = False
+    database: Database,
+    key: str,
+    *,
+    vouching: Collection[str],
+    now: datetime,
+    fresh_since: datetime,
+    idle_since: datetime,
+    scim: bool = False,
 ) -> KeyHolder:
     """Return the user of a key, which must be one for SCIM if `scim` is true, and must not be one otherwise.
 
     `vouching` are the providers that sign people in now. Raises `KeyRefusedError`, or `ServiceUnavailableError` when Postgres is down.
     """
     key_id, _, secret = key.removeprefix(PREFIX).partition("_")
-    row = await _stored(database, key_id, secret, now, fresh_since) if key_id and secret else None
+    row = await _stored(database, key_id, secret, now, fresh_since, idle_since) if key_id and secret else None
     matches = hmac.compare_digest(row.key_hash if row else _NO_HASH, secret_hash(secret))
     if row is None:
         raise KeyRefusedError(None)
@@ -117,13 +124,18 @@ async def check(
 
 
 async def _stored(
-    database: Database, key_id: str, secret: str, now: datetime, fresh_since: datetime
+    database: Database, key_id: str, secret: str, now: datetime, fresh_since: datetime, idle_since: datetime
 ) -> StoredKey | None:
     """Return the key of this ID, and note that it is used if the secret is right."""
 
     async def found(seen_before: datetime | None) -> StoredKey | None:
         return await WebReads(database).api_key_by_id(
-            key_id=key_id, key_hash=secret_hash(secret), now=now, seen_before=seen_before, fresh_since=fresh_since
+            key_id=key_id,
+            key_hash=secret_hash(secret),
+            now=now,
+            seen_before=seen_before,
+            fresh_since=fresh_since,
+            idle_since=idle_since,
         )
 
     try:

@@ -111,6 +111,7 @@ async def _credential_access(identity: IdentityServices, credential: str, *, sci
             vouching=identity.vouching,
             now=identity.http.clock(),
             fresh_since=identity.http.fresh_since(),
+            idle_since=identity.sessions.idle_since(identity.http.clock()),
             scim=scim,
         )
         if scim:

@@ -1,6 +1,6 @@
 -- Purpose: whom an access token is for, with the groups that the provider last reported in a session of this person, and note at most
 -- once a minute that it is used. Parameters: token_hash, providers (that are set up), now, seen_before (a minute ago), fresh_since
--- (older groups grant nothing). Grain: token. Indexes: primary keys, sessions_email.
+-- (older groups grant nothing), idle_since (a session that nobody has used since is over). Grain: token. Indexes: primary keys, sessions_email.
 WITH found AS (
     SELECT
         a.agent_id,
@@ -37,6 +37,7 @@ LEFT JOIN LATERAL (
         AND one.provider = f.provider
         AND one.expires_at > %(now)s
         AND one.groups_at >= %(fresh_since)s
+        AND one.seen_at >= %(idle_since)s
     ORDER BY one.groups_at DESC
     LIMIT 1
 ) AS s ON TRUE

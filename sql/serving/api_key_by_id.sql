@@ -1,6 +1,6 @@
 -- Purpose: one API key, valid or not, and note at most once a minute that a valid one is used. The groups of a key that its person made
 -- are those that the provider last reported in a session. Parameters: key_id, key_hash, now, seen_before (a minute ago; null: note nothing), fresh_since
--- (older groups grant nothing). Grain: key. Indexes: primary key, sessions_email.
+-- (older groups grant nothing), idle_since (a session that nobody has used since is over). Grain: key. Indexes: primary key, sessions_email.
 WITH seen AS (
     UPDATE api_keys SET used_at = %(now)s
     WHERE
@@ -33,6 +33,7 @@ LEFT JOIN LATERAL (
         AND one.provider = k.provider
         AND one.expires_at > %(now)s
         AND one.groups_at >= %(fresh_since)s
+        AND one.seen_at >= %(idle_since)s
     ORDER BY one.groups_at DESC
     LIMIT 1
 ) AS s ON TRUE

@@ -406,6 +406,10 @@ def test_groups_come_from_a_fresh_session_of_the_person(site: Site, running: Run
     assert asyncio.run(found()) == 0
     site.session(ANN, "crew@acme.com")
     assert asyncio.run(found()) == 1
+    site.sql("UPDATE sessions SET seen_at = now() - interval '13 hours' WHERE email = %s", ANN)
+    assert asyncio.run(found()) == 0  # nobody has used the browser for so long that it is signed out
+    site.session(ANN, "crew@acme.com")
+    assert asyncio.run(found()) == 1
     site.sql("DELETE FROM sessions WHERE email = %s", ANN)
     assert asyncio.run(found()) == 0
 

@@ -52,7 +52,14 @@ READS: dict[str, dict[str, Any]] = {
     "answers_of": {"email": BOB, "before_at": None, "before_id": None, "contains": None, "most": 5},
     "answer_cache_lookup": {"cache_key": "none"},
     "any_chunk": FRESH,
-    "api_key_by_id": {"key_id": "none", "key_hash": "", "now": NOW, "seen_before": NOW, "fresh_since": NOW},
+    "api_key_by_id": {
+        "key_id": "none",
+        "key_hash": "",
+        "now": NOW,
+        "seen_before": NOW,
+        "fresh_since": NOW,
+        "idle_since": NOW,
+    },
     "audit_events": {
         **dict.fromkeys(("email", "action", "since", "until", "before_at", "before_id")),
         "most": 5,  # of the history, it reads its page and no more

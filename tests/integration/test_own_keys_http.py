@@ -73,7 +73,9 @@ def test_a_key_acts_as_its_person_and_is_shown_once(site: Site, running: Running
     running.settle()
     ((actor, detail),) = site.sql("SELECT email, detail FROM audit_log WHERE action = 'key_create'")
     assert (actor, detail) == (ANN, {"key_id": one["key_id"], "name": "Nightly report", "scopes": ["read"]})
-    site.sql("UPDATE sessions SET groups_at = now() - interval '3 days'")
+    site.sql("UPDATE sessions SET seen_at = now() - interval '13 hours'")
+    assert found(running, key) == []  # nobody has used the browser for so long that it is signed out
+    site.sql("UPDATE sessions SET seen_at = now(), groups_at = now() - interval '3 days'")
     assert found(running, key) == []  # what the provider said is too old to count
 
 

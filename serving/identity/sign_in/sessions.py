@@ -144,12 +144,16 @@ class Sessions:
         )
         return session_id, session_cookie(self._settings, secret, int(self._lifetime.total_seconds()))
 
+    def idle_since(self, now: datetime) -> datetime:
+        """Return the time since which a session must have been used: one that was not is over."""
+        return now - self._idle
+
     async def access(self, cookie: str, now: datetime) -> SignedIn:
         """Return the access of a cookie's session, renewed with the provider if that is due.
 
         Raises `UnauthorizedError`, or `ServiceUnavailableError` when Postgres is down.
         """
-        idle_since = now - self._idle
+        idle_since = self.idle_since(now)
 
         async def found(seen_before: datetime) -> BrowserSession | None:
             return await self._reads.session_by_secret(
@@ -164,7 +168,7 @@ class Sessions:
 
     async def access_by_id(self, session_id: str, now: datetime) -> SignedIn:
         """Return the access of a session as `access` does, for a service that was given its ID. This does not count as use."""
-        row = await self._reads.session_by_id(session_id=session_id, now=now, idle_since=now - self._idle)
+        row = await self._reads.session_by_id(session_id=session_id, now=now, idle_since=self.idle_since(now))
         return await self._access(row, now)
 
     async def _access(self, row: BrowserSession | None, now: datetime) -> SignedIn:
@@ -244,11 +248,11 @@ class Sessions:
 
     async def own(self, email: str, current: str | None, now: datetime) -> list[Session]:
         """Return the valid sessions of this person, newest first. `current` is the one that sent the request."""
-        return await self._reads.sessions_of(email=email, current=current, now=now, idle_since=now - self._idle)
+        return await self._reads.sessions_of(email=email, current=current, now=now, idle_since=self.idle_since(now))
 
     async def all(self, now: datetime) -> list[SessionEntry]:
         """Return the latest valid sessions of all people, for administrators."""
-        return await self._reads.sessions_all(email=None, now=now, idle_since=now - self._idle)
+        return await self._reads.sessions_all(email=None, now=now, idle_since=self.idle_since(now))
 
     async def sign_out_form(self, ended: EndedSession) -> SignOutForm | None:
         """Return how the person signs out at the provider too; None if it has no page for that or does not answer."""
