@@ -39,7 +39,9 @@ def cross_origin(settings: Settings) -> Callable[[Message, Scope], Awaitable[Non
         if not (origins := origins_of(scope["path"])):
             return
         headers: list[tuple[bytes, bytes]] = [*message.get("headers", []), (b"vary", b"Origin")]
-        open_to_all = any(name.lower() == b"access-control-allow-origin" for name, _ in headers)  # the widget's script
+        open_to_all = any(
+            name.lower() == b"access-control-allow-origin" for name, _ in headers
+        )  # the widget's script and refusals
         origin = next((value for name, value in scope["headers"] if name == b"origin"), b"")
         if origin.decode("latin-1") in origins and not open_to_all:
             headers += [(b"access-control-allow-origin", origin), _EXPOSED]

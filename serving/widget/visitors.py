@@ -20,6 +20,8 @@ from sql.web import WebReads
 
 AUDIENCE = "concordance-widget"
 LIFETIME = timedelta(minutes=10)
+READABLE = {"Access-Control-Allow-Origin": "*"}
+"""Lets the widget say that it is not set up for its page. Without it, a browser does not tell a refusal from a service that is down."""
 VISITOR_QUESTIONS = 10
 """Questions a minute from one address."""
 
@@ -64,10 +66,14 @@ class Widgets:
         """Return the widget. Raises the problem `not-found`, or `origin-foreign` if pages of this origin may not show it."""
         widget = self._widgets.get(name)
         if widget is None:
-            raise ProblemError("not-found", "There is no such widget. CONCORDANCE_WIDGETS declares widgets.")
+            raise ProblemError(
+                "not-found", "There is no such widget. CONCORDANCE_WIDGETS declares widgets.", headers=READABLE
+            )
         if origin not in widget.origins:
             raise ProblemError(
-                "origin-foreign", "This widget is for other sites. Add the page's origin to it in CONCORDANCE_WIDGETS."
+                "origin-foreign",
+                "This widget is for other sites. Add the page's origin to it in CONCORDANCE_WIDGETS.",
+                headers=READABLE,
             )
         return widget
 

@@ -282,7 +282,7 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
   }
 
   class Failure extends Error {
-    /** `again` is the text of the button that asks again, if there is one. */
+    /** `again`: text of the button that asks again, if any. */
     constructor(message, again = "Try again") {
       super(message);
       this.again = again;
@@ -334,20 +334,20 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
       this.#restart();
     }
 
-    /** Keep a phone's sheet above its keyboard, which covers the page without a change of its size. */
+    /** Keep a phone's sheet above its keyboard, which covers the page without resizing it. */
     #fit() {
       const { height, offsetTop, scale } = visualViewport;
-      const covered = this.#phone.matches && scale < 1.05; // otherwise the reader has zoomed in
+      const covered = this.#phone.matches && scale < 1.05; // else the reader zoomed in
       this.panel.style.height = covered ? `${height}px` : "";
       this.panel.style.top = covered ? `${offsetTop}px` : "";
     }
 
-    /** Come back to a page whose body was replaced (Turbo, Astro, htmx), before it is drawn. */
+    /** Come back to a page whose body was replaced (Turbo, Astro, htmx). */
     disconnectedCallback() {
       if (only !== this) return;
       const back = () => this.isConnected || document.body?.append(this);
       if (++this.#returns % 20) queueMicrotask(back);
-      else setTimeout(back, 1000); // no endless loop with a page that takes it away again
+      else setTimeout(back, 1000); // no endless loop with a page that removes it
     }
 
     #return() {
@@ -359,7 +359,7 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
       this.log.scrollTop = this.#scrolled;
     }
 
-    /** Follow the page's scheme, which its media and the attributes of its root and body decide. */
+    /** Follow the page's scheme, which media and attributes of root and body decide. */
     #watchScheme() {
       paint(this);
       if (follows) return;
@@ -409,14 +409,14 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
       for (const name of ["scroll", "resize"]) addEventListener(name, look, { passive: true });
     }
 
-    /** Show "Ask about this" below a selection of enough words of the page, and below a shorter one how many it takes. */
+    /** Show "Ask about this" below a selection of enough words, and below a shorter one how many it takes. */
     #offer(pressed) {
       const selection = getSelection();
       const text = selection.toString().trim().slice(0, MOST_SELECTED);
       const typed = document.activeElement?.matches("input, textarea, [contenteditable]");
       const words = pressed || typed || selection.anchorNode === this.parentNode ? 0 : wordsIn(text);
       this.about.hidden = words < FEWEST;
-      this.few.hidden = words < 2 || words >= FEWEST; // one word is looked up or copied by a double click
+      this.few.hidden = words < 2 || words >= FEWEST; // a double click selects one word
       const shown = [this.about, this.few].find((one) => !one.hidden);
       if (!shown) return;
       const box = selection.getRangeAt(0).getBoundingClientRect();
@@ -436,7 +436,7 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
       this.input.style.height = `${this.input.scrollHeight}px`;
     }
 
-    /** Set what the next question is about, if not all pages. */
+    /** Set what the next question is about, if not all. */
     #askAbout(selection) {
       this.#selection = selection;
       this.quoted.hidden = !selection;
@@ -482,7 +482,7 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
       let text = "";
       let frame = 0;
       const cite = (number) => this.#cite(number, sources);
-      // hidden from screen readers, which would read every piece: they are given the whole answer
+      // screen readers, which would read every piece, are given the whole answer
       const live = h("div", { "aria-hidden": "true" }, h("p", { class: "wait" }, "Looking through the pages…"));
       view.replaceChildren(h("span", { class: "hidden" }, "Answering"), live);
       try {
@@ -601,7 +601,8 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
 
     #refusal({ status, headers }) {
       if (status === 429) {
-        const minutes = Math.ceil(Number(headers.get("Retry-After") ?? 60) / 60);
+        const minutes = Math.ceil((headers.get("Retry-After") ?? 60) / 60);
+        if (minutes > 60) return new Failure(`Too many questions today. Please come back in ${Math.ceil(minutes / 60)} hours.`, null);
         return new Failure(`Too many questions at the moment. Please try again in ${minutes > 1 ? `${minutes} minutes` : "a minute"}.`);
       }
       if (status === 403 || status === 404) return new Failure(`The assistant is not set up for ${location.origin}.`, null);

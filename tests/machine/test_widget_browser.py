@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from resources.servers.processes import free_port
 from tests.fixtures.axe import violations
 from tests.fixtures.browser import running_browser
 from tests.fixtures.llm import ModelServer
@@ -192,8 +193,14 @@ def test_failures_are_friendly_and_can_be_tried_again(reader: Reader) -> None:
         assert "Half" not in reader.text(".answer:last-child")
         reader.click(".error button")
         reader.wait("root.querySelector('.answer:last-child .sources')", "the second try is answered")
-    for status, said in ((403, "not set up for"), (404, "not set up for"), (400, "cannot be read")):
-        reader.respond(f"new Response('', {{status: {status}}})")
+    used_up = "{status: 429, headers: {'Retry-After': '17100'}}"  # the questions of the day
+    finals = (
+        ("{status: 403}", "not set up for"),
+        ("{status: 404}", "not set up for"),
+        ("{status: 400}", "cannot be read"),
+    )
+    for answer, said in (*finals, (used_up, "come back in 5 hours")):
+        reader.respond(f"new Response('', {answer})")
         reader.ask()
         assert said in reader.text(".answer:last-child .error")
         assert reader.look("root.querySelector('.answer:last-child .error button')") is None
@@ -201,6 +208,29 @@ def test_failures_are_friendly_and_can_be_tried_again(reader: Reader) -> None:
     reader.ask()
     assert reader.text(".answer:last-child .sources")
     assert browser.complaints == []
+
+
+def test_a_page_that_may_not_show_it_says_so(reader: Reader) -> None:
+    """The host name of the page's address is another than the widget's declaration has."""
+    reader.browser.goto(reader.page.origin.replace("localhost", "127.0.0.1"))
+    reader.wait("!root.querySelector('.launcher').hidden", "the widget's button")
+    reader.click(".launcher")
+    reader.ask()
+    assert "not set up for http://127.0.0.1:" in reader.text(".answer .error")
+    assert reader.look("root.querySelector('.error button')") is None
+
+
+def test_a_page_that_may_no_longer_show_it_says_so(site: Site, model_server: ModelServer, tmp_path: Path) -> None:
+    port = free_port()
+    with running_browser(tmp_path / "profile") as browser:
+        with reading(site, model_server, browser, port=port) as reader:
+            reader.click(".launcher")
+            reader.ask()
+            elsewhere = site.settings.widgets[0].model_copy(update={"origins": ("https://docs.acme.com",)})
+        site.settings = site.settings.model_copy(update={"widgets": (elsewhere,)})
+        with site.running(port=port):
+            reader.ask()
+            assert "not set up for http://localhost:" in reader.text(".answer:last-child .error")
 
 
 def test_an_answer_can_be_stopped_and_a_conversation_begun_again(reader: Reader, model_server: ModelServer) -> None:
