@@ -249,6 +249,21 @@ def test_the_deadline_of_a_call_includes_all_that_it_does() -> None:
         deadline.check()
 
 
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+@pytest.mark.parametrize("token", ["", " \n", "secret\nother", "s\u00e9cret", "secret\0"])
+def test_a_token_that_is_none_is_refused_and_not_shown(kind: type[Client] | type[AsyncClient], token: str) -> None:
+    with pytest.raises(ValueError, match=r"^token: ") as refused:
+        kind("http://service", token)
+    assert "cret" not in str(refused.value)
+
+
+def test_a_token_may_come_from_a_file_with_a_line_break() -> None:
+    service = Service(found())
+    with Client("http://service", "t\n", transport=httpx.MockTransport(service)) as client:
+        client.search("tea")
+    assert service.requests[0].headers["authorization"] == "Bearer t"
+
+
 def test_no_connection_says_what_to_check(run: Runner) -> None:
     with pytest.raises(UnreachableError, match=r"http://service cannot be reached .* service is running"):
         run(Service(REFUSED), lambda client: client.me(), retries=Retries(attempts=1))

@@ -22,7 +22,12 @@ CONNECTING = 5.0
 
 
 def headers(token: str) -> dict[str, str]:
-    """Return the headers of every request."""
+    """Return the headers of every request. Raises `ValueError` for a text that is no token, without showing it."""
+    token = token.strip()
+    if not token or not token.isascii() or not token.isprintable():
+        raise ValueError(
+            "token: is empty, or has characters that no token has. Give a token or an API key, and nothing else."
+        )
     try:
         release = version("concordance-client")
     except PackageNotFoundError:
