@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -327,6 +327,30 @@ def test_a_streamed_answer_that_ends_early_is_an_error(
 ) -> None:
     with pytest.raises(AnswerInterruptedError, match=message):
         run(Service(stream(*events)), lambda client: client.ask_stream("When?"))
+
+
+class Broken(httpx.SyncByteStream, httpx.AsyncByteStream):
+    """The beginning of a stream, and then no connection."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield self._content
+        raise httpx.RemoteProtocolError("peer closed connection without sending complete message body")
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for part in self:
+            yield part
+
+
+def test_a_connection_that_breaks_within_an_answer_interrupts_it(run: Runner) -> None:
+    begun = stream(SOURCES, ("token", {"text": "At"}))
+    with pytest.raises(AnswerInterruptedError, match="ended before the answer was complete"):
+        run(
+            lambda _: httpx.Response(200, headers=begun.headers, stream=Broken(begun.content)),
+            lambda client: client.ask_stream("When?"),
+        )
 
 
 def test_a_stream_is_begun_again_but_not_in_the_middle(run: Runner) -> None:

@@ -78,6 +78,15 @@ def foreign_errors(url: httpx.URL, deadline: Deadline) -> Generator[None]:
         raise UnreachableError(f"The connection to {url} broke: {error}", sent=True) from error
 
 
+@contextmanager
+def interrupting() -> Generator[None]:
+    """Raise `AnswerInterruptedError` if the connection breaks while an answer is streamed."""
+    try:
+        yield
+    except (httpx.NetworkError, httpx.ProtocolError) as error:
+        raise cut_off() from error
+
+
 def streamed(query: str, options: AskOptions) -> Call[AnswerResponse]:
     """Return the call for a streamed answer."""
     return Call("POST", "/api/ask", AnswerResponse, body={"query": query, **options, "stream": True}, repeatable=True)

@@ -17,7 +17,16 @@ from concordance_client._generated import models, params
 from concordance_client._generated.operations import AsyncOperations
 from concordance_client._retry import Retries
 from concordance_client._upload import File, Progress, Upload, opened
-from concordance_client._wire import DEADLINE, Deadline, answer_event, cut_off, foreign_errors, headers, streamed
+from concordance_client._wire import (
+    DEADLINE,
+    Deadline,
+    answer_event,
+    cut_off,
+    foreign_errors,
+    headers,
+    interrupting,
+    streamed,
+)
 from concordance_client.errors import ConcordanceError
 
 T = TypeVar("T")
@@ -94,13 +103,14 @@ class AsyncClient(AsyncOperations):
             response = await self._repeat(
                 call, deadline, lambda: stack.enter_async_context(self._opened(call, deadline))
             )
-            async for sent in EventSource(response).aiter_sse():
-                deadline.check()
-                event = answer_event(sent)
-                if event is not None:
-                    yield event
-                if isinstance(event, models.AnswerResponse):
-                    return
+            with interrupting():
+                async for sent in EventSource(response).aiter_sse():
+                    deadline.check()
+                    event = answer_event(sent)
+                    if event is not None:
+                        yield event
+                    if isinstance(event, models.AnswerResponse):
+                        return
             raise cut_off()
 
     async def _repeat(self, call: Call[Any], deadline: Deadline, request: Callable[[], Awaitable[R]]) -> R:
