@@ -1,4 +1,4 @@
-"""Structured logs: one JSON line per event on standard error, with emails and phone numbers masked.
+"""Structured logs: one JSON line per event on standard error, with emails and phone numbers masked, and without quoted rows.
 
 Call `configure` once per process; modules log with `logger(NAME)`. Records of standard-library loggers (servers, clients)
 get the same format.
@@ -19,6 +19,11 @@ Level = Literal["debug", "info", "warning", "error"]
 _EMAIL = re.compile(r"[\w.%+-]+@[\w-]+(?:\.[\w-]+)+")
 _PHONE = re.compile(r"(?<![\w.:-])(?:\+|\()?\d[\d ()./-]{7,18}\d(?![\w:-])")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_QUOTED = re.compile(
+    r"\n[ |]*(?:DETAIL|CONTEXT): .*?(?=\n\s*\n[ |]*(?:The above exception was|During handling of the above)|\Z)",
+    re.DOTALL,
+)
+"""What Postgres adds to an error: it may quote the row that it refused. In a stack trace, other exceptions follow."""
 _NEVER_MASKED = frozenset(
     {"ts", "level", "service", "action", "job_id", "doc_id", "query_id", "error_id", "chunk_id", "run_id", "trace_id"}
 )
@@ -31,7 +36,8 @@ def logger(name: str) -> structlog.stdlib.BoundLogger:
 
 
 def mask(text: str) -> str:
-    """Return the text with emails and phone numbers replaced."""
+    """Return the text with emails and phone numbers replaced, and without rows that an error of Postgres quotes."""
+    text = _QUOTED.sub("", text)
     return _PHONE.sub(_mask_phone, _EMAIL.sub("[email]", text))
 
 

@@ -10,11 +10,13 @@ import subprocess
 from pathlib import Path
 from typing import Any, cast
 
+import psycopg
 import pytest
 import yaml
 
 from resources.alerts import rules as product
 from resources.embedding.openai_compatible import OpenAICompatible
+from resources.logging import configure, logger
 from resources.stores.blobs import Blobs
 from serving.http.metrics import Metrics
 from serving.http.observed import observed
@@ -151,6 +153,27 @@ def test_a_client_that_leaves_is_no_error_of_ours(error: type[BaseException], st
     with pytest.raises(error):
         asyncio.run(observed(app, metrics.requests, cast("Any", scope), cast("Any", None), cast("Any", None)))
     assert metrics.registry.get_sample_value("http_requests_total", {"route": "/slow", "status": status}) == 1
+
+
+def test_the_log_quotes_no_row_that_postgres_refuses(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its errors come with the row, in lines after the message, and those of others may follow."""
+    site.sql("CREATE TABLE refused (said text CHECK (said = ''), entry jsonb)")
+    configure("info", "test")
+    log, row = logger("test"), '{"heron": "salary\n\nof ann"'
+    for statement in ("INSERT INTO refused VALUES (%s, NULL)", "INSERT INTO refused VALUES ('', %s::jsonb)"):
+        try:
+            try:
+                site.sql(statement, row)
+            except psycopg.Error as error:
+                log.warning("postgres_failed", error=str(error))
+                raise RuntimeError("not stored") from error
+        except RuntimeError:
+            log.exception("unexpected_error")
+    logged = capsys.readouterr().err
+    assert [word for word in ("heron", "salary", "of ann") if word in logged] == []
+    assert logged.count("violates check constraint") == 2
+    assert logged.count("invalid input syntax for type json") == 2
+    assert logged.count("RuntimeError: not stored") == 2
 
 
 def test_calls_of_a_running_sync_are_counted_once(site: Site) -> None:
