@@ -37,8 +37,9 @@ _WORD = re.compile(r"[^\W\d_]+")
 _ASKING = {
     "danish": "hvornår hvem hvordan hvorfor hvilken hvilke",
     "dutch": "wanneer waar waarheen waarom hoeveel welke",
+    "english": "comment",
     "finnish": "milloin kuinka montako",
-    "french": "quand où combien pourquoi quel quelle quels quelles quoi lequel laquelle",
+    "french": "quand où comment combien pourquoi quel quelle quels quelles quoi lequel laquelle",
     "german": "wann wer wem wen wessen warum weshalb wieso woher wohin wozu womit wofür wieviel",
     "hungarian": "hol hány melyik",
     "italian": "quando quali cosa",
@@ -47,7 +48,7 @@ _ASKING = {
     "spanish": "dónde adónde cuándo cuánto cuántos cuánta cuántas cómo quién quiénes cuál cuáles",
     "turkish": "kaç hangi",
 }
-"""Question words that the stop words of a language lack. French `comment` is left out: it is an English word, too."""
+"""Question words that the stop words of a language lack. French `comment` counts for English, too, where it is a word."""
 _NAMES = sorted({*LANGUAGES.values()} - {LANGUAGES[ENGLISH]})
 
 
