@@ -119,6 +119,19 @@ def test_every_page_fits_a_phone_and_is_accessible(running: Running, browser: Br
     clean(browser, running)
 
 
+def test_every_link_of_the_navigation_is_in_sight(running: Running, browser: Browser, site: Site) -> None:
+    browser.signed_in(running.url, site.session(ADMIN))
+    for width in (1280, 800, 660):  # the latter two are half a screen, or a page that is magnified
+        browser.look(width=width)
+        browser.goto(f"{running.url}/sources")
+        ends = browser.evaluate(
+            "[...document.querySelectorAll('.bar nav, .bar nav a')].map((one) => one.getBoundingClientRect().right)"
+        )
+        assert len(ends) > 4
+        assert max(ends[1:]) <= ends[0], width
+        assert browser.fits(width)
+
+
 def test_an_operator_decides_on_deletions_and_follows_a_sync(running: Running, browser: Browser, site: Site) -> None:
     browser.look()
     browser.signed_in(running.url, site.session(OPERATOR))
