@@ -109,9 +109,11 @@ class Reindex:
         """
         found = proposed(self.settings, chosen, embedder(chosen.settings(self.settings)), average=1, active=False)
         name = found.collection.name
-        for row in self.collections.collections():
+        rows = self.collections.collections()
+        for row in rows:
             if row.name == name and row.active:
                 raise InvalidRequestError(f"The index already uses {row.model}.")
+        for row in rows:
             if row.name != name and row.building:
                 raise InvalidRequestError(
                     f"A reindex to {row.model} is under way. Finish it with the same model, or drop the unfinished collection: "

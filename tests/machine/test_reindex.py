@@ -18,13 +18,14 @@ import pytest
 from pydantic import SecretStr
 
 from assets.cutover import promote
+from assets.index.collection import activate
 from assets.index.targets import Target
 from assets.reindex import WORK, Reindex, open_reindex
 from orchestration.cli import reindexing
 from orchestration.cli import run as command
 from orchestration.maintenance import maintain
 from orchestration.supervision.environment import child_environment
-from resources.core.errors import BusyError
+from resources.core.errors import BusyError, InvalidRequestError
 from resources.embedding import choose, embedder
 from resources.settings.limits import Prompts
 from resources.stores import leases, qdrant
@@ -207,6 +208,24 @@ def test_what_changes_during_the_build_reaches_both(installation: Installation, 
         assert found["docs/vole.md"]["permissions"] == ["bob@acme.example"]
     receipts = installation.rows("SELECT count(*) AS receipts FROM deletion_receipts WHERE points_gone_at IS NOT NULL")
     assert receipts == [{"receipts": 2}]
+
+
+def test_a_command_that_ended_after_it_switched_is_told_so_when_it_is_run_again(
+    installation: Installation, tmp_path: Path
+) -> None:
+    """Its index is in use, and the one before is still wanted for a rollback."""
+    folder = str(make_tiny_model(tmp_path / "tiny"))
+    fill(installation)
+    old = alias(installation)
+    assert old is not None
+    with open_reindex(installation.settings) as work:
+        made = build(work, folder)
+        activate(work.connection, made.collection.name)  # and the vector server, or the command, ended here
+        with pytest.raises(InvalidRequestError, match=r"^The index already uses tiny@"):
+            work.wanted(choose(work.settings, folder, None))
+    assert alias(installation) == old
+    installation.sync()
+    assert alias(installation) == made.collection.name
 
 
 @pytest.fixture
