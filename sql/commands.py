@@ -83,7 +83,8 @@ class JobFault(msgspec.Struct, frozen=True):
 class SourceCounts(msgspec.Struct, frozen=True):
     """A source's documents by state and the end of its last successful sync. `outdated`: live, and read by an earlier version.
 
-    `paused_at` and `paused_reason` are null unless its syncs wait for new credentials.
+    `failed_at` and `failed_reason` are null unless the latest sync that has ended failed, `paused_at` and `paused_reason` unless its syncs
+    wait for new credentials.
     """
 
     source: str
@@ -92,6 +93,8 @@ class SourceCounts(msgspec.Struct, frozen=True):
     skipped: int
     failed: int
     outdated: int
+    failed_at: datetime | None
+    failed_reason: str | None
     paused_at: datetime | None
     paused_reason: str | None
 

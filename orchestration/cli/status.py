@@ -162,8 +162,9 @@ def _say_alerts(firing: list[AlertState], waiting: int) -> None:
 
 def _counts(source: SourceCounts) -> dict[str, Any]:
     paused = None if source.paused_at is None else {"since": source.paused_at, "reason": source.paused_reason}
+    failure = None if source.failed_at is None else {"at": source.failed_at, "reason": source.failed_reason}
     shown = {name: getattr(source, name) for name in ("last_sync_at", "live", "skipped", "failed", "outdated")}
-    return shown | {"paused": paused}
+    return shown | {"paused": paused, "failure": failure}
 
 
 def _slack(service: dict[str, Any]) -> str:
@@ -188,6 +189,8 @@ def _say_status(
         say(f"{name:<18} {row.live} live, {row.skipped} skipped, {row.failed} failed; last synced: {last}")
         if row.paused_at is not None:
             note(f"{name} is paused since {row.paused_at:%Y-%m-%d %H:%M} UTC: {row.paused_reason}")
+        elif row.failed_at is not None:
+            note(f"{name}: the latest sync failed at {row.failed_at:%Y-%m-%d %H:%M} UTC: {row.failed_reason}")
         if row.outdated:
             note(
                 f"{name}: an earlier version parsed {row.outdated} documents. The next sync parses them again from their stored bytes,"

@@ -1,6 +1,7 @@
--- Each source's documents by state, how many of them an earlier version of the parser read, its last good sync, and why it is paused.
+-- Each source's documents by state, how many of them an earlier version of the parser read, its last good sync, why the latest that has
+-- ended failed, and why it is paused.
 -- Parameters: parser (version). Grain: source that was ever synced. Index: document_counts_partition, index_work_source; until its first
--- sync with a new parser, a source's documents are read (documents_partition, primary key of index_entries); primary key of source_states.
+-- sync with a new parser, a source's documents are read (documents_partition, primary key of index_entries); primary key of source_states; sync_jobs_latest.
 SELECT
     known.source,
     (
@@ -27,6 +28,8 @@ SELECT
                 AND starts_with(e.content, d.content_key || '|') AND NOT starts_with(e.content, d.content_key || '|' || %(parser)s || '|')
         )
     END AS outdated,
+    CASE WHEN latest.status = 'failed' THEN latest.completed_at END AS failed_at,
+    CASE WHEN latest.status = 'failed' THEN latest.error_message END AS failed_reason,
     t.paused_at,
     t.paused_reason
 FROM (
@@ -36,5 +39,15 @@ FROM (
 ) AS known (source)
 LEFT JOIN document_counts AS c ON c.source = known.source
 LEFT JOIN source_states AS t ON t.source = known.source
-GROUP BY known.source, t.source
+LEFT JOIN LATERAL (
+    SELECT
+        j.status,
+        j.completed_at,
+        j.error_message
+    FROM sync_jobs AS j
+    WHERE j.source = known.source AND j.status <> 'running'
+    ORDER BY j.started_at DESC
+    LIMIT 1
+) AS latest ON TRUE
+GROUP BY known.source, t.source, latest.status, latest.completed_at, latest.error_message
 ORDER BY known.source;
