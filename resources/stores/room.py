@@ -7,7 +7,7 @@ import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
 from resources.core.errors import CapacityError
-from resources.stores.disk import LEAST_BYTES, nearest, stores
+from resources.stores.disk import LEAST_BYTES, cause, nearest, stores
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,10 +69,10 @@ def rooms(settings: Settings) -> list[Room]:
 
 
 def check_room(settings: Settings) -> None:
-    """Raise `CapacityError` if a disk has less free space than syncs leave."""
+    """Raise `CapacityError` if a disk has less free space than syncs leave, also if it is full."""
     for one in rooms(settings):
-        if one.is_used_up:
-            raise CapacityError(str(one))
+        if one.free < one.reserve:
+            raise CapacityError(str(one if one.is_used_up else cause(settings) or one))
 
 
 def check_fits(settings: Settings, folder: Path, size: int, what: str) -> None:

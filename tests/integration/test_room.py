@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from resources.settings import Settings
 from resources.stores import qdrant
 from resources.stores.room import MOST_BYTES, SHARE, check_room, rooms
 from tests.fixtures.installation import Installation
+from tests.fixtures.mounts import Mount
 from tests.fixtures.upkeep import as_environment
 
 ALL = 2**62
@@ -42,6 +44,15 @@ def test_the_limit_is_the_free_space_and_not_a_byte_less(installation: Installat
     reserving(installation, free * 2)
     with pytest.raises(CapacityError, match="CONCORDANCE_LIMITS__DISK_RESERVE_BYTES"):
         check_room(installation.settings)
+
+
+def test_a_disk_that_is_full_has_less_room_than_syncs_leave(tmp_path: Path, mount: Mount) -> None:
+    """Also if others filled it, so that a sync has never seen it between the two."""
+    mount(tmp_path / "home", megabytes=8)
+    settings = Settings(_env_file=None, home=tmp_path / "home", disk_reserve_bytes=64 * 1024**2)  # type: ignore[call-arg]
+    with pytest.raises(CapacityError, match=r"is full: .* free\. Free some space"):
+        check_room(settings)
+    check_room(settings.model_copy(update={"disk_reserve_bytes": 0}))
 
 
 def test_a_sync_stops_before_it_writes_and_continues_with_room(installation: Installation) -> None:

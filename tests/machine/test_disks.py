@@ -16,7 +16,7 @@ from orchestration.cli import _store_fault
 from orchestration.cli import run as command
 from resources import keys
 from resources.core.domain import SourceName
-from resources.core.errors import StorageFullError, StorageReadOnlyError
+from resources.core.errors import AbortSyncError, StorageFullError, StorageReadOnlyError
 from resources.launch import start_sync
 from resources.settings import Settings
 from resources.stores import disk, room
@@ -173,7 +173,7 @@ def test_a_sync_that_cannot_write_names_the_disk(
     if read_only:
         (place / ".incoming").mkdir(parents=True)
     mount(place, read_only=read_only)
-    with pytest.raises(StorageReadOnlyError if read_only else StorageFullError, match=str(place)):
+    with pytest.raises(StorageReadOnlyError if read_only else AbortSyncError, match=str(place)):
         installation.sync()
     status, reason = last_job(installation)
     assert status == "failed"
