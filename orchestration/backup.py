@@ -31,7 +31,7 @@ from resources.core.scratch import full, scratch_folder
 from resources.servers.postgres import EmbeddedPostgres
 from resources.servers.postgres.dump import check_direct, dump
 from resources.settings import Settings
-from resources.stores import lake_copy, leases
+from resources.stores import disk, lake_copy, leases
 from resources.stores.blobs import Blobs
 from resources.stores.damage import damaged_tables
 from resources.stores.lake import Lake
@@ -171,14 +171,16 @@ def _manifest(version: str, lake: Path | None, copied: lake_copy.Copied) -> Mani
 
 @contextmanager
 def _nothing_removed(settings: Settings, lasts: Callable[[], bool]) -> Generator[leases.Lease]:
-    """Keep erasure and `reindex` from starting for the block. A restart of Postgres before it costs nothing but time."""
+    """Keep erasure and `reindex` from starting for the block. A restart of Postgres before it costs nothing but time, unless a disk
+    accepts no writes: then it does not start.
+    """
     with ExitStack() as stack:
         while True:
             try:
                 lease = stack.enter_context(leases.alone(settings.postgres_dsn, REINDEX, REFUSAL))
                 break
             except ServiceUnavailableError:
-                if not lasts():
+                if disk.faults(settings) or not lasts():
                     raise
                 time.sleep(LOOK_SECONDS)
         yield lease

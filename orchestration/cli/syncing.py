@@ -23,6 +23,7 @@ from resources.core.domain import SourceName
 from resources.core.errors import BusyError, ConcordanceError, InvalidRequestError, NotRunningError
 from resources.settings import Settings, load
 from resources.sources import configured, open_source, stored
+from resources.stores import disk
 from sql.commands import Commands, JobReport
 
 LOOK_SECONDS = 0.4
@@ -157,7 +158,7 @@ def follow(settings: Settings, job_id: str) -> tuple[dict[str, Any], bool]:
             try:
                 row = _row(settings, job_id)
             except NotRunningError:
-                if not presence.lasts():
+                if disk.faults(settings) or not presence.lasts():  # Postgres does not start on a full disk
                     raise
             else:
                 show(row)

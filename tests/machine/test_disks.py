@@ -7,17 +7,26 @@ import os
 import shutil
 import time
 import zipfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from orchestration import doctor
+from orchestration.backup import back_up
 from orchestration.cli import _store_fault
 from orchestration.cli import run as command
+from orchestration.cli.presence import Presence
+from orchestration.cli.syncing import follow
+from orchestration.supervision import run_state
+from orchestration.supervision.run_state import RunState
 from resources import keys
 from resources.core.domain import SourceName
-from resources.core.errors import AbortSyncError, StorageFullError, StorageReadOnlyError
+from resources.core.errors import AbortSyncError, ConcordanceError, StorageFullError, StorageReadOnlyError
 from resources.launch import start_sync
+from resources.servers.processes import identify
 from resources.settings import Settings
 from resources.stores import disk, room
 from resources.stores.lake import Lake
@@ -29,6 +38,7 @@ from tests.fixtures.serving import Running, Site
 from tests.fixtures.tiny_model import make_tiny_model
 
 ANN = "ann@acme.com"
+SECONDS = 30
 
 
 def named(settings: Settings) -> dict[str, str]:
@@ -56,6 +66,43 @@ def test_of_a_copy_the_file_that_is_written_is_named(
     with pytest.raises(OSError, match="No space left") as failed:
         shutil.copyfile(tmp_path / "from", tmp_path / "full" / "to")
     assert _store_fault(failed.value) == f"Cannot write {tmp_path}/full/to: No space left on device."
+
+
+def test_nothing_waits_for_a_postgres_that_a_full_disk_keeps_from_starting(
+    embedded: Settings, tmp_path: Path, mount: Mount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The supervisor goes on trying, which looks like a restart."""
+    monkeypatch.setenv("CONCORDANCE_HOME", str(embedded.home))
+    mount(embedded.home, megabytes=8)
+    for folder in ("run", "postgres"):
+        (embedded.home / folder).mkdir()
+    embedded.passfile.touch(0o600)
+    keys.ensure(embedded)
+    run_state.write(embedded, RunState(supervisor=identify(os.getpid())))
+    presence = Presence(embedded)
+    assert presence.lasts()
+    failed: list[Exception] = []
+
+    def work(action: Callable[[], object]) -> None:
+        try:
+            action()
+        except ConcordanceError as error:
+            failed.append(error)
+
+    threads = [
+        Thread(target=work, args=(action,), daemon=True)
+        for action in (
+            partial(follow, embedded, "00000000-0000-4000-8000-000000000000"),
+            partial(back_up, embedded, tmp_path / "backup", "1", lasts=presence.lasts),
+        )
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(SECONDS)
+    run_state.write(embedded, RunState())  # ends one that still waits
+    assert [thread.is_alive() for thread in threads] == [False, False]
+    assert ["is full" in str(_store_fault(error)) for error in failed] == [True, True]
 
 
 def no_check(_settings: Settings, _folder: Path, _size: int, _what: str) -> None:
