@@ -70,6 +70,12 @@ def configure(level: Level = "info", service: str = "concordance", worker: int |
 
     `worker` is the number of this process if the service has several.
     """
+    tracing.configure(service)
+    log_to_stderr(level, service, worker)
+
+
+def log_to_stderr(level: Level, service: str, worker: int | None = None) -> None:
+    """Do as `configure`, without traces: for a command, which would wait for a collector at its end."""
 
     def name_service(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         event.setdefault("service", service)
@@ -82,7 +88,6 @@ def configure(level: Level = "info", service: str = "concordance", worker: int |
             event.setdefault("trace_id", trace_id)
         return event
 
-    tracing.configure(service)
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,

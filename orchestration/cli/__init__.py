@@ -18,6 +18,9 @@ INTERRUPTED = 128
 ENDED = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 """Signals upon which a command leaves things in order: Ctrl-C, a service manager, a terminal that is closed."""
 
+SUPERVISING = "up", "restart", "demo", "service"
+"""Commands that stay root, since a unit of HOME's owner could make that account root, and write log lines of their own."""
+
 
 class InterruptedBySignal(KeyboardInterrupt):
     """A signal that is to end the command."""
@@ -45,17 +48,19 @@ def _main() -> int:
         from resources.proxies import exempt_this_machine
 
         exempt_this_machine()
-    if (
-        os.geteuid() == 0
-        and sys.argv[1:]
-        and not sys.argv[1].startswith("-")
-        and sys.argv[1]
-        not in ("up", "restart", "demo", "service")  # a unit of HOME's owner could make that account root
-    ):
-        _write_as_owner()
     if sys.argv[1:] and not sys.argv[1].startswith("-"):
+        if sys.argv[1] not in SUPERVISING:
+            _prepare()
         _name_unknown_settings()
     return run(sys.argv[1:])
+
+
+def _prepare() -> None:
+    from resources.logging import log_to_stderr
+
+    log_to_stderr("warning", "cli")
+    if os.geteuid() == 0:
+        _write_as_owner()
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -172,13 +177,14 @@ def _log_trace() -> str:
     import traceback
 
     from resources.core.errors import ConfigurationError
+    from resources.logging import mask
     from resources.settings import load
 
     try:
         log = load().home / "logs" / "cli.log"
         log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with log.open("a", encoding="utf-8") as out:
-            out.write(f"{' '.join(sys.argv)}\n{traceback.format_exc()}\n")
+            out.write(mask(f"{' '.join(sys.argv)}\n{traceback.format_exc()}\n"))
     except (OSError, ConfigurationError) as error:
         return f"The details could not be logged ({error})."
     return f"The details are in {log}. Please report them."

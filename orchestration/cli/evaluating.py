@@ -48,10 +48,8 @@ def eval(  # noqa: A001 # the name of the command
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as in the serving process, whose latency this estimates
     from orchestration.evaluation import quality, report
     from resources.core.errors import InvalidRequestError
-    from resources.logging import configure
     from resources.settings import load
 
-    configure("warning")
     settings = load()
     folders = (folder, *more)
     names = {one.resolve().name for one in folders}

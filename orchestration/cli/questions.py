@@ -13,7 +13,6 @@ from orchestration.cli.installed import database
 from orchestration.cli.output import note, say, say_json
 from orchestration.evaluation.question_set import QuestionLine, StoredQuestion, put, read, resolve, stored
 from resources.core.errors import InvalidRequestError
-from resources.logging import configure
 from resources.settings import load
 from sql.evaluation import Questions
 
@@ -99,7 +98,6 @@ def _change(name: str, change: Callable[..., list[int]], ids: tuple[int, ...], d
 def questions_run(*, json: Json = False) -> int:
     from orchestration.evaluation.relevance import evaluate
 
-    configure("warning")
     settings = load()
     with database(settings) as connection:
         report = evaluate(settings, connection)

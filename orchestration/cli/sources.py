@@ -218,10 +218,8 @@ def _leave_sample() -> None:
 def _remove(settings: Settings, chosen: Sequence[RootLine]) -> int:
     from assets.upkeep.removal import remove
     from resources.dagster_partitions import delete_partitions
-    from resources.logging import configure
     from resources.sources.push import withdraw
 
-    configure("warning", "cli")
     total = 0
     for source in sorted({one.source for one in chosen}):
         keys = [one.root for one in chosen if one.source == source]

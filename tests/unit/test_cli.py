@@ -447,3 +447,24 @@ def test_another_ctrl_c_ends_a_command_that_waits_for_an_object_store_that_hangs
                 assert process.wait(60) == 128 + signal.SIGINT
             finally:
                 process.kill()
+
+
+def test_what_commands_log_is_masked_and_on_standard_error() -> None:
+    """Standard output is for results, which programs read."""
+    script = """
+import structlog
+from orchestration import cli
+def run(arguments):
+    structlog.get_logger("sync").warning("sync_delayed", requested_by="ann@acme.com")
+    structlog.get_logger("sync").info("sync_began")
+    print("{}")
+    return 0
+cli.run = run
+cli.main()
+"""
+    ended = subprocess.run([sys.executable, "-c", script, "status"], capture_output=True, text=True, check=True)
+    assert ended.stdout == "{}\n"
+    assert "sync_delayed" in ended.stderr
+    assert "[email]" in ended.stderr
+    assert "ann@" not in ended.stderr
+    assert "sync_began" not in ended.stderr
