@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import httpx
 import jwt
 import pytest
 
@@ -73,18 +74,20 @@ def test_what_is_lost_while_a_body_arrives_is_not_shown(
         begun.set()
         return result
 
-    def sent(lost: list[tuple[str, str]]) -> Iterator[bytes]:
-        begun.clear()
+    def body(lost: list[tuple[str, str]]) -> Iterator[bytes]:
         yield b'{"query": "'
         assert begun.wait(30)
         tell(workspace, lost)
         yield b'standup notes"}'
 
+    def sent(lost: list[tuple[str, str]]) -> httpx.Response:
+        begun.clear()
+        return running.request("POST", path, MEMBER, content=body(lost), headers=JSON)
+
     monkeypatch.setattr(Authentication, "authenticate_request", authenticated)
     monkeypatch.setattr(authentication, "PROMPT_BODY_SECONDS", 0.0)
-    kept = running.request("POST", path, MEMBER, content=sent([(MEMBER, TEAM)]), headers=JSON)
-    assert "whole team" in kept.text
-    lost = running.request("POST", path, MEMBER, content=sent([]), headers=JSON)
+    assert "whole team" in sent([(MEMBER, TEAM)]).text
+    lost = sent([])
     assert lost.status_code == 200
     assert "whole team" not in lost.text
     assert "General" not in lost.text
