@@ -251,7 +251,7 @@ def _unchanged(stores: Stores, partition: str) -> UnchangedDocuments | None:
     if not capabilities(stores.source).keyed_listing:
         return None
     row = stores.documents.listing_keys(partition=partition)
-    return UnchangedDocuments(row.keys, row.documents)
+    return UnchangedDocuments(row.keys, row.counts, row.documents)
 
 
 def _prune_approved(job: SyncJob, result: StageResult) -> None:

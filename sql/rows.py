@@ -65,6 +65,7 @@ class ListingKeys(msgspec.Struct, frozen=True):
     """The keys of a partition's documents, eight bytes each, and the number of its documents with a key or without."""
 
     keys: bytes
+    counts: bytes
     documents: int
 
 

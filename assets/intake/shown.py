@@ -7,7 +7,7 @@ other hashes in each process, so the next sync finds it.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 import numpy as np
@@ -50,20 +50,27 @@ class ShownDocuments:
 class UnchangedDocuments:
     """`resources.core.ports.KnownKeys` of one partition and one listing."""
 
-    def __init__(self, keys: bytes, documents: int) -> None:
-        """`keys`: eight bytes each, the highest first. `documents`: those of the partition that the registry has, with a key or without."""
-        self._keys = _distinct(np.frombuffer(keys, dtype=">i8").astype(np.int64))
+    def __init__(self, keys: bytes, counts: bytes, documents: int) -> None:
+        """Make what a listing is compared with.
+
+        `keys`: eight bytes each, the highest first, in ascending order. `counts`: how many documents have each, four bytes.
+        `documents`: those of the partition that the registry has, with a key or without.
+        """
+        self._keys = np.frombuffer(keys, dtype=">i8").astype(np.int64)
+        self._counts = np.frombuffer(counts, dtype=">i4").astype(np.int32)
         self._listed = np.zeros(len(self._keys), dtype=np.bool_)
         self.documents = documents
 
     def __len__(self) -> int:
         """Return the number of documents that have been listed."""
-        return int(np.count_nonzero(self._listed))
+        return int(self._counts.sum(where=self._listed))
 
-    def listed(self, keys: Sequence[int]) -> list[bool]:
-        places, found = _places(self._keys, np.array(keys, dtype=np.int64))
-        self._listed[places[found]] = True
-        return found.tolist()
+    def listed(self, key: int, documents: int) -> bool:
+        place = self._keys.searchsorted(key)
+        if place == len(self._keys) or self._keys[place] != key or self._counts[place] != documents:
+            return False
+        self._listed[place] = True
+        return True
 
     def unlisted(self) -> list[int]:
         """Return the keys of documents that have not been listed: they have changed, or are gone."""

@@ -23,10 +23,13 @@ class Memory(Protocol):
 
 
 class KnownKeys(Protocol):
-    """Documents that the registry holds as they were listed last, by keys: hashes of all that decides what their source says of them."""
+    """Documents that the registry holds as they were listed last, by keys: hashes of all that decides what their source says of them.
 
-    def listed(self, keys: Sequence[int]) -> list[bool]:
-        """Return which of these keys are known, and note that their documents are still there."""
+    Documents that are listed together have one key.
+    """
+
+    def listed(self, key: int, documents: int) -> bool:
+        """Return True if a key is known and has this number of documents, and note that they are still there."""
         ...
 
 

@@ -54,11 +54,12 @@ class BucketListing:
                 for path, size, version, at in page
             ]
 
-    def having(self, paths: Sequence[str]) -> set[str]:
-        """Return those of these keys, at most a page, that the bucket has."""
+    def versions(self, paths: Sequence[str]) -> dict[str, str]:
+        """Return the versions of those of these keys, at most a page, that the bucket has."""
         marks = ", ".join("?" * len(paths))
-        query = f"SELECT path FROM objects WHERE path IN ({marks})"  # noqa: S608 - question marks
-        return {path.decode() for (path,) in self._database.execute(query, [path.encode() for path in paths])}
+        query = f"SELECT path, version FROM objects WHERE path IN ({marks})"  # noqa: S608 - question marks
+        found = self._database.execute(query, [path.encode() for path in paths])
+        return {path.decode(): version for path, version in found}
 
 
 @contextmanager

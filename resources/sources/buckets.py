@@ -8,9 +8,13 @@ listing is collected before the first entry is yielded: only then is it known wh
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from functools import partial
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
 
 from resources.core.errors import (
     AbortSyncError,
@@ -22,7 +26,19 @@ from resources.core.errors import (
 from resources.core.filetypes import declared
 from resources.sources.bucket_listing import PAGE, BucketListing, BucketObject, open_listing
 from resources.sources.sidecars import MAX_BYTES, SUFFIX
-from resources.sources.tree import EMPTY, PIECE, FileEntry, UnreadablePath, left_out, parts_of, sidecar_names, too_large
+from resources.sources.tree import (
+    EMPTY,
+    PIECE,
+    FileEntry,
+    FilePage,
+    UnreadablePath,
+    cut,
+    left_out,
+    page_of,
+    parts_of,
+    sidecar_names,
+    too_large,
+)
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -40,6 +56,14 @@ https://learn.microsoft.com/en-us/rest/api/storageservices/common-rest-api-error
 _BROKEN = f"Its sidecar ({SUFFIX}) cannot be read, so no one may see it"
 
 
+class _Sidecar(NamedTuple):
+    """The content of a sidecar, or why there is none. `version` is empty if the store gave no answer to the question."""
+
+    content: bytes = b""
+    fault: str = ""
+    version: str = ""
+
+
 class Bucket:
     """Objects below the store's own prefix. `name` is the root's name in messages."""
 
@@ -48,43 +72,43 @@ class Bucket:
         self._name = name
         self._max_bytes = max_bytes
 
-    def walk(self) -> Iterator[FileEntry | UnreadablePath]:
+    def walk(self) -> Iterator[FilePage]:
         """Yield objects ordered by key; an empty listing counts as a failed one."""
         with open_listing() as listing:
             self._list(listing)
             if listing.empty:
-                yield UnreadablePath(
-                    "",
-                    "The bucket is empty at this prefix, which may be mistyped: check the url.",
-                    hides=True,
-                )
+                empty = "The bucket is empty at this prefix, which may be mistyped: check the url."
+                yield page_of(UnreadablePath("", empty, hides=True))
                 return
+            objects = (one for page in listing.pages() for one in page)
+            shown = (
+                one for one in objects if not _is_folder_marker(one) and not any(map(left_out, one.path.split("/")))
+            )
             with ThreadPoolExecutor(_SIDECARS_AT_ONCE) as pool:
-                for page in listing.pages():
-                    yield from self._entries(listing, page, pool)
+                for page in cut(shown, attrgetter("path")):
+                    names = [sidecar_names(found.path) for found in page]
+                    there = listing.versions([one for forms in names for one in forms])
+                    sidecars = [next((one for one in forms if one in there), "") for forms in names]
+                    facts = [(found, there.get(sidecar)) for found, sidecar in zip(page, sidecars, strict=True)]
+                    yield FilePage(
+                        "",
+                        [found.path for found in page],
+                        msgspec.msgpack.encode((self._max_bytes, facts)),
+                        partial(self._entries, page, sidecars, there, pool),
+                    )
 
     def _entries(
-        self, listing: BucketListing, objects: Sequence[BucketObject], pool: ThreadPoolExecutor
+        self,
+        page: Sequence[BucketObject],
+        sidecars: Sequence[str],
+        versions: Mapping[str, str],
+        pool: ThreadPoolExecutor,
     ) -> Iterator[FileEntry | UnreadablePath]:
-        shown = [found for found in objects if not any(map(left_out, found.path.split("/")))]
-        page = [(found, _fault(found, self._max_bytes)) for found in shown]
-        names = [sidecar_names(found.path) for found in shown]
-        there = listing.having([one for forms in names for one in forms])
-        wanted = {
-            found.path: key
-            for (found, fault), forms in zip(page, names, strict=True)
-            if fault is None and (key := next((one for one in forms if one in there), None))
-        }
-        read = dict(zip(wanted, pool.map(self._sidecar, wanted.values()), strict=True))
-        for found, fault in page:
-            if _is_folder_marker(found):
-                continue
-            sidecar = read.get(found.path)
-            if fault is not None or isinstance(sidecar, SkipDocumentError):
-                yield UnreadablePath(found.path, fault or str(sidecar), found.version)
-            else:
-                at = found.modified_at
-                yield FileEntry(found.path, found.size, found.version, at, at, sidecar)
+        faults = [_fault(found, self._max_bytes) for found in page]
+        wanted = [key for key, fault in zip(sidecars, faults, strict=True) if key and fault is None]
+        read = dict(zip(wanted, pool.map(self._sidecar, wanted), strict=True))
+        for found, key, fault in zip(page, sidecars, faults, strict=True):
+            yield _entry(found, fault, read.get(key), versions.get(key, ""))
 
     def _list(self, listing: BucketListing) -> None:
         try:
@@ -95,17 +119,18 @@ class Bucket:
                 f"The root {self._name} cannot be listed: {_brief(error)} Check its url and its credentials."
             ) from error
 
-    def _sidecar(self, key: str) -> bytes | SkipDocumentError:
+    def _sidecar(self, key: str) -> _Sidecar:
         try:
             result = self._store.get(key)
+            version = _object(result.meta).version
             if result.meta["size"] > MAX_BYTES:
-                return SkipDocumentError(f"{_BROKEN}: it has more than {MAX_BYTES:,} bytes.")
-            return bytes(result.bytes())
+                return _Sidecar(fault=f"{_BROKEN}: it has more than {MAX_BYTES:,} bytes.", version=version)
+            return _Sidecar(bytes(result.bytes()), version=version)
         except FileNotFoundError:
-            return SkipDocumentError(f"{_BROKEN}: it was removed during the listing; the next sync looks again.")
+            return _Sidecar(fault=f"{_BROKEN}: it was removed during the listing; the next sync looks again.")
         except _store_errors() as error:
             if _denied(error):
-                return SkipDocumentError(f"{_BROKEN}: permission denied.")
+                return _Sidecar(fault=f"{_BROKEN}: permission denied.")
             raise self._unread(error) from error
 
     def _unread(self, error: Exception) -> AbortSyncError:
@@ -118,12 +143,8 @@ class Bucket:
         found = self._head(path)
         if found is None or _is_folder_marker(found):
             return None
-        fault = _fault(found, self._max_bytes)
         key = next((one for one in sidecar_names(path) if self._head(one) is not None), None)
-        sidecar = None if key is None else self._sidecar(key)
-        if fault is not None or isinstance(sidecar, SkipDocumentError):
-            return UnreadablePath(path, fault or str(sidecar), found.version)
-        return FileEntry(path, found.size, found.version, found.modified_at, found.modified_at, sidecar)
+        return _entry(found, _fault(found, self._max_bytes), None if key is None else self._sidecar(key))
 
     def _head(self, path: str) -> BucketObject | None:
         try:
@@ -162,6 +183,18 @@ class Bucket:
             if _rejected(error):
                 raise self._unread(error) from error
             raise RetryLaterError(f"It cannot be read just now: {_brief(error)}") from error
+
+
+def _entry(
+    found: BucketObject, fault: str | None, sidecar: _Sidecar | None, listed: str = ""
+) -> FileEntry | UnreadablePath:
+    """`listed`: the version with which the sidecar was listed."""
+    passing = sidecar is not None and _bare(sidecar.version) != _bare(listed)
+    fault = fault or (sidecar and sidecar.fault)
+    if fault:
+        return UnreadablePath(found.path, fault, found.version, passing=passing)
+    at = found.modified_at
+    return FileEntry(found.path, found.size, found.version, at, at, sidecar and sidecar.content, passing)
 
 
 def _object(found: ObjectMeta) -> BucketObject:

@@ -11,7 +11,6 @@ import hashlib
 import unicodedata
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urldefrag
 
@@ -20,7 +19,7 @@ import msgspec
 from resources.core import domain, permissions
 from resources.core.domain import Batch, Item, Refusal, SourceName
 from resources.core.errors import AbortSyncError, ConfigurationError, SkipDocumentError
-from resources.core.filetypes import declared, mime_type
+from resources.core.filetypes import MIME_TYPES, declared, mime_type
 from resources.core.moments import of_seconds
 from resources.core.ports import Source
 from resources.settings import FileRoot, Settings
@@ -29,13 +28,15 @@ from resources.sources import books, sidecars
 from resources.sources.buckets import Bucket
 from resources.sources.folders import LocalFolder
 from resources.sources.spec import Capabilities, SourceSpec
-from resources.sources.tree import FileEntry, Tree, UnreadablePath
+from resources.sources.tree import FileEntry, FilePage, Tree, UnreadablePath
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 BATCH = 1000
-"""Documents in one batch."""
+"""Documents with which a batch ends: it has up to a page more."""
+UNCHANGED = 10_000
+"""Documents by which a batch without any ends, so that progress shows."""
 LISTING_VERSION = 1
 """Part of each key (`Source.known_keys`). Raise it if the same files are to give other items: the next sync then compares all of them."""
 NO_KEY = 0
@@ -78,44 +79,36 @@ class Files(Source):
                 f"There is no root called {partition!r}; CONCORDANCE_FILE_ROOTS names: "
                 f"{', '.join(self.partitions()) or 'none'}."
             )
-        found = self._tree(partition).walk()
         taken: set[str] = set()
-        hidden = False
-        while page := list(islice(found, BATCH)):
-            hidden |= any(isinstance(one, UnreadablePath) and one.hides for one in page)
-            yield self._page(describer, page, taken)
+        hidden, unchanged, batch = False, 0, _batch(partition)
+        for page in self._tree(partition).walk():
+            key = describer.key(page.facts) if page.facts and self.known_keys is not None else NO_KEY
+            if key != NO_KEY and self._is_known(describer, page, key, taken):
+                unchanged += len(page.names)
+            else:
+                for entry in page.entries():
+                    hidden |= isinstance(entry, UnreadablePath) and entry.hides
+                    _add(batch, describer, entry, key, taken)
+            if len(batch.seen) + len(batch.refused) >= BATCH or unchanged >= UNCHANGED:
+                yield msgspec.structs.replace(batch, unchanged=unchanged)
+                unchanged, batch = 0, _batch(partition)
+        if batch.seen or batch.refused or unchanged:
+            yield msgspec.structs.replace(batch, unchanged=unchanged)
         yield Batch(partition=partition, listing="page" if hidden else "complete")
 
-    def _page(self, describer: _Describer, page: list[FileEntry | UnreadablePath], taken: set[str]) -> Batch:
-        """Return what a page of the listing shows. `taken` has the ids before it that could be those of two files.
+    def _is_known(self, describer: _Describer, page: FilePage, key: int, taken: set[str]) -> bool:
+        """Return True if the page is as it was listed last. `taken` has the ids before it that could be those of two files.
 
         Two names on disk can become equal once composed (NFC) or made printable.
         """
-        batch = Batch(partition=describer.partition, seen=[], refused=[], keys={}, listing="page")
-        keys, known = [NO_KEY] * len(page), [False] * len(page)
-        if self.known_keys is not None:
-            keys = [describer.key(one) for one in page]
-            known = self.known_keys.listed(keys)
-        unchanged = 0
-        for one, key, is_known in zip(page, keys, known, strict=True):
-            if is_known and (one.path.isascii() or describer.source_id(one.path) not in taken):
-                if not one.path.isascii():
-                    taken.add(describer.source_id(one.path))
-                unchanged += 1
-                continue
-            outcome = describer.describe(one)
-            if not outcome.source_id.isascii() or "\\" in outcome.source_id:
-                if outcome.source_id in taken:
-                    outcome = describer.refuse(one.path, _twin(one.path), suffix=f" ({one.path.encode().hex()})")
-                    key = NO_KEY
-                taken.add(outcome.source_id)
-            if key != NO_KEY:
-                batch.keys[outcome.source_id] = key
-            if isinstance(outcome, Item):
-                batch.seen.append(outcome)
-            else:
-                batch.refused.append(outcome)
-        return msgspec.structs.replace(batch, unchanged=unchanged)
+        ids: list[str] = []
+        if _is_ambiguous(page.prefix + "".join(page.names)):
+            paths = (page.prefix + name for name in page.names)
+            ids = [describer.source_id(path) for path in paths if _is_ambiguous(path)]
+        if self.known_keys is None or not taken.isdisjoint(ids) or not self.known_keys.listed(key, len(page.names)):
+            return False
+        taken.update(ids)
+        return True
 
     def look(self, partition: str, path: str) -> Item | Refusal | None:
         """Return one file as a listing would show it, or None.
@@ -165,7 +158,7 @@ class _Describer:
         self._defaults = sidecars.root_tags(root)
         # those who may know the names of folders: sidecars only apply to files
         self._known_to = (*self._permissions, *([self._owner] if self._owner else ()))
-        self._context = hashlib.sha256(f"{LISTING_VERSION}\0{root.model_dump_json()}".encode()).digest()
+        self._context = hashlib.sha256(f"{LISTING_VERSION}\0{MIME_TYPES}\0{root.model_dump_json()}".encode()).digest()
         self._folder: tuple[str, tuple[str, ...], tuple[domain.Folder, ...], dict[str, Any]] | None = None
 
     @property
@@ -175,18 +168,8 @@ class _Describer:
     def source_id(self, path: str) -> str:
         return f"{self._root.name}/{_composed(path)}"
 
-    def key(self, found: FileEntry | UnreadablePath) -> int:
-        """Return a hash of all that decides what `describe` returns; `NO_KEY` for what is to be described each time."""
-        if "\\" in found.path:
-            return NO_KEY
-        if isinstance(found, FileEntry):
-            facts = f"{found.version}\0{found.modified}\0{found.path}".encode()
-            if found.sidecar is not None:
-                facts = hashlib.sha256(found.sidecar).digest() + facts
-        elif found.hides or not found.path.isascii():
-            return NO_KEY
-        else:
-            facts = f"{found.reason}\0{found.version}\0{found.path}".encode()
+    def key(self, facts: bytes) -> int:
+        """Return a hash of all that decides what `describe` returns for a page."""
         return int.from_bytes(hashlib.blake2b(facts, digest_size=8, key=self._context).digest(), "big", signed=True)
 
     def describe(self, found: FileEntry | UnreadablePath) -> Item | Refusal:
@@ -271,6 +254,29 @@ class _Describer:
         if self._root.base_url is None:
             return None
         return books.page_url(self._root.base_url, path) if self._book else books.file_url(self._root.base_url, path)
+
+
+def _batch(partition: str) -> Batch:
+    return Batch(partition=partition, seen=[], refused=[], keys={}, listing="page")
+
+
+def _add(batch: Batch, describer: _Describer, found: FileEntry | UnreadablePath, key: int, taken: set[str]) -> None:
+    """Add what the source says of a file, and the key of its page unless it is to be described each time."""
+    outcome = describer.describe(found)
+    if _is_ambiguous(outcome.source_id):
+        if outcome.source_id in taken:
+            outcome = describer.refuse(found.path, _twin(found.path), suffix=f" ({found.path.encode().hex()})")
+        taken.add(outcome.source_id)
+    if key != NO_KEY and not found.passing and outcome.source_id == describer.source_id(found.path):
+        batch.keys[outcome.source_id] = key
+    if isinstance(outcome, Item):
+        batch.seen.append(outcome)
+    else:
+        batch.refused.append(outcome)
+
+
+def _is_ambiguous(name: str) -> bool:
+    return not name.isascii() or "\\" in name
 
 
 def _open(root: FileRoot) -> ObjectStore:

@@ -8,10 +8,13 @@ import errno
 import os
 import stat
 import unicodedata
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from operator import attrgetter, itemgetter
 from pathlib import Path
+
+import msgspec
 
 from resources.core.errors import (
     AbortSyncError,
@@ -22,15 +25,27 @@ from resources.core.errors import (
 )
 from resources.core.filetypes import declared
 from resources.sources.sidecars import MAX_BYTES, SUFFIX
-from resources.sources.tree import EMPTY, PIECE, FileEntry, UnreadablePath, left_out, parts_of, sidecar_names, too_large
+from resources.sources.tree import (
+    EMPTY,
+    PIECE,
+    FileEntry,
+    FilePage,
+    UnreadablePath,
+    cut,
+    left_out,
+    page_of,
+    parts_of,
+    sidecar_names,
+    too_large,
+)
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _INNER = _FOLDER | os.O_NOFOLLOW
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """Non-blocking, since opening a FIFO for reading would wait for a writer for ever."""
 _READABLE_BY_ALL = stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH
-PAGE = 1000
-"""Files of a folder that are looked at before their sidecars."""
+LOOKED_AT = 1000
+"""A folder with up to this number of files is listed again for their sidecars; in a larger one, each is looked for."""
 _UNREADABLE = "Permission denied: let the account that runs Concordance read it."
 
 
@@ -43,8 +58,8 @@ class LocalFolder:
         self._avoid = avoid
         self._root_user = os.geteuid() == 0
 
-    def walk(self) -> Iterator[FileEntry | UnreadablePath]:
-        """Yield files ordered by name. A file's version depends on its times and size, not on its sidecar."""
+    def walk(self) -> Iterator[FilePage]:
+        """Yield the files of each folder, ordered by name. A file's version depends on its times and size, not on its sidecar."""
         try:
             top = os.open(self._root, _FOLDER)
         except OSError as error:
@@ -63,9 +78,7 @@ class LocalFolder:
         finally:
             os.close(top)
 
-    def _list(
-        self, top: int, folder: str, avoid: tuple[int, int] | None, inner: list[str]
-    ) -> Iterator[FileEntry | UnreadablePath]:
+    def _list(self, top: int, folder: str, avoid: tuple[int, int] | None, inner: list[str]) -> Iterator[FilePage]:
         prefix = f"{folder}/" if folder else ""
         try:
             with _opened(top, folder.split("/") if folder else [], _INNER) as handle:
@@ -73,30 +86,59 @@ class LocalFolder:
                     return
                 files: list[os.DirEntry[str]] = []
                 with os.scandir(handle) as listing:
-                    for entry in sorted(listing, key=lambda entry: entry.name):
+                    for entry in sorted(listing, key=attrgetter("name")):
                         if left_out(entry.name):
                             continue
                         if entry.is_dir(follow_symlinks=False) and _is_utf8(entry.name):
                             inner.append(prefix + entry.name)
                         else:
                             files.append(entry)
-                for start in range(0, len(files), PAGE):
-                    page = [(entry.name, _status(entry)) for entry in files[start : start + PAGE]]
-                    exists = _sidecars(handle) if len(files) <= PAGE else _access(handle)
-                    for name, info in page:
-                        yield self._look(handle, prefix, name, info, exists)
+                for page, exists in _with_status(handle, files):
+                    yield self._page(handle, prefix, page, exists)
         except FileNotFoundError:
             # moved or removed during the listing: its files may be elsewhere now, so their absence means nothing
-            yield UnreadablePath(
-                folder, "It was moved or removed during the listing; the next sync looks again.", hides=True
-            )
+            moved = "It was moved or removed during the listing; the next sync looks again."
+            yield page_of(UnreadablePath(folder, moved, hides=True))
         except OSError as error:
             if not folder:
                 raise AbortSyncError(f"The folder {self._root} cannot be listed: {error.strerror}.") from error
             reason = (
                 _UNREADABLE if error.errno in {errno.EACCES, errno.EPERM} else f"It cannot be listed: {error.strerror}."
             )
-            yield UnreadablePath(folder, f"{reason} Until then nothing in this root is treated as deleted.", hides=True)
+            reason += " Until then nothing in this root is treated as deleted."
+            yield page_of(UnreadablePath(folder, reason, hides=True))
+
+    def _page(
+        self,
+        handle: int,
+        prefix: str,
+        page: Sequence[tuple[str, os.stat_result | OSError]],
+        exists: Callable[[str], bool],
+    ) -> FilePage:
+        """Return files whose status has been read. Those that are more than a readable file without a sidecar are facts in full."""
+        special: dict[str, FileEntry | UnreadablePath] = {}
+        facts: list[object] = [prefix, self._max_bytes]
+        hides = False
+        for name, info in page:
+            if isinstance(info, OSError) or self._is_special(handle, name, info, exists):
+                found = special[name] = self._look(handle, prefix, name, info, exists)
+                hides = hides or (isinstance(found, UnreadablePath) and found.hides)
+                facts.append((name, found))
+            else:
+                facts.append((name, info.st_mtime_ns, info.st_ctime_ns, info.st_size))
+
+        def entries() -> Iterator[FileEntry | UnreadablePath]:
+            for name, info in page:
+                yield special.get(name) or self._look(handle, prefix, name, info, None)
+
+        return FilePage(prefix, [name for name, _ in page], b"" if hides else _encoded(facts), entries)
+
+    def _is_special(self, handle: int, name: str, info: os.stat_result, exists: Callable[[str], bool]) -> bool:
+        return (
+            not stat.S_ISREG(info.st_mode)
+            or not self._is_readable(handle, name, info)
+            or (exists(name + SUFFIX) if name.isascii() else any(map(exists, sidecar_names(name))))
+        )
 
     def look(self, path: str) -> FileEntry | UnreadablePath | None:
         """Return the file at one path; None if it is missing, excluded, or behind a link or a closed folder."""
@@ -132,9 +174,12 @@ class LocalFolder:
             return self._look(handle, prefix, entry.name, _status(entry), _access(handle))
 
     def _look(
-        self, handle: int, prefix: str, name: str, info: os.stat_result | OSError, exists: Callable[[str], bool]
+        self, handle: int, prefix: str, name: str, info: os.stat_result | OSError, exists: Callable[[str], bool] | None
     ) -> FileEntry | UnreadablePath:
-        """Return a file that has been looked at; `exists` then finds its sidecar by its name."""
+        """Return a file whose status has been read; `exists` then finds its sidecar by its name.
+
+        None: the file is known to be readable and to have no sidecar.
+        """
         if not _is_utf8(name):
             shown = os.fsencode(prefix + name).decode("utf-8", "backslashreplace")
             return UnreadablePath(shown, "Its name is not valid UTF-8; rename it.")
@@ -147,10 +192,12 @@ class LocalFolder:
             if not stat.S_ISREG(info.st_mode):
                 return UnreadablePath(path, "It is a device, pipe or socket, not a file.")
             declared(name)
-            fault = self._fault(handle, name, info)
+            fault = self._fault(info)
+            if fault is None and exists is not None and not self._is_readable(handle, name, info):
+                fault = _UNREADABLE
             if fault:
                 return UnreadablePath(path, fault, _version(info))
-            sidecar = self._sidecar(handle, name, exists)
+            sidecar = None if exists is None else self._sidecar(handle, name, exists)
         except SkipDocumentError as error:
             return UnreadablePath(path, str(error))
         except OSError as error:
@@ -161,14 +208,17 @@ class LocalFolder:
         created = min(info.st_mtime, info.st_ctime)
         return FileEntry(path, info.st_size, _version(info), created, info.st_mtime, sidecar)
 
-    def _fault(self, handle: int, name: str, info: os.stat_result) -> str | None:
+    def _fault(self, info: os.stat_result) -> str | None:
         if info.st_size > self._max_bytes:
             return too_large(info.st_size, self._max_bytes)
-        if info.st_size == 0:
-            return EMPTY
-        if self._root_user or info.st_mode & _READABLE_BY_ALL == _READABLE_BY_ALL:
-            return None
-        return None if os.access(name, os.R_OK, dir_fd=handle) else _UNREADABLE
+        return EMPTY if info.st_size == 0 else None
+
+    def _is_readable(self, handle: int, name: str, info: os.stat_result) -> bool:
+        return (
+            self._root_user
+            or info.st_mode & _READABLE_BY_ALL == _READABLE_BY_ALL
+            or os.access(name, os.R_OK, dir_fd=handle)
+        )
 
     @staticmethod
     def _sidecar(handle: int, name: str, exists: Callable[[str], bool]) -> bytes | None:
@@ -267,6 +317,19 @@ def _read_error(error: OSError) -> Exception:
     return RetryLaterError(f"It cannot be read just now: {error.strerror}.")
 
 
+def _with_status(
+    handle: int, files: Sequence[os.DirEntry[str]]
+) -> Iterator[tuple[list[tuple[str, os.stat_result | OSError]], Callable[[str], bool]]]:
+    """Yield pages of a folder's files with their status, and what then finds the sidecars."""
+    if len(files) <= LOOKED_AT:
+        looked = [(file.name, _status(file)) for file in files]
+        exists = _sidecars(handle)
+        yield from ((page, exists) for page in cut(looked, itemgetter(0)))
+    else:
+        for page in cut(files, attrgetter("name")):
+            yield [(file.name, _status(file)) for file in page], _access(handle)
+
+
 def _sidecars(handle: int) -> Callable[[str], bool]:
     """Return what finds sidecars in a folder whose files have been looked at: it has those that came with their content."""
     return {name for name in os.listdir(handle) if name.endswith(SUFFIX)}.__contains__
@@ -282,6 +345,13 @@ def _status(entry: os.DirEntry[str]) -> os.stat_result | OSError:
         return entry.stat(follow_symlinks=False)
     except OSError as error:
         return error
+
+
+def _encoded(facts: object) -> bytes:
+    try:
+        return msgspec.msgpack.encode(facts)
+    except (UnicodeEncodeError, OverflowError):  # a name that is not valid UTF-8, or a time beyond the year 2554
+        return b""
 
 
 def _version(info: os.stat_result) -> str:

@@ -1,18 +1,23 @@
 """The interface shared by folders and buckets of the source `files`: entries, problems, and excluded names.
 
-A `Tree` lists one root and reads its files. It handles paths and bytes; permissions are decided elsewhere.
+A `Tree` lists one root, in pages, and reads its files. It handles paths and bytes; permissions are decided elsewhere.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 from unicodedata import normalize
+from zlib import crc32
 
 from resources.core.errors import SkipDocumentError
 from resources.sources.sidecars import SUFFIX
 
 PIECE = 1024 * 1024
 """Bytes per piece."""
+PAGE = 64
+"""Files of a page, on average."""
+LARGEST = 16 * PAGE
+T = TypeVar("T")
 
 
 class FileEntry(NamedTuple):
@@ -25,6 +30,8 @@ class FileEntry(NamedTuple):
     """A time, or seconds since 1970."""
     modified: datetime | float
     sidecar: bytes | None = None
+    passing: bool = False
+    """If True, the next listing may show other content of the sidecar, though the facts of its page are the same."""
 
 
 class UnreadablePath(NamedTuple):
@@ -34,12 +41,26 @@ class UnreadablePath(NamedTuple):
     reason: str
     version: str = ""
     hides: bool = False
+    passing: bool = False
+    """If True, it may become readable though the facts of its page are the same."""
+
+
+class FilePage(NamedTuple):
+    """Files that are compared as one, which costs less than comparing each."""
+
+    prefix: str
+    names: Sequence[str]
+    """Their paths without `prefix`."""
+    facts: bytes
+    """All that decides what the entries are, besides the settings; empty if that is not known."""
+    entries: Callable[[], Iterable[FileEntry | UnreadablePath]]
+    """Return the files. To be called before the next page is taken."""
 
 
 class Tree(Protocol):
     """One root that can be listed and read."""
 
-    def walk(self) -> Iterator[FileEntry | UnreadablePath]:
+    def walk(self) -> Iterator[FilePage]:
         """Yield the current content of the root. Raises `AbortSyncError` if it can't be listed at all."""
         ...
 
@@ -50,6 +71,23 @@ class Tree(Protocol):
     def read(self, path: str, version: str) -> Iterator[bytes]:
         """Yield one file's bytes in pieces; raises like `Source.fetch`. Never reads outside the root."""
         ...
+
+
+def page_of(entry: FileEntry | UnreadablePath) -> FilePage:
+    """Return a page with one entry that is looked at each time."""
+    return FilePage("", [entry.path], b"", lambda: [entry])
+
+
+def cut(files: Iterable[T], name: Callable[[T], str]) -> Iterator[list[T]]:
+    """Yield files in pages that end where the checksum of a name says, so that one file more or less changes one page or two."""
+    page: list[T] = []
+    for file in files:
+        page.append(file)
+        if crc32(name(file).encode("utf-8", "surrogatepass")) % PAGE == 0 or len(page) == LARGEST:
+            yield page
+            page = []
+    if page:
+        yield page
 
 
 def left_out(name: str) -> bool:

@@ -82,15 +82,22 @@ WHERE
     );
 
 -- name: listing_keys
--- Keys of a partition's documents, eight bytes each, and the number of its documents with a key or without. Grain: one row.
--- Index: listing_keys_partition, documents_counted.
+-- Keys of a partition's documents, eight bytes each in ascending order, how many have each in four, and the number of its documents with
+-- a key or without. Grain: one row. Index: listing_keys_partition, documents_counted.
 SELECT
-    coalesce(string_agg(int8send(k.key), ''::bytea), ''::bytea) AS keys,
+    coalesce(string_agg(int8send(k.key), ''::bytea ORDER BY k.key), ''::bytea) AS keys,
+    coalesce(string_agg(int4send(k.count), ''::bytea ORDER BY k.key), ''::bytea) AS counts,
     (
         SELECT count(*) FROM documents AS d WHERE d.source = :source AND d.partition = :partition AND d.state <> 'deleted'
     ) AS documents
-FROM listing_keys AS k
-WHERE k.source = :source AND k.partition = :partition;
+FROM (
+    SELECT
+        key,
+        count(*)::int AS count
+    FROM listing_keys
+    WHERE source = :source AND partition = :partition
+    GROUP BY key
+) AS k;
 
 -- name: keep_keys!
 -- Keep the keys of documents that are as they were listed. Parameters: partition, source_ids, keys in their order.

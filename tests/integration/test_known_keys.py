@@ -113,6 +113,10 @@ def of_a_changed_root(installation: Installation) -> None:
     installation.settings = installation.settings.model_copy(update={"file_roots": (changed,)})
 
 
+def of_a_changed_limit(installation: Installation) -> None:
+    installation.settings = installation.settings.model_copy(update={"max_file_bytes": 10})
+
+
 def erased(installation: Installation) -> None:
     do(installation, "DELETE FROM documents WHERE path = 'a.md'")
 
@@ -142,6 +146,7 @@ def hidden(installation: Installation) -> None:
         of_a_twin,
         filled,
         of_a_changed_root,
+        of_a_changed_limit,
         erased,
         marked_for_refetch,
         narrowed_by_an_audit,

@@ -22,4 +22,4 @@ def test_objects_come_back_in_order(names: list[str], others: list[str]) -> None
         listing.add(objects[2:])
         assert listing.empty == (not names)
         assert [one for page in listing.pages() for one in page] == sorted(objects)
-        assert listing.having(others) == set(names) & set(others)
+        assert listing.versions(others) == {one.path: one.version for one in objects if one.path in others}

@@ -7,12 +7,10 @@ import unicodedata
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import obstore
 import pytest
 from obstore.store import LocalStore, MemoryStore, ObjectStore, S3Store
 
-from assets.intake.shown import UnchangedDocuments
 from resources.core.domain import Batch, Item
 from resources.core.errors import (
     AbortSyncError,
@@ -23,7 +21,10 @@ from resources.core.errors import (
     SkipDocumentError,
 )
 from resources.settings import Settings
+from resources.sources import tree
+from resources.sources.buckets import Bucket, _Sidecar
 from resources.sources.files import Files
+from tests.fixtures.known_keys import unchanged
 
 
 def files(store: ObjectStore | None, **more: Any) -> Files:
@@ -66,22 +67,38 @@ def test_objects_with_their_sidecars(store: ObjectStore) -> None:
     assert [b"".join(source.fetch(item)) for item in seen.values()] == [b"# Plan", b"old", b"text"]
 
 
-def test_known_objects_are_left_out(store: ObjectStore) -> None:
+def test_known_objects_are_left_out(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree, "LARGEST", 1)
     source = files(store)
     names = ["a/plan.md", "b.md", "c.md", "d.md"]
     for name in names:
         obstore.put(store, name, b"# Plan")
-    source.known_keys = UnchangedDocuments(b"", 0)
+    source.known_keys = unchanged({})
     keys = {key: value for batch in source.changes("b", None) for key, value in batch.keys.items()}
     assert list(keys) == [f"b/{name}" for name in names]
-    known = UnchangedDocuments(np.array(list(keys.values()), dtype=">i8").tobytes(), len(keys))
-    source.known_keys = known
+    source.known_keys = known = unchanged(dict.fromkeys(keys.values(), 1))
     obstore.put(store, "b.md", b"# Another plan")
     obstore.put(store, "c.md.meta.json", b'{"permissions": ["public"]}')
     obstore.delete(store, "d.md")
     seen, _, batches = listing(source)
     assert (list(seen), sum(batch.unchanged for batch in batches)) == (["b.md", "c.md"], 1)
     assert (len(known), set(known.unlisted())) == (1, {keys[f"b/{name}"] for name in ("b.md", "c.md", "d.md")})
+
+
+def test_a_sidecar_that_was_read_in_another_version_is_read_at_each_listing(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If it is put back afterwards, the next listing shows what this one did."""
+    obstore.put(store, "a.md", b"# Plan")
+    obstore.put(store, "a.md.meta.json", b'{"permissions": ["ada@acme.com"]}')
+    source = files(store)
+    source.known_keys = unchanged({})
+    _, _, batches = listing(source)
+    assert [list(batch.keys) for batch in batches] == [["b/a.md"], []]
+    for other in (_Sidecar(b"{}", version="other"), _Sidecar(fault="permission denied")):
+        monkeypatch.setattr(Bucket, "_sidecar", lambda _self, _key, other=other: other)
+        _, _, batches = listing(source)
+        assert not any(batch.keys for batch in batches)
 
 
 def test_one_object_is_looked_at_as_a_listing_shows_it(store: ObjectStore) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import unicodedata
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,8 +23,9 @@ from pydantic import ValidationError
 from resources.core.domain import DEFAULT_PROFILE, Batch, Item, Refusal, SourceName
 from resources.core.errors import AbortSyncError, ChangedDocumentError, FailedDocumentError, SkipDocumentError
 from resources.settings import Settings
-from resources.sources import folders
+from resources.sources import folders, tree
 from resources.sources.files import BATCH, LISTING_VERSION, Files
+from tests.fixtures.known_keys import unchanged
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -308,7 +311,10 @@ def test_a_file_that_is_not_the_one_listed_is_not_read(root: Path, swapped: bool
     assert b"".join(source.fetch(now)) == b"a secret"
 
 
-def test_a_sidecar_that_is_written_during_the_listing_counts_for_the_files_written_after_it(root: Path) -> None:
+def test_a_sidecar_that_is_written_during_the_listing_counts_for_the_files_written_after_it(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tree, "LARGEST", 1)
     for number in range(BATCH + 1):
         put(root, f"{number:04}.txt", "for all")
     batches = files(root, permissions=["public"]).changes("r", None)
@@ -423,11 +429,69 @@ def test_an_empty_root_is_a_complete_listing(root: Path) -> None:
 
 def test_batches_are_bounded(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resources.sources.files.BATCH", 10)
+    monkeypatch.setattr(tree, "LARGEST", 2)
+    monkeypatch.setattr(tree, "PAGE", 10**9)
     for number in range(21):
         put(root, f"{number:05}.md")
     batches = list(files(root).changes("r", None))
     assert [len(batch.seen) for batch in batches] == [10, 10, 1, 0]
     assert [batch.listing for batch in batches] == ["page", "page", "page", "complete"]
+
+
+@pytest.mark.parametrize("most", [0, 1000])
+def test_one_file_more_or_less_changes_its_page_alone(root: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(tree, "PAGE", 8)
+    monkeypatch.setattr(folders, "LOOKED_AT", most)
+    for number in range(600):
+        put(root, f"{number:03}.md")
+    source = files(root)
+    source.known_keys = unchanged({})
+    keys = Counter(key for batch in listing(source)[2] for key in batch.keys.values())
+    assert keys.total() == 600
+    described = []
+    for change in (
+        lambda: None,
+        lambda: put(root, "0000.md"),
+        lambda: put(root, "300.md", sidecar={"permissions": ["ada@acme.com"]}),
+        lambda: (root / "599.md").unlink(),
+    ):
+        change()
+        source.known_keys = unchanged(keys)
+        seen, _, batches = listing(source)
+        assert len(seen) + sum(batch.unchanged for batch in batches) == len(list(root.glob("*.md")))
+        described.append(set(seen))
+    first, added, narrowed, removed = described
+    assert first == set()
+    assert "0000.md" in added < narrowed
+    assert "300.md" in narrowed < removed | {"599.md"}
+    assert len(removed) < 100
+
+
+def test_a_page_with_what_may_pass_is_described_each_time(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def status(entry: os.DirEntry[str]) -> os.stat_result | OSError:
+        return PermissionError(errno.EACCES, "Permission denied") if entry.name == "b.txt" else entry.stat()
+
+    put(root, "a.txt")
+    put(root, "b.txt")
+    source = files(root)
+    source.known_keys = unchanged({})
+    with monkeypatch.context() as patch:
+        patch.setattr(folders, "_status", status)
+        _, _, batches = listing(source)
+    assert batches[-1].listing == "page"
+    assert not any(batch.keys for batch in batches)
+    (root / os.fsdecode(b"\xff.txt")).write_text("text")
+    _, refused, batches = listing(source)
+    assert len(refused) == 1
+    assert not any(batch.keys for batch in batches)
+
+
+@pytest.mark.parametrize("at", [-(2**62), 2**63, 2**64])
+def test_a_time_that_no_clock_shows_is_no_fault(root: Path, at: int) -> None:
+    os.utime(put(root, "a.txt"), ns=(0, at))
+    source = files(root)
+    source.known_keys = unchanged({})
+    assert list(listing(source)[0]) == ["a.txt"]
 
 
 def test_a_book(root: Path) -> None:

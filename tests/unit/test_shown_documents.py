@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from assets.intake import shown
-from assets.intake.shown import ShownDocuments, UnchangedDocuments
+from assets.intake.shown import ShownDocuments
+from tests.fixtures.known_keys import unchanged
 
 KEYS = st.integers(-3, 3) | st.sampled_from([-(2**63), 2**63 - 1])
 IDS = st.lists(st.text(alphabet="ab/ü\0", max_size=3))
@@ -25,12 +25,13 @@ def test_it_equals_a_set_of_texts(listed: list[str], held: list[str], page: int)
         shown.PAGE = before
 
 
-@given(st.lists(KEYS), st.lists(KEYS))
-def test_known_keys_equal_a_set_of_numbers(known: list[int], listed: list[int]) -> None:
-    found = UnchangedDocuments(np.array(known, dtype=">i8").tobytes(), len(known))
-    assert found.listed(listed) == [one in known for one in listed]
-    assert found.unlisted() == sorted(set(known) - set(listed))
-    assert len(found) == len(set(known) & set(listed))
+@given(st.dictionaries(KEYS, st.integers(1, 3)), st.lists(st.tuples(KEYS, st.integers(1, 3))))
+def test_known_keys_equal_a_dict_of_counts(known: dict[int, int], listed: list[tuple[int, int]]) -> None:
+    found = unchanged(known)
+    assert [found.listed(*one) for one in listed] == [known.get(key) == count for key, count in listed]
+    there = {key for key, count in listed if known.get(key) == count}
+    assert found.unlisted() == sorted(set(known) - there)
+    assert len(found) == sum(known[key] for key in there)
 
 
 def test_two_million_take_16_megabytes() -> None:
