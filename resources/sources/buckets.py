@@ -152,8 +152,7 @@ class Bucket:
         except FileNotFoundError:
             return None
         except _store_errors() as error:
-            if _denied(error):
-                return None
+            # also a refusal: without its sidecar, a document would have the readers of its root
             raise RetryLaterError(f"The root {self._name} cannot be read just now: {_brief(error)}") from error
         return _object(found)._replace(path=path)
 

@@ -10,7 +10,6 @@ import stat
 import unicodedata
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from operator import attrgetter, itemgetter
 from pathlib import Path
 
@@ -134,11 +133,14 @@ class LocalFolder:
         return FilePage(prefix, [name for name, _ in page], b"" if hides else _encoded(facts), entries)
 
     def _is_special(self, handle: int, name: str, info: os.stat_result, exists: Callable[[str], bool]) -> bool:
-        return (
-            not stat.S_ISREG(info.st_mode)
-            or not self._is_readable(handle, name, info)
-            or (exists(name + SUFFIX) if name.isascii() else any(map(exists, sidecar_names(name))))
-        )
+        try:
+            return (
+                not stat.S_ISREG(info.st_mode)
+                or not self._is_readable(handle, name, info)
+                or (exists(name + SUFFIX) if name.isascii() else any(map(exists, sidecar_names(name))))
+            )
+        except OSError:
+            return True  # its sidecar cannot be looked for
 
     def look(self, path: str) -> FileEntry | UnreadablePath | None:
         """Return the file at one path; None if it is missing, excluded, or behind a link or a closed folder."""
@@ -171,7 +173,7 @@ class LocalFolder:
             if entry is None or entry.is_dir(follow_symlinks=False):
                 return None
             prefix = f"{folder}/" if folder else ""
-            return self._look(handle, prefix, entry.name, _status(entry), _access(handle))
+            return self._look(handle, prefix, entry.name, _status(entry), _sidecar_alone(handle))
 
     def _look(
         self, handle: int, prefix: str, name: str, info: os.stat_result | OSError, exists: Callable[[str], bool] | None
@@ -327,7 +329,7 @@ def _with_status(
         yield from ((page, exists) for page in cut(looked, itemgetter(0)))
     else:
         for page in cut(files, attrgetter("name")):
-            yield [(file.name, _status(file)) for file in page], _access(handle)
+            yield [(file.name, _status(file)) for file in page], _sidecar_alone(handle)
 
 
 def _sidecars(handle: int) -> Callable[[str], bool]:
@@ -335,9 +337,22 @@ def _sidecars(handle: int) -> Callable[[str], bool]:
     return {name for name in os.listdir(handle) if name.endswith(SUFFIX)}.__contains__
 
 
-def _access(handle: int) -> Callable[[str], bool]:
-    """Return what looks for a sidecar by itself, for a single file, or in a folder with too many to list them again for each page."""
-    return partial(os.access, mode=os.F_OK, dir_fd=handle)
+def _sidecar_alone(handle: int) -> Callable[[str], bool]:
+    """Return what looks for a sidecar by itself, for a single file, or in a folder with too many to list them again for each page.
+
+    One that cannot be looked for raises `OSError`: without its sidecar, a file would have the readers of its root.
+    """
+
+    def exists(name: str) -> bool:
+        try:
+            os.stat(name, dir_fd=handle, follow_symlinks=False)
+        except OSError as error:
+            if error.errno in {errno.ENOENT, errno.ENAMETOOLONG}:
+                return False
+            raise
+        return True
+
+    return exists
 
 
 def _status(entry: os.DirEntry[str]) -> os.stat_result | OSError:

@@ -10,8 +10,9 @@ import pytest
 from assets.upkeep.erase import erase
 from assets.upkeep.sweep import sweep
 from resources.core.domain import SourceName
-from resources.core.errors import AbortSyncError
+from resources.core.errors import AbortSyncError, RetryLaterError
 from resources.settings import FileRoot
+from resources.sources.files import Files
 from resources.stores.blobs import Blobs
 from tests.fixtures.installation import Installation
 from tests.fixtures.s3 import BUCKET, S3Server
@@ -64,6 +65,15 @@ def test_objects_that_are_refused_after_the_listing_are_read_by_a_later_sync(
     bucket.sync()
     assert {point["source_id"] for point in bucket.points()} == {"docs/a.txt", "docs/b.txt", "docs/c.txt"}
     assert bucket.agrees()
+
+
+def test_a_sidecar_that_is_refused_after_the_listing_does_not_count_as_missing(
+    bucket: Installation, store: S3Server
+) -> None:
+    """Or its document would get the readers of the root."""
+    store.refused, store.code = ".meta.json", "AccessDenied"
+    with pytest.raises(RetryLaterError, match="docs cannot be read just now"):
+        Files(bucket.settings).look("docs", "b.txt")
 
 
 def test_a_document_that_returns_unchanged_after_an_interrupted_erasure_is_fetched(

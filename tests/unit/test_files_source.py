@@ -339,6 +339,19 @@ def test_a_sidecar_that_is_written_before_the_file_is_looked_at_counts(
     assert item.permissions == ("ada@acme.com",)
 
 
+@pytest.mark.parametrize("others", [0, folders.LOOKED_AT], ids=["alone", "among many"])
+def test_a_sidecar_that_leads_nowhere_hides_its_document_however_it_is_looked_for(root: Path, others: int) -> None:
+    put(root, "plan.md")
+    (root / "plan.md.meta.json").symlink_to(root / "gone.json")
+    for number in range(others):
+        put(root, f"{number}.md")
+    source = files(root, permissions=["public"])
+    seen, refused, _ = listing(source)
+    assert "plan.md" not in seen
+    assert "no one may see it: it is a link" in refused["plan.md"].reason
+    assert isinstance(source.look("r", "plan.md"), Refusal)
+
+
 @pytest.mark.parametrize(("name", "sidecar"), [("NFD", "NFC"), ("NFC", "NFD")])
 def test_a_sidecar_is_its_files_in_either_form_of_unicode(root: Path, name: Any, sidecar: Any) -> None:
     put(root, unicodedata.normalize(name, "\u00e9t\u00e9.md"))
@@ -471,15 +484,20 @@ def test_a_page_with_what_may_pass_is_described_each_time(root: Path, monkeypatc
     def status(entry: os.DirEntry[str]) -> os.stat_result | OSError:
         return PermissionError(errno.EACCES, "Permission denied") if entry.name == "b.txt" else entry.stat()
 
+    def exists(name: str) -> bool:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
     put(root, "a.txt")
     put(root, "b.txt")
     source = files(root)
     source.known_keys = unchanged({})
-    with monkeypatch.context() as patch:
-        patch.setattr(folders, "_status", status)
-        _, _, batches = listing(source)
-    assert batches[-1].listing == "page"
-    assert not any(batch.keys for batch in batches)
+    for name, value in (("_status", status), ("_sidecars", lambda _: exists)):
+        with monkeypatch.context() as patch:
+            patch.setattr(folders, name, value)
+            _, refused, batches = listing(source)
+        assert "b.txt" in refused
+        assert batches[-1].listing == "page"
+        assert not any(batch.keys for batch in batches)
     (root / os.fsdecode(b"\xff.txt")).write_text("text")
     _, refused, batches = listing(source)
     assert len(refused) == 1
