@@ -53,6 +53,9 @@ _REJECTED = (
 Source: https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html,
 https://learn.microsoft.com/en-us/rest/api/storageservices/common-rest-api-error-codes
 """
+_SENT = re.compile(r"Error performing [A-Z]+ \w+://([^/?\s]+)\S* in .*? - (.+)", re.DOTALL)
+_REFUSED = re.compile(r"Server returned non-2xx status code: (\d+[\w ]*)")
+_CODE = re.compile(r"<Code>(\w+)</Code>")
 _BROKEN = f"Its sidecar ({SUFFIX}) cannot be read, so no one may see it"
 
 
@@ -243,6 +246,16 @@ def _rejected(error: Exception) -> bool:
 
 
 def _brief(error: Exception) -> str:
-    """Return the first line of a store's error, without query strings: they may contain a signature."""
-    lines = str(error).strip().splitlines() or [type(error).__name__]
-    return re.sub(r"\?\S+", "?…", lines[0]).rstrip(".") + "."
+    """Return what a store answered, or the first line of another error; never keys, which name documents, or signatures.
+
+    An address, the sentence before it and the body after it can have the key.
+    """
+    text = str(error).strip() or type(error).__name__
+    sent = _SENT.search(text)
+    if sent is None:
+        return re.sub(r"\?\S+", "?…", text.splitlines()[0]).rstrip(".") + "."
+    host, answer = sent.groups()
+    refused, code = _REFUSED.match(answer), _CODE.search(answer)
+    if refused is None:
+        return f"{host}: {answer.splitlines()[0].rstrip('.')}."
+    return f"{host}: HTTP {refused[1]}{f' ({code[1]})' if code else ''}."

@@ -215,6 +215,7 @@ def test_a_store_that_does_not_answer_aborts_the_listing() -> None:
     )
     with pytest.raises(AbortSyncError, match="root b cannot be listed") as caught:
         list(files(nowhere).changes("b", None))
+    assert "127.0.0.1:1: HTTP error" in str(caught.value)
     assert "list-type" not in str(caught.value)
     with pytest.raises(RetryLaterError):
         list(files(nowhere).fetch(item_for("a.md")))
