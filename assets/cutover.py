@@ -49,8 +49,9 @@ def promote(work: Reindex, made: Target) -> None:
             catch_up(SyncJob(stores), made)
         check_complete(held[0], made)
         replaced = work.active_name()
-        activate(held[0].connection, made.collection.name)
+        # the registry decides, and the next sync corrects an alias: a vector server that ends here leaves the switch undone
         qdrant.switch_alias(held[0].qdrant, made.collection.name)
+        activate(held[0].connection, made.collection.name)
     log.info("collection_activated", collection=made.collection.name, kept=replaced)
 
 

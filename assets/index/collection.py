@@ -64,7 +64,7 @@ def ensure_collection(stores: Stores, active: Target, pending: Sequence[Pending]
         activate(stores.connection, name)
         log.info("collection_activated", collection=name)
     elif qdrant.current_collection(stores.qdrant) != name:
-        qdrant.switch_alias(stores.qdrant, name)  # a crash happened between the registry update and the alias switch
+        qdrant.switch_alias(stores.qdrant, name)  # a crash came between the switch of the alias and of the registry
     wanted = choice(stores.settings)
     if active.choice[:2] != wanted[:2] or (active.choice.prompts or NO_PROMPTS) != (wanted.prompts or NO_PROMPTS):
         log.warning("settings_other_model", collection=name, model=collection.model, change_with="concordance reindex")

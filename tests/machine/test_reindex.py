@@ -25,7 +25,7 @@ from orchestration.cli import reindexing
 from orchestration.cli import run as command
 from orchestration.maintenance import maintain
 from orchestration.supervision.environment import child_environment
-from resources.core.errors import BusyError, InvalidRequestError
+from resources.core.errors import BusyError, InvalidRequestError, ServiceUnavailableError
 from resources.embedding import choose, embedder
 from resources.settings.limits import Prompts
 from resources.stores import leases, qdrant
@@ -226,6 +226,25 @@ def test_a_command_that_ended_after_it_switched_is_told_so_when_it_is_run_again(
     assert alias(installation) == old
     installation.sync()
     assert alias(installation) == made.collection.name
+
+
+def test_a_vector_server_that_ends_before_the_switch_leaves_the_index_as_it_was(
+    installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: Any) -> None:
+        raise ServiceUnavailableError("Qdrant does not answer")
+
+    fill(installation)
+    old = alias(installation)
+    with open_reindex(installation.settings) as work:
+        made = build(work, str(make_tiny_model(tmp_path / "tiny")))
+        with monkeypatch.context() as patch:
+            patch.setattr(qdrant, "switch_alias", away)
+            with pytest.raises(ServiceUnavailableError):
+                promote(work, made)
+        assert (work.active_name(), alias(installation)) == (old, old)
+        promote(work, made)
+        assert work.active_name() == alias(installation) == made.collection.name
 
 
 @pytest.fixture
