@@ -69,7 +69,7 @@ def examine() -> Iterator[Check]:
         yield Check("running settings", False, changed, "Run: concordance restart")
     site = Installation(settings, run_state.supervisor(settings) is not None)
     checks: list[tuple[str, Callable[[Installation], Iterator[Check]]]] = [
-        ("home", _home), ("account", _account), ("disk", _disk), ("ports", _ports), ("postgres", _postgres), ("qdrant", qdrant),
+        ("home", _home), ("account", _account), ("disk", _disk), ("ports", _ports), ("postgres", postgres), ("qdrant", qdrant),
         ("embedder", _embedder), ("reranker", _reranker), ("language model", _language_model), ("budget", _budget), ("lake", _lake),
         ("dagster", _dagster), ("serving", _serving), ("email", email),
         ("reverse proxy", _reverse_proxy), ("keys", _keys), ("file roots", _roots), ("sources", installed_sources),
@@ -158,13 +158,15 @@ def _ports(site: Installation) -> Iterator[Check]:
             yield Check("ports", False, f"CONCORDANCE_{name}_PORT {port} {why}", "Set it to a free port.")
 
 
-def _postgres(site: Installation) -> Iterator[Check]:
+def postgres(site: Installation) -> Iterator[Check]:
+    """Ask Postgres for its version, its clock and the tables of this version."""
     if site.settings.embedded_postgres and not site.running:
         from resources.servers.postgres import EmbeddedPostgres
 
         EmbeddedPostgres(site.settings).check_reachable()
         yield Check("postgres", True, "the embedded server starts with `concordance up`")
         return
+    from resources.stores.migrate import pending
     from resources.stores.postgres import session
 
     with session(site.settings.postgres_dsn) as connection:
@@ -181,6 +183,9 @@ def _postgres(site: Installation) -> Iterator[Check]:
         )
     if known is None or known["ledger"] is None:
         yield Check("postgres", False, "the database has no tables", "Run `concordance up` once to create them.")
+    elif missing := pending(site.settings.postgres_dsn):
+        what = f"the database is of an earlier version: it lacks {len(missing)} migrations"
+        yield Check("postgres", False, what, "Run: concordance restart")
 
 
 def qdrant(site: Installation) -> Iterator[Check]:

@@ -154,15 +154,15 @@ def explain(error: Exception) -> int:
 
 
 def _store_fault(error: Exception) -> str | None:
-    """Return the reason for an error caused by a full or read-only disk, or by the lake's object store; None for any other error."""
+    """Return the reason for an error of a store: a full disk, an object store, a database of another version. None for any other."""
     import errno
 
     from resources.core.errors import ConfigurationError
     from resources.settings import load
-    from resources.stores.damage import of_a_disk, of_an_object_store
+    from resources.stores.damage import of_a_disk, of_an_object_store, of_the_schema
 
     try:
-        found = of_a_disk(error, load()) or of_an_object_store(error)
+        found = of_a_disk(error, load()) or of_an_object_store(error) or of_the_schema(error)
     except ConfigurationError:
         return None
     if found is not None:

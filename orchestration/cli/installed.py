@@ -32,4 +32,12 @@ def database(settings: Settings) -> Generator[Connection]:
         what = remedy(settings) if settings.embedded_postgres else OWN
         raise NotRunningError(f"{error} {what}") from error
     except UndefinedTable:
+        if _has_tables(settings):  # of an earlier version
+            raise
         raise NotRunningError(f"The database has no tables yet. {remedy(settings)}") from None
+
+
+def _has_tables(settings: Settings) -> bool:
+    with session(settings.postgres_dsn) as connection:
+        row = connection.execute("SELECT to_regclass('schema_migrations') AS ledger").fetchone()
+    return row is not None and row["ledger"] is not None

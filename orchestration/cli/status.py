@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import msgspec
 from cyclopts import Parameter
+from psycopg.errors import ProgrammingError
 
 from orchestration.cli.addresses import addresses, say_addresses
 from orchestration.cli.arguments import Json
@@ -22,6 +23,7 @@ from resources.settings import Settings, load
 from resources.slack_socket import ask
 from resources.sources import faults
 from resources.stores import disk
+from resources.stores.damage import of_the_schema
 from resources.stores.room import rooms
 from sql.alerting import Alerts, AlertState
 from sql.commands import Commands, RunningSync, SourceCounts
@@ -33,7 +35,9 @@ class StoredState(msgspec.Struct, frozen=True, kw_only=True):
     """What the database says."""
 
     sources: dict[str, SourceCounts] | None = None
-    """Counts of each source; None: the database is not responding."""
+    """Counts of each source; None: the database is not responding, or lacks what this version needs."""
+    fault: str | None = None
+    """What the database lacks."""
     syncs: list[RunningSync] = []
     people: list[PeopleState] = []
     firing: list[AlertState] = []
@@ -78,7 +82,7 @@ def status(
     elif urls:
         say_addresses(addresses(settings))
     else:
-        _say_status(services, stored.sources, stored.syncs)
+        _say_status(services, stored)
         _say_people(settings, stored.people)
         _say_alerts(stored.firing, stored.notices_waiting)
         for one in stored.forecasts:
@@ -136,6 +140,10 @@ def _stored(settings: Settings) -> StoredState:
             )
     except NotRunningError:
         return StoredState()
+    except ProgrammingError as error:
+        if (fault := of_the_schema(error)) is None:
+            raise
+        return StoredState(fault=str(fault))
 
 
 def _say_people(settings: Settings, states: list[PeopleState]) -> None:
@@ -175,16 +183,14 @@ def _slack(service: dict[str, Any]) -> str:
     return "connected to Slack" if state.connected else f"not connected to Slack: {state.reason}"
 
 
-def _say_status(
-    services: dict[str, dict[str, Any]], sources: dict[str, SourceCounts] | None, syncs: list[RunningSync]
-) -> None:
+def _say_status(services: dict[str, dict[str, Any]], stored: StoredState) -> None:
     for name, service in services.items():
         pid = f"pid {service['pid']}" if service["pid"] else ""
         say(f"{name:<18} {service['state']:<12} {pid:<12} {service['url'] or _slack(service)}".rstrip())
-    if sources is None:
-        note("The database is not responding, so the state of the sources is unknown.")
+    if stored.sources is None:
+        note(stored.fault or "The database is not responding, so the state of the sources is unknown.")
         return
-    for name, row in sources.items():
+    for name, row in stored.sources.items():
         last = f"{row.last_sync_at:%Y-%m-%d %H:%M:%S} UTC" if row.last_sync_at else "never"
         say(f"{name:<18} {row.live} live, {row.skipped} skipped, {row.failed} failed; last synced: {last}")
         if row.paused_at is not None:
@@ -196,7 +202,7 @@ def _say_status(
                 f"{name}: an earlier version parsed {row.outdated} documents. The next sync parses them again from their stored bytes,"
                 " without asking the source; meanwhile they are found as they are. Passages that do not change keep their vectors."
             )
-    if not sources:
+    if not stored.sources:
         note("No source has been synced yet. Start one with: concordance sync files")
-    for sync in syncs:
+    for sync in stored.syncs:
         say(f"syncing            {line(sync)}")

@@ -37,12 +37,8 @@ def explained(error: BaseException, settings: Settings) -> ConcordanceError | No
             f"{error.filename} is closed to this process: another account, such as root, wrote it or a folder above. Give HOME to its"
             f" owner: chown -R --reference={settings.home} {settings.home}"
         )
-    if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.UndefinedColumn):
-        return AbortSyncError(
-            f"The database lacks something that this version needs: {error.diag.message_primary}. `concordance up` creates what a"
-            " new version adds. If that does not help, restore the database from a backup"
-            ' (docs/operations.md, "Back up and restore").'
-        )
+    if (older := of_the_schema(error)) is not None:
+        return older
     if (away := of_an_object_store(error)) is not None:
         return away
     if not _of_the_lake(error):
@@ -53,6 +49,17 @@ def explained(error: BaseException, settings: Settings) -> ConcordanceError | No
     if not faults:
         return None
     return AbortSyncError(" ".join(sentence(name, reason) for name, reason in sorted(faults.items())))
+
+
+def of_the_schema(error: BaseException) -> AbortSyncError | None:
+    """Return what to do about a table or column that the database does not have; None for any other error."""
+    if not isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.UndefinedColumn):
+        return None
+    return AbortSyncError(
+        f"The database lacks something that this version needs: {error.diag.message_primary}. `concordance restart` creates what a"
+        " new version adds. If that does not help, restore the database from a backup"
+        ' (docs/operations.md, "Back up and restore").'
+    )
 
 
 def of_a_disk(error: BaseException, settings: Settings) -> ServiceUnavailableError | None:

@@ -10,7 +10,10 @@ from uuid import uuid4
 import psycopg
 import pytest
 
+from orchestration import doctor
+from orchestration.cli import run as command
 from resources.core.errors import ConfigurationError, ServiceUnavailableError
+from resources.settings import load
 from resources.stores.migrate import migrate, migrations
 from tests.fixtures.postgres import PostgresProcess, with_database
 
@@ -156,3 +159,25 @@ def test_texts_of_earlier_versions_leave_dagster(empty: str, tmp_path: Path) -> 
         left = [row[0] for row in conn.execute("SELECT dagster_event_type FROM dagster.event_logs ORDER BY id")]
         ticks = [row[0] for row in conn.execute("SELECT status FROM dagster.job_ticks")]
     assert (left, ticks) == (["ASSET_MATERIALIZATION", "STEP_START"], ["SUCCESS"])
+
+
+def test_commands_and_doctor_say_that_the_database_is_of_an_earlier_version(
+    empty: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The program has been updated, and the services have not been started again."""
+    for migration in migrations():
+        if migration.name < "0052":
+            (tmp_path / migration.name).write_text(migration.text)
+    migrate(empty, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CONCORDANCE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("CONCORDANCE_POSTGRES_URL", empty)
+    for words in ("status", "key list", "source list", "reindex"):
+        assert command(words.split()) != 0
+        said = capsys.readouterr().err
+        assert "The database lacks something that this version needs" in said, words
+        assert "concordance restart" in said, words
+        assert "Please report" not in said, words
+    (fault,) = [one for one in doctor.postgres(doctor.Installation(load(), running=True)) if not one.ok]
+    assert "of an earlier version" in fault.detail
+    assert "concordance restart" in fault.remedy

@@ -271,7 +271,7 @@ def test_a_clock_that_differs_from_that_of_postgres_is_named(
     installation: Installation, monkeypatch: pytest.MonkeyPatch, seconds: int, what: str
 ) -> None:
     site = doctor.Installation(installation.settings, running=True)
-    assert all(one.ok for one in doctor._postgres(site))
+    assert all(one.ok for one in doctor.postgres(site))
     monkeypatch.setattr(doctor, "time", SimpleNamespace(time=lambda: round(time.time()) + seconds))
-    (fault,) = [one for one in doctor._postgres(site) if not one.ok]
+    (fault,) = [one for one in doctor.postgres(site) if not one.ok]
     assert re.fullmatch(rf"this machine's clock is (69|70)\d s {what} that of Postgres", fault.detail)
