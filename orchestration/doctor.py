@@ -323,7 +323,7 @@ def _reverse_proxy(site: Installation) -> Iterator[Check]:
 
 
 def installed_sources(site: Installation) -> Iterator[Check]:
-    """Report the connectors that are installed, and each source that is set up and paused."""
+    """Report the connectors that are installed, and each source that is set up and paused, or whose latest sync failed."""
     for fault in sources.faults():
         yield Check("sources", False, str(fault), f"Repair or uninstall the package {fault.package}.")
     yield Check("sources", True, f"installed: {', '.join(sources.names())}")
@@ -334,22 +334,31 @@ def installed_sources(site: Installation) -> Iterator[Check]:
 def _source(spec: SourceSpec, site: Installation) -> Iterator[Check]:
     spec.own_settings(site.settings)
     if site.has_registry:
-        yield from _paused(spec, site.settings)
+        yield from _stopped(spec, site.settings)
     if spec.checks is not None and "postgres" not in site.unreached:
         yield from spec.checks(site.settings, site.running)
 
 
-def _paused(spec: SourceSpec, settings: Settings) -> Iterator[Check]:
+def _stopped(spec: SourceSpec, settings: Settings) -> Iterator[Check]:
+    """Report a source that is paused, or whose latest sync failed."""
+    from assets.stages.parse import PARSER_VERSION
     from resources.sources import stored
     from resources.stores.postgres import session
-    from sql.sync import Partitions
+    from sql.commands import Commands
 
     with session(settings.postgres_dsn) as connection:
         settings = stored.complete(settings, connection)
-        state = Partitions(connection, spec.name.value).source_state()
-    if state is not None and state.paused_at is not None and spec.configured(settings):
+        found = [one for one in Commands(connection).sources(parser=PARSER_VERSION) if one.source == spec.name.value]
+    if not found or not spec.configured(settings):
+        return
+    (state,) = found
+    then = f"Then run: concordance sync {spec.name.value}"
+    if state.paused_at is not None:
         detail = f"{spec.label} is paused since {state.paused_at:%Y-%m-%d %H:%M} UTC: {state.paused_reason}"
-        yield Check("sources", False, detail, f"Then run: concordance sync {spec.name.value}")
+        yield Check("sources", False, detail, then)
+    elif state.failed_at is not None:
+        detail = f"{spec.label}: the latest sync failed at {state.failed_at:%Y-%m-%d %H:%M} UTC: {state.failed_reason}"
+        yield Check("sources", False, detail, then)
 
 
 def _keys(site: Installation) -> Iterator[Check]:

@@ -505,7 +505,7 @@ def test_commands_say_that_a_source_is_paused_and_why(
     assert faults() == []
 
 
-def test_status_says_why_the_latest_sync_failed_until_one_succeeds(
+def test_status_and_doctor_say_why_the_latest_sync_failed_until_one_succeeds(
     installation: Installation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def said() -> tuple[bool, Any]:
@@ -515,16 +515,23 @@ def test_status_says_why_the_latest_sync_failed_until_one_succeeds(
         failure = json.loads(capsys.readouterr().out.splitlines()[-1])["sources"]["files"]["failure"]
         return "files: the latest sync failed at " in text and "Mount it" in text, failure
 
+    def faults() -> list[str]:
+        return [str(one) for one in doctor.installed_sources(doctor.Installation(load(), running=True)) if not one.ok]
+
     as_environment(installation, monkeypatch)
     installation.write("otter.md", "The otter sleeps until noon.")
     installation.sync()
     assert said() == (False, None)
+    assert faults() == []
     away = installation.root.rename(installation.root.with_name("away"))
     with pytest.raises(ConcordanceError):
         installation.sync()
     told, failure = said()
     assert told
     assert failure["reason"] == last(installation)[1]
+    (fault,) = faults()
+    assert "Files: the latest sync failed at " in fault
+    assert "Mount it" in fault
     away.rename(installation.root)
     create_job(installation.settings.postgres_dsn, SourceName.FILES, partitions=None, full=False, requested_by="test")
     assert said()[0]  # a sync that is running has not succeeded yet
@@ -532,6 +539,7 @@ def test_status_says_why_the_latest_sync_failed_until_one_succeeds(
         "UPDATE sync_jobs SET status = 'success', completed_at = now() WHERE status = 'running' RETURNING 1"
     )
     assert said() == (False, None)
+    assert faults() == []
 
 
 def test_a_source_that_announces_no_changes_is_synced(installation: Installation) -> None:
