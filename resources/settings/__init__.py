@@ -38,6 +38,8 @@ _IN_HEADERS = (
     "slack_bot_token",
 )  # fmt: skip
 """Secrets that are sent in a header, which carries no character beyond ASCII."""
+_OPTIONAL = (*_IN_HEADERS, "google_client_secret", "google_service_account_key", "slack_signing_secret")
+"""Secrets without a form of their own, so that a blank one would be taken for a secret."""
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -90,6 +92,12 @@ class Settings(  # pyright: ignore[reportIncompatibleVariableOverride] (the grou
             if isinstance(source, EnvSettingsSource):
                 source.env_vars = variables.fields(source.env_vars)
         return init_settings, env_settings, dotenv_settings
+
+    @field_validator(*_OPTIONAL, mode="before")
+    @classmethod
+    def _not_blank(cls, secret: object) -> object:
+        """Return None for a blank secret, as a line `NAME=` in `.env` gives: anyone knows it."""
+        return None if isinstance(secret, str) and not secret.strip() else secret
 
     @field_validator(*_IN_HEADERS)
     @classmethod

@@ -10,7 +10,7 @@ import pytest
 
 from orchestration import preflight
 from orchestration.cli import run
-from resources import http_clients
+from resources import dagster_access, http_clients, keys
 from resources.core.errors import ConfigurationError
 from resources.settings import load
 
@@ -292,6 +292,19 @@ def test_a_wrong_value_is_named_with_what_it_should_be(
     assert len(found) == 1
     assert "canary" not in found[0]
     print(f"\n{' '.join(f'{name}={value}' for name, value in given.items())}\n    {found[0]}")  # noqa: T201 # the table
+
+
+@pytest.mark.parametrize("blank", ["", " "], ids=["empty", "space"])
+def test_a_blank_secret_counts_as_unset(blank: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it protects would be open to everyone."""
+    for name in ("QDRANT_API_KEY", "METRICS_TOKEN", "DAGSTER_SECRET", "SLACK_SIGNING_SECRET"):
+        monkeypatch.setenv(f"CONCORDANCE_{name}", blank)
+    settings = load()
+    keys.ensure(settings)
+    made = keys.qdrant_api_key(settings), keys.metrics_token(settings), dagster_access.secrets_of(settings).admin
+    kept = keys.load(settings)
+    assert made == (kept.qdrant_api_key, kept.metrics_token, kept.dagster_secret)
+    assert settings.slack_signing_secret is None
 
 
 def test_the_remedy_of_an_error_is_known_whatever_its_names_contain(monkeypatch: pytest.MonkeyPatch) -> None:
