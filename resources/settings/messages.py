@@ -26,6 +26,7 @@ _PATTERNS = (
     ("forever", "must be a duration such as 12h or 90d, or forever"),
     ("[smhd]", "must be a duration such as 30m, 24h or 7d"),
     ("0-9]{1,5}", "must be a host and a port such as code:4000"),
+    ("a-z0-9_-", "must begin with a lower-case letter or digit and consist of these, hyphens and underscores"),
     (
         "A-Za-z0-9",
         "must begin with a letter or digit and consist of at most 64 letters, digits, dots, underscores and hyphens",

@@ -167,6 +167,10 @@ CASES: list[Case] = [
         {"POSTGRES_URL": "mysql://ann:canary@db/x"},
         "CONCORDANCE_POSTGRES_URL: must have the form postgresql://user:password@host:5432/database",
     ),
+    (
+        {"INDEX__PREFIX": "North-"},
+        "CONCORDANCE_INDEX__PREFIX: must begin with a lower-case letter or digit and consist of these, hyphens and underscores",
+    ),
     ({"QDRANT_URL": "vectors:6333"}, "CONCORDANCE_QDRANT_URL: must be a URL such as https://service.example.com"),
     (
         {"LAKE_URL": "/srv/lake"},
