@@ -2,8 +2,9 @@
 
 import base64
 import json
+import re
 from collections.abc import Mapping
-from ipaddress import ip_network
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -133,6 +134,17 @@ class HttpSettings(BaseModel):
         "127.0.0.1:4000"
     )
     """Host and port of the code server that `concordance code` runs; `up` uses a Unix socket instead."""
+
+    @field_validator("http_host")
+    @classmethod
+    def _of_a_machine(cls, host: str) -> str:
+        """Refuse URLs, ports, and an empty name, which would open the interface to the network."""
+        if re.fullmatch(r"[\w.-]+", host) is None:
+            try:
+                ip_address(host)
+            except ValueError:
+                raise ValueError("must be an address such as 0.0.0.0 or a host name, without a port") from None
+        return host
 
     @field_validator("trusted_proxies")
     @classmethod

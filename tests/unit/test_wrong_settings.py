@@ -168,6 +168,19 @@ CASES: list[Case] = [
         "CONCORDANCE_POSTGRES_URL: must have the form postgresql://user:password@host:5432/database",
     ),
     (
+        {"HTTP__HOST": "http://0.0.0.0"},
+        "CONCORDANCE_HTTP__HOST: must be an address such as 0.0.0.0 or a host name, without a port",
+    ),
+    ({"HTTP__HOST": ""}, "CONCORDANCE_HTTP__HOST: must be an address such as 0.0.0.0 or a host name, without a port"),
+    (
+        {"HTTP__HOST": "[::]:8080"},
+        "CONCORDANCE_HTTP__HOST: must be an address such as 0.0.0.0 or a host name, without a port",
+    ),
+    (
+        {"HTTP__HOST": "localhost:8080"},
+        "CONCORDANCE_HTTP__HOST: must be an address such as 0.0.0.0 or a host name, without a port",
+    ),
+    (
         {"INDEX__PREFIX": "North-"},
         "CONCORDANCE_INDEX__PREFIX: must begin with a lower-case letter or digit and consist of these, hyphens and underscores",
     ),
