@@ -176,9 +176,10 @@ def test_an_invalid_request_names_the_field_and_what_is_allowed(run: Runner) -> 
     ],
 )
 def test_what_is_no_response_of_the_service_says_so(response: httpx.Response, run: Runner) -> None:
-    with pytest.raises(ResponseError, match=r"address") as raised:
-        run(Service(response), lambda client: client.search("tea"))
-    assert raised.value.status == response.status_code
+    for ask in (lambda client: client.search("tea"), lambda client: client.ask_stream("tea")):
+        with pytest.raises(ResponseError, match=r"address") as raised:
+            run(Service(response), ask)
+        assert raised.value.status == response.status_code
 
 
 BROKEN = httpx.ReadError("reset")
@@ -257,11 +258,21 @@ def test_a_token_that_is_none_is_refused_and_not_shown(kind: type[Client] | type
     assert "cret" not in str(refused.value)
 
 
-def test_a_token_may_come_from_a_file_with_a_line_break() -> None:
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+@pytest.mark.parametrize(
+    "url", ["", "127.0.0.1:8080", "localhost:8080", "ftp://service", "http://", "http://[::1", "http:/service"]
+)
+def test_an_address_that_is_none_is_refused(kind: type[Client] | type[AsyncClient], url: str) -> None:
+    with pytest.raises(ValueError, match=r"^url: .* http://"):
+        kind(url, "t")
+
+
+def test_a_token_and_an_address_may_come_from_files_with_a_line_break() -> None:
     service = Service(found())
-    with Client("http://service", "t\n", transport=httpx.MockTransport(service)) as client:
+    with Client("http://service\n", "t\n", transport=httpx.MockTransport(service)) as client:
         client.search("tea")
     assert service.requests[0].headers["authorization"] == "Bearer t"
+    assert service.requests[0].url.host == "service"
 
 
 def test_no_connection_says_what_to_check(run: Runner) -> None:
@@ -284,6 +295,8 @@ def test_pauses_double_up_to_a_limit_and_retry_after_takes_precedence() -> None:
         ("7", 7),
         ("Tue, 24 Nov 2026 06:00:30 GMT", 30),
         ("Tue, 24 Nov 2026 05:00:00 GMT", 0),
+        ("Tue Nov 24 06:00:30 2026", 30),
+        ("Tue, 24 Nov 2026 06:00:30 -0000", 30),
         ("soon", None),
         (None, None),
     ],

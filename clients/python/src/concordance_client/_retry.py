@@ -63,4 +63,6 @@ def seconds_of(retry_after: str | None, now: datetime | None = None) -> float | 
         moment = parsedate_to_datetime(retry_after)
     except ValueError:
         return None
+    # A date in HTTP is in UTC, also in the form that names no zone.
+    moment = moment.replace(tzinfo=moment.tzinfo or UTC)
     return max(0.0, (moment - (now or datetime.now(UTC))).total_seconds())

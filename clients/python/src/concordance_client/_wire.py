@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import cast
 
 import httpx
-from httpx_sse import ServerSentEvent
+from httpx_sse import ServerSentEvent, SSEError
 from pydantic import ValidationError
 
 from concordance_client._call import Call
@@ -19,6 +19,19 @@ DEADLINE = 120.0
 """Seconds, as long as a language model may take for a long answer."""
 CONNECTING = 5.0
 """Seconds for a connection at most, so that a call can be repeated within its deadline."""
+
+
+def address(url: str) -> httpx.URL:
+    """Return the service's address. Raises `ValueError` for a text that is none, without showing it."""
+    try:
+        parsed = httpx.URL(url.strip())
+    except httpx.InvalidURL:
+        parsed = httpx.URL()
+    if parsed.scheme not in {"http", "https"} or not parsed.host:
+        raise ValueError(
+            "url: is not an address. It begins with http:// or https://, for example http://127.0.0.1:8080."
+        )
+    return parsed
 
 
 def headers(token: str) -> dict[str, str]:
@@ -80,9 +93,14 @@ def foreign_errors(url: httpx.URL, deadline: Deadline) -> Generator[None]:
 
 @contextmanager
 def interrupting() -> Generator[None]:
-    """Raise `AnswerInterruptedError` if the connection breaks while an answer is streamed."""
+    """Raise `AnswerInterruptedError` if the connection breaks while an answer is streamed, `ResponseError` if none is streamed."""
     try:
         yield
+    except SSEError as error:
+        raise ResponseError(
+            "The response to POST /api/ask is not a streamed answer. Check the address, and any proxy in front of it.",
+            200,
+        ) from error
     except (httpx.NetworkError, httpx.ProtocolError) as error:
         raise cut_off() from error
 

@@ -20,6 +20,7 @@ from concordance_client._upload import File, Progress, Upload, opened
 from concordance_client._wire import (
     DEADLINE,
     Deadline,
+    address,
     answer_event,
     cut_off,
     foreign_errors,
@@ -50,7 +51,9 @@ class AsyncClient(AsyncOperations):
 
         Between two parts of a response, nothing but httpx's own timeout ends a call, so one that trickles in can take up to twice as long.
         """
-        self._http = httpx.AsyncClient(base_url=url, headers=headers(token), verify=verify, transport=transport)
+        self._http = httpx.AsyncClient(
+            base_url=address(url), headers=headers(token), verify=verify, transport=transport
+        )
         self._retries = retries or Retries()
         self._seconds = deadline
 
