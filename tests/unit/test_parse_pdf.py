@@ -218,6 +218,30 @@ def test_headings_are_found_by_their_size() -> None:
     assert paths["Up to three stars, and breakfast."] == ("Travel Policy", "Hotels")
 
 
+def test_text_above_large_tables_in_smaller_type_is_no_heading() -> None:
+    said = [
+        "Wait twelve minutes before you open the housing. Its screws are",
+        "fastened with 4.5 Nm, and never with a power tool.",
+    ]
+
+    def draw(sheet: Canvas) -> None:
+        y = 780
+        for size, line in [(14, "Safety"), *((10, line) for line in said), (14, "Fault codes")]:
+            y -= 1.2 * size
+            sheet.setFont("Helvetica", size)
+            sheet.drawString(60, y, line)
+        sheet.setFont("Helvetica", 8)
+        for number in range(40):
+            sheet.drawString(60, y - 12 * (number + 2), f"E{number:02} Sensor cable broken Replace cable TP-4720")
+
+    document = read_bytes(drawn(draw))
+    assert [document.text[one.start : one.end] for one in document.blocks if one.kind == "heading"] == [
+        "Safety",
+        "Fault codes",
+    ]
+    assert "\n".join(said) in blocks(document)
+
+
 def test_bold_lines_above_text_are_headings() -> None:
     def draw(sheet: Canvas) -> None:
         y = 780

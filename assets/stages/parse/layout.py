@@ -22,6 +22,8 @@ _MAX_REPEATED = 2
 """A text that occurs more often ("N/A", "None") is no heading."""
 _MAX_SHARE = 0.3
 """Where more lines than this look like headings (slides, forms, posters), only the outline's are."""
+_PAUSES = ".,;:"
+"""What lines of text end with, and headings do not."""
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 _NUMBER_WRAP = re.compile(r"(?<=\d)[-\u2010]\n(?=\d)")
 _SPACES = re.compile(r"\s+")
@@ -49,10 +51,15 @@ class _Levels:
     def __init__(self, pages: Sequence[Sequence[Line]], outline: Iterable[Outline]) -> None:
         self._titles = {(entry.page + 1, _key(entry.title)): entry.level for entry in outline}
         sizes: Counter[float] = Counter()
+        sentences: Counter[float] = Counter()
         for lines in pages:
             for line in lines:
-                sizes[_rounded(line)] += len(line.text) if line.size else 0
-        self._body = max(sizes, key=lambda size: (sizes[size], size), default=0.0)
+                length = len(line.text) if line.size else 0
+                sizes[_rounded(line)] += length
+                if line.text[-1] in _PAUSES:
+                    sentences[_rounded(line)] += length
+        # Tables in small type can hold more than the text does, which is larger and has the sentences.
+        self._body = max(_most(sizes), _most(sentences))
         self._texts = Counter(_key(line.text) for lines in pages for line in lines)
         bold = sum(len(line.text) for lines in pages for line in lines if line.bold)
         self._is_light = bold <= _MAX_SHARE * sizes.total()
@@ -91,7 +98,7 @@ class _Levels:
             and _LETTERS.search(text) is not None
             and len(text) <= _MAX_HEADING
             and text[0] not in ",;.(["
-            and (text[-1] not in ".,;:" or text[0].isdigit())
+            and (text[-1] not in _PAUSES or text[0].isdigit())
             and line.right - line.left > line.size  # text along the margin is turned
             and self._texts[_key(text)] <= _MAX_REPEATED
         )
@@ -115,6 +122,11 @@ class _Levels:
 
 def _font(line: Line) -> tuple[float, bool]:
     return _rounded(line), line.bold
+
+
+def _most(sizes: Counter[float]) -> float:
+    """Return the most frequent size, of equally frequent ones the largest; 0 without any."""
+    return max(sizes, key=lambda size: (sizes[size], size), default=0.0)
 
 
 def _rounded(line: Line) -> float:
