@@ -271,7 +271,8 @@ def _with_neighbours(
             return False
         if any(f" {part.text} " in f" {heading} " for part in inside):
             return False  # a heading of the passage, which may be long, or have figures
-        return len(span) <= WINDOW and all(part.quotable and part.row == parts[at].row for part in inside)
+        alike = all((part.row, part.listed) == (parts[at].row, parts[at].listed) for part in inside)
+        return len(span) <= WINDOW and alike and all(part.quotable for part in inside)
 
     if parts[at].row:
         return piece._replace(text=_with_header(parts, at))

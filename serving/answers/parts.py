@@ -21,6 +21,11 @@ _GAP = re.compile(r"[ \t]*\n[ \t]*\n")
 _RULE = re.compile(r"^[\s|:=-]*$")
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
 COLON = re.compile(r":[*_\s]*$")
+_LISTED = 280
+"""Characters from which lines are a list, of which each says something: what is shorter, as the lines of an invoice, is quoted as one."""
+_LINE = re.compile(r"\S[^\n]*")
+
+Span = tuple[int, int]
 
 
 class TextPart(NamedTuple):
@@ -35,6 +40,8 @@ class TextPart(NamedTuple):
     """The nearest heading, question or introduction above."""
 
     title: bool = False
+    listed: bool = False
+    """True for a line of a list without marks."""
 
     @property
     def quotable(self) -> bool:
@@ -56,15 +63,16 @@ def parts_of(text: str) -> list[TextPart]:
     found: list[TextPart] = []
     heading = intro = ""
     for piece in pieces(text):
-        lines = [(piece.start, piece.end)] if piece.row else _lines(text, piece.start, piece.end)
-        for start, end in lines:
+        titles, said = ([], [(piece.start, piece.end)]) if piece.row else _lines(text, piece.start, piece.end)
+        for start, end in (*titles, *said):
             flat = " ".join(text[start:end].split())
             if not flat:
                 continue
-            title = (start, end) != lines[-1] or (
+            title = (start, end) in titles or (
                 not piece.row and _stands_alone(text, start, end) and _is_short(flat) and _heads(flat, text[end:])
             )
-            part = TextPart(start, end, flat, piece.row, piece.header, f"{heading} {intro}".strip(), title)
+            listed = not title and len(said) > 1
+            part = TextPart(start, end, flat, piece.row, piece.header, f"{heading} {intro}".strip(), title, listed)
             found.append(part)
             if title or _HEADING.match(flat) or flat.endswith("?"):
                 heading, intro = flat, ""
@@ -75,12 +83,12 @@ def parts_of(text: str) -> list[TextPart]:
     return found
 
 
-def _lines(text: str, start: int, end: int) -> list[tuple[int, int]]:
-    """Return the piece, cut after each line of it that is a heading: the sentence below is a piece of its own."""
-    found: list[tuple[int, int]] = []
+def _lines(text: str, start: int, end: int) -> tuple[list[Span], list[Span]]:
+    """Return the lines that a piece begins with and that are headings, and what it says below them: a sentence, or lines of a list."""
+    found: list[Span] = []
     at = start
     if text[:start].rstrip(" \t")[-1:] not in ("", "\n"):  # a sentence that begins within a line
-        return [(start, end)]
+        return [], _listed(text, start, end)
     while (line_end := text.find("\n", at, end)) >= 0:
         line, below = text[at:line_end].strip(), text[line_end:end].lstrip()
         if below and (not line or _is_title(line, below)):
@@ -88,7 +96,14 @@ def _lines(text: str, start: int, end: int) -> list[tuple[int, int]]:
             at = line_end + 1
         else:
             break
-    return [*found, (at, end)]
+    return found, _listed(text, at, end)
+
+
+def _listed(text: str, start: int, end: int) -> list[Span]:
+    """Return the lines of what is long and no sentence, as of a table in a PDF: none goes on in lower case. Else the whole."""
+    lines = [(match.start(), match.end()) for match in _LINE.finditer(text, start, end)]
+    listed = end - start > _LISTED and all(text[at].isupper() or text[at].isdigit() for at, _ in lines)
+    return lines if listed else [(start, end)]
 
 
 def _is_title(line: str, below: str) -> bool:

@@ -256,6 +256,32 @@ def test_a_quote_stays_on_one_page() -> None:
     assert choose(found, passages, [[second]])[0].text == text[second:]
 
 
+def test_rows_of_a_pdfs_table_are_quoted_one_by_one() -> None:
+    faults = [
+        ("Motor overheated", "Let it cool for 30 minutes; clean the intake"),
+        ("Dry running", "Fill the suction line"),
+        ("Phase missing", "Check the fuses of all three phases"),
+        ("Sensor cable broken", "Replace cable TP-4720"),
+    ]
+    rows = [f"E{number} {meaning} {remedy}" for number, (meaning, remedy) in enumerate(faults * 4, start=20)]
+    text = "\n".join(["Code Meaning Remedy", *rows, "", "The pump is guaranteed for three years."])
+    for number, row in ((21, rows[1]), (30, rows[10]), (35, rows[15])):
+        first, *_ = quoted(f"What does the code E{number} mean?", text)
+        assert row in first
+        assert len(first) < len(text) / 2
+        assert "guaranteed" not in first
+
+
+def test_a_long_sentence_of_many_lines_is_quoted_whole() -> None:
+    lines = [
+        "The lease of the boathouse at the upper lock of the Weir, which was signed in Harwick by the Mayor and by",
+        "Mr Ford for the Rowing Club, and to which the drawings of 1987 belong, ends at the end of the month of May if",
+        "the Mayor or the Club gives notice in writing, and otherwise goes on for a year at the rent of the year before,",
+        "Unless the Council decides otherwise.",
+    ]
+    assert quoted("When does the lease of the boathouse end?", "\n".join(lines)) == [" ".join(lines)]
+
+
 def test_messages_of_a_log_are_quoted_one_by_one() -> None:
     said = [
         f"[14:{minute}] ada: nothing new about the queue of number {minute}, I go on looking"
