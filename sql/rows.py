@@ -62,7 +62,7 @@ class Hidden(msgspec.Struct, frozen=True):
 
 
 class ListingKeys(msgspec.Struct, frozen=True):
-    """The keys of a partition's documents, eight bytes each, and the number of its documents with a key or without."""
+    """The keys of a partition's documents, eight bytes each, how many have each, and the number of its documents with a key or without."""
 
     keys: bytes
     counts: bytes

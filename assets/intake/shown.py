@@ -1,4 +1,4 @@
-"""Documents that a listing has shown, as hashes, or that are unchanged, by their keys: 8 bytes each, 16 MB for two million files.
+"""Documents that a listing has shown, as hashes of 8 bytes, 16 MB for two million files, or that are unchanged, by the keys of their pages.
 
 A document that is gone is missed if its hash equals that of another, which has a chance of 1 in 10 ** 13 at two million. Python chooses
 other hashes in each process, so the next sync finds it.
