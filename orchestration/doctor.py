@@ -7,12 +7,11 @@ import asyncio
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Set
 from functools import partial
 from typing import NamedTuple
 
-from orchestration import model_checks, network, preflight
+from orchestration import model_checks, network, preflight, store_checks
 from orchestration.supervision import run_state
 from orchestration.supervision.changes import changed_settings
 from orchestration.supervision.liveness import answers
@@ -27,13 +26,7 @@ from resources.sources.spec import SourceSpec
 from resources.stores import disk
 from resources.stores.room import rooms
 
-QDRANT_SECONDS = 20
-CLOCK_SECONDS = 30
-"""Clocks of this machine and of Postgres that differ more are a fault: a token made elsewhere may be 5 s too young, an identity
-provider's 60 s."""
 LEAST_DISK_BYTES = 2 * 1024**3
-SHOWN = 20
-"""Number of documents to list; the rest are counted."""
 
 
 class Installation(NamedTuple):
@@ -69,7 +62,7 @@ def examine() -> Iterator[Check]:
         yield Check("running settings", False, changed, "Run: concordance restart")
     site = Installation(settings, run_state.supervisor(settings) is not None)
     checks: list[tuple[str, Callable[[Installation], Iterator[Check]]]] = [
-        ("home", _home), ("account", _account), ("disk", _disk), ("ports", _ports), ("postgres", postgres), ("qdrant", qdrant),
+        ("home", _home), ("account", _account), ("disk", _disk), ("ports", _ports), ("postgres", _postgres), ("qdrant", _qdrant),
         ("embedder", _embedder), ("reranker", _reranker), ("language model", _language_model), ("budget", _budget), ("lake", _lake),
         ("dagster", _dagster), ("serving", _serving), ("email", email),
         ("reverse proxy", _reverse_proxy), ("keys", _keys), ("file roots", _roots), ("sources", installed_sources),
@@ -158,56 +151,16 @@ def _ports(site: Installation) -> Iterator[Check]:
             yield Check("ports", False, f"CONCORDANCE_{name}_PORT {port} {why}", "Set it to a free port.")
 
 
-def postgres(site: Installation) -> Iterator[Check]:
-    """Ask Postgres for its version, its clock and the tables of this version."""
-    if site.settings.embedded_postgres and not site.running:
-        from resources.servers.postgres import EmbeddedPostgres
-
-        EmbeddedPostgres(site.settings).check_reachable()
-        yield Check("postgres", True, "the embedded server starts with `concordance up`")
-        return
-    from resources.stores.migrate import pending
-    from resources.stores.postgres import session
-
-    with session(site.settings.postgres_dsn) as connection:
-        row = connection.execute(
-            "SELECT current_setting('server_version') AS version, extract(EPOCH FROM clock_timestamp())::float8 AS now"
-        ).fetchone()
-        off = round(time.time() - row["now"]) if row else 0
-        known = connection.execute("SELECT to_regclass('schema_migrations') AS ledger").fetchone()
-    yield Check("postgres", True, f"version {row['version'] if row else 'unknown'} responds")
-    if abs(off) > CLOCK_SECONDS:
-        what = f"this machine's clock is {abs(off)} s {'ahead of' if off > 0 else 'behind'} that of Postgres"
-        yield Check(
-            "postgres", False, what, "Let both follow NTP: see timedatectl. Until then tokens and sign-ins are refused."
-        )
-    if known is None or known["ledger"] is None:
-        yield Check("postgres", False, "the database has no tables", "Run `concordance up` once to create them.")
-    elif missing := pending(site.settings.postgres_dsn):
-        what = f"the database is of an earlier version: it lacks {len(missing)} migrations"
-        yield Check("postgres", False, what, "Run: concordance restart")
+def _postgres(site: Installation) -> Iterator[Check]:
+    yield from store_checks.postgres(site.settings, running=site.running)
 
 
-def qdrant(site: Installation) -> Iterator[Check]:
-    """Ask the vector server for its collections, once."""
-    if site.settings.embedded_qdrant and not site.running:
-        yield Check("qdrant", True, "the embedded vector server starts with `concordance up`")
-        return
-    from resources.stores.qdrant import client, qdrant_errors
+def _qdrant(site: Installation) -> Iterator[Check]:
+    yield from store_checks.qdrant(site.settings, running=site.running)
 
-    address = site.settings.qdrant_address
-    try:
-        with qdrant_errors("list the collections"):
-            found = client(site.settings, QDRANT_SECONDS).get_collections().collections
-    except ConcordanceError as error:
-        remedy = (
-            f"See {site.settings.home / 'logs' / 'qdrant.log'}, or run: concordance restart"
-            if site.settings.embedded_qdrant
-            else "Check CONCORDANCE_QDRANT_URL, CONCORDANCE_QDRANT_API_KEY and the server."
-        )
-        yield Check("qdrant", False, f"{address}: {error}", remedy)
-    else:
-        yield Check("qdrant", True, f"{address} responds, {len(found)} collections")
+
+def _lake(site: Installation) -> Iterator[Check]:
+    yield from store_checks.lake(site.settings, registry=site.has_registry)
 
 
 def _embedder(site: Installation) -> Iterator[Check]:
@@ -225,40 +178,6 @@ def _language_model(site: Installation) -> Iterator[Check]:
 def _budget(site: Installation) -> Iterator[Check]:
     if site.has_registry:
         yield from model_checks.budget(site.settings)
-
-
-def _lake(site: Installation) -> Iterator[Check]:
-    from resources.stores.blobs import Blobs
-
-    Blobs(site.settings.lake_address).exists("0" * 64)
-    yield Check(
-        "lake", True, f"{site.settings.lake_address} {'(in HOME)' if site.settings.lake_url is None else 'responds'}"
-    )
-    if site.has_registry:
-        yield from _contents(site.settings)
-
-
-def _contents(settings: Settings) -> Iterator[Check]:
-    """Open every table and check that the bytes of every live document exist."""
-    from assets.upkeep.integrity import expected_tables, lost_contents
-    from resources.stores.blobs import Blobs
-    from resources.stores.damage import damaged_tables, remedy
-    from resources.stores.lake import Lake
-    from resources.stores.postgres import session
-    from sql.upkeep import LakeContents
-
-    with session(settings.postgres_dsn) as connection:
-        lost = lost_contents(LakeContents(connection).live_contents(), Blobs(settings.lake_address))
-        expected = expected_tables(connection)
-    damaged = damaged_tables(Lake(settings.lake_address), expected)
-    for name, reason in sorted(damaged.items()):
-        yield Check("lake", False, f"table {name}: {reason}", remedy(name))
-    for source_id, reason in lost[:SHOWN]:
-        yield Check("lake", False, f"{source_id}: {reason}", "Run: concordance reconcile --deep --apply")
-    if len(lost) > SHOWN:
-        yield Check("lake", False, f"{len(lost) - SHOWN} more documents cannot be rebuilt")
-    if not damaged and not lost:
-        yield Check("lake", True, "every table can be opened and every live document can be rebuilt")
 
 
 def _dagster(site: Installation) -> Iterator[Check]:

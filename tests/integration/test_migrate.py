@@ -10,7 +10,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from orchestration import doctor
+from orchestration import store_checks
 from orchestration.cli import run as command
 from resources.core.errors import ConfigurationError, ServiceUnavailableError
 from resources.settings import load
@@ -178,6 +178,6 @@ def test_commands_and_doctor_say_that_the_database_is_of_an_earlier_version(
         assert "The database lacks something that this version needs" in said, words
         assert "concordance restart" in said, words
         assert "Please report" not in said, words
-    (fault,) = [one for one in doctor.postgres(doctor.Installation(load(), running=True)) if not one.ok]
+    (fault,) = [one for one in store_checks.postgres(load(), running=True) if not one.ok]
     assert "of an earlier version" in fault.detail
     assert "concordance restart" in fault.remedy

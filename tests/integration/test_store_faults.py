@@ -18,7 +18,7 @@ import pytest
 from assets import pipeline
 from assets.upkeep.integrity import expected_tables, lost_contents
 from assets.upkeep.reconcile import reconcile
-from orchestration import doctor
+from orchestration import store_checks
 from orchestration.maintenance import maintain
 from resources.core.domain import SourceName
 from resources.core.errors import AbortSyncError
@@ -270,8 +270,7 @@ def test_a_full_disk_is_said(full: Desk) -> None:
 def test_a_clock_that_differs_from_that_of_postgres_is_named(
     installation: Installation, monkeypatch: pytest.MonkeyPatch, seconds: int, what: str
 ) -> None:
-    site = doctor.Installation(installation.settings, running=True)
-    assert all(one.ok for one in doctor.postgres(site))
-    monkeypatch.setattr(doctor, "time", SimpleNamespace(time=lambda: round(time.time()) + seconds))
-    (fault,) = [one for one in doctor.postgres(site) if not one.ok]
+    assert all(one.ok for one in store_checks.postgres(installation.settings, running=True))
+    monkeypatch.setattr(store_checks, "time", SimpleNamespace(time=lambda: round(time.time()) + seconds))
+    (fault,) = [one for one in store_checks.postgres(installation.settings, running=True) if not one.ok]
     assert re.fullmatch(rf"this machine's clock is (69|70)\d s {what} that of Postgres", fault.detail)

@@ -19,7 +19,7 @@ from typing import IO
 
 import pytest
 
-from orchestration import doctor, reach
+from orchestration import doctor, reach, store_checks
 from orchestration.cli import run
 from orchestration.cli.addresses import addresses
 from orchestration.cli.app import app
@@ -339,10 +339,10 @@ def test_doctor_finds_a_taken_port_and_a_missing_root(
 
 
 def test_doctor_names_a_vector_server_that_hangs(monkeypatch: pytest.MonkeyPatch, installation: Path) -> None:
-    monkeypatch.setattr(doctor, "QDRANT_SECONDS", 1)
+    monkeypatch.setattr(store_checks, "QDRANT_SECONDS", 1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("CONCORDANCE_QDRANT_PORT", str(silent.getsockname()[1]))
-        (fault,) = doctor.qdrant(doctor.Installation(load(), running=True))
+        (fault,) = store_checks.qdrant(load(), running=True)
     assert not fault.ok
     assert "Qdrant does not answer (list the collections): timed out" in fault.detail
     assert str(installation / "logs" / "qdrant.log") in fault.remedy
