@@ -7,6 +7,7 @@ that is still down does not stop the rest. `concordance doctor` reports all of t
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator, Sequence
 from itertools import permutations
 
@@ -27,6 +28,7 @@ def examine(settings: Settings) -> list[Check]:
     found = [
         *blocked,
         *_restored(settings),
+        *_listener(settings),
         *_models(settings),
         *_profiles(settings),
         *_keys(settings),
@@ -52,6 +54,22 @@ def _restored(settings: Settings) -> Iterator[Check]:
             str(settings.home),
             "a restore was killed before it was complete",
             "Remove the folder, or set CONCORDANCE_HOME to a new one, then run `concordance restore` again.",
+            stops=True,
+        )
+
+
+def _listener(settings: Settings) -> Iterator[Check]:
+    """Check that the HTTP interface can listen on its address: another machine's looks like a port that is taken."""
+    host = settings.http_host
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM) as probe:
+            probe.bind((host, 0))
+    except OSError as error:
+        yield wrong(
+            "ports",
+            "CONCORDANCE_HTTP__HOST",
+            f"cannot listen on {host}: {error.strerror}",
+            "Give an address of this machine, or 0.0.0.0 for all of its addresses.",
             stops=True,
         )
 

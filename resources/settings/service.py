@@ -139,12 +139,17 @@ class HttpSettings(BaseModel):
     @classmethod
     def _of_a_machine(cls, host: str) -> str:
         """Refuse URLs, ports, and an empty name, which would open the interface to the network."""
-        if re.fullmatch(r"[\w.-]+", host) is None:
-            try:
-                ip_address(host)
-            except ValueError:
-                raise ValueError("must be an address such as 0.0.0.0 or a host name, without a port") from None
+        if not _is_host(host):
+            raise ValueError("must be an address such as 0.0.0.0 or a host name, without a port")
         return host
+
+    @field_validator("allowed_hosts")
+    @classmethod
+    def _host_names(cls, hosts: tuple[str, ...]) -> tuple[str, ...]:
+        for host in hosts:
+            if not _is_host(host):
+                raise ValueError(f"must list host names such as kb.acme.com, without https:// and a port, not {host}")
+        return hosts
 
     @field_validator("trusted_proxies")
     @classmethod
@@ -160,6 +165,16 @@ class HttpSettings(BaseModel):
     @classmethod
     def _without_slash(cls, url: Any) -> Any:
         return url.rstrip("/") if isinstance(url, str) else url
+
+
+def _is_host(name: str) -> bool:
+    if re.fullmatch(r"[\w.-]+", name):
+        return True
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _role(name: str) -> Role:

@@ -181,6 +181,14 @@ CASES: list[Case] = [
         "CONCORDANCE_HTTP__HOST: must be an address such as 0.0.0.0 or a host name, without a port",
     ),
     (
+        {"HTTP__HOST": "203.0.113.7"},
+        "CONCORDANCE_HTTP__HOST: cannot listen on 203.0.113.7: Cannot assign requested address. Give an address of this machine",
+    ),
+    (
+        {"HTTP__ALLOWED_HOSTS": "kb.acme.com https://kb.acme.de"},
+        "CONCORDANCE_HTTP__ALLOWED_HOSTS: must list host names such as kb.acme.com, without https:// and a port, not https://kb.acme.de",
+    ),
+    (
         {"INDEX__PREFIX": "North-"},
         "CONCORDANCE_INDEX__PREFIX: must begin with a lower-case letter or digit and consist of these, hyphens and underscores",
     ),
