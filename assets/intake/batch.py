@@ -208,7 +208,8 @@ class Listing:
         """The same, up to `UNSAVED`, to be saved with the first cursor."""
         self._page: list[str] = []
         """Documents of the last batch."""
-        self._resumable = begun
+        self._resumes = begun
+        """Until the first batch of a listing: it may continue one that was interrupted."""
         if not begun:
             self.end()
 
@@ -216,10 +217,9 @@ class Listing:
         """Record a batch and return the documents that are gone because a complete listing does not contain them."""
         if batch.listing == "delta":
             return []
-        if self._resumable and batch.cursor is None:
-            self._clear()  # the source starts over because it could not resume
-            self.end()
-        self._resumable = self._resumable or batch.cursor is not None
+        if batch.begins or (self._resumes and batch.listing == "page" and batch.cursor is None):
+            self._start_over()
+        self._resumes = False
         self._page = [item.source_id for item in batch.seen if item.partition == batch.partition]
         self._page += [refusal.source_id for refusal in batch.refused]
         if batch.listing == "page":
@@ -268,6 +268,13 @@ class Listing:
         self.end()
         self._clear()
         return total
+
+    def _start_over(self) -> None:
+        """Forget what was listed before, and its cursor: what is listed from now on cannot be continued from there."""
+        with self._stores.connection.transaction():
+            self._stores.partitions.begin_listing(partitions=[self._partition], reread=False)
+            self.end()
+        self._clear()
 
     def _clear(self) -> None:
         self._shown, self._unsaved = ShownDocuments(), []

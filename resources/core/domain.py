@@ -176,6 +176,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """A note to people about this sync of the partition. It is recorded with the job's errors; the sync continues."""
     cursor: str | None = None
     listing: Literal["delta", "page", "complete"] = "delta"
+    begins: bool = False
+    """True for the first batch of a listing that starts over: what an interrupted one has shown before no longer counts."""
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):

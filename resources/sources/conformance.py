@@ -140,6 +140,8 @@ class Index:
             for key, item in self.items.items():
                 if item.partition == batch.partition:
                     self.items[key] = msgspec.structs.replace(item, permissions=batch.permissions)
+        if batch.begins:
+            self._listed.pop(batch.partition, None)
         listed = self._listed.setdefault(batch.partition, set())
         listed |= shown if batch.listing != "delta" else set()
         complete = batch.listing == "complete"

@@ -27,12 +27,17 @@ def stores(installation: Installation) -> Iterator[Stores]:
 
 
 def shown(
-    listing: Listing, names: str, cursor: str | None = None, kind: Literal["page", "complete"] = "page"
+    listing: Listing,
+    names: str,
+    cursor: str | None = None,
+    kind: Literal["page", "complete"] = "page",
+    *,
+    begins: bool = False,
 ) -> tuple[list[str], int | None]:
     """Take and save a batch of documents with these names; return those that are gone, and the number listed."""
     shelf = Shelf()
     items: list[Item] = [shelf.put(name) for name in names]
-    batch = Batch(partition="pond", seen=items, listing=kind, cursor=cursor)
+    batch = Batch(partition="pond", seen=items, listing=kind, cursor=cursor, begins=begins)
     return sorted(listing.take(batch)), listing.save(batch)
 
 
@@ -58,3 +63,40 @@ def test_too_many_pages_before_the_first_cursor_are_refused(stores: Stores, monk
         shown(listing, name)
     with pytest.raises(ValueError, match="first cursor"):
         shown(listing, "d", "1")
+
+
+def test_pages_without_a_cursor_after_syncs_with_one(stores: Stores) -> None:
+    listing = Listing(stores, "pond", begun=True)
+    shown(listing, "a")
+    shown(listing, "b")
+    assert shown(listing, "c", "1", kind="complete") == (["d"], 3)
+
+
+def test_the_last_batch_of_a_listing_in_pages_needs_no_cursor(stores: Stores) -> None:
+    listing = Listing(stores, "pond", begun=False)
+    shown(listing, "a", "1")
+    shown(listing, "b", "2")
+    assert shown(listing, "c", kind="complete") == (["d"], 3)
+    shown(Listing(stores, "pond", begun=False), "ab", "1")
+    assert shown(Listing(stores, "pond", begun=True), "c", kind="complete") == (["d"], 3)
+
+
+def test_what_an_interrupted_listing_has_shown_does_not_count_for_one_that_starts_over(stores: Stores) -> None:
+    shown(Listing(stores, "pond", begun=False), "ab", "1")
+    listing = Listing(stores, "pond", begun=True)
+    shown(listing, "b", "1", begins=True)
+    shown(listing, "c", "2")
+    assert shown(listing, "", kind="complete", cursor="3") == (["a", "d"], 2)
+    shown(Listing(stores, "pond", begun=False), "abcd", "1")
+    assert shown(Listing(stores, "pond", begun=True), "bc", "2", "complete", begins=True) == (["a", "d"], 2)
+
+
+def test_a_listing_that_starts_over_is_not_taken_for_the_one_before_if_it_is_killed(stores: Stores) -> None:
+    shown(Listing(stores, "pond", begun=False), "abcd", "1")
+    stores.partitions.save_cursor(partition="pond", cursor="1", title=None, checked=False, by=0, count=None)
+    shelf = Shelf()
+    batch = Batch(partition="pond", seen=[shelf.put("b")], listing="page", cursor="1", begins=True)
+    Listing(stores, "pond", begun=True).take(batch)  # and killed before it is saved
+    saved = stores.partitions.saved_cursor(partition="pond")
+    assert saved is not None
+    assert saved.cursor is None

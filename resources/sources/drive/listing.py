@@ -136,7 +136,12 @@ class RootListing:
         self._list_folders(root, notes)
         at = DriveCursor(token=token, account=self._view, listing=ListingPosition(size=size))
         yield Batch(
-            partition=partition, listing="page", memory=notes.take(), cursor=cursors.encode(at), title=root.name
+            partition=partition,
+            listing="page",
+            begins=True,
+            memory=notes.take(),
+            cursor=cursors.encode(at),
+            title=root.name,
         )
         return at
 
@@ -301,11 +306,12 @@ class SharedWithMe:
     _view: str
 
     def run(self) -> Iterator[Batch]:
-        """Yield everything in pages; the last batch is empty and closes the listing."""
+        """Yield everything in pages, and before and after them an empty batch that opens and closes the listing."""
         notes = self._notes(SHARED_WITH_ME).load()
         notes.start_over()
         root = self._listing.climb(SHARED_WITH_ME, self._roots.root(SHARED_WITH_ME), notes)
         notes.set_folder(root.id, FolderState(name=root.name))
+        yield self._batch([], root, notes, begins=True)
         folders: list[JSON] = []
         for page in self._listing.shared():
             found = self._placed(page, root, notes)
@@ -331,7 +337,9 @@ class SharedWithMe:
             found.append(file if inside else {**file, "parents": [root.id]})
         return found
 
-    def _batch(self, files: list[JSON], root: RootNote, notes: PartitionState, *, last: bool = False) -> Batch:
+    def _batch(
+        self, files: list[JSON], root: RootNote, notes: PartitionState, *, begins: bool = False, last: bool = False
+    ) -> Batch:
         described = self._documents.describe(files, notes).once() if files else DescribedFiles()
         at = DriveCursor(token="", account=self._view, listing=None if last else ListingPosition())
         return Batch(
@@ -341,5 +349,6 @@ class SharedWithMe:
             memory=notes.take(),
             cursor=cursors.encode(at),
             listing="complete" if last else "page",
+            begins=begins,
             title=root.name,
         )
