@@ -78,7 +78,7 @@ def collect(
         raise
     finally:
         if not capabilities(stores.source).user_supplied and not stores.connection.broken:
-            follow_origins(stores.connection)
+            follow_origins(stores.connection, stores.withheld)
         if not any(tally is source.tally for tally in job.tallies):
             job.tallies.append(source.tally)
         costs = merged([job.tally, *job.tallies])
@@ -292,6 +292,7 @@ def _remove(job: SyncJob, gone: dict[str, str], times: Mapping[str, datetime], r
         with job.writing, stores.connection.transaction():
             deleted = tombstone(stores, [source_id for source_id, _ in part], times)
             stores.documents.raise_version()
+            follow_origins(stores.connection, stores.withheld, [one.doc_id for one in deleted])
         result.touched.update(partition for _, partition in part)
         count_deleted(job, result, deleted)
 
@@ -307,5 +308,6 @@ def _hide_partition(job: SyncJob, partition: str, result: StageResult) -> None:
         if hidden:
             withhold_partition(stores.connection, stores.withheld, stores.source.value, partition)
             stores.documents.raise_version()
+            follow_origins(stores.connection, stores.withheld, [one.doc_id for one in hidden])
             result.touched.add(partition)
     count_deleted(job, result, hidden)

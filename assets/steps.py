@@ -60,7 +60,7 @@ def settle(job: SyncJob, active: Target, busy: Container[str] = ()) -> StageResu
     """
     with job.writing:
         if job.stores.documents.widen(partitions=job.stores.covered):
-            follow_origins(job.stores.connection)
+            follow_origins(job.stores.connection, job.stores.withheld)
     ids = marked(job, active)
     result = StageResult({"removed": 0, "payloads_updated": 0, "keywords_refreshed": 0})
     for part in batches(ids, SETTLED_DOCUMENTS):

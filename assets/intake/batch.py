@@ -21,7 +21,7 @@ from resources.core.moments import bounded
 from resources.core.ports import Source
 from resources.sources import capabilities
 from resources.stores.clients import Stores
-from resources.stores.uploads import narrow_read
+from resources.stores.uploads import follow_origins, narrow_read
 from resources.stores.withholding import withhold_documents, withhold_narrowed
 from resources.sync_counts import StageResult
 from resources.syncing import SyncJob
@@ -146,6 +146,8 @@ class PartitionSync:
                 partitions.add_to_count(partition=partition, by=by)
             if rows or gone:
                 stores.documents.raise_version()
+                changed = [*(str(row["doc_id"]) for row in rows), *(one.doc_id for one in gone)]
+                follow_origins(stores.connection, stores.withheld, changed)
                 result.touched.update({batch.partition, *(row.partition for row in gone)})
         result.count(
             batch.partition,

@@ -14,10 +14,12 @@ from resources.core import permissions as principals
 from resources.core.domain import SourceName, document_id
 from resources.core.errors import InvalidRequestError, RetryLaterError
 from resources.stores.quotas import Quota
+from resources.stores.withholding import withhold_documents
 from sql import sources as statements
 
 if TYPE_CHECKING:
     from resources.stores.postgres import Connection
+    from resources.stores.withheld import WithheldCollection
 
 LOCK = 0x75706C6F6164
 """Key of the advisory lock that orders changes ("upload" in ASCII)."""
@@ -212,17 +214,20 @@ def revise(
     return Revised(before, after, readers)
 
 
-def follow_origins(conn: Connection) -> int:
+def follow_origins(conn: Connection, withheld: WithheldCollection, origins: list[str] | None = None) -> None:
     """Narrow at once the permissions of copies whose originals' were narrowed; the next sync of uploads writes the rest.
 
-    Called at the end of every sync of a managed source. Returns the number of copies affected.
+    `origins`: only copies of these documents. Call it last in the transaction that changes their readers, or by itself.
     """
+    changes = statements.UploadChanges(conn)
+    if origins is not None and not changes.has_copies(origins=origins):
+        return
     with conn.transaction():
-        statements.UploadChanges(conn).lock_changes(key=LOCK)
-        rows = statements.UploadChanges(conn).follow_origins()
+        changes.lock_changes(key=LOCK)
+        rows = changes.follow_origins(origins=origins)
         for row in rows:
             _narrow(conn, str(row.doc_id), readers_of(row))
-    return len(rows)
+        withhold_documents(conn, withheld, [str(row.doc_id) for row in rows])
 
 
 def narrow_read(conn: Connection, rows: Collection[dict[str, Any]], read: int) -> set[str]:

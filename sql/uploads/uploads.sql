@@ -100,21 +100,37 @@ UPDATE uploads SET
 WHERE doc_id = :doc_id AND deleted_at IS NULL
 RETURNING source, owner;
 
--- name: follow_origins()
--- Purpose: copy the current readers of originals to their copies; a deleted or hidden original has no readers.
--- Index: uploads_origin, primary key of documents. Returns the copies whose originals' readers have changed.
+-- name: has_copies(origins)^
+-- Purpose: check whether any of these documents has a copy. Index: uploads_origin.
+SELECT EXISTS (
+    SELECT 1 FROM uploads WHERE uploads.origin = ANY(:origins::uuid []) AND uploads.deleted_at IS NULL
+) AS found;
+
+-- name: follow_origins(origins)
+-- Purpose: copy the current readers of originals (null: of all) to their copies; a deleted, hidden or erased original has no readers, and
+-- one that the registry does not know otherwise changes nothing. Indexes: uploads_origin, primary keys of documents and receipts.
+-- Returns the copies whose originals' readers have changed.
 UPDATE uploads SET
     origin_readers = originals.readers,
     change = nextval('uploads_change')
 FROM (
     SELECT
-        d.doc_id,
-        CASE WHEN d.state IN ('deleted', 'lost_access') THEN '{}' ELSE d.permissions END AS readers
-    FROM documents AS d
-    WHERE d.doc_id IN (SELECT u.origin FROM uploads AS u WHERE u.origin IS NOT NULL AND u.deleted_at IS NULL)
+        o.origin,
+        CASE WHEN d.doc_id IS NULL OR d.state IN ('deleted', 'lost_access') THEN '{}' ELSE d.permissions END AS readers
+    FROM (
+        SELECT DISTINCT u.origin
+        FROM uploads AS u
+        WHERE
+            u.origin IS NOT NULL AND u.deleted_at IS NULL
+            AND (:origins::uuid [] IS NULL OR u.origin = ANY(:origins::uuid []))
+    ) AS o
+    LEFT JOIN documents AS d ON o.origin = d.doc_id
+    WHERE
+        d.doc_id IS NOT NULL
+        OR EXISTS (SELECT 1 FROM deletion_receipts AS r WHERE r.doc_id = o.origin AND r.erased_at IS NOT NULL)
 ) AS originals
 WHERE
-    uploads.origin = originals.doc_id
+    uploads.origin = originals.origin
     AND uploads.deleted_at IS NULL
     AND uploads.origin_readers IS DISTINCT FROM originals.readers
 RETURNING

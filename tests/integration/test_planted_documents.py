@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from resources.core.domain import SourceName
+from assets.upkeep.erase import erase
+from assets.upkeep.removal import remove
+from resources.core.domain import Batch, SourceName
+from resources.core.ports import Source
+from resources.sources import files, open_source
 from tests.fixtures.desk import Desk
 from tests.fixtures.serving import Running, Site
+from tests.fixtures.shelf import Shelf
 
 ADA, BOB, EVE, ROOT = "ada@acme.example", "bob@acme.example", "eve@stranger.example", "root@acme.example"
 POLICY = "Parental leave is twenty weeks, and the form goes to the people team."
@@ -108,6 +115,7 @@ def test_a_copy_loses_its_rights_with_the_original(desk: Desk) -> None:
     desk.installation.write("moon.md", "The moonstone lies under the stairs.", permissions=[BOB])
     desk.installation.sync()
     assert readers() == [BOB], "the sync of the original takes the right away from the copy at once"
+    assert frozenset([BOB]) in desk.installation.withheld().readers.values(), "searches without Postgres know it, too"
     desk.installation.sync(SourceName.UPLOAD)
     assert readers() == [BOB]
     assert {tuple(point["permissions"]) for point in desk.installation.points() if "moonstone" in str(point)} == {
@@ -131,6 +139,66 @@ def test_a_copy_made_through_a_group_is_readable_while_the_group_may_read_the_or
     desk.installation.write("opal.md", "The opal lies in the well.", permissions=[ADA])
     desk.installation.sync()
     assert copies(desk, "Where is the opal?", EVE) == []
+
+
+def test_a_copy_loses_its_rights_before_the_listing_of_the_original_ends(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "BATCH", 1)  # each folder is a batch
+    desk.installation.write("a/jade.md", "The jade is in the cellar.", permissions=[ADA, BOB])
+    desk.installation.sync()
+    copy = ingest(desk, BOB, blob_path="docs/a/jade.md", share=[ADA])
+    desk.installation.sync(SourceName.UPLOAD)
+    desk.installation.write("a/jade.md", "The jade is in the cellar.", permissions=[BOB])
+    seen: list[list[str]] = []
+
+    class Watched:
+        def __init__(self, port: Source) -> None:
+            self._port = port
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._port, name)
+
+        def changes(self, partition: str, cursor: str | None) -> Iterator[Batch]:
+            for batch in self._port.changes(partition, cursor):
+                yield batch
+                if any(item.locator == "a/jade.md" for item in batch.seen):
+                    (row,) = desk.installation.rows("SELECT permissions FROM documents WHERE doc_id = %s", copy)
+                    seen.append(row["permissions"])
+
+    port: Any = Watched(open_source(desk.installation.settings, SourceName.FILES))
+    desk.installation.sync(port=port)
+    assert seen == [[BOB]]
+
+
+def test_a_copy_of_a_removed_root_has_no_readers(desk: Desk) -> None:
+    desk.installation.write("onyx.md", "The onyx is on the roof.", permissions=[ADA, BOB])
+    desk.installation.sync()
+    ingest(desk, BOB, blob_path="docs/onyx.md", share=[ADA])
+    desk.installation.sync(SourceName.UPLOAD)
+    assert copies(desk, "Where is the onyx?", ADA) == ["onyx.md"]
+    remove(desk.installation.settings, SourceName.FILES, ["docs"])
+    assert [copies(desk, "Where is the onyx?", who) for who in (ADA, BOB)] == [[], []]
+    desk.installation.sync(SourceName.UPLOAD)
+    assert [copies(desk, "Where is the onyx?", who) for who in (ADA, BOB)] == [[], []]
+
+
+def test_a_copy_whose_original_was_erased_before_it_could_follow_has_no_readers(desk: Desk) -> None:
+    desk.installation.write("beryl.md", "The beryl is by the gate.", permissions=[ADA, BOB])
+    desk.installation.sync()
+    copy = ingest(desk, BOB, blob_path="docs/beryl.md", share=[ADA])
+    desk.installation.sync(SourceName.UPLOAD)
+    (row,) = desk.installation.rows("SELECT origin_readers FROM uploads WHERE doc_id = %s", copy)
+    remove(desk.installation.settings, SourceName.FILES, ["docs"])
+    erase(desk.installation.settings, after=timedelta())
+    assert desk.installation.rows("SELECT 1 FROM documents WHERE source = 'files'") == []
+    # as versions left it that did not let copies follow a removal
+    desk.installation.rows(
+        "UPDATE uploads SET origin_readers = %s WHERE doc_id = %s RETURNING 1", row["origin_readers"], copy
+    )
+    desk.installation.rows("UPDATE documents SET permissions = %s WHERE doc_id = %s RETURNING 1", [ADA, BOB], copy)
+    desk.installation.sync(SourceName.SLACK, port=Shelf())
+    assert [copies(desk, "Where is the beryl?", who) for who in (ADA, BOB)] == [[], []]
 
 
 def test_a_draft_cannot_be_copied_by_those_who_may_not_read_it(desk: Desk) -> None:
