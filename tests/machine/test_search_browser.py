@@ -160,7 +160,7 @@ Two of them are in use [1].
 | Blue | **20** [1] |
 | Red | 30 |
 #### Remarks
-- None"""
+- **None [1]**"""
 PRICES = "Prices 🫖 of kettles.\nKettle | Price\n\nBlue | 20 euros\nRed | 30 euros\nAll are in stock."
 
 
@@ -252,6 +252,7 @@ def test_an_answer_has_headings_and_tables_and_its_source_beside_it(visit: Visit
     assert (left < right, width) == (True, 400)
     assert visit.browser.evaluate(read("'#passage th'")) == ["TH Kettle", "TH Price"]
     assert visit.browser.evaluate(read("'#passage td'"))[:2] == ["TD Blue", "TD 20 euros"]
+    assert visit.browser.evaluate(read("'#text b .cite'")) == ["A 1"]
     assert "All are in stock." in visit.browser.evaluate("document.getElementById('passage').textContent")
     saved(visit.browser, "answer-beside")
     for width in (1280, 400):
@@ -422,6 +423,35 @@ def test_failures_are_said_and_can_be_repeated(visit: Visit) -> None:
     visit.type("kettle again")
     visit.until("location.pathname === '/sign-in'")
     visit.browser.complaints[:] = [one for one in visit.browser.complaints if "401" not in one]
+
+
+@pytest.mark.parametrize("began", ["", 'event: token\\ndata: {"text": "Fri"}\\n\\n'])
+def test_a_body_that_breaks_off_is_said_and_can_be_repeated(visit: Visit, began: str) -> None:
+    """As if the connection had ended in the middle of results or an answer."""
+    visit.sign_in(ANN)
+    visit.browser.evaluate(
+        "window.whole = window.fetch; window.fetch = async (...given) => { await whole(...given); return new Response(new ReadableStream({"
+        f"start(stream) {{ stream.enqueue(new TextEncoder().encode('{began}'));"
+        " setTimeout(() => stream.error(new TypeError('gone')), 50); }})); }; 1"
+    )
+    visit.type(QUESTION)
+    visit.until("document.querySelector('#results [role=alert]')?.textContent.includes('broke off')")
+    visit.browser.press("Enter")
+    visit.until("document.querySelector('#answer [role=alert]')?.textContent.includes('broke off')")
+    visit.browser.evaluate("window.fetch = window.whole; document.querySelector('#answer button').click()")
+    visit.answered()
+
+
+def test_results_that_are_refused_say_why(visit: Visit, tmp_path: Path) -> None:
+    visit.running.site.settings = visit.running.site.settings.model_copy(update={"search_rate_limit": 1})
+    with visit.running.site.running() as running, running_browser(tmp_path / "limited") as browser:
+        limited = Visit(running, browser)
+        limited.sign_in(ANN)
+        for text in ("kettle", "kettle descaled"):
+            limited.type(text)
+            limited.until("document.getElementById('results').getAttribute('aria-busy') === 'false'")
+        limited.until("!!document.querySelector('#results [role=alert]')")
+        assert "searches a minute" in browser.evaluate("document.querySelector('#results [role=alert]').textContent")
 
 
 def test_pages_are_accessible(visit: Visit, axe: str) -> None:

@@ -17,13 +17,9 @@ export class Problem extends Error {
  */
 export async function call(path, { method = "GET", body, headers = {}, signal } = {}) {
   const sent = { "X-Concordance": "1", ...(body === undefined ? {} : { "Content-Type": "application/json" }), ...headers };
-  let answer;
-  try {
-    answer = await fetch(path, { method, headers: sent, body: body === undefined ? undefined : JSON.stringify(body), signal, credentials: "same-origin" });
-  } catch (error) {
-    if (error instanceof DOMException && error.name === "AbortError") throw error;
-    throw new Problem("Concordance cannot be reached. Check your connection and try again.", 0);
-  }
+  const asked = fetch(path, { method, headers: sent, body: body === undefined ? undefined : JSON.stringify(body), signal, credentials: "same-origin" });
+  const answer = await arrived(asked, "Concordance cannot be reached. Check your connection and try again.");
+  for (const read of /** @type {const} */ (["json", "text"])) answer[read] = () => arrived(Response.prototype[read].call(answer), BROKEN);
   if (answer.ok) return answer;
   if (answer.status === 401) {
     toSignIn();
@@ -37,9 +33,28 @@ export function toSignIn() {
   location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
 }
 
-/** @param {Response} answer */
+const BROKEN = "The connection broke off. Try again.";
+
+/**
+ * @template T @param {Promise<T>} part @param {string} otherwise What to say if the connection fails; a call that was aborted stays so.
+ * @returns {Promise<T>}
+ */
+async function arrived(part, otherwise) {
+  try {
+    return await part;
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    throw new Problem(otherwise, 0);
+  }
+}
+
+/** What went wrong: a problem in JSON, or in place of a part of a page. @param {Response} answer */
 async function detail(answer) {
   try {
+    if (answer.headers.get("Content-Type")?.startsWith("text/html")) {
+      const said = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("[role=alert]");
+      if (said?.textContent) return said.textContent;
+    }
     const problem = await answer.json();
     return String(problem.detail || problem.title);
   } catch {
@@ -57,7 +72,7 @@ export async function* events(answer) {
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
-    const { value, done } = await reader.read();
+    const { value, done } = await arrived(reader.read(), BROKEN);
     if (done) return;
     rest = (rest + value).replaceAll("\r\n", "\n");
     const whole = rest.split("\n\n");

@@ -106,7 +106,7 @@ function inline(text, start, cite) {
   let at = 0;
   for (const match of text.matchAll(INLINE)) {
     parts.push(text.slice(at, match.index));
-    if (match[1]) parts.push(element("b", {}, match[1]));
+    if (match[1]) parts.push(element("b", {}, ...inline(match[1], start + match.index + 2, cite)));
     else if (match[2]) parts.push(element("code", {}, match[2]));
     else parts.push(cite(Number(match[3]), start + match.index));
     at = match.index + match[0].length;
