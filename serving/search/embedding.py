@@ -183,7 +183,9 @@ class QueryEmbedder:
             if isinstance(active.embedder, CountsTokens) and (tokens := active.embedder.take_query_tokens()):
                 self.used(tokens, tokens * (active.embedder.price_per_million or 0.0) / 1_000_000)
             if active.scale is None:  # the service was down when the model was loaded
-                self._active = active._replace(scale=await asyncio.to_thread(cosine_scale, active.embedder))
+                scale = await asyncio.to_thread(cosine_scale, active.embedder)
+                if self._active is active:  # another collection may be active by now
+                    self._active = active._replace(scale=scale)
         except ConcordanceError as error:
             self.fault = str(error)
             self.retry_after = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,7 +11,9 @@ from typing import Any, cast
 import numpy as np
 import psycopg
 import pytest
+from numpy.typing import NDArray
 
+from resources.core.errors import ServiceUnavailableError
 from resources.watch import Watch
 from serving.identity.withheld import WithheldReads
 from serving.identity.withholding import Withholding, WithholdingKeeper
@@ -75,6 +78,42 @@ def test_the_active_collection_is_asked_for_again(monkeypatch: pytest.MonkeyPatc
     async def follow() -> None:
         await embedder.start()
         await until(lambda: embedder.collection == ACTIVE.name)
+        await embedder.stop()
+
+    asyncio.run(follow())
+
+
+def test_a_query_that_measures_its_model_does_not_undo_a_cutover(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("serving.search.embedding.POLL_SECONDS", 0.01)
+    measuring, measured, reindexed = threading.Event(), threading.Event(), threading.Event()
+    faults = iter([ServiceUnavailableError("It is down.")])
+
+    def embed(texts: list[str]) -> NDArray[np.float32]:
+        for fault in faults:  # while the model is loaded
+            raise fault
+        measuring.set()
+        measured.wait(20)
+        return np.ones((len(texts), 2), np.float32)
+
+    def model(embed: Callable[[list[str]], NDArray[np.float32]]) -> Any:
+        return SimpleNamespace(model="m", embed_query=lambda _: np.ones(2, np.float32), embed=embed)
+
+    async def read_active() -> ActiveModel | None:
+        return ACTIVE if reindexed.is_set() else None
+
+    embedder = QueryEmbedder(
+        lambda: model(embed), read_active, lambda _: model(lambda texts: np.ones((len(texts), 2), np.float32))
+    )
+
+    async def follow() -> None:
+        await embedder.start()
+        query = asyncio.create_task(embedder.query("How?"))
+        await until(measuring.is_set)
+        reindexed.set()
+        await until(lambda: embedder.collection == ACTIVE.name)
+        measured.set()
+        await query
+        assert embedder.collection == ACTIVE.name
         await embedder.stop()
 
     asyncio.run(follow())
