@@ -8,6 +8,7 @@ Syncs wait meanwhile, but not while the files of Postgres and of the vector inde
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
@@ -32,6 +33,8 @@ from sql.upkeep import Erasure, Retention
 
 BATCH_CONTENTS = 500
 """Blobs deleted at a time; uploads wait meanwhile."""
+BATCH_SECONDS = 1.0
+"""A batch ends after this time: an object store takes one request for each blob, and Postgres ends a transaction that does nothing."""
 _REFUSAL = "`concordance reindex`, `erase` or `backup` is running. Run the command again once it has ended."
 
 log = structlog.get_logger("erase")
@@ -165,14 +168,19 @@ _DROPPED = frozenset({"questions", "answer_cache"})
 def _drop_blobs(stores: Stores, found: ErasurePlan) -> None:
     """Delete blobs. A concurrent upload of the same bytes waits, or finds them gone and is refused with a reason."""
     statements = Erasure(stores.connection)
-    for start in range(0, len(found.contents), BATCH_CONTENTS):
-        part = found.contents[start : start + BATCH_CONTENTS]
+    done = 0
+    while done < len(found.contents):
+        part = found.contents[done : done + BATCH_CONTENTS]
         with stores.connection.transaction():
             statements.lock_uploads(key=UPLOADS_LOCK)
             taken = set(statements.uploads_using(content_hashes=part))
+            ends = time.monotonic() + BATCH_SECONDS
             for content in part:
                 if content not in taken:
                     stores.blobs.delete(content)
+                done += 1
+                if time.monotonic() > ends:
+                    break
 
 
 def _rewrite_files(settings: Settings, reindex: leases.Lease, report: ErasureReport, due: Collection[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -25,7 +26,7 @@ from resources.core.domain import SourceName, document_id
 from resources.core.errors import BusyError, LostLeaseError
 from resources.schema import prepare
 from resources.sources import names
-from resources.stores import rebuilding, rewriting, uploads
+from resources.stores import leases, rebuilding, rewriting, uploads
 from resources.stores.blobs import Blobs
 from resources.stores.lake import Lake
 from resources.stores.lake_erasure import drop_rows
@@ -256,6 +257,25 @@ def test_a_receipt_says_not_checked_of_what_nobody_looked_at(
     output = capsys.readouterr().out
     assert "blobs, lake, answers, searches, files: not erased yet, not checked" in output
     assert "verified" not in output
+
+
+def test_contents_are_erased_from_a_slow_object_store(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Deleting all of them takes longer than a transaction may do nothing."""
+    blobs = Blobs(installation.settings.lake_address)
+    deleted: list[str] = []
+
+    def slowly(_: Blobs, content_hash: str) -> None:
+        time.sleep(0.04)
+        deleted.append(content_hash)
+
+    contents = {blobs.put([b"%d" % number]).content_hash for number in range(80)}
+    with monkeypatch.context() as patch:
+        patch.setattr(leases, "IDLE_SECONDS", 2)
+        patch.setattr(Blobs, "delete", slowly)
+        assert erase(installation.settings, after=NOW).contents == len(contents)
+    assert sorted(deleted) == sorted(contents)
 
 
 def test_erasing_waits_for_no_reindex(installation: Installation) -> None:
