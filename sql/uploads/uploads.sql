@@ -234,19 +234,23 @@ ORDER BY change
 LIMIT 1;
 
 -- name: any_pending(source)^
--- Purpose: check whether a partition has a change newer than its saved cursor. Indexes: uploads_partition_change, partitions' key.
+-- Purpose: check whether a partition has a change newer than its saved cursor. Each partition is found from the one before: sensors ask
+-- every few seconds, and there may be millions of uploads. Indexes: uploads_partition_change, partitions' key.
+WITH RECURSIVE present AS (
+    SELECT min(u.partition) AS partition FROM uploads AS u WHERE u.source = :source
+    UNION ALL
+    SELECT (SELECT min(u.partition) FROM uploads AS u WHERE u.source = :source AND u.partition > p.partition)
+    FROM present AS p
+    WHERE p.partition IS NOT NULL
+)
+
 SELECT EXISTS (
     SELECT 1
-    FROM (
-        SELECT
-            u.partition,
-            max(u.change) AS newest
-        FROM uploads AS u
-        WHERE u.source = :source
-        GROUP BY u.partition
-    ) AS latest
-    LEFT JOIN partitions ON partitions.source = :source AND latest.partition = partitions.partition
-    WHERE latest.newest > coalesce(partitions.cursor, '0')::bigint
+    FROM present AS p
+    LEFT JOIN partitions AS s ON s.source = :source AND p.partition = s.partition
+    WHERE
+        (SELECT max(u.change) FROM uploads AS u WHERE u.source = :source AND u.partition = p.partition)
+        > coalesce(s.cursor, '0')::bigint
 ) AS pending;
 
 -- name: usage(owner, source_id)^

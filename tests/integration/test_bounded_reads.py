@@ -11,7 +11,10 @@ import psycopg
 import pytest
 
 import sql
+from resources.core.domain import SourceName
 from resources.sources import names
+from resources.sources.uploads import pending
+from resources.stores.postgres import session
 from serving.search.retrieval.full_text import MOST_PASSAGES
 from tests.fixtures.serving import Site
 
@@ -314,6 +317,28 @@ def test_a_wave_reads_only_its_own_keys_of_the_lake(site: Site) -> None:
             site.sql("ANALYZE lake_keys")
         statement = sql.load(sql.ROOT / "registry" / "lake_keys.sql").times.sql
         assert rows_of(site, statement, {"number": 1, "keys": [*keys, NOBODY]}) < 110
+
+
+PUSHED = (
+    "WITH made AS (INSERT INTO uploads (source, source_id, doc_id, owner, partition, content_hash, file_name, title, mime_type, size,"
+    " permissions, change) SELECT 'push', 'pushed-' || n, gen_random_uuid(), 'bob@acme.com', 'wiki-' || mod(n, 5), '', 'f', 't',"
+    " 'text/plain', 1, '{}', nextval('uploads_change') FROM generate_series(1, %s) AS s (n) RETURNING source, partition, change)"
+    " INSERT INTO partitions (source, partition, cursor) SELECT source, partition, max(change)::text FROM made GROUP BY 1, 2"
+)
+
+
+def test_looking_for_waiting_uploads_does_not_read_all_of_them(site: Site) -> None:
+    statement = sql.load(sql.ROOT / "uploads" / "uploads.sql").any_pending.sql
+    site.sql(PUSHED, 20_000)
+    for analysed in (False, True):
+        if analysed:
+            site.sql("ANALYZE uploads, partitions")
+        assert rows_of(site, statement, {"source": "push"}) < 100
+    with session(site.settings.postgres_dsn) as connection:
+        assert not pending(connection, SourceName.PUSH)
+        connection.execute("UPDATE uploads SET change = nextval('uploads_change') WHERE source_id = 'pushed-4'")
+        assert pending(connection, SourceName.PUSH)
+        assert not pending(connection, SourceName.UPLOAD)
 
 
 def test_the_permission_check_of_a_search_is_planned_once(site: Site) -> None:
