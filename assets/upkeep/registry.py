@@ -68,9 +68,12 @@ def rebuild_registry(settings: Settings, source: SourceName) -> Rebuilt:
         if raw_table(source) not in stores.lake.names():
             return rebuilt
         narrowed, latest = _narrowed(stores, source) if user_supplied else {}, 0
+        newest = _newest(
+            stores, raw_table(source)
+        )  # before the transaction, which Postgres ends if it does nothing for too long
         with stores.connection.transaction():
-            for page in _current(stores, raw_table(source)):
-                latest = max(latest, *page["seq"])
+            for page in _current(stores, raw_table(source), newest):
+                latest = max([latest, *page["seq"]])
                 known = stores.documents.known(source_ids=page["source_id"].to_list(), attempts=MAX_ATTEMPTS)
                 part = page.filter(~pl.col("source_id").is_in([document.source_id for document in known]))
                 for partition in part["partition"].unique().sort():  # until a sync, its points are not to be believed
@@ -86,17 +89,23 @@ def rebuild_registry(settings: Settings, source: SourceName) -> Rebuilt:
     return rebuilt
 
 
-def _current(stores: Stores, name: str) -> Iterator[pl.DataFrame]:
-    """Yield the current change row of each document, in frames of at most `BATCH_ROWS` rows."""
+def _newest(stores: Stores, name: str) -> pl.DataFrame:
+    """Return the number and time of the current change row of each document."""
     written = pl.col("at").alias("written_at")
     with scratch_tables({"changes": {"doc_id": pl.String, "seq": pl.Int64, "written_at": RAW["at"]}}) as tables:
         for page in stores.lake.pages(name, "doc_id", "seq", written):
             tables.add("changes", page)
-        newest = tables.make("newest_changes")
+        return tables.make("newest_changes")
+
+
+def _current(stores: Stores, name: str, newest: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Yield the current change rows in frames of at most `BATCH_ROWS` rows; an empty one for each page of the lake that has none, so that
+    the caller's transaction does something.
+    """
     for page in stores.lake.pages(name, pl.all()):
         near = newest.filter(pl.col("seq").is_between(page["seq"].min(), page["seq"].max()))
         current = page.join(near, left_on=["seq", "at"], right_on=["seq", "written_at"], how="semi")
-        yield from current.iter_slices(BATCH_ROWS)
+        yield from [current] if current.is_empty() else current.iter_slices(BATCH_ROWS)
 
 
 def _narrowed(stores: Stores, source: SourceName) -> dict[str, frozenset[str]]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
+import polars as pl
 import pytest
 from pydantic import SecretStr
 
 from orchestration import cli
 from resources.core.domain import SourceName
-from resources.stores import qdrant
+from resources.stores import leases, qdrant
+from resources.stores.lake import Lake
 from resources.stores.postgres import session
 from resources.stores.withheld import PARTITION, WithheldCollection
 from resources.stores.withholding import settle
@@ -174,6 +177,34 @@ def test_what_was_narrowed_after_a_loss_stays_narrow_after_another(
             installation.sync(UPLOAD)
             installation.disconnect()
     assert found["permissions"] == [ANN]
+
+
+def test_a_large_lake_is_read_for_longer_than_a_transaction_may_do_nothing(
+    installation: Installation, postgres_server: PostgresProcess
+) -> None:
+    shelf = Shelf()
+    shelf.put("a")
+    installation.sync(SLACK, port=shelf)
+    lake = Lake(installation.settings.lake_address)
+    earlier = [lake.scan("raw_slack").with_columns(pl.col("seq") - number).collect() for number in range(1, 7)]
+    lake.append("raw_slack", pl.concat(earlier))
+    pages = Lake.pages
+
+    def slowly(lake: Lake, name: str, *columns: str | pl.Expr) -> Iterator[pl.DataFrame]:
+        for page in pages(lake, name, *columns):
+            time.sleep(0.5)
+            yield page
+
+    installation.disconnect()
+    with fresh_database(postgres_server) as dsn, pytest.MonkeyPatch.context() as patch:
+        installation.settings = installation.settings.model_copy(update={"postgres_url": SecretStr(dsn)})
+        as_environment(installation, patch)
+        patch.setattr(leases, "IDLE_SECONDS", 2)
+        patch.setattr("resources.stores.lake.PAGE_ROWS", 1)
+        patch.setattr(Lake, "pages", slowly)
+        assert cli.run(["rebuild", "registry"]) == 0
+        assert [row["source_id"] for row in installation.rows(DOCUMENTS)] == ["a"]
+        installation.disconnect()
 
 
 def hidden_partitions(installation: Installation) -> list[str]:
