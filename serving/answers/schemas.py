@@ -235,7 +235,7 @@ class KeptSource(msgspec.Struct, frozen=True):
 class KeptAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """An answer as it was given, and what became of its sources. With a revoked source its text is withheld (null).
 
-    Others than who asked see it once it is shared, if they may read every source.
+    Others than who asked see it once it is shared, if they may read every source and none has changed.
     """
 
     answer_id: str
@@ -249,11 +249,11 @@ class KeptAnswer(msgspec.Struct, frozen=True, kw_only=True):
     shared_at: Moment | None
     """Since when it is shared by link; null if it is not."""
     query: str | None
-    """The question; null if someone else asked and a source is revoked for you."""
+    """The question; null if someone else asked and a source is revoked for you or has changed."""
     standalone: str | None
     """The question as it was searched, if earlier messages made it differ and you asked; else null."""
     answer: str | None
-    """The text; null if a source is revoked."""
+    """The text; null if a source is revoked, or if someone else asked and a source has changed."""
     found: bool
     """False if the sources did not answer the question."""
     mode: AnswerMode
@@ -271,9 +271,9 @@ class KeptAnswer(msgspec.Struct, frozen=True, kw_only=True):
     sources: list[KeptSource]
     """The sources as they are today."""
     sentences: list[Verdict]
-    """The sentences of the answer; empty if a source is revoked."""
+    """The sentences of the answer; empty if `answer` is null."""
     quotes: list[Quoted]
-    """What the sentences quote of the sources as they are today; empty if a source is revoked."""
+    """What the sentences quote of the sources as they are today; empty if `answer` is null."""
     removed_citations: int
     """Number of invented citations that were removed."""
     latency_ms: float

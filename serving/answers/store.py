@@ -2,7 +2,8 @@
 
 Only the user who asked may read an answer again, and once it is shared, others who are signed in. It is shown while every source is
 readable for the person who looks, with a flag on sources that have changed. Once one is not (deleted, access withdrawn), the text that
-was made from it is withheld, for others the question too, and nothing else about that source is returned.
+was made from it is withheld, for others the question too, and nothing else about that source is returned. For others, text and question
+are also withheld once a source has changed: the answer may hold what was taken out before they were let in.
 """
 
 from collections.abc import Sequence
@@ -106,27 +107,29 @@ async def load(
     quotes = quoted(sentences, allowed)
     marked = first_of_each(quotes)
     sources = [_today(one, allowed.get(one.index), readable, base_url, marked.get(one.index)) for one in used]
+    changed = any(one.status == "changed" for one in sources)
     revoked = kept.erased or any(one.status == "revoked" for one in sources)
+    withheld = revoked or (changed and not own)
     return KeptAnswer(
         answer_id=kept.answer_id,
         query_id=kept.query_id,
         own=own,
         asked_by=kept.email,
         shared_at=kept.shared_at,
-        query=None if revoked and not own else kept.question,
+        query=None if withheld and not own else kept.question,
         # it may contain earlier messages, and so earlier answers
         standalone=None if revoked or not own else kept.standalone,
-        answer=None if revoked else kept.answer,
+        answer=None if withheld else kept.answer,
         found=kept.found,
         mode=kept.mode,
         model=kept.model,
         created_at=kept.created_at,
         completed=kept.completed,
-        changed=any(one.status == "changed" for one in sources),
+        changed=changed,
         revoked=revoked,
         sources=sources,
-        sentences=[] if revoked else sentences,
-        quotes=[] if revoked else quotes,
+        sentences=[] if withheld else sentences,
+        quotes=[] if withheld else quotes,
         removed_citations=kept.removed_citations,
         latency_ms=kept.latency_ms,
     )

@@ -56,6 +56,34 @@ def test_it_opens_for_who_may_read_every_source(site: Site, running: Running, sh
     assert rows[1][3]["asked_by"] == ANN
 
 
+def test_text_that_was_removed_before_others_could_read_is_not_shown_to_them(site: Site, running: Running) -> None:
+    doc_id = site.add("Kitchen", [SECRET, "The kitchen is on the second floor."], [ANN])
+    answer = ask(running)
+    assert share(running, answer).status_code == 200
+    cited = answer["sources"][0]["chunk_id"]
+    site.sql("UPDATE chunks SET chunk_text = 'It is descaled.', text_hash = 'other' WHERE chunk_id = %s", cited)
+    site.sql("UPDATE documents SET permissions = ARRAY['domain:acme.com'] WHERE doc_id = %s", doc_id)
+    kept = opened(running, answer, BOB)
+    body = kept.json()
+    assert [body[name] for name in ("query", "standalone", "answer", "sentences", "quotes")] == [
+        None,
+        None,
+        None,
+        [],
+        [],
+    ]
+    assert (body["changed"], body["revoked"]) == (True, False)
+    page = running.http.get(f"/answers/{answer['answer_id']}", headers=site.session(BOB)).text
+    assert "A source of this answer has changed since, so its text is shown only to" in page
+    for text in (kept.text, page):
+        assert "boardroom" not in text
+    assert opened(running, answer, ANN).json()["answer"] == answer["answer"]
+    assert (
+        "it is no longer shown to others"
+        in running.http.get(f"/answers/{answer['answer_id']}", headers=site.session(ANN)).text
+    )
+
+
 def test_the_rest_learn_only_how_many_sources_they_may_not_read(running: Running, shared: dict[str, Any]) -> None:
     for who, missing in ((BOB, 1), (EVE, 2)):
         kept = opened(running, shared, who)
