@@ -73,6 +73,7 @@ class AgentReads(AsyncFamily, path="agents"):
         token_hash: str,
         providers: list[str],
         now: datetime,
+        valid_at: datetime,
         seen_before: datetime,
         fresh_since: datetime,
         idle_since: datetime,
@@ -104,6 +105,7 @@ class AgentReads(AsyncFamily, path="agents"):
         access_expires_at: datetime,
         refresh_hash: str,
         lifetime_days: int,
+        kept_since: datetime,
         now: datetime,
     ) -> int: ...
     async def agents_end_of(self, *, email: str, provider: str) -> list[EndedAgent]: ...

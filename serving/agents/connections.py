@@ -26,6 +26,7 @@ from serving.http.errors import UnauthorizedError
 from serving.identity.secret_hash import secret_hash
 from serving.identity.service import ACCESS_PREFIX, MCP_PATH, AgentAccess
 from serving.identity.sign_in.sessions import SAMPLE, SignedIn
+from serving.identity.tokens import MOST_GRACE_SECONDS
 from sql.agents import AgentEntry, AgentOwner, AgentReads, AgentToken, ConnectedAgent, EndedAgent
 
 if TYPE_CHECKING:
@@ -179,6 +180,7 @@ class Agents:
             access_expires_at=now + ACCESS_LIFETIME,
             refresh_hash=secret_hash(new.refresh_token),
             lifetime_days=CONNECTION_DAYS,
+            kept_since=now - timedelta(seconds=MOST_GRACE_SECONDS),
             now=now,
         )
         if not stored:
@@ -186,14 +188,18 @@ class Agents:
             return None
         return new
 
-    async def access(self, token: str, now: datetime) -> AgentAccess:
-        """Return the access of an access token. Raises `UnauthorizedError`, or `ServiceUnavailableError` when Postgres is down."""
+    async def access(self, token: str, now: datetime, grace: float) -> AgentAccess:
+        """Return the access of an access token, which may have expired for `grace` seconds.
+
+        Raises `UnauthorizedError`, or `ServiceUnavailableError` when Postgres is down.
+        """
 
         async def found(seen_before: datetime) -> AgentOwner | None:
             return await self._reads.agent_access(
                 token_hash=secret_hash(token),
                 providers=self._providers,
                 now=now,
+                valid_at=now - timedelta(seconds=grace),
                 seen_before=seen_before,
                 fresh_since=now - self._max_age,
                 idle_since=now - self._idle,

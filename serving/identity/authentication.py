@@ -28,7 +28,7 @@ from serving.identity.scopes import KeyScope, check_scope, scope_of
 from serving.identity.service import ACCESS_PREFIX, MCP_PATH, IdentityServices
 from serving.identity.sign_in.bearer import provider_access, provider_of
 from serving.identity.sign_in.sessions import SAMPLE, SignedIn, cookie_name
-from serving.identity.tokens import access_of, verified
+from serving.identity.tokens import access_of, grace_since, verified
 
 PAGE_HEADER = "x-concordance"
 """Header that a page of ours sends with changes. A page of another origin cannot add it without a preflight, which is refused."""
@@ -60,11 +60,12 @@ async def access_from(
     *,
     scim: bool = False,
     agents: bool = False,
+    grace: float = 0.0,
 ) -> Access:
     """Return the access of a token or API key, including the directory's memberships of its user.
 
     For SCIM, only a key for SCIM is accepted, and it is accepted nowhere else; its access has no principals and no roles.
-    Tokens of agents are accepted only if `agents` is true.
+    Tokens of agents are accepted only if `agents` is true. `grace` says for how many seconds a token may have expired.
     Failures count for the address of `client`; refused keys and blocked addresses are audited.
 
     Raises `UnauthorizedError`, the problem `rate-limited`, and `key-scope` for a key that lacks `scope`.
@@ -72,7 +73,7 @@ async def access_from(
     origin = origin_of(identity, client)
     try:
         async with identity.http.sign_ins.attempt(origin, credential):
-            found = await _credential_access(identity, credential, scim=scim, agents=agents)
+            found = await _credential_access(identity, credential, scim=scim, agents=agents, grace=grace)
     except api_keys.KeyRefusedError as error:
         if error.event is not None:
             await identity.http.audit.record(error.event)
@@ -103,7 +104,9 @@ class _Credential(NamedTuple):
     scopes: list[str] | None = None
 
 
-async def _credential_access(identity: IdentityServices, credential: str, *, scim: bool, agents: bool) -> _Credential:
+async def _credential_access(
+    identity: IdentityServices, credential: str, *, scim: bool, agents: bool, grace: float
+) -> _Credential:
     if credential.startswith(api_keys.PREFIX):
         holder = await api_keys.check(
             identity.http.database,
@@ -124,11 +127,11 @@ async def _credential_access(identity: IdentityServices, credential: str, *, sci
     if credential.startswith(ACCESS_PREFIX):
         if not agents:
             raise UnauthorizedError("token-invalid", f"This token of an agent is for {MCP_PATH} only.")
-        agent = await identity.agents.access(credential, identity.http.clock())
+        agent = await identity.agents.access(credential, identity.http.clock(), grace)
         return _Credential(agent.access, own=agent.sample)
     if (provider := provider_of(identity.providers.values(), credential)) is not None:
-        return _Credential(await provider_access(provider, credential, identity.http.acl_max_age), own=False)
-    found = verified(credential, identity.http.keys, duration(identity.http.settings.token_max_lifetime))
+        return _Credential(await provider_access(provider, credential, identity.http.acl_max_age, grace), own=False)
+    found = verified(credential, identity.http.keys, duration(identity.http.settings.token_max_lifetime), grace)
     return _Credential(found.access, found.token_id)
 
 
@@ -145,13 +148,18 @@ async def session_access_by_id(identity: IdentityServices, session_id: str) -> S
 
 
 def current_access(identity: IdentityServices, request: Request[Access, Any, Any]) -> Callable[[], Awaitable[Access]]:
-    """Return what authenticates a request again, for an answer that takes a while. It raises as `access_from` does."""
+    """Return what authenticates a request again, for an answer that takes a while. It raises as `access_from` does.
+
+    A token that has expired since counts: it was valid when the request began.
+    """
+    begun = time.monotonic()
     credential, options = credential_of(request), request.scope["route_handler"].opt
     agents = bool(options.get(AGENTS))
 
     async def current() -> Access:
         if credential:
-            return await access_from(identity, credential, request.client, scope_of(options), agents=agents)
+            scope, grace = scope_of(options), grace_since(begun)
+            return await access_from(identity, credential, request.client, scope, agents=agents, grace=grace)
         return (await session_access_by_id(identity, request.auth)).access
 
     return current

@@ -27,6 +27,8 @@ AUDIENCE = "concordance"
 ALGORITHM = "HS256"
 DEFAULT_LIFETIME = timedelta(hours=12)
 _LEEWAY_SECONDS = 5
+MOST_GRACE_SECONDS = 600.0
+"""A request goes on for at most this long after its token has expired."""
 
 
 class Verified(NamedTuple):
@@ -95,14 +97,20 @@ def verify(token: str, *keys: str) -> Access:
     return verified(token, keys).access
 
 
-def verified(token: str, keys: Sequence[str], longest: timedelta | None = None) -> Verified:
+def grace_since(begun: float) -> float:
+    """Return for how many seconds a token may have expired that was valid when a request began, a time of `time.monotonic()`."""
+    return min(time.monotonic() - begun, MOST_GRACE_SECONDS)
+
+
+def verified(token: str, keys: Sequence[str], longest: timedelta | None = None, grace: float = 0.0) -> Verified:
     """Return what a token of ours says. Only a token without `kid`, as older versions made them, is tried with every key.
 
-    `longest` limits how long after its issue a token is accepted. Raises `UnauthorizedError` with the reason and what to do.
+    `longest` limits how long after its issue a token is accepted, and `grace` says for how many seconds it may have expired. Raises
+    `UnauthorizedError` with the reason and what to do.
     """
-    found = _verified(token, tuple(keys))
+    found = _verified(token, tuple(keys), MOST_GRACE_SECONDS if grace else 0.0)
     until = found.expires if longest is None else min(found.expires, found.issued + longest.total_seconds())
-    if time.time() >= until + _LEEWAY_SECONDS:
+    if time.time() >= until + _LEEWAY_SECONDS + grace:
         raise _expired()
     return found
 
@@ -112,9 +120,9 @@ def _expired() -> UnauthorizedError:
 
 
 @lru_cache(1_000)
-def _verified(token: str, keys: tuple[str, ...]) -> Verified:
+def _verified(token: str, keys: tuple[str, ...], grace: float) -> Verified:
     """Return what a token says. Cached because a valid signature stays valid; `verified` checks the time again."""
-    claims = claims_of(token, keys)
+    claims = claims_of(token, keys, grace=grace)
     groups: Any = claims.get("groups", [])
     if not is_list(groups) or not all(isinstance(group, str) for group in groups):
         raise UnauthorizedError("token-invalid", "This token's claim `groups` is not a list of names.")
@@ -122,10 +130,13 @@ def _verified(token: str, keys: tuple[str, ...]) -> Verified:
     return Verified(access, token_id(token, claims), float(claims["iat"]), float(claims["exp"]))
 
 
-def claims_of(token: str, keys: Sequence[str], audience: str = AUDIENCE) -> dict[str, Any]:
-    """Return the claims of a token that one of the keys signed for this audience. Raises `UnauthorizedError`."""
+def claims_of(token: str, keys: Sequence[str], audience: str = AUDIENCE, *, grace: float = 0.0) -> dict[str, Any]:
+    """Return the claims of a token that one of the keys signed for this audience. Raises `UnauthorizedError`.
+
+    `grace` says for how many seconds it may have expired.
+    """
     try:
-        return _claims(token, keys, audience)
+        return _claims(token, keys, audience, _LEEWAY_SECONDS + grace)
     except jwt.ExpiredSignatureError:
         raise _expired() from None
     except jwt.ImmatureSignatureError:
@@ -144,7 +155,7 @@ def claims_of(token: str, keys: Sequence[str], audience: str = AUDIENCE) -> dict
         raise UnauthorizedError("token-invalid", f"This token is not accepted: {error}.") from None
 
 
-def _claims(token: str, keys: Sequence[str], audience: str) -> dict[str, Any]:
+def _claims(token: str, keys: Sequence[str], audience: str, leeway: float) -> dict[str, Any]:
     """Return the claims of a token signed with one of the keys. Raises `jwt.InvalidTokenError`."""
     kid = jwt.get_unverified_header(token).get("kid")
     candidates = [key for key in keys if kid is None or key_id(key) == kid]
@@ -157,7 +168,7 @@ def _claims(token: str, keys: Sequence[str], audience: str) -> dict[str, Any]:
                 algorithms=[ALGORITHM],
                 audience=audience,
                 issuer=ISSUER,
-                leeway=_LEEWAY_SECONDS,
+                leeway=leeway,
                 options={"require": ["exp", "iat", "iss", "aud", "sub"]},
             )
         except jwt.InvalidSignatureError as error:

@@ -1,5 +1,6 @@
 """`/widget.js`, `POST /api/widget/{name}/token` and `/ask`: the chat widget for pages of other sites."""
 
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +22,7 @@ from serving.http.openapi.describe import EVENTS, Answer, described
 from serving.http.origins import accepts
 from serving.http.request_limits import limited
 from serving.identity.authentication import credential_of, origin_of
+from serving.identity.tokens import grace_since
 from serving.search.filters import Filters
 from serving.search.schemas import Question
 from serving.widget.events import WidgetAnswer, WidgetEvent, WidgetSources, visitor_events
@@ -144,10 +146,12 @@ async def ask_widget(
     if not token:
         raise UnauthorizedError("token-missing", f"Request a token first: POST /api/widget/{name}/token")
 
-    async def current() -> Access:
-        return check(token, widgets.http.keys, widget, origin)
+    begun = time.monotonic()
 
-    visitor = await current()
+    async def current() -> Access:
+        return check(token, widgets.http.keys, widget, origin, grace_since(begun))
+
+    visitor = check(token, widgets.http.keys, widget, origin, 0.0)
     await widgets.count_question(widget, origin_of(widgets.identity, request.client), widgets.http.clock())
     await widgets.identity.directory.read_index_version(widgets.http.fresh_since())
     asked = await _to_ask(data, widgets, visitor, widget.collection)

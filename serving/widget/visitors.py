@@ -38,11 +38,14 @@ def issue(key: str, widget: Widget, origin: str, lifetime: timedelta = LIFETIME)
     return sign(key, {"iss": ISSUER, "aud": AUDIENCE, "iat": now, "exp": now + lifetime, **bound})
 
 
-def check(token: str, keys: Sequence[str], widget: Widget, origin: str) -> Access:
-    """Return the access that a widget's token gives to a page of this origin. Raises `UnauthorizedError`."""
+def check(token: str, keys: Sequence[str], widget: Widget, origin: str, grace: float) -> Access:
+    """Return the access that a widget's token gives to a page of this origin. Raises `UnauthorizedError`.
+
+    `grace` says for how many seconds it may have expired.
+    """
     renew = f"Request a new token: POST /api/widget/{widget.name}/token"
     try:
-        claims = claims_of(token, keys, AUDIENCE)
+        claims = claims_of(token, keys, AUDIENCE, grace=grace)
     except UnauthorizedError as error:
         raise UnauthorizedError(error.slug, f"This is not a valid token of this widget. {renew}") from None
     visitor = visitor_of(widget)

@@ -1,6 +1,7 @@
 -- Purpose: whom an access token is for, with the groups that the provider last reported in a session of this person, and note at most
--- once a minute that it is used. Parameters: token_hash, providers (that are set up), now, seen_before (a minute ago), fresh_since
--- (older groups grant nothing), idle_since (a session that nobody has used since is over). Grain: token. Indexes: primary keys, sessions_email.
+-- once a minute that it is used. Parameters: token_hash, providers (that are set up), now, valid_at (when the token must not have expired),
+-- seen_before (a minute ago), fresh_since (older groups grant nothing), idle_since (a session that nobody has used since is over). Grain:
+-- token. Indexes: primary keys, sessions_email.
 WITH found AS (
     SELECT
         a.agent_id,
@@ -11,7 +12,7 @@ WITH found AS (
     WHERE
         t.token_hash = %(token_hash)s
         AND t.kind = 'access'
-        AND t.expires_at > %(now)s
+        AND t.expires_at > %(valid_at)s
         AND a.provider = ANY(%(providers)s::text [])
 ),
 

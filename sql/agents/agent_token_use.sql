@@ -1,6 +1,7 @@
 -- Purpose: replace a code or refresh token, which is used up, by an access token and a refresh token. Stores nothing, and returns 0 rows,
 -- if another request has used it first. Parameters: token_hash, access_hash, access_expires_at, refresh_hash, lifetime_days (of a
--- connection, from its beginning), now. Grain: token. Indexes: primary keys, agent_tokens_agent.
+-- connection, from its beginning), kept_since (tokens that have expired since stay, for requests that they began), now. Grain: token.
+-- Indexes: primary keys, agent_tokens_agent.
 WITH used AS (
     UPDATE agent_tokens SET used_at = %(now)s
     WHERE token_hash = %(token_hash)s AND used_at IS NULL AND expires_at > %(now)s
@@ -10,7 +11,7 @@ WITH used AS (
 expired AS (
     DELETE FROM agent_tokens AS t
     USING used AS u
-    WHERE t.agent_id = u.agent_id AND t.expires_at < %(now)s
+    WHERE t.agent_id = u.agent_id AND t.expires_at < %(kept_since)s
 ),
 
 -- an agent that renews its tokens all the time keeps its latest hundred used and hundred access tokens
@@ -24,7 +25,7 @@ superfluous AS (
                 row_number() OVER (PARTITION BY t.kind = 'access' ORDER BY coalesce(t.used_at, t.expires_at) DESC) AS place
             FROM agent_tokens AS t
             INNER JOIN used AS u ON t.agent_id = u.agent_id
-            WHERE t.expires_at >= %(now)s AND (t.used_at IS NOT NULL OR t.kind = 'access') AND t.token_hash <> %(token_hash)s
+            WHERE t.expires_at >= %(kept_since)s AND (t.used_at IS NOT NULL OR t.kind = 'access') AND t.token_hash <> %(token_hash)s
         ) AS r
         WHERE r.place > 100
     )

@@ -7,6 +7,7 @@ import base64
 import hashlib
 import secrets
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
@@ -20,6 +21,7 @@ from resources.stores.offboarding import offboard
 from resources.stores.postgres import session
 from serving.agents.connections import USED_TWICE
 from tests.fixtures.agents import REDIRECT, Browser, Storage, called, connected, oauth
+from tests.fixtures.llm import ModelServer
 from tests.fixtures.serving import Running, Site
 
 ANN, BOB = "ann@acme.com", "bob@acme.com"
@@ -29,6 +31,14 @@ INITIALIZE = {
     "id": 1,
     "method": "initialize",
     "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+}
+
+
+ASK = {
+    "jsonrpc": "2.0",
+    "id": 2,
+    "method": "tools/call",
+    "params": {"name": "ask", "arguments": {"query": "When does the ferry to the northern pier leave?"}},
 }
 
 
@@ -377,6 +387,41 @@ def test_an_agent_may_end_its_own_connection(site: Site, running: Running) -> No
         assert (revoked.status_code, revoked.content) == (200, b"")
         assert agent.opens(tokens["access_token"]) == status
     assert post("/oauth/revoke", data={}).status_code == 200
+
+
+@pytest.mark.parametrize("ends", [False, True], ids=["expires", "is ended"])
+def test_a_token_may_expire_while_an_agents_question_is_answered(
+    site: Site, model_server: ModelServer, ends: bool
+) -> None:
+    """The agent renews its tokens meanwhile, as for another call. An answer to an agent whose connection was ended is withheld."""
+    site.add("Ferries", ["The ferry to the northern pier leaves at nine."], [ANN])
+    port = free_port()
+    site.settings = site.settings.model_copy(
+        update={
+            "public_url": f"http://127.0.0.1:{port}",
+            "llm_model": "stand-in",
+            "llm_base_url": model_server.url,
+        }
+    )
+
+    def change(agent: Agent, refresh_token: str) -> None:
+        model_server.wait_for(1)
+        site.sql("UPDATE agent_tokens SET expires_at = now() WHERE kind = 'access'")
+        assert agent.refresh(refresh_token).status_code == 200
+        if ends:
+            site.sql("DELETE FROM agents")
+        model_server.release()
+
+    with site.running(port=port) as running, ThreadPoolExecutor(1) as pool:
+        agent = Agent(running)
+        tokens = agent.connect(Browser(running, site.session(ANN)))
+        model_server.hold()
+        changing = pool.submit(change, agent, tokens["refresh_token"])
+        headers = {"Authorization": f"Bearer {tokens['access_token']}", "Accept": "application/json, text/event-stream"}
+        said = running.http.post("/mcp", json=ASK, headers=headers).text
+        changing.result()
+        assert ("leaves at nine" in said, "was ended" in said) == (not ends, ends), said
+        assert agent.opens(tokens["access_token"]) == 401
 
 
 def test_offboarding_ends_agents_at_once(site: Site, running: Running) -> None:

@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -786,6 +787,28 @@ def test_a_whole_answer_is_kept_from_whom_it_may_not_be_shown_to(
     assert "twenty five" not in answer.text
     with_model.settle()
     assert company.sql("SELECT count(*) FROM answers") == [(0,)]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_token_may_expire_while_its_question_is_answered(
+    with_model: Running, company: Site, model_server: ModelServer, stream: bool
+) -> None:
+    headers = {"Authorization": f"Bearer {company.token(BOB, expires=timedelta(0))}"}  # five seconds of leeway are left
+    body = {"query": "How many vacation days do employees accrue?", "stream": stream}
+    model_server.hold()
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(with_model.http.post, "/api/ask", headers=headers, json=body)
+        model_server.wait_for(1)
+        while with_model.http.get("/api/me", headers=headers).status_code == 200:
+            time.sleep(0.1)
+        model_server.release()
+        answer = asked.result()
+    assert answer.status_code == 200, answer.text
+    assert "twenty five" in answer.text
+    assert ("event: done" in answer.text) == stream
+    with_model.settle()
+    assert company.sql("SELECT completed FROM answers") == [(True,)]
+    assert with_model.http.post("/api/ask", headers=headers, json=body).status_code == 401
 
 
 def _out_of_the_group(site: Site) -> None:

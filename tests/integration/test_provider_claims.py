@@ -6,12 +6,15 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
 from serving.identity.scim.groups import principal_of
+from serving.identity.sign_in.provider import LEEWAY_SECONDS
+from tests.fixtures.llm import ModelServer
 from tests.fixtures.serving import Running, Site
 from tests.fixtures.small_provider import CLIENT, SmallProvider, small_provider
 
@@ -81,6 +84,26 @@ def test_an_access_token_opens_what_its_audience_allows(site: Site, provider: Sm
             provider.signed("at+jwt", **PERSON, scope="openid"),
         ):
             assert set(opened(running, token).values()) == {401}
+
+
+def test_an_access_token_may_expire_while_a_question_is_answered(
+    site: Site, provider: SmallProvider, model_server: ModelServer
+) -> None:
+    site.add("Ferries", ["The ferry to the northern pier leaves at nine."], [ANN])
+    configured(site, provider, audiences=[API])
+    site.settings = site.settings.model_copy(update={"llm_model": "stand-in", "llm_base_url": model_server.url})
+    begun = int(time.time()) - LEEWAY_SECONDS
+    token = provider.signed("at+jwt", **PERSON, aud=API, iat=begun, exp=begun + 5)
+    headers = {"Authorization": f"Bearer {token}"}
+    body = {"query": "When does the ferry to the northern pier leave?"}
+    with site.running() as running, ThreadPoolExecutor(1) as pool:
+        model_server.hold()
+        asked = pool.submit(running.http.post, "/api/ask", headers=headers, json=body)
+        model_server.wait_for(1)
+        while running.http.get("/api/me", headers=headers).status_code == 200:
+            time.sleep(0.1)
+        model_server.release()
+        assert "leaves at nine" in asked.result().text
 
 
 def test_without_audiences_no_token_of_a_provider_is_accepted(site: Site, provider: SmallProvider) -> None:

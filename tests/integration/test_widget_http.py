@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -298,6 +300,20 @@ def test_a_token_is_bound_to_its_widget_origin_and_collection(
     ):  # fmt: skip
         visitor.token = token
         assert problem(visitor.ask()) == (401, slug), token
+
+
+def test_a_token_may_expire_while_a_visitors_question_is_answered(handbook: Site, model_server: ModelServer) -> None:
+    handbook.settings = handbook.settings.model_copy(update={"llm_model": "stand-in", "llm_base_url": model_server.url})
+    with handbook.running() as running, ThreadPoolExecutor(1) as pool:
+        visitor = Visitor(running)
+        visitor.token = issue(served_key(handbook), WIDGET, DOCS, timedelta(0))  # five seconds of leeway are left
+        model_server.hold()
+        asked = pool.submit(visitor.events)
+        model_server.wait_for(1)
+        while visitor.ask("").status_code != 401:
+            time.sleep(0.1)
+        model_server.release()
+        assert "five unused holidays" in asked.result()["done"]["answer"]
 
 
 def served_key(site: Site) -> str:

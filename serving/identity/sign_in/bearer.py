@@ -40,10 +40,10 @@ def provider_of(providers: Collection[Provider], token: str) -> Provider | None:
     return next((one for one in providers if one.setting.issuer == issuer), None)
 
 
-async def provider_access(provider: Provider, token: str, max_age: timedelta) -> Access:
+async def provider_access(provider: Provider, token: str, max_age: timedelta, grace: float) -> Access:
     """Return the access of an access token; its groups count while it is younger than `max_age`.
 
-    Raises `SignInRefusedError` and `ProviderDownError`.
+    `grace` says for how many seconds it may have expired. Raises `SignInRefusedError` and `ProviderDownError`.
     """
     setting = provider.setting
     if not setting.audiences:
@@ -51,7 +51,7 @@ async def provider_access(provider: Provider, token: str, max_age: timedelta) ->
             "no-audiences",
             f"Access tokens of {setting.name} are not accepted here: list their audience as `audiences` in CONCORDANCE_OIDC_PROVIDERS.",
         )
-    claims = await provider.claims(token, setting.audiences)
+    claims = await provider.claims(token, setting.audiences, grace)
     if not _is_access_token(setting, jwt.get_unverified_header(token), claims):
         raise SignInRefusedError(
             "id-token", "This is not an access token for this interface. ID tokens are for signing in only."

@@ -193,10 +193,10 @@ class Provider:
         # browsers replace the query of a form that is not posted
         return SignOutForm("get", endpoint, dict(parse_qsl(urlsplit(endpoint).query)) | fields)
 
-    async def claims(self, token: str, audiences: tuple[str, ...]) -> Mapping[str, Any]:
+    async def claims(self, token: str, audiences: tuple[str, ...], grace: float = 0.0) -> Mapping[str, Any]:
         """Return the claims of a JWT of this provider: signature, issuer, audience and times are checked.
 
-        Raises `SignInRefusedError` and `ProviderDownError`.
+        `grace` says for how many seconds it may have expired. Raises `SignInRefusedError` and `ProviderDownError`.
         """
         try:
             header = jwt.get_unverified_header(token)
@@ -210,7 +210,7 @@ class Provider:
                 algorithms=[algorithm],
                 audience=list(audiences),
                 issuer=self.setting.issuer,
-                leeway=LEEWAY_SECONDS,
+                leeway=LEEWAY_SECONDS + grace,
                 options={"require": ["iss", "sub", "aud", "exp", "iat"]},
             )
         except jwt.InvalidTokenError as error:
