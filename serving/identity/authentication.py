@@ -256,6 +256,8 @@ class Authentication(AbstractAuthenticationMiddleware):
                 if late and has_body and "user" in scope:
                     found = await self.authenticate_request(ASGIConnection(scope))
                     scope["user"], scope["auth"] = found.user, found.auth
+                    handler: Any = scope["route_handler"]
+                    await handler.authorize_connection(connection=Request(scope))
             return message
 
         await super().__call__(scope, received, send)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -12,13 +13,14 @@ import jwt
 import pytest
 
 from resources.core.domain import SourceName
+from resources.settings import Settings
 from resources.stores.postgres import session
 from serving.identity import api_keys, authentication
 from serving.identity.authentication import Authentication
 from tests.fixtures.serving import Running, Site
 
 MEMBER, GUEST, OUTSIDER = "mia@acme.com", "gus@partner.com", "eve@other.com"
-TEAM = "slack:T0LARKMOOR"
+TEAM, PUBLISHERS = "slack:T0LARKMOOR", "group:publishers@acme.com"
 QUERY = "standup notes"
 JSON = {"Content-Type": "application/json"}
 
@@ -61,11 +63,9 @@ def test_a_user_who_leaves_the_workspace_loses_access(workspace: Site, running: 
     assert running.titles(QUERY, OUTSIDER) == ["General"]
 
 
-@pytest.mark.parametrize("path", ["/api/rag/search", "/api/ask"])
-def test_what_is_lost_while_a_body_arrives_is_not_shown(
-    workspace: Site, running: Running, monkeypatch: pytest.MonkeyPatch, path: str
-) -> None:
-    """A slow sender cannot keep the rights with which its request began."""
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Is set once a request is authenticated for the first time. It is authenticated again however fast its body arrives."""
     begun = threading.Event()
     authenticate = Authentication.authenticate_request
 
@@ -73,6 +73,17 @@ def test_what_is_lost_while_a_body_arrives_is_not_shown(
         result = await authenticate(self, connection)
         begun.set()
         return result
+
+    monkeypatch.setattr(Authentication, "authenticate_request", authenticated)
+    monkeypatch.setattr(authentication, "PROMPT_BODY_SECONDS", 0.0)
+    return begun
+
+
+@pytest.mark.parametrize("path", ["/api/rag/search", "/api/ask"])
+def test_what_is_lost_while_a_body_arrives_is_not_shown(
+    workspace: Site, running: Running, begun: threading.Event, path: str
+) -> None:
+    """A slow sender cannot keep the rights with which its request began."""
 
     def body(lost: list[tuple[str, str]]) -> Iterator[bytes]:
         yield b'{"query": "'
@@ -84,13 +95,32 @@ def test_what_is_lost_while_a_body_arrives_is_not_shown(
         begun.clear()
         return running.request("POST", path, MEMBER, content=body(lost), headers=JSON)
 
-    monkeypatch.setattr(Authentication, "authenticate_request", authenticated)
-    monkeypatch.setattr(authentication, "PROMPT_BODY_SECONDS", 0.0)
     assert "whole team" in sent([(MEMBER, TEAM)]).text
     lost = sent([])
     assert lost.status_code == 200
     assert "whole team" not in lost.text
     assert "General" not in lost.text
+
+
+def test_a_role_that_is_lost_while_a_body_arrives_does_not_count(site: Site, begun: threading.Event) -> None:
+    """Guards have run before: a program pushes a document, and leaves the group that may do so before the body is there."""
+
+    def body(lost: list[tuple[str, str]]) -> Iterator[bytes]:
+        yield b'{"content": "'
+        assert begun.wait(30)
+        tell(site, lost)
+        yield b'Standup notes."}'
+
+    roles = Settings(_env_file=None, roles=json.dumps({"publisher": [PUBLISHERS]})).roles  # pyright: ignore[reportCallIssue, reportArgumentType]
+    site.settings = site.settings.model_copy(update={"roles": roles})
+    tell(site, [(MEMBER, PUBLISHERS)])
+    with site.running() as running:
+        for own_id, left, status in (("tea", [(MEMBER, PUBLISHERS)], 200), ("milk", [], 403)):
+            begun.clear()
+            path = f"/api/documents/wiki/{own_id}"
+            answer = running.request("PUT", path, MEMBER, content=body(left), headers=JSON)
+            assert answer.status_code == status, answer.text
+    assert site.sql("SELECT count(*) FROM uploads") == [(1,)]
 
 
 def test_someone_whom_a_directory_reports_as_inactive_is_refused_with_token_and_key(
