@@ -15,6 +15,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import jwt
 import msgspec
+from pydantic import AnyUrl
 
 from resources.core.guard import LOOPBACK
 
@@ -81,7 +82,11 @@ def is_private(scheme: str) -> bool:
 
 
 def _is_acceptable(uri: str) -> bool:
-    parts = urlsplit(uri)
+    try:
+        parts = urlsplit(uri)
+        AnyUrl(uri)  # which the package `mcp` makes of it later
+    except ValueError:
+        return False
     if not _PRINTABLE.fullmatch(uri) or "#" in uri or "@" in parts.netloc:
         return False
     if parts.scheme in {"http", "https"}:

@@ -126,6 +126,8 @@ def test_the_document_describes_the_client() -> None:
         {"client_id": None},
         {"redirect_uris": []},
         {"redirect_uris": ["javascript:alert(1)"]},
+        {"redirect_uris": ["https://["]},
+        {"redirect_uris": ["https://app.example:99999/callback", "https://a%zz/callback"]},
         {"redirect_uris": "https://app.example/callback"},
         {"token_endpoint_auth_method": "client_secret_post"},
         {"token_endpoint_auth_method": "client_secret_basic"},
