@@ -18,7 +18,7 @@ from serving.agents.service import AgentServices
 from serving.answers.access_check import CurrentAccess
 from serving.answers.asking import enforce_rate_limit
 from serving.answers.schemas import AskRequest
-from serving.documents.reading import MAX_CONTEXT, MAX_INTEGER, open_document
+from serving.documents.reading import MAX_CONTEXT, MAX_INTEGER, OpenDocument, open_document
 from serving.http.errors import not_found
 from serving.http.fields import Name
 from serving.http.invalid import fault_of
@@ -208,8 +208,6 @@ async def fetch(agents: AgentServices, caller: AgentCaller, data: FetchInput) ->
         context=MAX_CONTEXT if chunk is not None else 0,
     )
     read = opened.response
-    # the text was cut where the request ended, or the document is at its end
-    asked_to = start + PART if chunk is None or read.place is None else read.place.end + MAX_CONTEXT
     return FetchedDocument(
         id=data.id,
         title=read.title,
@@ -224,9 +222,18 @@ async def fetch(agents: AgentServices, caller: AgentCaller, data: FetchInput) ->
             modified_at=read.modified_at,
             citation=_words(read.citation),
             text_start=read.text_start,
-            next_start=read.text_end if read.text_end >= asked_to else None,
+            next_start=_next_start(opened),
         ),
     )
+
+
+def _next_start(opened: OpenDocument) -> int | None:
+    """Return where the rest of the text begins; None at its end. The text may end before white space, which is in no chunk."""
+    read, chunks = opened
+    if not chunks:
+        return None
+    cut = max(one.end_char for one in chunks) > read.text_end
+    return read.text_end if cut or chunks[-1].chunk_index + 1 < read.chunk_count else None
 
 
 async def ask(agents: AgentServices, caller: AgentCaller, data: AskInput) -> AgentAnswer:

@@ -133,6 +133,23 @@ def test_long_documents_are_read_in_parts(site: Site, running: Running) -> None:
     assert around["url"].endswith("?chunk=10#place")
 
 
+@pytest.mark.parametrize("first", range(PART - 3, PART + 2))
+def test_a_part_that_ends_between_two_passages_is_not_the_last(site: Site, running: Running, first: int) -> None:
+    """White space between passages is in none of them."""
+    doc_id = site.add("Logbook", ["a" * first, "the end"], [ANN])
+
+    async def parts() -> list[dict[str, Any]]:
+        async with connected(running, site.token(ANN)) as client:
+            found = [await called(client, "fetch", id=doc_id)]
+            while (start := found[-1]["metadata"]["next_start"]) is not None:
+                found.append(await called(client, "fetch", id=doc_id, start=start))
+            return found
+
+    read = asyncio.run(parts())
+    assert "".join("".join(one["text"] for one in read).split()) == "a" * first + "theend"
+    assert len(read) == 2
+
+
 def test_invalid_arguments_are_named(site: Site, running: Running) -> None:
     cases: Sequence[tuple[str, dict[str, Any], str]] = [
         ("search", {}, "query: is required"),
