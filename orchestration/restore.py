@@ -10,7 +10,7 @@ from orchestration.backup import DUMP, LAKE, SPOOLS, Manifest, local_lake, priva
 from orchestration.backup_store import FILES
 from orchestration.preflight import RESTORING
 from resources import keys
-from resources.core.errors import ConfigurationError, InvalidRequestError, StorageFullError
+from resources.core.errors import ConcordanceError, ConfigurationError, InvalidRequestError, StorageFullError
 from resources.servers.postgres.dump import check_direct, load_dump
 from resources.settings import Settings
 from resources.stores import disk, lake_copy
@@ -71,11 +71,14 @@ def restore(settings: Settings, folder: Path, objects: LakeObjects | None = None
             with running_postgres(settings):  # last: it is loaded as a whole or not at all
                 load_dump(settings, folder / DUMP)
                 _distrust_index(settings)
-            _check_room(settings)
+            if settings.embedded_postgres:
+                _check_room(settings)
         except BaseException:
             _undo(settings, lake, own if copy_keys else None)
             if moves:
                 lake_copy.remove_all(settings.lake_address)
+            if settings.embedded_postgres or not _is_filled(settings):
+                _unmark(settings)
             raise
         _unmark(settings)
     return manifest
@@ -107,7 +110,7 @@ def _check_empty(settings: Settings, kept: Path, own: Path) -> None:
         for place in (settings.home, local_lake(settings))
         if place is not None and place.exists()
         for entry in sorted(place.iterdir())
-        if entry.name not in REBUILT
+        if entry.name not in REBUILT or place != settings.home
         for file in ([entry] if entry.is_file() else entry.rglob("*"))
         if file.is_file() and (file != own or (kept.exists() and kept.read_bytes() != own.read_bytes()))
     ]
@@ -120,12 +123,23 @@ def _check_empty(settings: Settings, kept: Path, own: Path) -> None:
 
 def _check_database(settings: Settings) -> None:
     """Raise `InvalidRequestError` if a database of one's own has tables."""
-    with session(settings.postgres_dsn) as connection:
-        found = Commands(connection).tables()
-    if found:
+    if found := _tables(settings):
         raise InvalidRequestError(
             f"The database of CONCORDANCE_POSTGRES_URL already contains tables ({found[0]}). Restore into an empty one."
         )
+
+
+def _is_filled(settings: Settings) -> bool:
+    """Return True unless a database of one's own is known to be empty. HOME stays marked then: nothing starts with half of a backup."""
+    try:
+        return bool(_tables(settings))
+    except ConcordanceError:
+        return True
+
+
+def _tables(settings: Settings) -> list[str]:
+    with session(settings.postgres_dsn) as connection:
+        return Commands(connection).tables()
 
 
 def _check_room(settings: Settings) -> None:
@@ -150,4 +164,3 @@ def _undo(settings: Settings, lake: Path | None, own: Path | None) -> None:
             shutil.rmtree(place, ignore_errors=True)
     if own is not None:
         own.unlink(missing_ok=True)
-    _unmark(settings)

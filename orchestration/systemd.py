@@ -25,6 +25,8 @@ RestartSec=5
 # The supervisor ends its services in order; Postgres may take a minute.
 KillMode=mixed
 TimeoutStopSec=120
+# One process that takes too much memory ends by itself, such as a sync, and not everything with it.
+OOMPolicy=continue
 LimitNOFILE=65536
 UMask=0077
 NoNewPrivileges=yes

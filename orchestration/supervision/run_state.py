@@ -13,6 +13,7 @@ import msgspec
 import psutil
 
 from orchestration.supervision.heartbeat import hangs
+from resources.core.durable import write_atomic
 from resources.core.errors import ConcordanceError, ConfigurationError
 from resources.servers.processes import ProcessIdentity, alive, end_group, group, kill_all
 from resources.settings import Settings
@@ -84,9 +85,7 @@ def write(settings: Settings, state: RunState) -> None:
     """Replace the file atomically."""
     file = state_file(settings)
     file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_suffix(".new")
-    draft.write_bytes(msgspec.json.encode(state) + b"\n")
-    draft.replace(file)
+    write_atomic(file, msgspec.json.encode(state) + b"\n")
 
 
 def supervisor(settings: Settings) -> ProcessIdentity | None:

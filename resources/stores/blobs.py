@@ -22,6 +22,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from resources.core.breaker import Breaker
+from resources.core.durable import sync_folder
 from resources.core.errors import ConfigurationError, FailedDocumentError, ServiceUnavailableError
 
 if TYPE_CHECKING:
@@ -245,8 +246,11 @@ class Blobs:
         key = _key(content_hash)
         if self._store is None:
             target = self._root / key
+            above = () if target.parent.is_dir() else (target.parent.parent, self._root)
             target.parent.mkdir(parents=True, exist_ok=True)
             file.replace(target)
+            for folder in (target.parent, *above):
+                sync_folder(folder)
             return
         # even if the same bytes exist: an upload's duration must not reveal whether others have uploaded them
         self._call(partial(self._store.put, f"blobs/{key}", file, max_concurrency=PARTS), file.stat().st_size)

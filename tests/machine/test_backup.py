@@ -30,7 +30,7 @@ from orchestration.supervision.storage import Storage
 from orchestration.supervision.supervisor import Supervisor
 from resources import keys
 from resources.core.domain import SourceName
-from resources.core.errors import BusyError
+from resources.core.errors import BusyError, ConcordanceError, ConfigurationError
 from resources.schema import prepare
 from resources.servers.postgres import EmbeddedPostgres
 from resources.servers.processes import free_port
@@ -405,3 +405,44 @@ def test_a_postgres_of_ones_own_is_backed_up(stopped: Settings, place: Path, mon
         assert run(["restore", str(place / "backup")]) == 2
     finally:
         server.stop()
+
+
+def test_a_restore_that_fails_once_a_database_of_ones_own_is_loaded_is_not_started(
+    stopped: Settings, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(["backup", str(place / "backup")]) == 0
+    server = EmbeddedPostgres(stopped, {"fsync": "off"})
+    server.start()
+    try:
+        with session(stopped.postgres_dsn, autocommit=True) as connection:
+            connection.execute("CREATE DATABASE half")
+        parts = conninfo_to_dict(stopped.postgres_dsn) | {"dbname": "half"}
+        url = f"postgresql://{parts['user']}@{parts['host']}:{parts['port']}/half?passfile={parts['passfile']}"
+        monkeypatch.setenv("CONCORDANCE_POSTGRES_URL", url)
+        monkeypatch.setenv("CONCORDANCE_HOME", str(place / "other"))
+
+        def interrupted(_: Settings) -> None:
+            raise ConcordanceError("Interrupted.")
+
+        monkeypatch.setattr("orchestration.restore._distrust_index", interrupted)
+        assert run(["restore", str(place / "backup")]) == 1
+        assert rows(load(), "SELECT number FROM mark") == [{"number": 7}]
+        with pytest.raises(ConfigurationError, match="a restore was killed before it was complete"):
+            preflight.check(load())
+        assert run(["restore", str(place / "backup")]) == 2
+    finally:
+        server.stop()
+
+
+def test_files_of_others_in_the_folder_of_the_lake_are_left_alone(
+    stopped: Settings, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["backup", str(place / "backup")]) == 0
+    other = place / "data" / "logs" / "other.txt"
+    other.parent.mkdir(parents=True)
+    other.write_text("of another program")
+    monkeypatch.setenv("CONCORDANCE_LAKE_URL", (place / "data").as_uri())
+    monkeypatch.setenv("CONCORDANCE_HOME", str(place / "new"))
+    assert run(["restore", str(place / "backup")]) == 2
+    assert str(other) in capsys.readouterr().err
+    assert other.exists()

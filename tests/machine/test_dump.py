@@ -8,9 +8,11 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlencode
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 from pydantic import SecretStr
 
 from resources.core.errors import ConcordanceError
@@ -109,6 +111,19 @@ def test_a_dump_that_is_cut_off_leaves_nothing(dumped: Path, empty: str, tmp_pat
     dumped.write_bytes(whole)
     load_dump(settings(tmp_path, empty), dumped)
     assert tables(empty) > 1
+
+
+def test_variables_of_libpq_complete_the_url(
+    dumped: Path, empty: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As they do for syncs."""
+    parts = conninfo_to_dict(empty)
+    monkeypatch.setenv("PGUSER", str(parts.pop("user")))
+    url = f"postgresql:///?{urlencode(parts)}"
+    load_dump(settings(tmp_path, url), dumped)
+    assert tables(empty) > 1
+    dump(settings(tmp_path, url), tmp_path / "again")
+    assert (tmp_path / "again").stat().st_size > 0
 
 
 def test_what_the_database_refuses_is_said(dumped: Path, empty: str, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ def test_the_unit_runs_up_as_the_account(tmp_path: Path, capsys: pytest.CaptureF
     assert run(["service", "install", "--folder", str(tmp_path), "--account", me]) == 0
     unit = (tmp_path / systemd.NAME).read_text().splitlines()
     assert f"User={me}" in unit
+    assert "OOMPolicy=continue" in unit, "systemd would end all processes if the kernel ends one"
     assert f"WorkingDirectory={tmp_path}" in unit
     assert f"ReadWritePaths={tmp_path / 'home'} /tmp" in unit
     assert next(line for line in unit if line.startswith("ExecStart=")).endswith("/concordance up")

@@ -1,5 +1,6 @@
 """Dump and load the database with the programs of the wheel that the embedded one is of, so that versions match."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -56,7 +57,7 @@ def dump(settings: Settings, file: Path) -> None:
     """Write a consistent dump of the whole database, including Dagster's tables. Raises `ConcordanceError`."""
     with _database(settings) as database, TemporaryFile() as said:
         arguments = ("--format=custom", "--no-owner", f"--file={file}", f"--dbname={database}")
-        with _program("pg_dump", *arguments, said=said) as dumping:
+        with _program(settings, "pg_dump", *arguments, said=said) as dumping:
             _check("pg_dump", dumping, said)
 
 
@@ -67,8 +68,8 @@ def load_dump(settings: Settings, file: Path) -> None:
         _database(settings) as database,
         TemporaryFile() as read,
         TemporaryFile() as loaded,
-        _program("pg_restore", "--no-owner", "--file=-", str(file), said=read) as reading,
-        _program("psql", *arguments, f"--dbname={database}", said=loaded) as loading,
+        _program(settings, "pg_restore", "--no-owner", "--file=-", str(file), said=read) as reading,
+        _program(settings, "psql", *arguments, f"--dbname={database}", said=loaded) as loading,
     ):
         script, to = cast("IO[bytes]", reading.stdout), cast("IO[bytes]", loading.stdin)
         try:
@@ -105,11 +106,13 @@ def _database(settings: Settings) -> Generator[str]:
 
 
 @contextmanager
-def _program(name: str, *arguments: str, said: IO[bytes]) -> Generator[subprocess.Popen[bytes]]:
+def _program(settings: Settings, name: str, *arguments: str, said: IO[bytes]) -> Generator[subprocess.Popen[bytes]]:
     """Run a client program for the block, and kill it if it has not ended by then."""
-    pipe = subprocess.PIPE
+    pipe, given = subprocess.PIPE, environment()
+    if not settings.embedded_postgres:  # libpq's own variables complete the URL
+        given |= {variable: value for variable, value in os.environ.items() if variable.startswith("PG")}
     line = [str(binaries() / name), *arguments]
-    process = subprocess.Popen(line, stdin=pipe, stdout=pipe, stderr=said, env=environment())
+    process = subprocess.Popen(line, stdin=pipe, stdout=pipe, stderr=said, env=given)
     try:
         yield process
     finally:

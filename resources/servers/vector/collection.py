@@ -15,9 +15,10 @@ from typing import Any
 import msgspec
 import qdrant_edge as edge
 
+from resources.core.durable import write_atomic
 from resources.servers.vector.config import Patch, apply_patch, describe, has_graph, to_config
 from resources.servers.vector.faults import RequestError, converting, engine, not_found
-from resources.servers.vector.files import remove_folder, write_atomic
+from resources.servers.vector.files import remove_folder
 from resources.servers.vector.payload_index import to_schema, type_name
 from resources.servers.vector.updates import PIECE, Update
 from resources.servers.vector.vectors import PointId

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import quote, unquote
 
+from resources.core.durable import sync_folder
 from resources.servers.vector.faults import wrong_input
 
 # Source: https://github.com/qdrant/qdrant lib/collection name validation: characters that are not portable in folder names.
@@ -61,26 +62,6 @@ def own(path: Path) -> IO[str]:
     handle.write(str(os.getpid()))
     handle.flush()
     return handle
-
-
-def write_atomic(path: Path, data: bytes) -> None:
-    """Replace a file so that a crash leaves either the old or the new content; durable on return."""
-    temporary = path.with_name(f"{path.name}.new")
-    with temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    sync_folder(path.parent)
-
-
-def sync_folder(path: Path) -> None:
-    """Make renames inside a folder durable."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def sync_tree(path: Path) -> None:

@@ -51,6 +51,10 @@ class CountBody(msgspec.Struct, forbid_unknown_fields=True):
     exact: bool | None = None
 
 
+_DELETED = object()
+"""In place of the payload of a hit that was deleted meanwhile."""
+
+
 def query_batch(collection: VectorCollection, bodies: list[QueryBody]) -> list[list[dict[str, Any]]]:
     """Return the hits of each query in response format.
 
@@ -69,8 +73,8 @@ def query_batch(collection: VectorCollection, bodies: list[QueryBody]) -> list[l
             )
         payloads = {record.id: record.payload for record in records}
         for hit in hits:
-            hit["payload"] = payloads[hit["id"]]
-    return answers
+            hit["payload"] = payloads.get(hit["id"], _DELETED)
+    return [[hit for hit in hits if hit.get("payload") is not _DELETED] for hits in answers]
 
 
 def _run_batch(collection: VectorCollection, bodies: list[QueryBody]) -> list[list[dict[str, Any]]]:

@@ -8,17 +8,11 @@ from typing import Any
 
 import msgspec
 
+from resources.core.durable import write_atomic
 from resources.servers.vector.collection import METADATA, VectorCollection
 from resources.servers.vector.compaction import RETRY_SECONDS, compact, worthwhile
 from resources.servers.vector.faults import RequestError, bad_request, not_found
-from resources.servers.vector.files import (
-    FolderError,
-    check_name,
-    collection_name,
-    folder_name,
-    remove_folder,
-    write_atomic,
-)
+from resources.servers.vector.files import FolderError, check_name, collection_name, folder_name, remove_folder
 from resources.servers.vector.logs import log
 from resources.servers.vector.writing import begin_writing_thread
 
