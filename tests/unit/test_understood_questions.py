@@ -124,6 +124,8 @@ def test_searches_for_known_items_state_no_filter() -> None:
         ("last quarter", "2026-07-01", "2026-09-30"),
         ("last year", "2025-01-01", "2025-12-31"),
         ("in the past two weeks", "2026-11-09", "2026-11-23"),
+        ("over the past quarter", "2026-08-23", "2026-11-23"),
+        ("in the last two quarters", "2026-05-23", "2026-11-23"),
         ("last 7 days", "2026-11-16", "2026-11-23"),
         ("three months ago", "2026-08-23", "2026-08-23"),
         ("last Monday", "2026-11-16", "2026-11-16"),

@@ -42,7 +42,7 @@ _EXPRESSIONS = re.compile(
     rf"|(?P<since>since|after|from) (?P<begin>{_MOMENT})(?: onwards?| on(?=\s*(?:$|[,.;?!])))?"
     rf"|(?P<until>until|till|up to|before) (?P<end>{_MOMENT})"
     r"|(?:(?:in|over|during|within|from) )?(?:the )?(?:last|past|previous) "
-    rf"(?P<count>{_COUNT} )?(?P<unit>day|week|month|year)s\b"
+    rf"(?P<count>{_COUNT} )?(?P<unit>day|week|month|quarter|year)s\b"
     rf"|(?:in|on|during|in the) (?P<within>{_MOMENT})"
     rf"|(?P<alone>{_AGO}|today|yesterday|{_SPAN}|last (?:{_WEEKDAY})))(?![\w'’-])",
     re.IGNORECASE,
@@ -140,7 +140,7 @@ def _back(day: date, count: int, unit: str) -> date:
         return day - timedelta(days=count)
     if unit == "week":
         return day - timedelta(weeks=count)
-    months = day.year * 12 + day.month - 1 - count * (12 if unit == "year" else 1)
+    months = day.year * 12 + day.month - 1 - count * {"month": 1, "quarter": 3, "year": 12}[unit]
     year, month = divmod(max(12, months), 12)
     return date(year, month + 1, min(day.day, 28))
 
@@ -171,7 +171,7 @@ def _relative(text: str, today: date) -> tuple[date, date] | None:
     if which not in {"this", "current", "last", "past", "previous"}:
         return None
     if which == "past":
-        return _back(today, 1, unit if unit != "quarter" else "month"), today
+        return _back(today, 1, unit), today
     before = which not in {"this", "current"}
     if unit == "week":
         monday = today - timedelta(days=today.weekday() + 7 * before)
