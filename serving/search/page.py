@@ -23,7 +23,7 @@ from serving.search.facets import FacetValue
 from serving.search.filters import DateRange, Filters
 from serving.search.first_syncs import still_reading
 from serving.search.results import Result, Span
-from serving.search.retrieval.query import MAX_QUERY
+from serving.search.retrieval.query import MAX_QUERY, composed
 from serving.search.retrieval.terms import terms
 from serving.search.searches import SearchRequest, SearchResponse, found
 from serving.search.service import SearchServices
@@ -111,7 +111,7 @@ def wanted(request: Request[Any, Any, Any]) -> RequestedSearch:
     query = request.query_params
     days = query.get("days", "")
     return RequestedSearch(
-        query=" ".join(query.get("q", "").split())[:MAX_QUERY],
+        query=composed(query.get("q", ""))[:MAX_QUERY],
         chosen={name: value for name in CHOICES if (value := query.get(name, ""))},
         days=days if days in PERIODS else "",
         ignored=tuple(name for name in KINDS if name in query.getall("ignore", [])),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import unicodedata
+from urllib.parse import parse_qs, urlencode, urlsplit
+
 import httpx
 from selectolax.lexbor import LexborHTMLParser
 
@@ -100,6 +103,14 @@ def test_operators_are_chips_that_take_themselves_out_of_the_query(site: Site, r
     assert address == "/?q=kettle+-Fridays"
     assert titles(page(running, address)) == ["Talk"]
     assert set(titles(page(running, "/?q=kettle"))) == {"Talk", "Tea"}
+
+
+def test_a_chip_takes_out_the_operator_of_a_query_in_decomposed_letters(site: Site, running: Running) -> None:
+    """Positions count characters of the query in NFC, as it is searched."""
+    site.add("Tea", ["The kettle belongs to Zoë Müller."], [ANN])
+    query = unicodedata.normalize("NFD", "Zoë Müller type:md kettle")
+    (chip,) = page(running, f"/?{urlencode({'q': query})}").css(".chip")
+    assert parse_qs(urlsplit(chip.css_first("a").attributes["href"] or "").query)["q"] == ["Zoë Müller kettle"]
 
 
 def test_more_results_continue_the_list(site: Site, running: Running) -> None:

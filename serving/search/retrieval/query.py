@@ -114,12 +114,17 @@ def keywords(query: SearchQuery) -> str:
     return " ".join([query.text, *(other for one in query.also for other in one.instead[1:])])
 
 
+def composed(query: str) -> str:
+    """Return the query as it is searched: in NFC, with white space collapsed."""
+    return _SPACES.sub(" ", unicodedata.normalize("NFC", query).replace("\x00", " ")).strip()
+
+
 def normalise(query: str, field: str = "query") -> str:
-    """Return the query in NFC with white space collapsed. Raises `InvalidRequestError` unless 1 to 1000 characters remain.
+    """Return the query as it is searched. Raises `InvalidRequestError` unless it has 1 to 1000 characters.
 
     `field`: its name in the request.
     """
-    text = _SPACES.sub(" ", unicodedata.normalize("NFC", query).replace("\x00", " ")).strip()
+    text = composed(query)
     if not text:
         raise InvalidRequestError(f"{field}: is empty; ask something of 1 to {MAX_QUERY} characters.")
     if len(text) > MAX_QUERY:
