@@ -10,7 +10,7 @@ WIDGETS = "/api/widget/"
 """Paths of the widgets, whose routes ignore cookies and check the page's origin against the widget's own."""
 _ALLOWED = (
     (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
-    (b"access-control-allow-headers", b"authorization, x-api-key, content-type"),
+    (b"access-control-allow-headers", b"authorization, x-api-key, content-type, idempotency-key"),
     (b"access-control-max-age", b"600"),
 )
 _ALLOWED_TO_WIDGETS = (
@@ -20,7 +20,7 @@ _ALLOWED_TO_WIDGETS = (
 )
 _EXPOSED = (
     b"access-control-expose-headers",
-    b"Retry-After, RateLimit, RateLimit-Policy, WWW-Authenticate, Content-Disposition",
+    b"Retry-After, RateLimit, RateLimit-Policy, WWW-Authenticate, Content-Disposition, Idempotent-Replayed",
 )
 
 

@@ -31,7 +31,8 @@ def test_without_the_setting_no_page_of_another_origin_may_call(running: Running
 def test_a_page_that_the_setting_names_may_call_and_read_problems(site: Site, open_to_page: Running) -> None:
     asked = open_to_page.request("OPTIONS", "/api/rag/search", headers={"Origin": PAGE, **PREFLIGHT})
     assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (204, PAGE)
-    assert "authorization" in asked.headers["access-control-allow-headers"].lower()
+    allowed = asked.headers["access-control-allow-headers"].lower().split(", ")
+    assert {"authorization", "x-api-key", "content-type", "idempotency-key"} <= set(allowed)
     assert "access-control-allow-credentials" not in asked.headers
     site.add("Tea", ["Tea is served at four."], [ANN])
     found = open_to_page.request("POST", "/api/rag/search", ANN, json={"query": "tea"}, headers={"Origin": PAGE})
@@ -43,7 +44,8 @@ def test_a_page_that_the_setting_names_may_call_and_read_problems(site: Site, op
         problem = open_to_page.request("GET", path, who, headers={"Origin": PAGE})
         assert problem.status_code in {401, 404}
         assert problem.headers["access-control-allow-origin"] == PAGE, path
-    assert "retry-after, ratelimit, ratelimit-policy" in found.headers["access-control-expose-headers"].lower()
+    exposed = found.headers["access-control-expose-headers"].lower().split(", ")
+    assert {"retry-after", "ratelimit", "ratelimit-policy", "idempotent-replayed"} <= set(exposed)
 
 
 def test_other_origins_and_cookies_get_nothing(site: Site, open_to_page: Running) -> None:
