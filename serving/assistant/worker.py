@@ -63,6 +63,10 @@ class SlackAssistant:
                 if not failing:
                     log.warning("slack_assistant_waits", reason=str(error))
                 failing = True
+            except Exception:  # nothing else would start this task again
+                if not failing:
+                    log.exception("slack_assistant_failed")
+                failing = True
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _claim(self) -> ClaimedQuestion | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from resources.sources.slack.checks import assistant_check
 from simulators.faults import PASSING, Kind
+from sql.assistant import AssistantReads, ClaimedQuestion
 from tests.fixtures.assistant import ADA, BOB, GUS, AssistantDesk, text_of
 from tests.fixtures.llm import ModelServer
 from tests.fixtures.serving import Running
@@ -295,6 +297,25 @@ def test_without_the_scope_to_write_questions_are_closed(desk: AssistantDesk, an
     ts = desk.say(desk.ada, QUESTION)
     assert desk.closed(ts) == "refused_by_slack"
     assert answering.request("GET", "/healthz").status_code == 200
+
+
+def test_an_error_that_nobody_foresaw_does_not_end_the_assistant(
+    desk: AssistantDesk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    claim, failed = AssistantReads.question_claim, threading.Event()
+
+    async def claimed(self: AssistantReads, *, lease_seconds: float) -> ClaimedQuestion | None:
+        if failed.is_set():
+            return await claim(self, lease_seconds=lease_seconds)
+        failed.set()
+        raise RuntimeError("an error that nobody foresaw")
+
+    monkeypatch.setattr(AssistantReads, "question_claim", claimed)
+    with desk.answering():
+        assert failed.wait(30)
+        ts = desk.say(desk.ada, QUESTION)
+        assert desk.closed(ts) == "answered"
+    assert "slack_assistant_failed" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("kind", PASSING)
