@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import psycopg
 import pytest
 from pydantic import SecretStr
 
@@ -16,6 +17,7 @@ from serving.identity.scim.groups import principal_of
 from serving.identity.sign_in.provider import LEEWAY_SECONDS
 from tests.fixtures.llm import ModelServer
 from tests.fixtures.serving import Running, Site
+from tests.fixtures.slack_desk import eventually
 from tests.fixtures.small_provider import CLIENT, SmallProvider, small_provider
 
 ANN = "ann@acme.com"
@@ -232,6 +234,43 @@ def test_while_the_clock_is_wrong_nobody_is_signed_out_or_loses_a_key(
         assert site.sql("SELECT revoked_at FROM api_keys") == [(None,)]
         provider.claims = PERSON | {"iat": now + seconds, "exp": now + seconds + 600}
         assert "server differs from that of Acme" in provider.sign_in(running).text
+
+
+def test_a_renewal_that_postgres_cannot_store_is_stored_a_moment_later(
+    site: Site, provider: SmallProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The provider takes each refresh token once: with the one before, it would end the session, the agents and the keys of its person."""
+    monkeypatch.setattr("serving.http.database.STATEMENT_SECONDS", 0.5)
+    configured(site, provider)
+    provider.claims = dict(PERSON)
+
+    def waiting() -> bool:
+        found = site.sql(
+            "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%%sessions%%'"
+        )
+        return bool(found)
+
+    with (
+        site.running() as running,
+        psycopg.connect(site.settings.postgres_dsn) as holder,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        cookie = {"Cookie": provider.sign_in(running).headers["set-cookie"].partition(";")[0]}
+        ours = cookie | {"Origin": str(site.settings.public_url), "X-Concordance": "1", "Sec-Fetch-Site": "same-origin"}
+        wanted = {"name": "Report", "scopes": ["read"], "expires_in_days": 1}
+        assert running.http.post("/api/keys", json=wanted, headers=ours).status_code == 201
+        site.sql("UPDATE sessions SET refreshed_at = refreshed_at - interval '1 hour'")
+        provider.nonce = None
+        provider.renewed = lambda: holder.execute("LOCK TABLE sessions IN ACCESS EXCLUSIVE MODE")
+        asked = pool.submit(running.http.get, "/api/me", headers=cookie)
+        eventually(waiting)
+        eventually(lambda: not waiting())
+        holder.rollback()
+        assert asked.result().status_code == 200
+        provider.renewed = lambda: None
+        site.sql("UPDATE sessions SET refreshed_at = refreshed_at - interval '1 hour'")
+        assert running.http.get("/api/me", headers=cookie).status_code == 200
+    assert site.sql("SELECT revoked_at FROM api_keys") == [(None,)]
 
 
 def test_a_group_has_the_same_principal_by_sign_in_and_by_scim(site: Site, provider: SmallProvider) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 import uuid
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,7 +20,7 @@ from litestar.datastructures import Cookie
 
 from resources.core.domain import Access, Role
 from resources.core.durations import duration
-from resources.core.errors import ServiceUnavailableError, StorageFullError
+from resources.core.errors import ServiceUnavailableError, StorageFullError, TemporaryError
 from resources.core.permissions import principals_of
 from resources.keys import fernet
 from resources.logging import logger
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
 
 REFRESH_AFTER = timedelta(minutes=10)
 """A session is renewed with the provider at most this often; a user deactivated there keeps it no longer than that."""
+STORE_SECONDS = 60.0
+"""How long storing a renewal is retried: if it is lost, the next one may end the session, the agents and the keys of its person."""
+STORE_PAUSE_SECONDS = 1.0
 SEEN_EVERY = timedelta(minutes=1)
 BROWSER_LENGTH = 200
 SAMPLE = "sample"
@@ -231,9 +235,19 @@ class Sessions:
     async def _store(
         self, row: BrowserSession, groups: list[str], omitted: bool, sealed: bytes | None, groups_at: datetime
     ) -> None:
-        await self._reads.session_refreshed(
-            session_id=row.session_id, groups=groups, groups_omitted=omitted, secrets=sealed, now=groups_at
-        )
+        """Store what the provider says now. Failures are retried for a while: it may no longer take the refresh token before."""
+        until = time.monotonic() + STORE_SECONDS
+        while True:
+            try:
+                await self._reads.session_refreshed(
+                    session_id=row.session_id, groups=groups, groups_omitted=omitted, secrets=sealed, now=groups_at
+                )
+            except TemporaryError:
+                if time.monotonic() > until:
+                    raise
+                await asyncio.sleep(STORE_PAUSE_SECONDS)
+            else:
+                return
 
     async def _end(self, row: BrowserSession, reason: str) -> None:
         """End a session for which the provider vouches no longer, and with it the agents and keys of its person."""
