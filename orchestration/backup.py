@@ -15,19 +15,17 @@ from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import IO, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 from assets.reindex import WORK as REINDEX
-from assets.upkeep.integrity import expected_tables, lost_contents
+from assets.upkeep.integrity import ExpectedLake, expected, lost_contents
 from orchestration.backup_store import FILES, MANIFEST, BackupStore
 from orchestration.supervision import run_state
 from resources import keys
 from resources.core.errors import InvalidRequestError, NotRunningError, ServiceUnavailableError
-from resources.core.scratch import full, scratch_folder
+from resources.core.scratch import scratch_folder
 from resources.servers.postgres import EmbeddedPostgres
 from resources.servers.postgres.dump import check_direct, dump
 from resources.settings import Settings
@@ -35,9 +33,6 @@ from resources.stores import disk, lake_copy, leases
 from resources.stores.blobs import Blobs
 from resources.stores.damage import damaged_tables
 from resources.stores.lake import Lake
-from resources.stores.postgres import session
-from sql.upkeep import LakeContents
-from sql.upkeep_rows import SizedContent
 
 DUMP = "postgres.dump"
 LAKE = "lake"
@@ -82,9 +77,9 @@ def back_up(
     with _consistent(settings, lasts) as lease, _whole_or_nothing(folder):
         _copy_state(settings, folder)
         if (lake := local_lake(settings)) is not None:
-            expected = _expected(settings)
+            wanted = expected(settings)  # right after the dump: what syncs add from now on may be missing in the copy
             copied = lake_copy.copy_folder(lake, folder / LAKE, None if since is None else since / LAKE)
-            faults = _lake_faults(expected, folder / LAKE)
+            faults = _lake_faults(wanted, folder / LAKE)
         lease.confirm()
         made = _manifest(version, lake, copied)
         os.sync()
@@ -104,10 +99,10 @@ def back_up_to_store(
     with _consistent(settings, lasts) as lease, scratch_folder() as stage:
         _copy_state(settings, stage)
         if (lake := local_lake(settings)) is not None:
-            expected = _expected(settings)
+            wanted = expected(settings)
             lake_copy.copy_logs(lake, stage / LAKE)
             copied, missing = store.lake.add(lake, stage / LAKE, stage / FILES)
-            faults = _lake_faults(expected, lake) + [f"{path} was removed meanwhile" for path in missing]
+            faults = _lake_faults(wanted, lake) + [f"{path} was removed meanwhile" for path in missing]
         lease.confirm()
         made = _manifest(version, lake, copied)
         (stage / MANIFEST).write_bytes(msgspec.json.encode(made) + b"\n")
@@ -220,34 +215,10 @@ def local_lake(settings: Settings) -> Path | None:
     return Path(unquote(parts.path)) if parts.scheme == "file" else None
 
 
-class _Expected(NamedTuple):
-    """Tables and contents that the registry needs in the lake."""
-
-    tables: set[str]
-    contents: IO[bytes]
-    """A line of JSON for each `SizedContent`."""
-
-
-def _expected(settings: Settings) -> _Expected:
-    """Return what the dump needs, read right after it: what syncs add while the lake is copied may be missing in the copy."""
-    contents = TemporaryFile()  # noqa: SIM115 - read after the lake has been copied
-    with session(settings.postgres_dsn) as connection:
-        rows = LakeContents(connection).live_contents()
-        try:
-            contents.writelines(msgspec.json.encode(row) + b"\n" for row in rows)
-            contents.flush()
-        except OSError as error:
-            raise full(error) from error
-        return _Expected(expected_tables(connection), contents)
-
-
-def _lake_faults(expected: _Expected, copy: Path) -> list[str]:
+def _lake_faults(wanted: ExpectedLake, copy: Path) -> list[str]:
     """Return the reasons why the copied lake cannot rebuild everything in the registry."""
-    with expected.contents as lines:
-        lines.seek(0)
-        contents = (msgspec.json.decode(line, type=SizedContent) for line in lines)
-        lost = lost_contents(contents, Blobs(copy.as_uri()))
-    tables = damaged_tables(Lake(copy.as_uri()), expected.tables)
+    lost = lost_contents(wanted, Blobs(copy.as_uri()))
+    tables = damaged_tables(Lake(copy.as_uri()), wanted.tables)
     return [f"table {name}: {reason}" for name, reason in sorted(tables.items())] + [
         f"{content.source_id}: {content.reason}" for content in lost
     ]

@@ -76,22 +76,19 @@ def lake(settings: Settings, *, registry: bool) -> Iterator[Check]:
     Blobs(settings.lake_address).exists("0" * 64)
     yield Check("lake", True, f"{settings.lake_address} {'(in HOME)' if settings.lake_url is None else 'responds'}")
     if registry:
-        yield from _contents(settings)
+        yield from contents(settings)
 
 
-def _contents(settings: Settings) -> Iterator[Check]:
+def contents(settings: Settings) -> Iterator[Check]:
     """Open every table and check that the bytes of every live document exist."""
-    from assets.upkeep.integrity import expected_tables, lost_contents
+    from assets.upkeep.integrity import expected, lost_contents
     from resources.stores.blobs import Blobs
     from resources.stores.damage import damaged_tables, remedy
     from resources.stores.lake import Lake
-    from resources.stores.postgres import session
-    from sql.upkeep import LakeContents
 
-    with session(settings.postgres_dsn) as connection:
-        lost = lost_contents(LakeContents(connection).live_contents(), Blobs(settings.lake_address))
-        expected = expected_tables(connection)
-    damaged = damaged_tables(Lake(settings.lake_address), expected)
+    wanted = expected(settings)
+    lost = lost_contents(wanted, Blobs(settings.lake_address))
+    damaged = damaged_tables(Lake(settings.lake_address), wanted.tables)
     for name, reason in sorted(damaged.items()):
         yield Check("lake", False, f"table {name}: {reason}", remedy(name))
     for source_id, reason in lost[:SHOWN]:

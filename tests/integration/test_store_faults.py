@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 from assets import pipeline
-from assets.upkeep.integrity import expected_tables, lost_contents
+from assets.upkeep.integrity import expected, expected_tables, lost_contents
 from assets.upkeep.reconcile import reconcile
 from orchestration import store_checks
 from orchestration.maintenance import maintain
@@ -28,7 +28,6 @@ from resources.stores.damage import damaged_tables, explained
 from resources.stores.lake import Lake
 from resources.stores.postgres import session
 from resources.syncing import open_sync
-from sql.upkeep import LakeContents
 from tests.fixtures.desk import ADA, Desk
 from tests.fixtures.installation import Installation
 
@@ -53,9 +52,8 @@ def damaged(installation: Installation) -> dict[str, str]:
 
 
 def lost(installation: Installation) -> list[tuple[str, str]]:
-    with session(installation.settings.postgres_dsn) as connection:
-        found = lost_contents(LakeContents(connection).live_contents(), Blobs(installation.settings.lake_address))
-        return [(one.source_id, one.reason) for one in found]
+    found = lost_contents(expected(installation.settings), Blobs(installation.settings.lake_address))
+    return [(one.source_id, one.reason) for one in found]
 
 
 def test_a_truncated_log_is_named_with_its_reason(filled: Installation) -> None:
@@ -68,6 +66,24 @@ def test_a_truncated_log_is_named_with_its_reason(filled: Installation) -> None:
         filled.sync()
     (job,) = filled.rows("SELECT error_message FROM sync_jobs ORDER BY started_at DESC LIMIT 1")
     assert "table raw_files of the lake is damaged" in job["error_message"]
+
+
+def test_no_transaction_is_open_while_doctor_looks_for_contents(
+    filled: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In an object store that takes a request for each; meanwhile, no table could be changed or cleaned up."""
+    idle: list[int] = []
+
+    def size(*_: object) -> None:
+        (row,) = filled.rows(
+            "SELECT count(*) AS n FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'"
+        )
+        idle.append(row["n"])
+
+    monkeypatch.setattr(Blobs, "size", size)
+    found = list(store_checks.contents(filled.settings))
+    assert idle == [0]
+    assert [one.detail for one in found if not one.ok] == ["docs/otter.txt: its bytes are missing"]
 
 
 def test_a_damaged_table_keeps_the_weekly_upkeep_from_nothing_else(filled: Installation) -> None:
