@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from assets.chunked import batches
+from assets.intake.admission import is_principal
 from assets.intake.batch import PartitionSync, count_deleted, tombstone
 from assets.intake.deletion_hold import hold_retired
 from assets.intake.fetching import merged
@@ -96,6 +97,7 @@ def _prepare(job: SyncJob, source: Source) -> None:
     _read_groups(job)
     people = _call(source.directory)
     if people is not None:
+        people = [(email, one) for email, one in people if is_principal(email) and is_principal(one)]
         stores.partitions.save_directory(rows=people, keep_groups=source.groups_unread)
 
 

@@ -22,6 +22,7 @@ from resources.core.domain import STAGES, SourceName, document_id
 from resources.core.errors import AbortSyncError, ConcordanceError, ServiceUnavailableError
 from resources.core.reasons import kind_of
 from resources.core.retrying import Tally
+from resources.core.texts import storable
 from resources.jobs import UNKNOWN, end_job
 from resources.settings import Settings
 from resources.sources import stored
@@ -196,7 +197,7 @@ class SyncJob:
         log.info("partition_" + outcome, job_id=self.job_id, partition=partition, kind=kind_of(reason))
 
     def _record(self, source_id: str, stage: str, reason: str, *, skipped: bool) -> str:
-        outcome = "skipped" if skipped else "failed"
+        outcome, reason = "skipped" if skipped else "failed", storable(reason)
         self.count(**{outcome: 1})
         if not skipped:
             with self._lock:
@@ -210,7 +211,7 @@ class SyncJob:
         """Record what the sync does without. The texts name no document."""
         if not texts or not self.job_id:
             return
-        self._warnings += texts
+        self._warnings += map(storable, texts)
         reason = " ".join(self._warnings)
         self.stores.jobs.record_error(job_id=self.job_id, source_id="", stage="raw", reason=reason, outcome="warning")
         log.warning("sync_warning", job_id=self.job_id, source=self.stores.source.value, reason=reason)
@@ -331,7 +332,7 @@ def _close(job: SyncJob) -> None:
         job.error = f"The run ended before the stage {missing[0]}; its log in the Dagster UI says why."
     status = "success" if job.error is None else "failed"
     if job.error is not None:
-        job.error = job.error.replace("\x00", "\ufffd")  # Postgres has no NUL in a text; the job must end all the same
+        job.error = storable(job.error)  # the job must end all the same
     try:
         if connection.broken or connection.closed:
             end_job(job.stores.settings.postgres_dsn, job.job_id, job.error)

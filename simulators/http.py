@@ -3,6 +3,7 @@
 import base64
 import html
 import inspect
+import json
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, cast
@@ -41,7 +42,11 @@ class CutResponse(Response):
 
 
 def as_json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(msgspec.json.encode(value), status, headers, "application/json; charset=utf-8")
+    try:
+        content = msgspec.json.encode(value)
+    except UnicodeEncodeError:  # half of a surrogate pair, which only an escape can express
+        content = json.dumps(msgspec.to_builtins(value)).encode()
+    return Response(content, status, headers, "application/json; charset=utf-8")
 
 
 def control(model: object, operations: Sequence[str], faults: Faults, operation: str, body: bytes) -> Response:

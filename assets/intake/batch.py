@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-import msgspec
-
+from assets.intake.admission import admitted
 from assets.intake.deletion_hold import DeletionHold
 from assets.intake.fetching import fetch_all
 from assets.intake.rows import append, fetched_row, item_of, refusal_row, rewritten_row
@@ -17,7 +16,6 @@ from assets.stages.diff import GONE, MAX_ATTEMPTS, has_content
 from assets.stages.plan import BatchPlan, plan_batch, shown, vanished
 from resources.core.domain import Batch, Item, State
 from resources.core.errors import RetryLaterError
-from resources.core.moments import bounded
 from resources.core.ports import Source
 from resources.sources import capabilities
 from resources.stores.clients import Stores
@@ -56,7 +54,7 @@ class PartitionSync:
 
     def take(self, batch: Batch) -> None:
         """Decide what a batch changes and make that durable."""
-        batch = _with_bounded_times(batch)
+        batch = admitted(batch)
         absent = self._listing.take(batch)
         known, others = self._read(batch, absent)
         if self._claim_others(batch, known):
@@ -176,21 +174,6 @@ class PartitionSync:
             if row["doc_id"] in removed and (before is None or before.state in GONE):
                 plan.moves[row["partition"]] -= 1  # it was counted as a new document
         return [row for row in rows if row["doc_id"] not in removed]
-
-
-def _with_bounded_times(batch: Batch) -> Batch:
-    """Return the batch without times that cannot be stored, whichever source it comes from."""
-    seen = [_with_bounded(item) for item in batch.seen]
-    deleted_at = {key: found for key, at in batch.deleted_at.items() if (found := bounded(at)) is not None}
-    return msgspec.structs.replace(batch, seen=seen, deleted_at=deleted_at)
-
-
-def _with_bounded(item: Item) -> Item:
-    created, modified = item.created_at and bounded(item.created_at), item.modified_at and bounded(item.modified_at)
-    # as in all but a few: a copy costs more than the comparison
-    if created is item.created_at and modified is item.modified_at:
-        return item
-    return msgspec.structs.replace(item, created_at=created, modified_at=modified)
 
 
 class Listing:

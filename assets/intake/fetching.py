@@ -9,10 +9,12 @@ from typing import Any
 
 import msgspec
 
+from assets.intake.admission import admitted_item
 from resources.core.domain import Item
 from resources.core.errors import ChangedDocumentError, DocumentError, RetryLaterError, SkipDocumentError
 from resources.core.ports import Source
 from resources.core.retrying import Tally, call_with_retry
+from resources.core.texts import storable
 from resources.stores.clients import Stores
 from resources.stores.room import check_room
 from resources.syncing import SyncJob
@@ -81,18 +83,18 @@ def _fetch(job: SyncJob, source: Source, item: Item) -> Fetched:
                 if now is None:
                     raise
                 looks -= 1
-                item = now
+                item = admitted_item(now)
 
     try:
         blob = call_with_retry(put, job.tally, waits=stores.settings.retry_seconds)
     except SkipDocumentError as error:
-        return Fetched(item=item, error=str(error), skipped=True)
+        return Fetched(item=item, error=storable(str(error)), skipped=True)
     except ChangedDocumentError as error:
-        return Fetched(item=item, error=str(error), passing=True)
+        return Fetched(item=item, error=storable(str(error)), passing=True)
     except DocumentError as error:
-        return Fetched(item=item, error=str(error))
+        return Fetched(item=item, error=storable(str(error)))
     except RetryLaterError as error:
-        return Fetched(item=item, error=str(error), passing=True)
+        return Fetched(item=item, error=storable(str(error)), passing=True)
     if source.costly:  # here and not in the consumer: a document recorded late is fetched twice after a crash
         stores.partitions.note_fetched(
             source_id=item.source_id,

@@ -30,7 +30,7 @@ MAX_LENGTH = 320
 """Longest principal in characters. Source: RFC 5321 4.5.3.1 (64 for the local part, `@`, 255 for the domain)."""
 
 _DOMAIN = r"[^\W_](?:[\w-]*[^\W_])?(?:\.[^\W_](?:[\w-]*[^\W_])?)*"
-_LOCAL = r"[^\s@:,;<>()\[\]\\\"\x00-\x1f\x7f]+"
+_LOCAL = r"[^\s@:,;<>()\[\]\\\"\x00-\x1f\x7f\ud800-\udfff]+"
 _EMAIL = re.compile(rf"{_LOCAL}@{_DOMAIN}")
 _DOMAIN_ONLY = re.compile(_DOMAIN)
 _TEAM = re.compile(r"[A-Z0-9]+")

@@ -18,7 +18,7 @@ _PATTERNS = {
     "too_slow": r"took longer than",
     "empty": r"is empty|holds no text|holds binary data|fewer than \d+ words|contain no text|holds no files",
     "damaged": r"damaged|cannot be decoded|could not be read as|parser (crashed|was killed)|missing from|has other contents|"
-    r"could not be read|no outcome",
+    r"could not be read|cannot be stored|no outcome",
     "no_access": r"[Pp]ermission denied|not allow it|link to an unknown address|"
     r"may not do this|does not share|the scope|hides it|not shared with|no longer lets us",
     "elsewhere": r"is a link|stored outside|not stored at Slack|leads out of|provides no URL|not a file|redirects too|no longer in "

@@ -156,7 +156,7 @@ def file(workspace: Workspace, found: SlackFile, base: str) -> Json:
     if found.deleted:
         return {"id": found.id, "mode": "tombstone"}
     address = f"{base}/files-pri/{workspace.team}-{found.id}"
-    name = quote(found.name, safe="")
+    name = quote(found.name, safe="", errors="replace")
     created = found.created // 1_000_000
     places = workspace.shared_in(found.id)
     filetype = _FILETYPES.get(found.mimetype) or PurePosixPath(found.name).suffix.removeprefix(".").lower() or "binary"

@@ -17,6 +17,7 @@ from resources.core import permissions
 from resources.core.errors import AuthorizationError, InvalidRequestError
 from resources.core.json import object_of
 from resources.core.retrying import Tally
+from resources.core.texts import storable
 from resources.settings import Settings
 from resources.sources.drive.auth import Authority
 from resources.sources.drive.client import Api, DriveClient
@@ -84,7 +85,7 @@ class GoogleDirectory:
             yield GoogleUser(
                 id=str(user.get("id", "")),
                 email=_address(user["primaryEmail"]),
-                name=object_of(user.get("name")).get("fullName"),
+                name=storable(str(object_of(user.get("name")).get("fullName") or "")) or None,
                 suspended=user.get("suspended") is True,
                 archived=user.get("archived") is True,
                 org_unit=str(user.get("orgUnitPath") or "/"),

@@ -22,6 +22,7 @@ from resources.core.errors import (
 )
 from resources.core.json import object_of
 from resources.core.retrying import WAITS, Tally, call_with_retry
+from resources.core.texts import decoded
 from resources.rates.pace import SharedPace
 from resources.sources.slack.paces import PER_MINUTE, RateLimiter
 
@@ -194,7 +195,7 @@ def is_slack(host: str) -> bool:
 def _object(response: httpx.Response) -> dict[str, Any]:
     """Return the JSON object of a response; an empty one for anything else, such as a proxy's page."""
     try:
-        return object_of(response.json())
+        return object_of(decoded(response.content))
     except ValueError:
         return {}
 
