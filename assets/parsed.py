@@ -24,6 +24,7 @@ from resources.core.domain import ParsedDocument, State
 from resources.core.errors import FailedDocumentError
 from resources.core.notes import kind_of
 from resources.core.tables import table
+from resources.core.texts import storable
 from resources.settings import Settings
 from resources.sources import capabilities
 from resources.stores.clients import Stores
@@ -255,7 +256,7 @@ def _write_outcomes(
         state = states[verdict["status"]]
         attempts = verdict["attempts"] if state == State.FAILED else 0
         if state != document.state or attempts != document.attempts:
-            reason = verdict["reason"] if state != State.LIVE else None
+            reason = storable(verdict["reason"] or "unknown") if state != State.LIVE else None
             rows.append({"doc_id": document.doc_id, "state": state, "reason": reason, "attempts": attempts})
         if state != State.LIVE and (state != document.state or document.content_key in tried):
             job.fault(document.source_id, "parsed", verdict["reason"] or "unknown", skipped=state == State.SKIPPED)

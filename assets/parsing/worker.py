@@ -22,6 +22,7 @@ import msgspec
 from assets.parsing.confinement import confine
 from resources.core.domain import ParsedDocument
 from resources.core.errors import DocumentError, SkipDocumentError
+from resources.core.texts import storable
 from resources.servers.lines import line
 
 WALL_FACTOR = 10
@@ -95,7 +96,7 @@ def perform(job: ParseJob, data: bytes | None) -> ParseOutcome:
     try:
         document = parse(data, job.mime_type, title=job.title, description=job.description)
     except DocumentError as fault:
-        error, skipped = str(fault), isinstance(fault, SkipDocumentError)
+        error, skipped = storable(str(fault)), isinstance(fault, SkipDocumentError)
     except MemoryError:
         error = "memory"
     return ParseOutcome(

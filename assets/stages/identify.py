@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from assets.stages.normalize import clean
 from resources.core.domain import Item
 
 MAX_TITLE = 200
@@ -84,7 +85,7 @@ def signature(parser_version: str, profile_version: str, collection: str) -> str
 
 def own_title(title: str | None) -> str | None:
     """Return the file's embedded title, or None if it is a file name or a placeholder of the program that wrote it."""
-    text = " ".join((title or "").split())
+    text = " ".join(clean(title or "").split())  # one of an earlier version may have a NUL
     if not text or len(text) > MAX_TITLE or _NO_TITLE.search(text):
         return None
     return text

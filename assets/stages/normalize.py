@@ -173,7 +173,7 @@ def assemble(drafts: Iterable[BlockDraft]) -> tuple[str, list[Block]]:
                 page=draft.page,
                 level=draft.level,
                 anchor=draft.anchor if draft.anchor is None or len(draft.anchor) <= MAX_NAME else None,
-                sheet=draft.sheet,
+                sheet=clean(draft.sheet) if draft.sheet else draft.sheet,
                 row_start=draft.row_start,
             )
         )

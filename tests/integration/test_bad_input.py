@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import json
 import re
 import sys
 import zipfile
@@ -387,3 +388,17 @@ def test_another_model_under_the_same_name(installation: Installation, told: dic
             assert [one["title"] for one in answer["results"]] == ["Zebra care"]
             assert [one["code"] for one in answer["warnings"]] == ["embedding_unavailable"]
             assert says in running.ready().json()["services"]["embedding"]["detail"]
+
+
+@pytest.mark.parametrize("odd", ["\0", "\ud83d"])
+def test_a_title_in_a_file_with_a_character_that_cannot_be_stored_costs_that_character(
+    installation: Installation, odd: str
+) -> None:
+    installation.write("plan.json", json.dumps({"title": f"The {odd}plan", "text": "The plan of the otters."}))
+    letter = "Subject: =?utf-8?q?The_=00letter?=\r\nFrom: =?utf-8?q?A=00da?= <ada@acme.com>\r\n\r\nDear otters."
+    installation.write("letter.eml", letter)
+    installation.write("note.md", "The plan of the herons.")
+    assert installation.sync().error is None
+    rows = installation.rows("SELECT title, state FROM documents ORDER BY source_id")
+    assert rows == [{"title": title, "state": "live"} for title in ("The letter", "note.md", "The plan")]
+    assert installation.agrees()

@@ -7,6 +7,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assets.stages.identify import own_title
 from assets.stages.normalize import BlockDraft, assemble, clean, dehyphenate, squeeze
 from assets.stages.sentences import starts
 
@@ -73,3 +74,9 @@ def test_abbreviations_end_no_sentence() -> None:
         "See Fig. 3.",
         "Yes!",
     ]
+
+
+def test_titles_and_names_of_sheets_are_clean() -> None:
+    assert own_title("Plan\0 of the \ud83dherons") == "Plan of the herons"
+    (block,) = assemble([BlockDraft(kind="paragraph", text="Herons", sheet="Plan\0\ud83d")])[1]
+    assert block.sheet == "Plan"

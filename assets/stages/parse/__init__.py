@@ -78,8 +78,8 @@ def parse(data: bytes, mime_type: str, *, title: str, description: str | None = 
     return ParsedDocument(
         text=text,
         blocks=blocks,
-        title=parsed.title[:MAX_NAME] if parsed.title else None,
-        author=parsed.author[:MAX_NAME] if parsed.author else None,
+        title=clean(parsed.title)[:MAX_NAME] if parsed.title else None,
+        author=clean(parsed.author)[:MAX_NAME] if parsed.author else None,
         page_count=parsed.page_count,
         warnings=bounded(map(clean, parsed.warnings)),
     )
