@@ -226,7 +226,7 @@ def _collect_partition(
     finally:
         source.known_keys = None
     for seen in _looked_at_again(source, list(unread.values())):
-        taken.take(Batch(partition=partition, seen=seen, cursor=cursor))
+        taken.take(Batch(partition=partition, seen=seen, cursor=cursor), checked=last != "page")
     if last == "page":  # part of it could not be listed
         job.stores.partitions.uncount(partition=partition)
     if reread:

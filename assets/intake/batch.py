@@ -52,8 +52,8 @@ class PartitionSync:
         self._listing = Listing(job.stores, partition, begun=begun, unchanged=unchanged)
         self._hold = DeletionHold(job.stores, partition, full=reread)
 
-    def take(self, batch: Batch) -> None:
-        """Decide what a batch changes and make that durable."""
+    def take(self, batch: Batch, *, checked: bool = True) -> None:
+        """Decide what a batch changes and make that durable. `checked`: False if part of the partition could not be listed."""
         batch = admitted(batch)
         absent = self._listing.take(batch)
         known, others = self._read(batch, absent)
@@ -65,7 +65,7 @@ class PartitionSync:
         if plan.hold:
             held = self._hold.place(plan.hold, policy.waiting, batch.deleted_at)
             self._result.count(batch.partition, held=held)
-        self._apply(batch, plan, known)
+        self._apply(batch, plan, known, checked=checked and batch.listing != "page")
 
     def _read(self, batch: Batch, absent: Collection[str]) -> tuple[dict[str, Known], list[Item]]:
         """Return the registry's rows of every affected document, and the other documents that get the batch's permissions."""
@@ -98,7 +98,7 @@ class PartitionSync:
             )
         return bool(others)
 
-    def _apply(self, batch: Batch, plan: BatchPlan, known: dict[str, Known]) -> None:
+    def _apply(self, batch: Batch, plan: BatchPlan, known: dict[str, Known], *, checked: bool) -> None:
         job, stores, result = self._job, self._job.stores, self._result
         partitions = stores.partitions
         fetched = list(fetch_all(job, self._source, plan.fetch))
@@ -136,7 +136,7 @@ class PartitionSync:
                 partition=batch.partition,
                 cursor=batch.cursor,
                 title=batch.title,
-                checked=batch.listing != "page",
+                checked=checked,
                 by=plan.moves.pop(batch.partition, 0),
                 count=self._listing.save(batch),
             )

@@ -14,7 +14,7 @@ from simulators.drive import DOCUMENT, SimulatedDrive
 from tests.fixtures.drive import DriveSite
 from tests.fixtures.installation import Installation
 from tests.fixtures.step import follow
-from tests.integration.test_remote_sources import ScriptedSource, complete, item
+from tests.integration.test_remote_sources import ScriptedSource, complete, item, states
 
 AT_ONCE = (0.0, 0.0, 0.0)
 DOWN = RetryLaterError("The store does not answer.")
@@ -150,3 +150,33 @@ def test_a_file_that_can_be_read_again_after_a_long_time_comes_back(
     pass_time(installation, 25)
     installation.sync()
     assert (document(installation)[0], texts(installation)) == (State.LIVE, ["The plan of the otters."])
+
+
+class LookedAtAgain(ScriptedSource):
+    """A source that describes its documents as they are now."""
+
+    def look_again(self, item: Item) -> Item | None:
+        return item
+
+
+def test_a_document_that_is_looked_at_again_does_not_count_for_those_that_were_not_listed(
+    installation: Installation,
+) -> None:
+    def checked() -> Any:
+        return installation.rows("SELECT acl_checked_at FROM partitions WHERE partition = 'pond'")
+
+    broken = ScriptedSource(batches={"pond": [complete(["a", "b"])]}, faults={"a": [REFUSED]})
+    installation.sync(SourceName.SLACK, port=broken)
+    before = checked()
+    part = Batch(partition="pond", seen=[item("b")], listing="page", cursor="2")
+    port = LookedAtAgain(batches={"pond": [part]})
+    installation.sync(SourceName.SLACK, port=port)
+    assert (port.fetched, states(installation)) == (["a"], {"a": State.LIVE, "b": State.LIVE})
+    assert checked() == before
+    rest = Batch(partition="pond", seen=[item("a")], listing="complete", cursor="3")
+    port = LookedAtAgain(batches={"pond": [rest]})
+    installation.sync(SourceName.SLACK, port=port)
+    assert port.asked == [("pond", "2")]
+    assert checked() != before
+    assert states(installation) == {"a": State.LIVE, "b": State.LIVE}
+    assert installation.agrees()
