@@ -49,6 +49,11 @@ class Child:
         return None if status is None else f"ended with status {status}"
 
     @property
+    def replies(self) -> bool:
+        """Return True if the process has answered its last probe, whatever it said."""
+        return self._pulse is not None and self._pulse.replies
+
+    @property
     def hung(self) -> bool:
         """Return True if the process runs but has not replied for too long."""
         return self._pulse is not None and self._pulse.hung

@@ -75,6 +75,7 @@ class Pulse:
         self._first_miss = (0.0, 0.0)
         """Time of the first consecutive miss and the processor time used by then, both in seconds."""
         self._hung = False
+        self._replies = False
         self._thread = threading.Thread(target=self._watch, name="liveness", daemon=True)
         self._thread.start()
 
@@ -82,6 +83,11 @@ class Pulse:
     def suspect(self) -> bool:
         """Return True if the last replies are missing."""
         return self._misses >= SUSPECT_MISSES
+
+    @property
+    def replies(self) -> bool:
+        """Return True if there was a reply to the last probe."""
+        return self._replies
 
     @property
     def hung(self) -> bool:
@@ -106,6 +112,7 @@ class Pulse:
             now = self._clock()
             paused = now - began > self._interval + PAUSE_SECONDS
             began = now
+            self._replies = replied is True
             if replied or paused:
                 self._misses, self._hung = 0, False
             elif replied is False and now >= self._counts_from:

@@ -39,6 +39,8 @@ class Service:
     """Name of the service of which this is one of several processes; they share a log and stop at the same time."""
     stop_signal: signal.Signals = signal.SIGTERM
     start_seconds: float = 120.0
+    recovery_seconds: float = 0.0
+    """The same while it replies to its probe that it is not ready yet."""
     stop_seconds: float = 15.0
     cwd: str | None = None
 

@@ -97,7 +97,7 @@ def _prepare(settings: Settings) -> None:
 
 
 def _postgres(settings: Settings) -> Service:
-    from resources.servers.postgres import STOP_SECONDS, EmbeddedPostgres, environment
+    from resources.servers.postgres import RECOVERY_SECONDS, STOP_SECONDS, EmbeddedPostgres, environment
 
     server = EmbeddedPostgres(settings)
 
@@ -114,6 +114,7 @@ def _postgres(settings: Settings) -> Service:
         prepare=server.prepare,
         after=after,
         port=("CONCORDANCE_POSTGRES_PORT", "127.0.0.1", settings.postgres_port),
+        recovery_seconds=RECOVERY_SECONDS,
         stop_signal=signal.SIGINT,
         stop_seconds=STOP_SECONDS,
         cwd=server.data.anchor,

@@ -173,7 +173,8 @@ class Supervisor:
         while (status := child.exited()) is not None or not service.ready():
             now = time.monotonic()
             waited, last = waited + min(now - last, LONGEST_LOOK_SECONDS), now
-            if status is not None or waited > service.start_seconds:
+            longest = max(service.start_seconds, service.recovery_seconds if child.replies else 0.0)
+            if status is not None or waited > longest:
                 what = status or f"was not ready within {waited:.0f} s"
                 raise ServiceUnavailableError(f"{service.name} {what}. The end of {child.log}:\n{tail(child.log)}")
             if self._stopping.wait(0.05):

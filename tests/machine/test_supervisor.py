@@ -207,6 +207,24 @@ def test_a_service_that_never_answers_is_named(settings: Settings) -> None:
         Supervisor(settings, [[mute]]).start()
 
 
+def test_a_service_that_says_that_it_is_not_ready_yet_is_waited_for(settings: Settings) -> None:
+    """As Postgres does while it recovers from a crash; given up, it would begin again at the same place."""
+    began = time.monotonic()
+    recovering = Service(
+        name="recovering",
+        command=lambda: [sys.executable, "-c", "import time; time.sleep(600)"],
+        ready=lambda: time.monotonic() - began > 2,
+        probe=lambda: True,
+        probe_seconds=0.05,
+        environment=child_environment(settings),
+        start_seconds=0.5,
+        recovery_seconds=60.0,
+    )
+    supervisor = Supervisor(settings, [[recovering]])
+    supervisor.start()
+    supervisor.stop()
+
+
 def test_changed_settings_are_named_until_the_services_have_them(settings: Settings) -> None:
     supervisor = Supervisor(settings, [[toy(settings, "one")]], started=started_with(settings, sample=False))
     supervisor.start()

@@ -27,6 +27,8 @@ from resources.settings import Settings
 ROLE = "concordance"
 DATABASE = "concordance"
 START_SECONDS = 60.0
+RECOVERY_SECONDS = 1800.0
+"""After a crash, Postgres repeats what its log has since the last checkpoint, gigabytes at most, and refuses connections meanwhile."""
 STOP_SECONDS = 20.0
 
 CONNECTIONS = 100
