@@ -6,6 +6,7 @@ from string import Template
 
 NAME = "concordance.service"
 FOLDER = Path("/etc/systemd/system")
+PROCESSES = Path("/proc")
 
 _UNIT = Template("""\
 # Written by `concordance service install`. Settings are in .env in the working directory.
@@ -42,6 +43,15 @@ ReadWritePaths=$writable
 [Install]
 WantedBy=multi-user.target
 """)
+
+
+def runs(pid: int) -> bool:
+    """Return True if a process was started by the unit: the last part of its control group is the unit's name."""
+    try:
+        groups = (PROCESSES / str(pid) / "cgroup").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return False
+    return any(group.rpartition("/")[2] == NAME for group in groups)
 
 
 def unit(program: Path, folder: Path, home: Path, lake: Path, account: str) -> str:

@@ -14,7 +14,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from orchestration import preflight
+from orchestration import preflight, systemd
 from orchestration.cli.arguments import Json
 from orchestration.cli.output import note, note_changed, program, say, say_json
 from orchestration.demo import sample
@@ -88,8 +88,12 @@ def restart(
     ] = False,
 ) -> int:
     settings = load()
-    if run_state.supervisor(settings) is None:
+    if (supervisor := run_state.supervisor(settings)) is None:
         return up(detach=True)
+    if systemd.runs(supervisor.pid):
+        raise ConcordanceError(
+            f"Concordance runs as {systemd.NAME}, with that unit's environment. Run: systemctl restart {systemd.NAME}"
+        )
     started, names = run_state.read(settings).started, changed_settings(settings)
     preflight.check(settings)  # while the services still run as they are
     note(f"Applying {', '.join(names)} …" if names else "No setting has changed; all services restart.")

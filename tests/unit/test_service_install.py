@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import getpass
+import os
 from pathlib import Path
 
 import pytest
 
 from orchestration import systemd
 from orchestration.cli import run
+from orchestration.supervision import run_state
+from resources.servers.processes import identify
+from resources.settings import load
 
 
 @pytest.fixture(autouse=True)
@@ -48,6 +52,21 @@ def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path, capsys: pyt
     absent = tmp_path / "absent"
     assert run(["service", "install", "--folder", str(absent), "--account", getpass.getuser()]) == 1
     assert str(absent) in capsys.readouterr().err
+
+
+def test_an_installation_that_systemd_runs_is_not_restarted_outside_of_its_unit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    me = identify(os.getpid())
+    run_state.write(load(), run_state.RunState(supervisor=me))
+    monkeypatch.setattr(systemd, "PROCESSES", tmp_path)
+    groups = tmp_path / str(os.getpid()) / "cgroup"
+    groups.parent.mkdir()
+    groups.write_text("0::/user.slice/user-0.slice/session-1.scope\n")
+    assert not systemd.runs(os.getpid())
+    groups.write_text("0::/system.slice/concordance.service\n")
+    assert run(["restart"]) == 1
+    assert "Run: systemctl restart concordance.service" in capsys.readouterr().err
 
 
 def test_an_account_that_does_not_exist_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
