@@ -35,6 +35,8 @@ _WRAPPED_WORD = re.compile(r"(?<=[^\W\d_])[-\u2010]\n[ \t]*(?=[^\W\d_])")
 _WORD_BEFORE = re.compile(r"\w++\Z")
 _WORD_AFTER = re.compile(r"\w{1,60}")
 _WORD = re.compile(r"\w+")
+_SUSPENDED = frozenset({"und", "oder", "bzw", "sowie", "and", "or", "et", "ou", "of", "y", "e", "o"})
+"""Words before which a hyphen stands for the rest of a word: `Vor- und Nachteile`. Without "to" and "en", which also end words."""
 _COMPOUND = re.compile(r"(\w+)-(?=(\w+))")
 
 MAX_CHARACTERS = 100_000_000
@@ -96,7 +98,8 @@ def one_line(text: str) -> str:
 
 
 def dehyphenate(text: str) -> str:
-    """Join words cut at a line's end (`exam-\\nple`); a hyphen that the text also uses elsewhere is kept."""
+    """Join words cut at a line's end (`exam-\\nple`); a hyphen that the text also uses elsewhere is kept,
+    and so is one before "and" or "or"."""
     if not _WRAPPED_WORD.search(text):
         return text
 
@@ -115,8 +118,12 @@ def dehyphenate(text: str) -> str:
     def join(match: re.Match[str]) -> str:
         left, right = halves(match)
         pair = (left.lower(), right.lower())
-        compound = "".join(pair) not in words and pair in compounds
-        return "-" if compound or right[:1].isupper() else ""
+        if "".join(pair) not in words:
+            if right in _SUSPENDED:
+                return "- "
+            if pair in compounds:
+                return "-"
+        return "-" if right[:1].isupper() else ""
 
     return _WRAPPED_WORD.sub(join, text)
 

@@ -52,6 +52,7 @@ REPEATED: dict[str, list[Pattern]] = {
     ],
     "text/csv": [("", '"\n', "x"), ("", ",", "x"), ('a,b\n"', '""', "x"), ("", "','", ""), ("", ",\n", "x")],
     "application/json": [("", "[", ""), ("", '{"a":', ""), ("", "[],", ""), ("", "1\n", ""), ('"', "\\\\", '"')],
+    "application/yaml": [("x: 1", "\n", ""), ("x: 1", "\n", "  y: 2"), ("x: 1\n", " ", "\ny: 2"), ("", "\n ", "y: 2")],
     CONVERSATION: [("```", " ", "x"), ("", "```", "x"), ("- ", " ", "x"), ("", "a\n", "")],
 }  # fmt: skip
 CASES = [(mime_type, pattern) for mime_type, patterns in REPEATED.items() for pattern in patterns]

@@ -44,3 +44,33 @@ def test_description_and_tags_of_the_front_matter_are_text(front: str) -> None:
     document = parse(f"{front}\n# Days\n\nThirty.\n".encode(), "text/markdown", title="x")
     assert document.title == "Leave"
     assert document.text == "Who may take leave\n\nTags: people, leave\n\nDays\n\nThirty."
+
+
+@pytest.mark.parametrize(
+    ("markdown", "expected"),
+    [
+        ("---\n\nOnly here.\n\n---\n\nThe second.\n", "Only here.\n\nThe second."),
+        (
+            "---\nImportant: call +49 30 1234\nNo pets allowed here.\n---\n\nThanks.\n",
+            "Important: call +49 30 1234 No pets allowed here.\n\nThanks.",
+        ),
+        ("---\n---\n\nOne.\n\n---\n\nTwo.\n", "One.\n\nTwo."),
+        ("---\n# of the wiki\n\nDate created: 2026\ntags:\n- a\n- b\nlinks: [\n  c,\n]\n---\nOne.\n", "Tags: a, b\n\nOne."),
+    ],
+)  # fmt: skip
+def test_what_stands_between_two_rules_is_text_unless_it_is_front_matter(markdown: str, expected: str) -> None:
+    assert text(markdown) == expected
+
+
+def test_of_lines_that_begin_with_import_or_export_only_those_of_a_program_go() -> None:
+    prose = "export API_KEY=abc123\n\nimport duties = 19 % of value\n\nexport default settings as a file"
+    program = [
+        "import Tabs from '@theme/Tabs';",
+        'import {A, B} from "./parts"',
+        "import './a.css'",
+        "export const meta = {a: 1}",
+        "export default function Page() {}",
+        "export {A}",
+        "export * from './b'",
+    ]
+    assert text("\n".join(program) + f"\n\n{prose}\n") == prose

@@ -157,6 +157,17 @@ def test_xml_by_element_with_attributes_and_text_between_elements() -> None:
     ]
 
 
+def test_xml_with_text_between_the_children_of_its_root() -> None:
+    data = b"<doc>Hello <b>bold</b> world text <i>x</i> the end</doc>"
+    assert shown(parse(data, "application/xml", title="a.xml")) == [
+        ("paragraph", "doc: Hello"),
+        ("list", "b: bold"),
+        ("paragraph", "world text"),
+        ("list", "i: x"),
+        ("paragraph", "the end"),
+    ]
+
+
 def test_invalid_xml_is_plain_text() -> None:
     document = parse(b"<a><b>Pump</a>", "application/xml", title="a.xml")
     assert document.text == "<a><b>Pump</a>"

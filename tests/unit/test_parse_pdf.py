@@ -119,7 +119,8 @@ def test_a_short_document_keeps_all_lines() -> None:
         pytest.param([f"- {number} -" for number in range(4, 12)], id="offset"),
         pytest.param([f"{number} / 8" for number in range(1, 9)], id="of"),
         pytest.param(["i", "ii", "iii", "iv", "v", "vi", "vii", "viii"], id="roman"),
-        pytest.param([f"Acme 2024 | Seite {number} von 8" for number in range(1, 9)], id="words"),
+        pytest.param([f"Seite {number} von 8" for number in range(1, 9)], id="words"),
+        pytest.param([f"第{number}页 共8页" for number in range(1, 9)], id="characters"),
     ],
 )
 def test_page_numbers_go(numbers: list[str]) -> None:
@@ -128,6 +129,14 @@ def test_page_numbers_go(numbers: list[str]) -> None:
         for word, number in zip(WORDS, numbers, strict=False)
     ]
     assert running_lines(pages) == [frozenset({2})] * 8
+
+
+def test_a_line_with_a_page_number_and_other_words_stays_on_its_first_page() -> None:
+    pages = [
+        [f"This is the text of {word}", f"and more about {word}", f"Contract 4711 - Page {number}"]
+        for number, word in enumerate(WORDS[:8], start=1)
+    ]
+    assert running_lines(pages) == [frozenset(), *[frozenset({2})] * 7]
 
 
 def test_a_line_inside_of_content_stays() -> None:

@@ -10,6 +10,8 @@ from assets.stages.normalize import one_line
 _YAML = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _TOML = re.compile(r"\A\+\+\+[ \t]*\n(.*?)\n\+\+\+[ \t]*(?:\n|\Z)", re.DOTALL)
 _KEY = re.compile(r"([A-Za-z_][\w-]{0,40})[ \t]*+:(?:[ \t]++(.*)|[ \t]*)")
+_LINE = re.compile(r"[ \t].*|[#\]}].*|-(?:[ \t].*)?|[\"']?[\w$@][\w .$@/-]{0,40}[\"']?[ \t]*+:(?:[ \t].*)?")
+"""A continuation, a comment or an end of a list, an item, or a key. A text between two rules has other lines, too."""
 _FOLDED = re.compile(r"[|>][-+\d]*")
 _ITEM = re.compile(r"[ \t]*-[ \t]++(.*)")
 _TEXTS = ("subtitle", "description", "summary", "abstract", "excerpt")
@@ -21,7 +23,7 @@ _MAX_LENGTH = 20_000
 
 def split(text: str) -> tuple[dict[str, list[str]], str]:
     """Return the fields with their values, and the rest of the text. Only plain values and lists of them are read."""
-    if (found := _YAML.match(text)) is not None:
+    if (found := _YAML.match(text)) is not None and _is_yaml(found.group(1)):
         return _yaml(found.group(1)[:_MAX_LENGTH]), text[found.end() :]
     if (found := _TOML.match(text)) is not None:
         try:
@@ -36,6 +38,11 @@ def shown(fields: Mapping[str, list[str]]) -> list[str]:
     texts = [one_line(" ".join(fields[name])) for name in _TEXTS if fields.get(name)]
     lists = [f"{name.capitalize()}: {', '.join(fields[name])}" for name in _LISTS if fields.get(name)]
     return [*filter(None, dict.fromkeys(texts)), *lists]
+
+
+def _is_yaml(text: str) -> bool:
+    lines = text.split("\n")
+    return bool(lines[0].strip()) and all(_LINE.fullmatch(line) for line in lines if line.strip())
 
 
 def _yaml(text: str) -> dict[str, list[str]]:

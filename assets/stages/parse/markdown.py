@@ -23,7 +23,10 @@ from resources.core.json import list_of
 _CUSTOM_ID = re.compile(r"[^}\s]+")
 _NOT_IN_SLUG = re.compile(r"[^\w\- ]")
 _MARKUP = re.compile(r"[*_`\[\]<>&\\!~]|https?:")
-_MDX_LINE = re.compile(r"^(?:import|export)[ \t].*?(?:from[ \t]+['\"]|['\"];?[ \t]*$|=)")
+_MDX_LINE = re.compile(
+    r"import[ \t]+(?:.*\bfrom[ \t]+)?['\"]|export[ \t]+(?:[{*]|(?:const|let|var)\b.*=|(?:default|async|function|class)\b.*[(){};])"
+)
+"""Lines of JavaScript, not those of prose or a shell that begin with the same word."""
 _ADMONITION = re.compile(r"[ \t]*+:{3,}+[ \t]*+[\w-]*+[ \t]*+")
 _FENCE = re.compile(r"^[ \t]{0,3}(```+|~~~+)", re.MULTILINE)
 

@@ -1,4 +1,4 @@
-"""Parse XML into indented `element: text` lines, one block per child of the root."""
+"""Parse XML into indented `element: text` lines, one block per child of the root and per text between them."""
 
 import re
 from collections.abc import Iterator
@@ -66,7 +66,10 @@ def parse(data: bytes) -> Parsed:
                 warnings=[*warnings, f"The file is not valid XML ({error}); it was indexed as plain text."],
             )
     drafts = [BlockDraft(kind="paragraph", text=own)] if (own := _line(root)) != _name(root) else []
-    drafts += [BlockDraft(kind="list", text="\n".join(lines)) for child in root if (lines := list(_lines(child)))]
+    for child in root:
+        drafts.append(BlockDraft(kind="list", text="\n".join(_lines(child))))
+        if tail := one_line(child.tail or ""):
+            drafts.append(BlockDraft(kind="paragraph", text=tail))
     return Parsed(drafts=drafts)
 
 

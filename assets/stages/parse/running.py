@@ -22,27 +22,30 @@ _PAGE_NUMBER = re.compile(
     r"|(?:^[\W_]*(\d+|[ivxlc]+)(?:\s*(?:/|of|von|de|di|sur|van|из)\s*\d+)?[\W_]*$)",
 )
 """`Page 3 of 9`, `3ページ`, or a line with nothing but a number. `Question 3` and `Invoice 3` are no page numbers."""
+_NUMBERING = re.compile(rf"(?:[\W\d_]|\b(?:{_PAGE}|of|von|de|di|sur|van|из|[ivxlc]+)\b|[頁页ページ쪽第共])*+")
+"""Words and signs around page numbers."""
 _ROMAN = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
 
 
 def running_lines(pages: Sequence[Sequence[str]]) -> list[frozenset[int]]:
     """Return, for each page, the indices of its running lines. Lines are in reading order; none is blank.
 
-    The first page that has a line of words keeps it, so that nothing vanishes from the document, and a page that would lose more than half
-    of its characters keeps them all.
+    The first page that has a line keeps it if it says more than a page number, so that nothing vanishes from the document, and a page that
+    would lose more than half of its characters keeps them all.
     """
     if len(pages) < MIN_PAGES:
         return [frozenset()] * len(pages)
     top, bottom = _edge(pages, range(EDGE_LINES)), _edge(pages, range(-1, -1 - EDGE_LINES, -1))
-    seen: set[str] = set()
+    seen: set[tuple[str, int] | None] = set()
     running: list[frozenset[int]] = []
-    for lines, *edges in zip(pages, top, bottom, strict=True):
+    for page, (lines, *edges) in enumerate(zip(pages, top, bottom, strict=True), start=1):
         indices: set[int] = set()
         for index in sorted(edges[0] | edges[1]):
             text = _folded(lines[index])
-            if text in seen or _PAGE_NUMBER.search(text):
+            shape = _shape(text, page)
+            if shape in seen or _NUMBERING.fullmatch(text):
                 indices.add(index)
-            seen.add(text)
+            seen.add(shape)
         removed = sum(len(lines[index]) for index in indices)
         running.append(frozenset(indices) if 2 * removed <= sum(map(len, lines)) else frozenset())
     return running
