@@ -162,3 +162,21 @@ def test_empty_elements_of_xhtml_swallow_nothing() -> None:
     data = b'<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><head><title/><script src="a.js"/></head>'
     data += b'<body><a id="x"/><p>Text</p></body></html>'
     assert parse(data, "text/html", title="x").text == "Text"
+
+
+@pytest.mark.parametrize(
+    ("markup", "text"),
+    [
+        ("<h2>Using C#</h2>", "Using C#"),
+        ("<h2>Using C# ¶</h2>", "Using C#"),
+        ('<h2>Using C#<a href="#c">#</a></h2>', "Using C#"),
+        ('<h2><a href="#c">#</a> Install</h2>', "Install"),
+        ("<h2># Install #</h2>", "Install"),
+        ("<h2><ruby>東<rp>(</rp><rt>とう</rt><rp>)</rp></ruby>京</h2>", "東京"),
+        ("<p><ruby>東<rp>(</rp><rt>とう</rt><rp>)</rp></ruby>京</p>", "東京"),
+        ('<ol><li value="5">Hum</li><li>Leak</li></ol>', "5. Hum\n6. Leak"),
+        ('<ul><li value="5">Hum</li></ul>', "- Hum"),
+    ],
+)
+def test_headings_readings_and_numbers_as_they_are_shown(markup: str, text: str) -> None:
+    assert page(markup) == text

@@ -6,7 +6,7 @@ from email.message import EmailMessage
 import pytest
 
 from assets.stages.parse import parse
-from assets.stages.parse.mail import MAX_ATTACHMENTS
+from assets.stages.parse.mail import MAX_ATTACHMENTS, decoded
 from resources.core.domain import ParsedDocument
 from resources.core.errors import SkipDocumentError
 from resources.core.filetypes import MSG
@@ -277,3 +277,28 @@ def test_a_compound_file_that_is_no_message_is_refused() -> None:
     empty.children = []
     with pytest.raises(SkipDocumentError, match="no properties of one"):
         read(outlook.compound(empty), MSG)
+
+
+@pytest.mark.parametrize(
+    ("charset", "body", "text"),
+    [
+        ("us-ascii", b"We don\x92t know.", "We don\u2019t know."),
+        ("utf-8", b"Herr M\xfcller schreibt.", "Herr Müller schreibt."),
+        ("iso-8859-1", "Herr Müller schreibt.".encode(), "Herr Müller schreibt."),
+        ("gb2312", "联通".encode("gb18030"), "联通"),
+        ("gb2312", "你好，世界".encode(), "你好，世界"),
+        ("iso-2022-jp", "世界。".encode("iso2022_jp"), "世界。"),
+        ("utf-16-le", "It hums.".encode("utf-16-le"), "It hums."),
+        ("", "世界。".encode("iso2022_jp"), "世界。"),
+    ],
+)
+def test_a_text_in_another_charset_than_the_declared_one(charset: str, body: bytes, text: str) -> None:
+    assert decoded(body, charset) == text
+    if charset in ("us-ascii", "utf-8"):
+        assert "\ufffd" not in decoded(body + b" It hums." * 200, charset)
+
+
+def test_words_of_a_flowed_text_are_joined_across_lines() -> None:
+    body = b"The pump hu \r\nms at night.\r\n\r\n-- \r\nAna\r\n"
+    text = read(raw("Content-Type: text/plain; format=flowed; delsp=yes", body)).text
+    assert "The pump hums at night.\n\n--\nAna" in text

@@ -263,3 +263,32 @@ def test_their_content_matches_their_names(name: str, make: Callable[[], bytes],
 def test_what_is_something_else_or_private_is_refused(name: str, data: bytes, reason: str) -> None:
     with pytest.raises(SkipDocumentError, match=reason):
         mime_type(name, data)
+
+
+def test_a_chapter_that_cannot_be_read_is_left_out_of_its_book() -> None:
+    spine = (
+        '<package><manifest><item id="one" href="text/chapter%201.xhtml"/><item id="lost" href="lost.xhtml"/></manifest>'
+        '<spine><itemref idref="lost"/><itemref idref="one"/><itemref idref="unknown"/></spine></package>'
+    )
+    document = parse(epub(spine), EPUB, title="a.epub")
+    assert [text for _, text in shown(document)] == ["First", "It hums."]
+    assert document.warnings == ["The book has 2 chapters that are damaged or missing."]
+    data = bytearray(epub())
+    data[data.index(b"text/2.xhtml") + len("text/2.xhtml")] ^= 0xFF
+    document = parse(bytes(data), EPUB, title="a.epub")
+    assert [text for _, text in shown(document)] == ["First", "It hums."]
+
+
+def test_a_chapter_in_the_encoding_that_it_names() -> None:
+    page = '<?xml version="1.0" encoding="iso-8859-2"?><html><body><p>Zażółć gęślą jaźń</p></body></html>'
+    target = io.BytesIO(epub())
+    with zipfile.ZipFile(target, "a") as archive:
+        archive.writestr("book/pl.xhtml", page.encode("iso-8859-2"))
+        archive.writestr(
+            "book/other.opf",
+            '<package><manifest><item id="pl" href="pl.xhtml"/></manifest><spine><itemref idref="pl"/></spine></package>',
+        )
+        archive.writestr(
+            "META-INF/container.xml", archive.read("META-INF/container.xml").replace(b"package.opf", b"other.opf")
+        )
+    assert parse(target.getvalue(), EPUB, title="a.epub").text == "Zażółć gęślą jaźń"

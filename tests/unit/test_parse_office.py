@@ -1,5 +1,7 @@
 """Word and PowerPoint files as people write them: changes, forms, notes, comments, text boxes, numbers, charts and diagrams."""
 
+import io
+import zipfile
 from collections.abc import Mapping
 
 import pytest
@@ -496,3 +498,34 @@ def test_a_large_chart_is_bounded() -> None:
     found = text(line("<w:r><w:drawing><c:chart r:id='chart'/></w:drawing></w:r>"), parts)
     assert "S299" in found
     assert len(found) < 5000
+
+
+CUT = "<w:comments><w:comment>"
+CORE = "<cp:coreProperties xmlns:cp='urn:cp'><title>A & B</title></cp:coreProperties>"
+
+
+def with_part(data: bytes, name: str, content: str) -> bytes:
+    with zipfile.ZipFile(io.BytesIO(data)) as file:
+        return archive({one: file.read(one) for one in file.namelist()} | {name: content})
+
+
+def test_a_damaged_part_that_the_text_can_do_without_is_named_in_a_warning() -> None:
+    main = {"r1": ("officeDocument", "word/document.xml"), "r2": ("core-properties", "docProps/core.xml")}
+    data = with_part(docx(line(run("It hums.")), {"comments.xml": CUT}), "_rels/.rels", relations(main))
+    document = read(with_part(data, "docProps/core.xml", CORE))
+    assert document.text == "It hums."
+    assert document.warnings == [
+        "A part of the file (comments.xml) is damaged and not read.",
+        "A part of the file (core.xml) is damaged and not read.",
+    ]
+    document = read(with_part(pptx(shape("It hums.")), "ppt/authors.xml", CUT), PPTX)
+    assert document.text == "It hums."
+    assert document.warnings == ["A part of the file (authors.xml) is damaged and not read."]
+    with pytest.raises(SkipDocumentError, match="damaged"):
+        read(with_part(pptx(shape("It hums.")), "ppt/slides/slide0.xml", CUT), PPTX)
+
+
+def test_a_paragraph_whose_end_is_deleted_stays_before_the_table_that_follows() -> None:
+    cells = "".join(f"<w:tc>{line(run(text))}</w:tc>" for text in ("Pump", "12"))
+    body = line(run("Prices"), "<w:rPr><w:del/></w:rPr>") + f"<w:tbl><w:tr>{cells}</w:tr></w:tbl>"
+    assert shown(read(docx(body))) == [("paragraph", "Prices"), ("table", "Pump | 12")]

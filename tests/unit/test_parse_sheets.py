@@ -276,3 +276,14 @@ def test_hidden_columns_by_the_thousand_take_no_time() -> None:
     rows = '<row><c r="A1"><v>1</v></c></row>' * 1000
     with pytest.raises(Exception, match="no text"):
         read(raw(f"<cols>{columns}</cols><sheetData>{rows}</sheetData>"))
+
+
+def test_a_damaged_part_beside_the_cells_is_named_in_a_warning() -> None:
+    book, page = workbook(["Part", "Price"], ["Pump", 12])
+    page["A2"].comment = Comment("hums", "Ana")
+    with zipfile.ZipFile(io.BytesIO(saved(book))) as file:
+        parts = {name: file.read(name) for name in file.namelist()}
+    parts |= {name: b"<a><b>" for name in parts if "comment" in name.lower() and name.endswith(".xml")}
+    document = parse(archive(parts | {"docProps/core.xml": b"<a>A & B</a>"}), XLSX, title="x")
+    assert "Pump | 12" in document.text
+    assert len(document.warnings) == 2

@@ -114,3 +114,29 @@ def test_reading_a_small_table_lowers_no_limit_of_the_process() -> None:
     before = csv.field_size_limit()
     assert parse(b"name,age\nAnn,3\n", "text/csv", title="a.csv")
     assert csv.field_size_limit() >= before
+
+
+@pytest.mark.parametrize("end", ["\u2028", "\u2029", "\x85"])
+def test_line_ends_within_a_string_or_a_cell_end_no_record(end: str) -> None:
+    for data, kind in (
+        (f'{{"a": "It{end}hums."}}', "application/json"),
+        (f'{{"a": "It{end}hums."}}\n{{"a": "b"}}', "application/x-ndjson"),
+    ):
+        document = parse(data.encode(), kind, title="x")
+        assert document.warnings == []
+        assert document.text.startswith("a: It hums.")
+    table = f"Part,Note\nPump,It{end}hums.\nValve,It\vleaks.\n".encode()
+    assert parse(table, "text/csv", title="x").text == "Part | Note\n\nPump | It hums.\nValve | It leaks."
+
+
+def test_a_quotation_mark_that_is_never_closed_swallows_no_rows() -> None:
+    rows = "".join(f"{number}\tpart {number}\n" for number in range(100))
+    text = parse(f'No\tName\n7\t"Long pump\n{rows}'.encode(), "text/tab-separated-values", title="x").text
+    assert '7 | "Long pump' in text
+    assert "99 | part 99" in text
+    cell = "It hums.\n" * 60
+    assert "It hums. It hums." in parse(f'No,Note\n1,"{cell}"\n'.encode(), "text/csv", title="x").text
+
+
+def test_a_word_is_joined_where_a_soft_hyphen_ends_the_line() -> None:
+    assert parse("soft\u00ad\r\nhyphen".encode(), "text/plain", title="x").text == "softhyphen"

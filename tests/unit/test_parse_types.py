@@ -327,7 +327,7 @@ def test_a_calendar_and_contacts() -> None:
     assert shown(parse(event.encode(), "text/calendar", title="x")) == [
         (
             "list",
-            "Start: 2026-02-03 09:30\nSummary: Pump, again\nAttendee: Ana Ruiz (ana@acme.com)\nDescription: It hums.",
+            "Start: 2026-02-03 09:30 Rome\nSummary: Pump, again\nAttendee: Ana Ruiz (ana@acme.com)\nDescription: It hums.",
         ),
     ]
     card = "BEGIN:VCARD\nVERSION:3.0\nN:Ruiz;Ana\nFN:Ana Ruiz\nORG:Acme;Pumps\nTEL;TYPE=work:+39 06 1\nEND:VCARD\n"
@@ -431,3 +431,30 @@ def test_a_type_that_is_not_read_names_the_remedy(name: str, remedy: str) -> Non
 def test_a_password_is_named(name: str) -> None:
     with pytest.raises(SkipDocumentError, match="has a password or is in the old Office format"):
         mime_type(name, bytes.fromhex("d0cf11e0a1b11ae1") + bytes(100))
+
+
+def test_damaged_parts_of_an_opendocument_file_are_named_in_warnings() -> None:
+    body = "<office:text><text:p>It hums.</text:p><draw:object xlink:href='./Object 1'/></office:text>"
+    content = f"<office:document-content {SPACES}><office:body>{body}</office:body></office:document-content>"
+    parts = dict.fromkeys(("styles.xml", "meta.xml", "Object 1/content.xml"), "<a>A & B</a>")
+    document = parse(archive({"content.xml": content, **parts}), ODT, title="x")
+    assert document.text == "It hums."
+    assert document.warnings == [
+        f"A part of the file ({name}) is damaged and not read."
+        for name in ("styles.xml", "Object 1/content.xml", "meta.xml")
+    ]
+
+
+def test_a_contact_without_a_full_name_and_old_ones() -> None:
+    card = "BEGIN:VCARD\nVERSION:2.1\nN:Ruiz;Ana;;Dr.;\nURL:https://acme.com/?q=\nTEL:1\n"
+    card += "NOTE;CHARSET=ISO-8859-1;ENCODING=QUOTED-PRINTABLE:Gr=F6=\n=DFe\nEND:VCARD\n"
+    assert shown(parse(card.encode(), "text/vcard", title="x")) == [
+        ("list", "Name: Dr. Ana Ruiz\nURL: https://acme.com/?q=\nPhone: 1\nNote: Größe")
+    ]
+
+
+def test_times_of_a_calendar_say_their_zone() -> None:
+    event = "BEGIN:VEVENT\nDTSTART:20260202T120000Z\nDTEND;TZID=Europe/Rome:20260202T140000\nDUE;VALUE=DATE:20260203\nEND:VEVENT\n"
+    assert shown(parse(event.encode(), "text/calendar", title="x")) == [
+        ("list", "Start: 2026-02-02 12:00 UTC\nEnd: 2026-02-02 14:00 Europe/Rome\nDue: 2026-02-03")
+    ]

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 
-from assets.stages.normalize import BlockDraft, clean
+from assets.stages.normalize import BlockDraft
 from assets.stages.parse.decoding import decode
 from assets.stages.parse.result import Parsed
 from assets.stages.parse.tables import table
@@ -16,6 +16,8 @@ _DELIMITERS = ",;\t|"
 _SAMPLE = 20_000
 _SEPARATOR = re.compile(r"\ufeff?sep=(.)\r?\n")
 """The first line in which Excel names the delimiter."""
+_LONG_CELL = 50
+"""Line ends in a cell from which a quotation mark that is never closed is taken for a character: it would swallow the rows below."""
 _NUMBER = re.compile(r"[-+]?[\d.,]+%?")
 
 
@@ -56,7 +58,13 @@ def _rows(text: str) -> Iterator[list[str]]:
         text = text[named.end() :]
         dialect = _dialect(text)
         dialect.delimiter = named.group(1)
-    yield from csv.reader(io.StringIO(text, newline=""), dialect)
+    if text.count('"') % 2 and any(cell.count("\n") > _LONG_CELL for row in _read(text, dialect) for cell in row):
+        dialect.quoting = csv.QUOTE_NONE
+    yield from _read(text, dialect)
+
+
+def _read(text: str, dialect: csv.Dialect) -> Iterator[list[str]]:
+    return csv.reader(io.StringIO(text, newline=""), dialect)
 
 
 def _drafts(text: str) -> Iterator[BlockDraft]:
@@ -71,4 +79,4 @@ def _drafts(text: str) -> Iterator[BlockDraft]:
 def parse(data: bytes) -> Parsed:
     """Return the rows of a delimited file. The delimiter is one of comma, semicolon, tab and vertical bar, guessed."""
     decoded, warnings = decode(data)
-    return Parsed(drafts=list(_drafts(clean(decoded))), warnings=warnings)
+    return Parsed(drafts=list(_drafts(decoded)), warnings=warnings)

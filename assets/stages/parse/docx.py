@@ -53,7 +53,10 @@ def parse(data: bytes) -> Parsed:
     drafts = document.read()
     title, author = package.properties()
     return Parsed(
-        drafts=drafts, title=title, author=author if author != "python-docx" else None, warnings=document.warnings
+        drafts=drafts,
+        title=title,
+        author=author if author != "python-docx" else None,
+        warnings=[*document.warnings, *package.warnings],
     )
 
 
@@ -84,11 +87,11 @@ class _Document:
 
     def _related(self, kind: str) -> Any:
         names = self._package.related(self._part, kind)
-        return self._package.xml(names[0]) if names else None
+        return self._package.optional(names[0]) if names else None
 
     def _by_id(self, kind: str) -> dict[str, tuple[str, Any]]:
         names = self._package.related(self._part, kind)
-        root = self._package.xml(names[0]) if names else None
+        root = self._package.optional(names[0]) if names else None
         return {attribute(one, "id") or "": (names[0], one) for one in root} if root is not None else {}
 
     # Blocks
@@ -101,17 +104,21 @@ class _Document:
                 case "p":
                     yield from self._paragraph(element)
                 case "tbl":
-                    yield from self._list_end()
+                    yield from self._ended()
                     yield from self._table(element)
                     yield from self._following()
                 case _:
-                    yield from self._list_end()
+                    yield from self._ended()
                     yield from self._embedded(element)
+        yield from self._ended()
+        self._part = outer
+
+    def _ended(self) -> Iterator[BlockDraft]:
+        """Yield the list that is open, and the paragraph whose end is deleted."""
+        yield from self._list_end()
         if self._held:
             yield BlockDraft(kind="paragraph", text=self._held)
             self._held = ""
-        yield from self._list_end()
-        self._part = outer
 
     def _list_end(self) -> Iterator[BlockDraft]:
         if self._items:
@@ -249,7 +256,7 @@ class _Document:
         found: list[BlockDraft] = []
         for reference in within(body, "headerReference", "footerReference"):
             relation = self._package.relations(self._package.main).get(attribute(reference, "id") or "")
-            root = self._package.xml(relation.target) if relation is not None and not relation.external else None
+            root = self._package.optional(relation.target) if relation is not None and not relation.external else None
             if relation is None or root is None:
                 continue
             for draft in self.blocks(root, relation.target):

@@ -18,7 +18,7 @@ def graphics(package: Package, part: str, element: Any, page: int | None = None)
     """Yield the blocks of the charts and diagrams that a drawing refers to."""
     for frame in within(element, "chart", "relIds"):
         relation = package.relations(part).get(_reference(frame, "dm" if local(frame.tag) == "relIds" else "id") or "")
-        root = package.xml(relation.target) if relation is not None and not relation.external else None
+        root = package.optional(relation.target) if relation is not None and not relation.external else None
         if root is None:
             continue
         yield from diagram(root, page) if local(frame.tag) == "relIds" else chart(root, page)

@@ -30,6 +30,9 @@ _MARKS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 _BOUNDARY = re.compile(rb"^--(\S[^\r\n]{0,198}?)[ \t]*\r?\n(?=content-)", re.IGNORECASE | re.MULTILINE)
 _SEALED = frozenset({"application/pgp-encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"})
 _BODIES = frozenset({"text/plain", "text/html"})
+_FLOWED = {"format": "flowed", "delsp": "yes"}
+_FLOW = re.compile(r"(?<!\n--) \r?\n(?!>)")
+"""Where a line goes on in the next one, without the space. Source: RFC 3676, section 4.2"""
 _FOLD = re.compile(r"\r?\n(?=[ \t])")
 
 
@@ -156,7 +159,12 @@ def _body(part: Part, kind: str) -> list[BlockDraft]:
     charset = part.get_param("charset")
     charset = charset[2] if isinstance(charset, tuple) else charset
     named = charset if isinstance(charset, str) else None
-    return html_body(decoded_html(data, named)) if kind == "text/html" else plain_body(decoded(data, named))
+    if kind == "text/html":
+        return html_body(decoded_html(data, named))
+    text = decoded(data, named)
+    if all(str(part.get_param(name)).lower() == value for name, value in _FLOWED.items()):
+        text = _FLOW.sub("", text)
+    return plain_body(text)
 
 
 def _name(part: Part) -> str:

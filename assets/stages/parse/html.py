@@ -21,8 +21,10 @@ from assets.stages.parse.text import paragraphs
 _DROPPED = frozenset(
     {
         "script", "style", "noscript", "template", "svg", "iframe", "object", "canvas", "select", "button", "textarea", "head",
+        "rt", "rp", "rtc",
     }
 )  # fmt: skip
+"""Elements without text of their own; of ruby, the readings beside it."""
 _BLOCKS = frozenset(
     {
         "address", "article", "aside", "blockquote", "body", "caption", "center", "dd", "details", "dialog", "div",
@@ -36,6 +38,8 @@ _CHARSET = re.compile(
 )
 _HEAD_BYTES = 200_000
 """Bytes in which a page may name its encoding; browsers read 1,024, but pages with long scripts before it exist."""
+_SIGNS = re.compile(r"^#+ | #+$")
+"""Links of a heading to itself, and signs of Markdown; `C#` is none of them."""
 _WHITE_SPACE = re.compile(r"\s+")
 _START_DIGITS = 9
 """Maximum digits of a list's first number. Source: CommonMark 0.31, section 5.2"""
@@ -149,7 +153,10 @@ class _Walker:
         if tag in _HEADINGS:
             self._flush()
             self._end_list()
-            text = inline_text(node).strip("¶#").strip()
+            text = inline_text(node).strip("¶").strip()
+            if any((link.text() or "").strip() == "#" for link in node.css("a")):
+                text = text.removesuffix("#").removeprefix("#").strip()
+            text = _SIGNS.sub("", text)
             self.drafts.append(
                 BlockDraft(kind="heading", text=text, level=_HEADINGS[tag], anchor=node.attributes.get("id") or None)
             )
@@ -178,12 +185,11 @@ class _Walker:
     def _open(self, node: Any, tag: str) -> None:
         if tag in _LISTS:
             self._flush()
-            start = node.attributes.get("start") or "1"
-            number = int(start) if start.isdecimal() and len(start) <= _START_DIGITS else 1
-            self._lists.append(number if tag == "ol" else None)
+            self._lists.append(_number(node.attributes.get("start"), 1) if tag == "ol" else None)
         elif tag == "li":
             self._flush()
             number = self._lists[-1] if self._lists else None
+            number = number if number is None else _number(node.attributes.get("value"), number)
             self._marker = "- " if number is None else f"{number}. "
             if self._lists and number is not None:
                 self._lists[-1] = number + 1
@@ -221,6 +227,10 @@ class _Walker:
         if self._items:
             self.drafts.append(BlockDraft(kind="list", text="\n".join(self._items)))
             self._items = []
+
+
+def _number(written: str | None, default: int) -> int:
+    return int(written) if written and written.isdecimal() and len(written) <= _START_DIGITS else default
 
 
 def parse(data: bytes) -> Parsed:

@@ -20,7 +20,22 @@ _FREE_CELLS = 20_000
 _MAX_CELL = 3_000
 """Characters of a cell above which a table without header cells is there for its layout."""
 _SILENT = frozenset(
-    {"script", "style", "template", "noscript", "head", "svg", "select", "textarea", "iframe", "object", "canvas"}
+    {
+        "script",
+        "style",
+        "template",
+        "noscript",
+        "head",
+        "svg",
+        "select",
+        "textarea",
+        "iframe",
+        "object",
+        "canvas",
+        "rt",
+        "rp",
+        "rtc",
+    }
 )
 _DISPLAYED = re.compile(r"^ \{\\displaystyle (.*)\} $")
 """What MediaWiki puts around each formula."""

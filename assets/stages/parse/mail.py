@@ -43,6 +43,12 @@ _CHARSETS = {
 """Names of charsets as they are meant: programs write characters of the larger one. Source: https://encoding.spec.whatwg.org/#names-and-labels"""
 _NO_CHARSETS = frozenset({"idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined"})
 """Codecs of Python that no message is written in; decoding some of them takes quadratic time."""
+_OTHER_BYTES = ("utf-7", "utf-16", "utf-32", "iso2022", "hz")
+"""Codecs whose bytes may all be ASCII, or whose ASCII has other bytes: what looks like UTF-8 is not."""
+_DOUBLE = frozenset({"gb18030", "cp932", "cp949", "big5", "big5hkscs", "cp950", "euc_jp", "euc_jis_2004"})
+"""Codecs in which a pair of bytes is often one of UTF-8, too."""
+_THREE_BYTES = "\u0800"
+"""The first character that takes three bytes in UTF-8."""
 _META_CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([\w.:-]{2,40})", re.IGNORECASE)
 
 
@@ -85,16 +91,28 @@ def decoded(data: bytes, charset: str | None) -> str:
     name = (charset or "").strip(" \t\"';").lower()
     name = _CHARSETS.get(name, name)
     try:
-        if name and codecs.lookup(name).name not in _NO_CHARSETS:
-            text = data.decode(name, errors="replace")
+        codec = codecs.lookup(name).name
+        if codec.startswith(_OTHER_BYTES):
+            text = data.decode(codec, errors="replace")
             if text.count("\ufffd") * 100 <= len(text):
                 return text
-    except (LookupError, ValueError):  # an unknown name, or one with a NUL
+        elif codec not in _NO_CHARSETS:
+            if (text := _utf8(data)) is not None and (max(text, default="") >= _THREE_BYTES or codec not in _DOUBLE):
+                return text
+            return data.decode(codec)
+    except (LookupError, ValueError):  # an unknown name, or one with a NUL, or other bytes than those of the charset
         pass
     try:
-        return decode(data)[0]
+        return decode(data, charset)[0]
     except SkipDocumentError:  # empty or binary
         return ""
+
+
+def _utf8(data: bytes) -> str | None:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
 
 
 def decoded_html(data: bytes, charset: str | None) -> str:

@@ -32,10 +32,10 @@ def parse(data: bytes) -> Parsed:
             if "META-INF/manifest.xml" in names and b"encryption-data" in archive.read("META-INF/manifest.xml"):
                 raise SkipDocumentError("The OpenDocument file is encrypted. Save it without a password.")
             document = _OpenDocument(archive, tree(archive.read("content.xml")))
-            if "styles.xml" in names:
-                document.learn(tree(archive.read("styles.xml")))
+            if (styles := document.optional("styles.xml")) is not None:
+                document.learn(styles)
             drafts = document.read()
-            meta = tree(archive.read("meta.xml")) if "meta.xml" in names else None
+            meta = document.optional("meta.xml")
     except (zipfile.BadZipFile, NotImplementedError, EOFError, zlib.error, OSError, KeyError, ValueError) as error:
         raise SkipDocumentError(f"The OpenDocument file is damaged: {one_line(str(error))[:160]}.") from None
     found = {local(one.tag): one_line(one.text or "") for one in meta.iter() if one.text} if meta is not None else {}

@@ -5,6 +5,7 @@ Source: OpenDocument 1.3, part 3, https://docs.oasis-open.org/office/OpenDocumen
 
 import posixpath
 import zipfile
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,8 +14,9 @@ from assets.stages.parse.alt_text import described
 from assets.stages.parse.marks import raised
 from assets.stages.parse.markup import tree
 from assets.stages.parse.numbering import numeral
-from assets.stages.parse.package import attribute, child, local, number, within
+from assets.stages.parse.package import attribute, child, local, number, within, without
 from assets.stages.parse.tables import table
+from resources.core.errors import SkipDocumentError
 
 MAX_CELL = 1_000_000
 """Characters of a cell that is repeated: a file may claim any number of repetitions."""
@@ -62,6 +64,15 @@ class TextReader:
         self._left_out: dict[str, int] = {}
         self._controls = {attribute(one, "id"): _control(one) for form in within(root, "form") for one in form}
         self.learn(root)
+
+    def optional(self, name: str) -> Any:
+        """Return the root element of a part that the file can do without, or None; a warning names a damaged one."""
+        try:
+            return tree(self._archive.read(name)) if name in self._archive.namelist() else None
+        except (SkipDocumentError, zipfile.BadZipFile, NotImplementedError, EOFError, zlib.error, OSError, ValueError):
+            if (warning := without(name)) not in self.warnings:
+                self.warnings.append(warning)
+            return None
 
     def learn(self, root: Any) -> None:
         """Remember which styles raise text, hide it, or number the items of lists."""
@@ -294,10 +305,8 @@ class TextReader:
     def _embedded(self, href: str) -> list[BlockDraft]:
         """Return the title and the data of a chart, or the text of another document within this one."""
         name = posixpath.normpath(posixpath.join(href.removeprefix("./"), "content.xml"))
-        if self._depth >= _NESTING or name not in self._archive.namelist() or name == "content.xml":
-            return []
-        root = tree(self._archive.read(name))
-        drawn = child(root, "body", "chart", "chart")
+        root = self.optional(name) if self._depth < _NESTING and name != "content.xml" else None
+        drawn = child(root, "body", "chart", "chart") if root is not None else None
         if drawn is None:
             return []
         titles = [one_line("".join(one.itertext())) for one in within(drawn, "title") if child(one, "p") is not None]

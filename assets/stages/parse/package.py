@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from assets.stages.normalize import one_line
+from assets.stages.normalize import MAX_NAME, one_line
 from assets.stages.parse.archive import check
 from assets.stages.parse.markup import tree
 from resources.core.errors import SkipDocumentError
@@ -41,6 +41,7 @@ class Package:
         self.kind = kind
         self._archive = zipfile.ZipFile(io.BytesIO(data))
         self._relations: dict[str, dict[str, Relation]] = {}
+        self.warnings: list[str] = []
         # some programs separate folders as Windows does
         self._names = {name.lower().replace("\\", "/"): name for name in self._archive.namelist()}
         found = self.related("", "officeDocument")
@@ -76,6 +77,15 @@ class Package:
         except ValueError as error:
             raise SkipDocumentError(f"The {self.kind} file is damaged: {one_line(str(error))[:160]}.") from None
 
+    def optional(self, name: str | None) -> Any:
+        """Return the root element of a part that the file can do without, or None; a warning names a damaged one."""
+        try:
+            return self.xml(name)
+        except SkipDocumentError:
+            if (warning := without(posixpath.basename(name or ""))) not in self.warnings:
+                self.warnings.append(warning)
+            return None
+
     def relations(self, name: str) -> dict[str, Relation]:
         """Return what a part refers to, by the ids that it uses. The file itself is the part without a name."""
         if name in self._relations:
@@ -99,9 +109,14 @@ class Package:
     def properties(self) -> tuple[str | None, str | None]:
         """Return the title and the author that the file states."""
         names = self.related("", "core-properties")
-        root = self.xml(names[0]) if names else None
+        root = self.optional(names[0]) if names else None
         found = {local(one.tag): one_line(one.text or "") for one in root if one.text} if root is not None else {}
         return found.get("title") or None, found.get("creator") or None
+
+
+def without(name: str) -> str:
+    """Return the warning about a part that is left out."""
+    return f"A part of the file ({name[:MAX_NAME]}) is damaged and not read."
 
 
 @cache

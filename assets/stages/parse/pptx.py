@@ -39,6 +39,7 @@ def parse(data: bytes) -> Parsed:
         title=title if title != "PowerPoint Presentation" else None,
         author=author,
         page_count=len(slides),
+        warnings=package.warnings,
     )
 
 
@@ -53,7 +54,8 @@ class _Deck:
         self._authors: dict[str, str] = {}
         for kind in ("commentAuthors", "authors"):
             for name in package.related(package.main, kind):
-                for one in package.xml(name) if package.xml(name) is not None else ():
+                root = package.optional(name)
+                for one in root if root is not None else ():
                     self._authors[attribute(one, "id") or ""] = one_line(attribute(one, "name") or "")
 
     def slide(self, name: str, page: int) -> Iterator[BlockDraft]:
@@ -97,7 +99,7 @@ class _Deck:
             yield from _picture(element, page)
 
     def _notes(self, name: str, page: int) -> Iterator[BlockDraft]:
-        root = self._package.xml(name)
+        root = self._package.optional(name)
         for one in _shapes(child(root, "cSld", "spTree")) if root is not None else ():
             if _placeholder(one) in ("sldNum", "sldImg", "hdr", "ftr", "dt"):
                 continue
@@ -109,7 +111,7 @@ class _Deck:
 
     def _comments(self, name: str, page: int) -> Iterator[BlockDraft]:
         for part in [*self._package.related(name, "comments"), *self._package.related(name, "comment")]:
-            root = self._package.xml(part)
+            root = self._package.optional(part)
             for one in within(root, "cm", "reply") if root is not None else ():
                 written = child(one, "text")
                 body = child(one, "txBody")

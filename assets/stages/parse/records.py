@@ -1,6 +1,7 @@
 """Parse JSON and JSON Lines into indented `key: value` text, one block per top-level entry."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -9,6 +10,8 @@ from assets.stages.parse.decoding import decode
 from assets.stages.parse.result import Parsed
 from resources.core.json import is_object
 
+_LINE_ENDS = re.compile("[\x85\u2028\u2029]")
+"""Characters that end lines of other texts; within a string of JSON they end nothing."""
 _MAX_INDENT = 8
 """Deeper levels are not indented further, to save tokens."""
 _INLINE_ITEMS = 120
@@ -92,7 +95,7 @@ def _load(text: str) -> Any:
 def parse(data: bytes) -> Parsed:
     """Return the entries of a JSON file; an invalid or too deeply nested file is indexed as plain text."""
     decoded, warnings = decode(data)
-    text = clean(decoded)
+    text = clean(_LINE_ENDS.sub(" ", decoded))
     try:
         value = _load(text)
     except (ValueError, RecursionError) as error:

@@ -8,6 +8,7 @@ from assets.stages.parse.result import Parsed
 
 _PARAGRAPHS = re.compile(r"\n[ \t]*\n\s*")
 _ITEM = re.compile(r"[ \t]*(?:[-*+•‣◦▪–]|\d{1,3}[.)])[ \t]+\S")
+_SOFT_HYPHEN = re.compile(r"\xad\r?\n[ \t]*")
 _BULLET = re.compile(r"^([ \t]*)[•‣◦▪●–*+][ \t]+", re.MULTILINE)
 
 
@@ -29,4 +30,6 @@ def paragraphs(text: str, page: int | None = None) -> list[BlockDraft]:
 def parse(data: bytes) -> Parsed:
     """Return the paragraphs of a text file, with hyphenated words joined."""
     decoded, warnings = decode(data)
-    return Parsed(drafts=paragraphs(dehyphenate(clean(without_escapes(decoded)))), warnings=warnings)
+    return Parsed(
+        drafts=paragraphs(dehyphenate(clean(_SOFT_HYPHEN.sub("", without_escapes(decoded))))), warnings=warnings
+    )

@@ -45,7 +45,12 @@ def parse(data: bytes) -> Parsed:
     except (zipfile.BadZipFile, NotImplementedError, EOFError, zlib.error, OSError, SyntaxError) as error:
         raise SkipDocumentError(f"The XLSX file is damaged: {one_line(str(error))[:160]}.") from None
     title, author = package.properties()
-    return Parsed(drafts=drafts, title=title, author=author if author != "openpyxl" else None, warnings=book.warnings())
+    return Parsed(
+        drafts=drafts,
+        title=title,
+        author=author if author != "openpyxl" else None,
+        warnings=[*book.warnings(), *package.warnings],
+    )
 
 
 class _Workbook:
@@ -172,13 +177,14 @@ class _Workbook:
     def _persons(self) -> dict[str, str]:
         found: dict[str, str] = {}
         for name in self._package.related(self._package.main, "person"):
-            for one in self._package.xml(name) if self._package.xml(name) is not None else ():
+            root = self._package.optional(name)
+            for one in root if root is not None else ():
                 found[attribute(one, "id") or ""] = one_line(attribute(one, "displayName") or "")
         return found
 
     def _comments(self, part: str, name: str, hidden: "_Hidden") -> Iterator[BlockDraft]:
         for target in self._package.related(part, "comments"):
-            root = self._package.xml(target)
+            root = self._package.optional(target)
             if root is None:
                 continue
             authors = [one_line(one.text or "") for one in within(root, "author")]
@@ -188,7 +194,7 @@ class _Workbook:
                 if not text.startswith(_THREADED) and not hidden.covers(one.get("ref") or ""):
                     yield from _comment(one.get("ref") or "", authors[at] if at < len(authors) else "", text, name)
         for target in self._package.related(part, "threadedComment"):
-            root = self._package.xml(target)
+            root = self._package.optional(target)
             for one in root if root is not None else ():
                 text = one_line(body.text or "") if (body := child(one, "text")) is not None else ""
                 author = self._people.get(one.get("personId") or "", "")
@@ -197,7 +203,7 @@ class _Workbook:
 
     def _drawings(self, part: str, name: str) -> Iterator[BlockDraft]:
         for target in self._package.related(part, "drawing"):
-            root = self._package.xml(target)
+            root = self._package.optional(target)
             if root is None:
                 continue
             for body in within(root, "txBody"):
@@ -206,7 +212,7 @@ class _Workbook:
                     yield BlockDraft(kind="paragraph", text=text, sheet=name)
             for kind in ("chart", "chartEx", "diagramData"):
                 for place in self._package.related(target, kind):
-                    drawn = self._package.xml(place)
+                    drawn = self._package.optional(place)
                     if drawn is not None and kind == "diagramData":
                         yield from diagram(drawn, sheet=name)
                     elif drawn is not None:
