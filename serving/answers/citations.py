@@ -4,13 +4,15 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from serving.search.retrieval.highlight import abbreviated
+from serving.search.retrieval.highlight import ITEM_NUMBER, abbreviated
 
 _MARK = re.compile(r"\[(\d{1,4})\]")
-_END = re.compile(r"[.!?…][\"'”’)*_]*(?:\s*\[\d{1,4}\])*(?=\s|$)|\n")
+_END = re.compile(
+    r"[.!?…।۔؟][\"'”’)*_]*(?:\s*\[\d{1,4}\])*(?=\s|$)|[。！？｡][。！？｡”’」』）】》〉)*_]*(?:\s*\[\d{1,4}\])*|\n"
+)
 _SHORT = re.compile(r"\b[\w.]{1,3}\.$")
 """Before a small letter, the full stop of so short a word ends no sentence."""
-_BULLET = re.compile(r"\s*(?:[-*+•]|#{1,6}|\d{1,3}[.)])\s+")
+_BULLET = re.compile(rf"\s*(?:[-*+•]|#{{1,6}}|{ITEM_NUMBER})\s+")
 _LETTER = re.compile(r"\w")
 
 
@@ -24,7 +26,7 @@ class Sentence(NamedTuple):
 
 
 def without_marks(text: str) -> str:
-    return re.sub(r"\s+([.,;:!?])", r"\1", " ".join(_MARK.sub(" ", text).split()))
+    return re.sub(r"\s+([.,;:!?。！？｡।۔؟、，])", r"\1", " ".join(_MARK.sub(" ", text).split()))
 
 
 def cited(text: str) -> tuple[int, ...]:

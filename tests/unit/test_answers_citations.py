@@ -18,6 +18,10 @@ CASES = {
     ],
     "Is it? Yes [1]!": [("Is it?", ()), ("Yes!", (1,))],
     "[1] says that it rains": [("says that it rains", (1,))],
+    "押金是五千元。[1] 退款需要三天。[2]": [("押金是五千元。", (1,)), ("退款需要三天。", (2,))],
+    "彼は「はい。」[1]と言った[2]。": [("彼は「はい。」", (1,)), ("と言った。", (2,))],
+    "वह लाल है। [1] वह नीचे है। [2]": [("वह लाल है।", (1,)), ("वह नीचे है।", (2,))],
+    "Es ist zu.\n24. Dezember: zu. [1]\n2. Sonst offen. [2]": [("Es ist zu.", ()), ("24. Dezember: zu.", (1,)), ("Sonst offen.", (2,))],
     "": [],
     "[1]": [],
 }  # fmt: skip
@@ -32,5 +36,5 @@ def test_sentences_and_what_they_cite(answer: str, expected: list[tuple[str, tup
 @pytest.mark.parametrize("answer", CASES)
 def test_offsets_point_into_the_answer(answer: str) -> None:
     for one in sentences(answer):
-        assert one.text.split()[0].strip("!?.") in answer[one.start : one.end]
+        assert one.text.split()[0].strip("!?.。") in answer[one.start : one.end]
         assert all(f"[{number}]" in answer[one.start : one.end] for number in one.cited)

@@ -304,3 +304,22 @@ def test_an_abbreviation_ends_no_sentence(sentence: str) -> None:
     text = f"It is so. {sentence} Is it? No. We can't. It ends."
     cut = [text[one.start : one.end].strip() for one in pieces(text)]
     assert cut == ["It is so.", sentence, "Is it?", "No.", "We can't.", "It ends."]
+
+
+@pytest.mark.parametrize(
+    ("between", "sentences"),
+    [
+        ("", ["他说：“好。”", "然后走了。"]),
+        ("", ["彼は「はい。」", "と言った。", "（終わり。）", "以上｡", "次だ！？", "はい"]),
+        (" ", ["सामान नीचे है।", "वह लाल है।"]),
+        (" ", ["یہ نیچے ہے۔", "کیا یہ سرخ ہے؟", "ہاں۔"]),
+        (" ", ["Es gibt Strom usw. und das Wasser.", "Am 3. und 4. Mai ist zu.", "The dept. of roads opens at 9."]),
+        (" ", ["Das Büro schließt am\n24. Dezember um 12 Uhr.", "Es öffnet am\n1. Januar."]),
+        (" ", ["The team has grown to\n12.", "That was in spring."]),
+        ("\n", ["Steps", "1. Open the lid\n   and wait", "2. Close it\n   and wait", "3. Go", "- home"]),
+        ("\n", ["It is so.", "3. Then it ends", "- all of it", "4. and more.", "It was so:", "7. here"]),
+    ],
+)
+def test_sentences_end_at_their_marks_and_not_within(between: str, sentences: list[str]) -> None:
+    text = between.join(sentences)
+    assert [text[one.start : one.end].strip() for one in pieces(text)] == sentences

@@ -17,21 +17,30 @@ from serving.search.retrieval.terms import stem
 
 SNIPPET_CHARACTERS = 100
 _SPACE = re.compile(r"\s")
-_SENTENCE_END = re.compile(r"[.!?。！？](?:(?<=[.!?])[\"'”’)\]]*\s+|(?<=[。！？]))")
+_SENTENCE_END = re.compile(r"[.!?。！？｡।۔؟](?:(?<=[.!?।۔؟])[\"'”’)\]]*\s+|(?<=[。！？｡])[。！？｡”’」』）】》〉)\]]*)")
 """It begins with one set of characters, which the regular expression engine looks for faster than for alternatives."""
 _LAST_WORD = re.compile(r"(?<![\w.'’])[\w.]{1,8}\Z")
 _ABBREVIATION = re.compile(
     r"etc|vs|cf|approx|ca|Dr|Mr|Mrs|Ms|Prof|St|Inc|Ltd|Co|bzw|[Vv]gl|[Gg]gf|[Ii]nkl|zzgl|[Ee]vtl|[Bb]spw|zB|sog|Mio|Mrd|Hr|Mme|[^\W\d_]"
 )
+_SHORT = 4
+"""Characters of the longest word whose full stop ends no sentence before a small letter: usw., dept. Some people write small letters only."""
 _LONGEST = 6
 """Letters of the longest abbreviation."""
 _BEFORE_NUMBER = re.compile(
     r"[Nn]os?|Nr|[Aa]rt|Abs|Ziff|[Ff]igs?|pp|Sec|[Vv]ol|[Cc]h|Tel|Bd|Str|Ste|Stat|[Mm]ax|[Mm]in|mind"
     r"|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec|janv|févr|avr|juil|déc"
 )
-_MONTH = re.compile(r"\s*(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)")
+_MONTHS = (
+    "Jan(?:uar)?|Jänner|Feb(?:ruar)?|März?|Apr(?:il)?|Mai|Juni?|Juli?|Aug(?:ust)?|Sept?(?:ember)?"
+    "|Okt(?:ober)?|Nov(?:ember)?|Dez(?:ember)?"
+)
+_MONTH = re.compile(rf"\s*(?:{_MONTHS})\b")
+ITEM_NUMBER = rf"\d{{1,3}}(?:\)|\.(?!\s*(?:{_MONTHS}|und|oder|bis)\b))"
+"""The number of a list's item, as a pattern: 3. is none in 3. Mai."""
 _NUMBER = re.compile(r"\s*\d")
-_LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,3}[.)])\s")
+_LIST_ITEM = re.compile(r"\s*(?:[-*+]|(?P<number>\d{1,3})[.)])\s")
+_ENDED = re.compile(r"[.!?:;。！？｡।۔؟：；][\"'”’)\]」』）*_]*\s*\Z")
 _DATED = re.compile(r"\s*(?:\[?\d{1,2}:\d\d\b|\[?\d{4}-\d\d-\d\d\b|\d{1,2}[/.]\d{1,2}[/.](?:\d\d){1,2}\b)")
 """A message or entry with its time or date, of which two follow each other: `[14:02] Ada: yes`."""
 _CELL = " | "
@@ -60,10 +69,13 @@ def pieces(text: str) -> Iterator[Piece]:
     """Yield the text's sentences, list items, headings and table rows, in order; wrapped lines of prose are joined."""
     begun: int | None = None
     at, rows, header = 0, False, False  # whether a row goes on with a table, and whether the row before is a header
+    number = 0  # of the last item of a list
     lines = text.splitlines(keepends=True)
     for index, line in enumerate(lines):
         row = _CELL in line
-        if begun is not None and (row or line.isspace() or _LIST_ITEM.match(line) or _dated(lines, index)):
+        item = None if begun is not None and _continued(lines, index, number) else _LIST_ITEM.match(line)
+        number = int(item["number"]) if item and item["number"] else number
+        if begun is not None and (row or line.isspace() or item or _dated(lines, index)):
             yield from _sentences(text, begun, at)
             begun = None
         if row:
@@ -76,6 +88,20 @@ def pieces(text: str) -> Iterator[Piece]:
         at += len(line)
     if begun is not None:
         yield from _sentences(text, begun, at)
+
+
+def _continued(lines: Sequence[str], index: int, number: int) -> bool:
+    """Return True if a line that begins with a number goes on with the prose above: on / 24. Dezember. `number`: of the item before it."""
+    found = _LIST_ITEM.match(lines[index])
+    if found is None or not found["number"] or _ENDED.search(lines[index - 1]):
+        return False
+    listed = int(found["number"]) in (1, number + 1) or any(map(_numbered, lines[index + 1 : index + 2]))
+    return not listed or _MONTH.match(lines[index], found.end()) is not None
+
+
+def _numbered(line: str) -> bool:
+    found = _LIST_ITEM.match(line)
+    return found is not None and found["number"] is not None
 
 
 def _dated(lines: Sequence[str], index: int) -> bool:
@@ -97,6 +123,8 @@ def abbreviated(text: str, start: int, at: int) -> bool:
     if found is None:
         return False
     word = found.group().rpartition(".")[2]
+    if len(word) <= (2 if word.isdecimal() else _SHORT) and text[at + 1 : at + 4].lstrip()[:1].islower():
+        return True
     if word.isdecimal():
         return len(word) < 3 and _MONTH.match(text, at + 1) is not None
     if _BEFORE_NUMBER.fullmatch(word):
