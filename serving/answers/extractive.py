@@ -16,6 +16,8 @@ from serving.answers.gate import coverage, weights
 from serving.answers.parts import COLON, FIGURE, ITEM, TextPart, parts_of
 from serving.answers.support import Verdict
 from serving.answers.words import content, holds
+from serving.search.quoting import TAG
+from serving.search.retrieval.highlight import ITEM_NUMBER
 from serving.search.retrieval.terms import letters
 
 SHORTLIST = 50
@@ -55,18 +57,22 @@ OWN = 3.0
 SAID = 3.0
 """What a piece loses that an earlier answer quoted, or that the reader selected."""
 LONGEST = 400
+CUT = 60
+"""Characters before the end of a long quote among which it is cut at a space. Chinese has few spaces."""
 LONGEST_NAME = 40
 """Longest name of a column."""
 WINDOW = 280
 """Longest quote of a piece with neighbours, in characters."""
 _MARK = re.compile(r"\[(\d{1,4})\]")
-_LIST_MARK = re.compile(r"^(?:[-*+•]|#{1,6}|\d{1,3}[.)])\s+")
+_LIST_MARK = re.compile(rf"^(?:[-*+•]|#{{1,6}}|{ITEM_NUMBER})\s+")
 _ANAPHORA = re.compile(
     r"^\W*(?:it|its|this|these|that|those|they|their|he|she|such|then|however|also|otherwise|so|if so|if not)\b",
     re.IGNORECASE,
 )
 _EMAIL = re.compile(r"<([\w.+-]+@[\w.-]+)>")
 """An email address in angle brackets, which is no tag."""
+_NO_TAG = re.compile(rf"(?!{TAG})<(?=/?[^\W\d_])([^<>\n]*>)?", re.IGNORECASE)
+"""A sign before a letter, or angle brackets, that are no tag: x<y, <environment>."""
 _NUMBERED = re.compile(r"(?=\S*\d)\w+(?:[.-]\w+)+")
 """A version, or an identifier with a number: 4.6.0, PKZ-0821."""
 _CELL, _BARS = " | ", " |"
@@ -305,10 +311,12 @@ def _with_header(parts: Sequence[TextPart], at: int) -> str:
 
 
 def _quote(text: str) -> str:
-    """Return the text between the quotation marks, without marks, links or tags of the document."""
+    """Return the text between the quotation marks, without marks, links or tags of the document. What is no tag can't become one: ‹name›."""
     text = _EMAIL.sub(r"\1", _LIST_MARK.sub("", _MARK.sub(r"(\1)", text)))
+    text = _NO_TAG.sub(lambda found: f"‹{found[1][:-1]}›" if found[1] else "‹", text)
     if len(text) > LONGEST:
-        text = text[:LONGEST].rsplit(" ", 1)[0] + " …"
+        space = text.rfind(" ", LONGEST - CUT, LONGEST)
+        text = text[: LONGEST if space < 0 else space] + " …"
     return clean(text, 0)[0].replace("“", "‘").replace("”", "’")
 
 

@@ -9,6 +9,13 @@ LINK_REMOVED = "(link removed)"
 INVISIBLE = re.compile(
     "[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
 )
+TAG = (
+    r"</?(?:a|abbr|address|article|aside|audio|b|base|big|blockquote|body|br|button|center|cite|code|dd|del|details|dfn|div|dl|dt|em|embed"
+    r"|figcaption|figure|font|footer|form|h[1-6]|head|header|hr|html|i|iframe|img|input|ins|kbd|li|link|main|mark|meta|nav|object|ol|p"
+    r"|picture|pre|q|s|samp|script|section|small|source|span|strike|strong|style|sub|summary|sup|svg|table|tbody|td|template|textarea"
+    r"|tfoot|th|thead|title|tr|tt|u|ul|var|video|wbr)(?![\w.-])[^<>\n]{0,200}>"
+)
+"""A tag of HTML, as a pattern without regard to case. `<environment>` and `List<String>` are text."""
 _BREAKS = re.compile("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 

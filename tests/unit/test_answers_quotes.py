@@ -322,3 +322,23 @@ def test_an_email_address_in_angle_brackets_is_quoted() -> None:
     passages = [("Mail", "From: Petra Lindner <p.lindner@haller.example>\nTo: Service <service@mill.example>")]
     text, _ = compose(choose(shortlist("Which email address does Petra Lindner have?", passages), passages, [[]]))
     assert "Petra Lindner p.lindner@haller.example" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("24. Dezember ist ein halber Arbeitstag.", "24. Dezember ist ein halber Arbeitstag."),
+        ("3. und 4. Mai ist zu.", "3. und 4. Mai ist zu."),
+        ("3. Mailboxen leeren.", "Mailboxen leeren."),
+        ("1. Open <b>it</b><br/> now.", "Open it now."),
+        ("The condition x<y must hold, p<0.05, q>1.", "The condition x‹y must hold, p<0.05, q>1."),
+        ("Run deploy <environment> --force", "Run deploy ‹environment› --force"),
+        ("List<String> and <x onload=a()> <IMG src=x onerror=a()> hold.", "List‹String› and ‹x onload=a()› hold."),
+        ("Mail <https://evil.example/x> Ada <a@mill.example>.", "Mail (link removed) Ada a@mill.example."),
+        ("第1条 " + "当社は責任を負う" * 55, "第1条 " + ("当社は責任を負う" * 55)[:396] + " …"),
+        ("word " * 90, "word " * 79 + "word …"),
+    ],
+)
+def test_a_quote_says_what_its_source_says_without_tags(text: str, shown: str) -> None:
+    quote, _ = compose([Quote(1, "", text, 0, len(text), {})])
+    assert quote == f"“{shown}” [1]"

@@ -46,6 +46,14 @@ def test_a_long_sentence_is_cut_around_the_words_and_says_so() -> None:
     assert excerpt("漢字" * 300, frozenset()).text.endswith(f"漢字 {CUT}")
 
 
+@pytest.mark.parametrize(("begin", "end"), [("", ""), ("", " 以上"), ("", " 以上" * 99), (" 一 二 ", "漢字" * 99)])
+def test_a_long_text_without_spaces_is_cut_around_the_words(begin: str, end: str) -> None:
+    made = excerpt(f"{'漢字' * 160}{begin}{'漢' * 40}大阪支店は{'漢字' * 30}{end}", terms("大阪支店"))
+    assert "大阪支店" in made.text
+    assert made.spans
+    assert len(made.text) <= LONGEST
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
@@ -56,6 +64,7 @@ def test_a_long_sentence_is_cut_around_the_words_and_says_so() -> None:
         ("> quoted\n> [x] text", "quoted [x] text"),
         ("- [x] done", "done"),
         ("3 < 4 and 5 > 2", "3 < 4 and 5 > 2"),
+        ("deploy <environment> to List<String><br/>", "deploy <environment> to List<String>"),
     ],
 )
 def test_marks_are_taken_out_and_signs_stay(text: str, shown: str) -> None:

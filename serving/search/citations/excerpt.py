@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from serving.search.quoting import TAG
 from serving.search.retrieval.highlight import Piece, best_piece, pieces
 from serving.search.retrieval.terms import letters, spans
 
@@ -16,7 +17,7 @@ CUT = "…"
 MOST_WORDS = 8
 """Words of a heading that has no mark of one."""
 _LINK = re.compile(r"!?\[([^\]\n]*)\]\([^)\s]*(?:\s+\"[^\"\n]*\")?\)")
-_TAG = re.compile(r"</?[a-zA-Z][^<>\n]{0,200}>")
+_TAG = re.compile(TAG, re.IGNORECASE)
 _STRONG = re.compile(r"(?<![\w*\\])(\*{1,3}|_{1,3}|~~|`{1,3})(?=\S)(.+?)(?<=[^\s\\])\1(?![\w*])")
 _LINE = re.compile(
     r"^[ \t]*(?:>[ \t]?)*(?:#{1,6}[ \t]+|[-*+•][ \t]+(?:\[[ xX]\][ \t]+)?|(?:```|~~~).*$)?", re.MULTILINE
@@ -123,15 +124,18 @@ def _joined(text: str, parts: Sequence[Piece]) -> str:
 
 
 def _cut(text: str, words: frozenset[str]) -> str:
-    """Return the part of a long sentence or row with most of the words, between spaces."""
-    found = [start for start, _ in spans(text, words)]
+    """Return the part of a long sentence or row with most of the words, between spaces if any are around these."""
+    places = spans(text, words)
+    found = [start for start, _ in places]
     room = LONGEST - 2 * len(CUT) - 2
 
     def within(start: int) -> int:
         return sum(start <= one < start + room for one in found)
 
     start = max((0, *(max(0, one - room // 4) for one in found)), key=lambda one: (within(one), -one))
-    start = 0 if start == 0 else text.find(" ", start) + 1
-    end = len(text) if start + room >= len(text) else text.rfind(" ", start + 1, start + room + 1)
+    space = text.find(" ", start, next((one for one in found if one >= start), start)) if start else -1
+    start = start if space < 0 else space + 1
+    last = max((after for at, after in places if start <= at and after <= start + room), default=start + 1)
+    end = len(text) if start + room >= len(text) else text.rfind(" ", last, start + room + 1)
     end = start + room if end <= start else end
     return f"{CUT + ' ' if start else ''}{text[start:end].rstrip(' ,;:|')}{' ' + CUT if end < len(text) else ''}"

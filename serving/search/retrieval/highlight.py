@@ -24,7 +24,7 @@ _ABBREVIATION = re.compile(
     r"etc|vs|cf|approx|ca|Dr|Mr|Mrs|Ms|Prof|St|Inc|Ltd|Co|bzw|[Vv]gl|[Gg]gf|[Ii]nkl|zzgl|[Ee]vtl|[Bb]spw|zB|sog|Mio|Mrd|Hr|Mme|[^\W\d_]"
 )
 _SHORT = 4
-"""Characters of the longest word whose full stop ends no sentence before a small letter: usw., dept. Some people write small letters only."""
+"""Characters of the longest word whose full stop ends no sentence before a small letter: usw., dept. Some write small letters only."""
 _LONGEST = 6
 """Letters of the longest abbreviation."""
 _BEFORE_NUMBER = re.compile(
