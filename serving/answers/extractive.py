@@ -311,7 +311,7 @@ def _with_header(parts: Sequence[TextPart], at: int) -> str:
 
 
 def _quote(text: str) -> str:
-    """Return the text between the quotation marks, without marks, links or tags of the document. What is no tag can't become one: ‹name›."""
+    """Return the text between the quotation marks, without marks, links or tags of the document. What is no tag becomes none: ‹name›."""
     text = _EMAIL.sub(r"\1", _LIST_MARK.sub("", _MARK.sub(r"(\1)", text)))
     text = _NO_TAG.sub(lambda found: f"‹{found[1][:-1]}›" if found[1] else "‹", text)
     if len(text) > LONGEST:

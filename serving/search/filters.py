@@ -25,6 +25,8 @@ SourceType = Annotated[
 ShortList = Meta(max_length=100)
 MAX_VALUES = 100
 MAX_VALUE = 2000
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9])")
+"""What a date or time begins with: Python reads 20251231 and 2025-W52, too, of which the day, or week, would not count whole."""
 _TAG = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -116,7 +118,7 @@ def in_filters(field: str) -> str:
 
 def _moment(text: str, field: str, *, end: bool) -> datetime:
     try:
-        moment = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text if _DAY.match(text) else "")
     except ValueError:
         detail = f"{field}: {text!r} is not a valid date; write 2025-12-31 or 2025-12-31T18:00:00Z."
         raise InvalidRequestError(detail) from None

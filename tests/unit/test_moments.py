@@ -50,6 +50,14 @@ def test_a_filter_by_any_date_is_valid_or_names_its_field(text: str) -> None:
             assert moments.EARLIEST <= edge <= moments.END
 
 
+@pytest.mark.parametrize("text", ["20251231", "2025-W52", "2025-W52-3", "2025W52T10", "20251231T100000Z"])
+def test_a_filter_by_a_date_in_another_form_is_refused(text: str) -> None:
+    for field in ("start", "end"):
+        with pytest.raises(InvalidRequestError, match=rf"^filters\.date_range\.{field}: .* is not a valid date"):
+            narrowing(Filters(date_range=DateRange(**{field: text})))
+    assert narrowing(Filters(date_range=DateRange(end="2025-12-31"))).before == datetime(2026, 1, 1, tzinfo=UTC)
+
+
 @pytest.mark.parametrize("text", ["1969-12-31", "9999-12-31", "0001-01-01", "2026-1-1", "2026-W01-1", "tomorrow"])
 def test_a_day_outside_of_the_bounds_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequestError, match=r"^until: must be "):

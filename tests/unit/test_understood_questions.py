@@ -19,6 +19,7 @@ from serving.search.filters import DateRange, Filters, narrowing
 from serving.search.understanding.dates import dates
 from serving.search.understanding.filters import Reading, reading
 from serving.search.understanding.grammar import Grammar
+from serving.search.understanding.operators import Operators
 from serving.search.understanding.people import may_hold_names, words_of
 from serving.search.understanding.phrases import KINDS, Names
 
@@ -150,10 +151,51 @@ def test_dates(text: str, first: str | None, last: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["May we march on?", "since 2027", "on 31 February 2026", "last month's figures", "since 0000-99-99"]
+    ("today", "text", "first", "last"),
+    [
+        ("2026-11-30", "between 30 November and 15 February", "2025-11-30", "2026-02-15"),
+        ("2024-03-01", "between 29 February and 15 January", "2023-02-28", "2024-01-15"),
+        ("2026-11-30", "2 months ago", "2026-09-30", "2026-09-30"),
+        ("2026-03-31", "a month ago", "2026-02-28", "2026-02-28"),
+        ("2024-02-29", "a year ago", "2023-02-28", "2023-02-28"),
+        ("2026-02-10", "in Q4", "2025-10-01", "2025-12-31"),
+        ("2026-02-10", "since Q1", "2026-01-01", None),
+    ],
+)
+def test_dates_of_other_days(today: str, text: str, first: str, last: str | None) -> None:
+    found = list(dates(text, date.fromisoformat(today)))
+    assert [(one.first, one.last) for one in found] == [
+        (date.fromisoformat(first), date.fromisoformat(last) if last else None)
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "between 10 and 2026-03-05",
+        "between 10 and 2020",
+        "May we march on?",
+        "since 2027",
+        "on 31 February 2026",
+        "last month's figures",
+        "since 0000-99-99",
+    ],
 )
 def test_no_dates(text: str) -> None:
     assert list(dates(text, TODAY)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "left_out"),
+    [
+        ("store the vaccine at -20 degrees", []),
+        ("between -5°C and -2.5", []),
+        ('pumps -draft -"2024"', ["2024", "draft"]),
+    ],
+)
+def test_a_negative_number_excludes_nothing(text: str, left_out: list[str]) -> None:
+    found = Operators(specs()).phrases(text, KINDS, Names())
+    assert sorted({value for one in found for value in one.values if value}) == left_out
 
 
 def test_understood_words_are_not_searched_for() -> None:

@@ -1,12 +1,13 @@
 """Date expressions of a question, as ranges of whole days in UTC.
 
 A small grammar of English: a general parser (dateparser was measured) finds dates in questions that have none and returns moments, not
-ranges. Months without a year are the latest that have begun. What lies in the future is no range of documents.
+ranges. Months and quarters without a year are the latest that have begun. What lies in the future is no range of documents.
 """
 
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from collections.abc import Iterator
 from datetime import date, timedelta
 from typing import NamedTuple
@@ -119,6 +120,8 @@ def _between(low: str, high: str, today: date) -> tuple[date, date] | None:
         return None
     year = re.search(_YEAR, high)
     if low.rstrip("stndrh").isdigit() and len(low) <= 4 and not re.fullmatch(_YEAR, low):
+        if not (re.search(_MONTH, high, re.IGNORECASE) and re.search(rf"\b{_DAY}\b", high, re.IGNORECASE)):
+            return None
         begin = _moment(re.sub(rf"\b{_DAY}\b", low, high, count=1, flags=re.IGNORECASE), today)
     elif year and not re.search(_YEAR, low) and re.search(_MONTH, low, re.IGNORECASE):
         begin = _moment(f"{low} {year.group()}", today)
@@ -127,7 +130,7 @@ def _between(low: str, high: str, today: date) -> tuple[date, date] | None:
     if begin is None:
         return None
     if begin[0] > end[1] and not re.search(_YEAR, low):  # between November and February
-        begin = (begin[0].replace(year=begin[0].year - 1, day=min(begin[0].day, 28)), begin[1])
+        begin = (_back(begin[0], 1, "year"), begin[1])
     return begin[0], end[1]
 
 
@@ -142,7 +145,7 @@ def _back(day: date, count: int, unit: str) -> date:
         return day - timedelta(weeks=count)
     months = day.year * 12 + day.month - 1 - count * {"month": 1, "quarter": 3, "year": 12}[unit]
     year, month = divmod(max(12, months), 12)
-    return date(year, month + 1, min(day.day, 28))
+    return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
 
 
 def _moment(text: str, today: date, *, certain: bool = False) -> tuple[date, date] | None:
@@ -190,7 +193,9 @@ def _absolute(text: str, lower: str, today: date, *, certain: bool) -> tuple[dat
     if year and year.group() == text:
         return date(int(text), 1, 1), date(int(text), 12, 31)
     if lower[0] == "q":
-        return _months((int(year.group()) if year else today.year) * 12 + (int(lower[1]) - 1) * 3, 3)
+        first = (int(lower[1]) - 1) * 3
+        in_year = int(year.group()) if year else today.year - (date(today.year, first + 1, 1) > today)
+        return _months(in_year * 12 + first, 3)
     name = re.search(_MONTH, lower)
     number = re.search(r"\d{1,2}", text[: year.start()] if year else text)
     word = name is not None and _LIKE_WORDS.fullmatch(name.group()) and text.islower() and not (year or number)

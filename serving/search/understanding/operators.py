@@ -16,7 +16,7 @@ from serving.search.understanding.phrases import Kind, Names, Phrase
 from serving.search.understanding.words import TYPES
 
 _OPERATOR = re.compile(
-    r"(?<!\S)(?:(?P<name>type|from|in):(?P<value>\"[^\"]+\"|[^\s\"]\S*)|-(?P<without>\"[^\"]+\"|[^\W_][\w'’.-]+))(?!\S)",
+    r"(?<!\S)(?:(?P<name>type|from|in):(?P<value>\"[^\"]+\"|[^\s\"]\S*)|-(?P<without>\"[^\"]+\"|[^\W\d_][\w'’.-]+))(?!\S)",
     re.IGNORECASE,
 )
 _QUOTED = re.compile(r'(?<=[^:-])"[^"]+"|^"[^"]+"|“[^”]+”')
