@@ -4,15 +4,18 @@ import re
 from collections.abc import Iterator, Sequence
 
 from serving.answers.parts import TextPart
-from serving.answers.words import content, holds
+from serving.answers.words import content, holds, thousands
 
 _SUPERLATIVE = re.compile(
     r"(?<!\bat )\b(?:(?P<most>most|highest|largest|biggest|greatest|(?:meist|höchst|größt)e[nrsm]?)|"
     r"least|lowest|smallest|fewest|(?:wenigst|niedrigst|geringst|kleinst)e[nrsm]?)\b",
     re.IGNORECASE,
 )
-_NUMBER = re.compile(r"[^\w-]{0,3}(-?\d{1,3}(?:,\d{3})+(?:\.\d+)?|-?\d+(?:\.\d+)?)\s*(?:%|[^\W\d]{0,5})\W?")
+_NUMBER = re.compile(r"[^\w-]{0,3}(-?\d{1,3}(?:,\d{3})+(?:\.\d+)?|-?\d+(?:\.\d+|,\d{1,2})?)\s*(?:%|[^\W\d]{0,5})\W?")
 """A figure with its unit or currency: 1,200 EUR, $4.60, 35 %."""
+_HUNDREDS = re.compile(r",(?=\d{3})")
+_EITHER = re.compile(r"(?<!\d)[1-9]\d{0,2}\.\d{3}(?!\d)")
+"""Thousands in German, decimals in English."""
 _SUM = re.compile(r"\W*(?:total|sum|subtotal|average|mean|all)\b", re.IGNORECASE)
 
 
@@ -28,7 +31,12 @@ def extremes(question: str, parts: Sequence[TextPart]) -> frozenset[int]:
         named = [sum(holds(words, word) for word in content(name)) for name in names]
         named[0] = 0  # the first column says what the others are of
         column = named.index(max(named))
-        figures = {start: figure for start, cells in rows if (figure := _figure(cells[column])) is not None}
+        texts = [thousands(cells[column]) for _, cells in rows]
+        if any(map(_EITHER.search, texts)) and not all("." in text for text in texts):
+            continue  # 1.900 next to 950 may be more or less
+        figures = {
+            start: figure for (start, _), text in zip(rows, texts, strict=True) if (figure := _figure(text)) is not None
+        }
         if named[column] and 1 < len(figures) == len(rows):
             best = choose(figures.values())
             found |= {start for start, figure in figures.items() if figure == best}
@@ -53,4 +61,4 @@ def _tables(parts: Sequence[TextPart]) -> Iterator[tuple[list[str], list[tuple[i
 
 def _figure(cell: str) -> float | None:
     match = _NUMBER.fullmatch(cell)
-    return float(match[1].replace(",", "")) if match else None
+    return float(_HUNDREDS.sub("", match[1]).replace(",", ".")) if match else None

@@ -15,6 +15,10 @@ _WORD = re.compile(r"\w+(?:['’]\w+)?")
 _NUMBER = r"\d+(?:[.,]\d+)*"
 _NUMBERS = re.compile(_NUMBER)
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_GERMAN = re.compile(
+    r"(?<![\w.,])[1-9]\d{0,2}(?:\.\d{3})+(?=,\d{1,2}\b(?![.,]\d)|\s*(?:€|(?:EUR|Euros?)\b))", re.IGNORECASE
+)
+"""A number whose full stops are between thousands: cents, or a currency that has no three decimals, follow. Others may be English."""
 _MEASURE = re.compile(
     rf"(?<![\w.])({_NUMBER})(?:\s*(?:and|to|or|-|–)\s*({_NUMBER}))?[\s-]*(per cent|[^\W\d_]+|%|€|\$|£)", re.IGNORECASE
 )
@@ -181,15 +185,20 @@ def _plain(number: str) -> str:
     return (whole.lstrip("0") or "0") + (f".{part}" if part else "")
 
 
+def thousands(text: str) -> str:
+    """Return the text without the full stops of German thousands: 1900 Euro for 1.900 Euro."""
+    return _GERMAN.sub(lambda match: match.group().replace(".", ""), text)
+
+
 def numbers(text: str) -> frozenset[str]:
     """Return the numbers, including spelled ones, in one notation: 1,900 equals 1900, and 6,5 equals 6.50."""
-    return frozenset(_plain(number) for number in _NUMBERS.findall(digits(text)))
+    return frozenset(_plain(number) for number in _NUMBERS.findall(thousands(digits(text))))
 
 
 def measures(text: str) -> Measures:
     """Return (number, unit) of each number followed by a word or sign; both ends of a range get its unit."""
     found: set[tuple[str, str]] = set()
-    text = digits(text)
+    text = thousands(digits(text))
     for first, second, word in _MEASURE.findall(text):
         name: str = word.casefold()
         unit = _UNITS.get(name, name)

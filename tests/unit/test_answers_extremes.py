@@ -50,3 +50,22 @@ def test_rows_with_the_same_figure_are_both_quoted() -> None:
 def test_without_figures_of_a_named_column_no_row_is_the_most(question: str, rows: list[str]) -> None:
     passages = [("Sales of the regions", "\n".join(rows))]
     assert not any("extreme" in one.features for one in shortlist(question, passages))
+
+
+@pytest.mark.parametrize(
+    ("figures", "most"),
+    [
+        (["1.900 €", "950 €", "80,50 €"], ["Miete"]),
+        (["1.900,50", "950,25", "80"], ["Miete"]),
+        (["1.900", "2.500", "1.000"], ["Strom"]),
+        (["1.900", "2.5", "3.25"], ["Wasser"]),
+        (["1.900", "950", "80"], []),
+    ],
+)
+def test_german_figures_are_read_as_such_and_none_that_may_be_either(figures: list[str], most: list[str]) -> None:
+    rows = [
+        "| Posten | Kosten |",
+        *(f"| {name} | {figure} |" for name, figure in zip(["Miete", "Strom", "Wasser"], figures, strict=True)),
+    ]
+    found = shortlist("Welcher Posten hat die höchsten Kosten?", [("Büro", "\n".join(rows))])
+    assert [one.text.split()[1] for one in found if "extreme" in one.features] == most

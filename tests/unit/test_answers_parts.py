@@ -64,6 +64,9 @@ def hit(doc: str, index: int, text: str, **fields: Any) -> Passage:
         ("version 3.2.1", {"3.2.1"}),
         ("one of them", set()),
         ("1,234,567.80 euros", {"1234567.8"}),
+        ("1.900 Euro, 12.000 € und 1.234.567 EUR", {"1900", "12000", "1234567"}),
+        ("1.900,50 und 2.000.000,5 im Jahr", {"1900.5", "2000000.5"}),
+        ("1.900 km, version 1.200.300", {"1.9", "1.200.300"}),
     ],
 )
 def test_numbers_in_one_writing(text: str, expected: set[str]) -> None:
@@ -73,6 +76,7 @@ def test_numbers_in_one_writing(text: str, expected: set[str]) -> None:
 def test_measures_negations_and_opposites() -> None:
     assert measures("18 to 22 degrees and 40 %") == measures("22 degrees; 18 degrees; 40 per cent")
     assert measures("€5") == measures("5 euros")
+    assert measures("1.900 Euro") == measures("1,900 euros")
     assert digits("Forty-two of sixteen") == "42 of 16"
     assert negated("It doesn't rain")
     assert negated("without a key")
