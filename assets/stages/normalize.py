@@ -120,7 +120,7 @@ def dehyphenate(text: str) -> str:
         pair = (left.lower(), right.lower())
         if "".join(pair) not in words:
             if right in _SUSPENDED:
-                return "- "
+                return "- " if text[match.end() + len(right) : match.end() + len(right) + 1].isspace() else "-"
             if pair in compounds:
                 return "-"
         return "-" if right[:1].isupper() else ""

@@ -56,6 +56,7 @@ def test_dehyphenation_keeps_hyphens_that_the_text_uses() -> None:
     assert dehyphenate("exam-\nple") == "example"
     assert dehyphenate("a well-known fact; well-\n  known") == "a well-known fact; well-known"
     assert dehyphenate("Vor-\nund Nachteile, pre-\nand post-merger") == "Vor- und Nachteile, pre- and post-merger"
+    assert dehyphenate("the state-\nof-the-art pump") == "the state-of-the-art pump"
     assert dehyphenate("a thous-\nand of a thousand") == "a thousand of a thousand"
     assert dehyphenate("Anglo-\nSaxon and 3-\n4 and x -\ny") == "Anglo-Saxon and 3-\n4 and x -\ny"
 

@@ -41,8 +41,10 @@ def shown(fields: Mapping[str, list[str]]) -> list[str]:
 
 
 def _is_yaml(text: str) -> bool:
-    lines = text.split("\n")
-    return bool(lines[0].strip()) and all(_LINE.fullmatch(line) for line in lines if line.strip())
+    """Return True if this has keys and no other lines; after a blank line, which people put below rules, it begins with a small letter."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    begins = text[:1].strip() or (lines and lines[0][:1].islower())
+    return bool(begins) and any(map(_KEY.fullmatch, lines)) and all(map(_LINE.fullmatch, lines))
 
 
 def _yaml(text: str) -> dict[str, list[str]]:
