@@ -314,9 +314,11 @@ def test_an_abbreviation_ends_no_sentence(sentence: str) -> None:
         (" ", ["सामान नीचे है।", "वह लाल है।"]),
         (" ", ["یہ نیچے ہے۔", "کیا یہ سرخ ہے؟", "ہاں۔"]),
         (" ", ["Es gibt Strom usw. und das Wasser.", "Am 3. und 4. Mai ist zu.", "The dept. of roads opens at 9."]),
-        (" ", ["Das Büro schließt am\n24. Dezember um 12 Uhr.", "Es öffnet am\n1. Januar."]),
+        (" ", ["Das Büro schließt am\n24. Dezember um 12 Uhr.", "Es öffnet\nwieder am\n1. Januar."]),
         (" ", ["The team has grown to\n12.", "That was in spring."]),
         ("\n", ["Steps", "1. Open the lid\n   and wait", "2. Close it\n   and wait", "3. Go", "- home"]),
+        ("\n", ["Feiertage:", "1. Januar Neujahr", "1. Mai Tag der Arbeit", "3. Oktober Einheit"]),
+        ("\n", ["Zu ist an", "24. Dezember", "26. Dezember"]),
         ("\n", ["It is so.", "3. Then it ends", "- all of it", "4. and more.", "It was so:", "7. here"]),
     ],
 )

@@ -95,8 +95,9 @@ def _continued(lines: Sequence[str], index: int, number: int) -> bool:
     found = _LIST_ITEM.match(lines[index])
     if found is None or not found["number"] or _ENDED.search(lines[index - 1]):
         return False
-    listed = int(found["number"]) in (1, number + 1) or any(map(_numbered, lines[index + 1 : index + 2]))
-    return not listed or _MONTH.match(lines[index], found.end()) is not None
+    if any(map(_numbered, (lines[index - 1], *lines[index + 1 : index + 2]))):
+        return False
+    return int(found["number"]) not in (1, number + 1) or _MONTH.match(lines[index], found.end()) is not None
 
 
 def _numbered(line: str) -> bool:
