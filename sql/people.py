@@ -32,6 +32,7 @@ class KnownPerson(msgspec.Struct, frozen=True):
     """A person as a source last reported them."""
 
     email: str
+    external_id: str | None
     active: bool
 
 

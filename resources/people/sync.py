@@ -128,8 +128,8 @@ def _google(
     with connection.transaction():
         active = {user.email for user in listing.users if user.active}
         inactive = {user.email for user in listing.users} - active
-        known = {one.email: one.active for one in accounts.known_people()}
-        earlier = {email for email, was_active in known.items() if was_active}
+        known = {one.email: one for one in accounts.known_people()}
+        earlier = {email for email, one in known.items() if one.active}
         gone = sorted(earlier - active - inactive)
         memberships = [one for one in flatten(groups, active) if one.email not in inactive]
         people.save_memberships(rows=memberships)
@@ -139,9 +139,13 @@ def _google(
         else:
             report.held = len(gone)
         # Those whom it has never named may have keys and sessions here from before.
-        left = sorted(email for email in inactive if known.get(email, True))
+        left = sorted(email for email in inactive if email not in known or known[email].active)
         for email in [*([] if report.held else gone), *left]:
             offboard(connection, email, GOOGLE, "suspended, archived or gone in Google's directory")
+        ids = {user.email: user.id for user in listing.users if user.active}
+        for email in sorted(earlier & active):
+            if known[email].external_id not in {None, ids[email]}:
+                offboard(connection, email, GOOGLE, "the address belongs to another account of Google's directory now")
         _withhold(settings, connection)
         people.date(read_at=at)
     report.members = len(memberships)

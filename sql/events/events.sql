@@ -110,7 +110,8 @@ WHERE
     );
 
 -- name: show!
--- Show documents again whose events a sync has processed and whose current content is indexed. Parameters: source.
+-- Show documents again whose events a sync has processed and whose current content is indexed, unless their deletion waits for approval.
+-- Parameters: source.
 DELETE FROM hidden_documents AS h
 USING documents AS d
 WHERE
@@ -122,7 +123,8 @@ WHERE
     AND NOT EXISTS (
         SELECT 1 FROM source_memory AS m
         WHERE m.source = d.source AND m.partition = d.partition AND m.key = 'e:' || h.event_id
-    );
+    )
+    AND NOT EXISTS (SELECT 1 FROM held_deletions AS w WHERE w.source = d.source AND w.source_id = d.source_id);
 
 -- name: forget!
 -- Delete events so old that no source redelivers them. Parameters: days.

@@ -42,7 +42,7 @@ ON CONFLICT (source) DO UPDATE SET directory_at = excluded.directory_at;
 
 -- name: known_people
 -- The people of a source, as it last reported them. Parameters: source. Grain: person. Index: primary key.
-SELECT email, active FROM people WHERE source = :source;
+SELECT email, external_id, active FROM people WHERE source = :source;
 
 -- name: save_people!
 -- Save people as a source reports them. Parameters: source, rows jsonb (email, id, name, active). Grain: person.

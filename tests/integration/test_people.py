@@ -156,6 +156,20 @@ def test_a_suspended_user_is_refused_and_returns_without_keys_and_sessions(compa
     assert ended == [(ANN,)] * 3
 
 
+def test_an_address_that_is_given_to_another_account_brings_none_of_the_keys_of_the_former(company: Company) -> None:
+    company.sync()
+    with session(company.site.settings.postgres_dsn) as connection:
+        api_keys.create(connection, ANN)
+    company.site.session(ANN)
+    company.site.sql("UPDATE people SET external_id = 'of the former Ann' WHERE email = %s RETURNING 1", ANN)
+    for _ in range(2):
+        company.sync()
+        assert company.site.sql("SELECT 1 FROM api_keys WHERE email = %s AND revoked_at IS NULL", ANN) == []
+        assert company.site.sql("SELECT 1 FROM sessions WHERE email = %s", ANN) == []
+    ended = company.site.sql("SELECT detail ->> 'person' FROM audit_log WHERE action = 'offboard'")
+    assert ended == [(ANN,)]
+
+
 def test_someone_who_is_inactive_when_first_seen_is_off_boarded(company: Company) -> None:
     company.sync()
     left = "left@acme.com"

@@ -387,6 +387,28 @@ def test_a_filter_may_leave_out_the_quotes_of_a_value(provider: Provider, text: 
     assert [one["id"] for one in found.json()["Resources"]] == [user], found.text
 
 
+@pytest.mark.parametrize(
+    ("text", "who"),
+    [
+        ("active eq true", [ADA]),
+        ('active eq "True"', [ADA]),
+        ("active eq True", [ADA]),
+        ('active eq "False"', [BOB]),
+        ("active eq true or active eq false", [ADA, BOB]),
+        ("active eq true and active eq false", []),
+        ('active eq "perhaps"', None),
+    ],
+)
+def test_accounts_are_found_by_their_state(provider: Provider, text: str, who: list[str] | None) -> None:
+    provider.user(ADA)
+    provider.user(BOB, active=False)
+    found = provider.send("GET", "/Users", params={"filter": text})
+    if who is None:
+        assert found.status_code == 400
+    else:
+        assert sorted(one["userName"] for one in found.json()["Resources"]) == who, found.text
+
+
 def test_only_attributes_that_are_used_are_kept(provider: Provider, site: Site) -> None:
     ada = provider.user(ADA, title="Countess", addresses=[{"locality": "London"}])
     kept = site.sql("SELECT resource::text FROM scim_users")[0][0]

@@ -119,6 +119,18 @@ def test_events_count_while_a_channel_waits_to_be_read_from_the_beginning(desk: 
     assert desk.installation.rows("SELECT * FROM departures") == []
 
 
+def test_messages_whose_deletion_waits_for_approval_stay_hidden(desk: SlackDesk) -> None:
+    gone = [f"w{number}" for number in range(3 * PAGE - 1)]
+    for name in gone:
+        desk.slack.delete(desk.channel, desk.said[name])
+        assert desk.post(desk.deleted(desk.said[name])).json() == {"outcome": "recorded"}
+    for _ in range(2):
+        desk.sync()
+        assert [name for name in gone if desk.finds(f"qz{name[1:]}q")] == []
+    assert len(desk.installation.rows("SELECT FROM held_deletions")) == len(gone)
+    assert desk.finds(f"qz{3 * PAGE - 1}q")
+
+
 def test_what_is_hidden_stays_hidden_without_postgres(desk: SlackDesk) -> None:
     desk.post(desk.deleted(desk.said["w3"]))
     narrowed = desk.rights()

@@ -40,6 +40,14 @@ def uuids(values: frozenset[str] | None) -> list[str] | None:
     return None if values is None else [one for value in values if (one := as_uuid(value)) is not None]
 
 
+def states(values: frozenset[str] | None) -> frozenset[bool] | None:
+    """Return which states a filter allows, whose values may be text, as some providers send them."""
+    try:
+        return None if values is None else frozenset({"true": True, "false": False}[value.lower()] for value in values)
+    except KeyError as error:
+        raise InvalidFilterException(detail=f"The attribute active is true or false, not {error}.") from None
+
+
 def as_uuid(text: str) -> str | None:
     """Return an id in normal form; None if it is not one of this service."""
     try:

@@ -42,14 +42,16 @@ class Users:
         """Return the list response for a query."""
         page = page_of(query)
         wanted = filters.criteria(query["filter"], ATTRIBUTES) if query.get("filter") else {}
-        active = wanted.get("active")
+        active = filters.states(wanted.get("active"))
         chosen: dict[str, Any] = {
             "ids": filters.uuids(wanted.get("id")),
             "user_names": filters.lower(wanted.get("username")),
             "external_ids": filters.exact(wanted.get("externalid")),
             "emails": filters.lower(wanted.get("emails")),
-            "active": None if active is None or len(active) != 1 else "true" in active,
+            "active": next(iter(active)) if active is not None and len(active) == 1 else None,
         }
+        if active is not None and not active:
+            chosen["ids"] = []
         rows = self._statements.users(**chosen, skip=page.skip, most=page.most)
         total = self._statements.count_users(**chosen)
         return listed(User, [self._shown(row) for row in rows], total, page, query)
