@@ -194,7 +194,7 @@ class Listing:
         self._page: list[str] = []
         """Documents of the last batch."""
         self._resumes = begun
-        """Until the first batch of a listing: it may continue one that was interrupted."""
+        """The listing continues from a cursor, so that a page without one starts over."""
         if not begun:
             self.end()
 
@@ -204,7 +204,7 @@ class Listing:
             return []
         if batch.begins or (self._resumes and batch.listing == "page" and batch.cursor is None):
             self._start_over()
-        self._resumes = False
+        self._resumes = batch.cursor is not None
         self._page = [item.source_id for item in batch.seen if item.partition == batch.partition]
         self._page += [refusal.source_id for refusal in batch.refused]
         if batch.listing == "page":

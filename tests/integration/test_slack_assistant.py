@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from resources.sources.slack.checks import assistant_check
 from simulators.faults import PASSING, Kind
@@ -300,7 +301,7 @@ def test_without_the_scope_to_write_questions_are_closed(desk: AssistantDesk, an
 
 
 def test_an_error_that_nobody_foresaw_does_not_end_the_assistant(
-    desk: AssistantDesk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    desk: AssistantDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claim, failed = AssistantReads.question_claim, threading.Event()
 
@@ -311,11 +312,11 @@ def test_an_error_that_nobody_foresaw_does_not_end_the_assistant(
         raise RuntimeError("an error that nobody foresaw")
 
     monkeypatch.setattr(AssistantReads, "question_claim", claimed)
-    with desk.answering():
+    with capture_logs() as logs, desk.answering():
         assert failed.wait(30)
         ts = desk.say(desk.ada, QUESTION)
         assert desk.closed(ts) == "answered"
-    assert "slack_assistant_failed" in capsys.readouterr().out
+    assert [one["event"] for one in logs if one["log_level"] == "error"] == ["slack_assistant_failed"]
 
 
 @pytest.mark.parametrize("kind", PASSING)
