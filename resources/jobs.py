@@ -62,13 +62,15 @@ def is_lost(connection: Connection, source: SourceName, running: RunningJob, *, 
         or leases.taken(source=source.value, partitions=running.partitions or [WHOLE])
     ):
         return False
+    if elsewhere:  # tables in our database are from before
+        return running.age > ELSEWHERE_SECONDS
     try:
         return Jobs(connection).launched_run(job_id=running.job_id) is None
     except (
         psycopg.errors.UndefinedTable,
         psycopg.errors.InsufficientPrivilege,
     ):  # Dagster has never run on this database
-        return not elsewhere or running.age > ELSEWHERE_SECONDS
+        return True
 
 
 def create_job(
@@ -85,7 +87,7 @@ def create_job(
 
     A job that no process will begin is returned instead, with this request added: it was delayed, and has not failed. With
     `merge`, the request is added to the running sync if that accepts it, and later requests may be added to this one. `elsewhere`:
-    Dagster's tables may be in another database.
+    Dagster's tables are in another database.
     """
     wanted = list(partitions) if partitions else None
     with session(dsn, autocommit=True, seconds=CALL_SECONDS) as connection:

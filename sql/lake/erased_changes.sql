@@ -1,8 +1,14 @@
 -- Purpose: change rows to erase: all of erased documents and, of all others, replaced ones and tombstones older than the cutoff.
 -- Parameters: cutoff, everything (false: only rows of the erased documents). Grain: change row.
+-- A row that was written twice, because its first commit was not confirmed, does not replace itself.
 -- Relations: changes (name: its table, seq, written_at, op, doc_id, content_hash, content_key), due (doc_id): the documents to erase.
 WITH ordered AS (
-    SELECT *, lead(written_at) OVER (PARTITION BY name, doc_id ORDER BY seq, written_at) AS replaced_at FROM changes
+    SELECT
+        *,
+        min(written_at) OVER (
+            PARTITION BY name, doc_id ORDER BY seq RANGE BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING
+        ) AS replaced_at
+    FROM changes
 )
 
 SELECT name, seq, written_at, content_hash, content_key

@@ -1,5 +1,5 @@
 -- Purpose: why documents were skipped or failed, most frequent reason first. Parameters: none. Grain: (partition, state, reason).
--- Index: documents_partition.
+-- Index: documents_skipped.
 SELECT
     source,
     partition,

@@ -160,7 +160,9 @@ UPDATE deletion_receipts AS r SET
         FROM jsonb_each(:stores::jsonb) AS s (key, value)
         WHERE r.stores -> s.key ->> 'checked_at' IS NULL
     )
-WHERE r.erased_at IS NOT NULL;
+WHERE
+    r.erased_at IS NOT NULL
+    AND EXISTS (SELECT 1 FROM jsonb_object_keys(:stores::jsonb) AS s (store) WHERE r.stores -> s.store ->> 'checked_at' IS NULL);
 
 -- name: table_bytes
 -- Size of each table with its indexes. Parameters: names. Grain: table.

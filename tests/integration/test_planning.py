@@ -196,6 +196,20 @@ def test_a_request_for_the_source_is_taken_by_the_sync_of_the_rest(large: Instal
         create_job(dsn, FILES, partitions=["r3"], full=False, requested_by="api")
 
 
+def test_tables_that_dagster_has_left_for_another_database_make_no_sync_count_as_lost(large: Installation) -> None:
+    dsn = large.settings.postgres_dsn
+    with session(dsn, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA IF NOT EXISTS dagster")
+        connection.execute("CREATE TABLE IF NOT EXISTS dagster.runs (run_id text, status text)")
+        connection.execute("CREATE TABLE IF NOT EXISTS dagster.run_tags (run_id text, key text, value text)")
+    first = create_job(dsn, FILES, partitions=None, full=False, requested_by="api", elsewhere=True)
+    large.rows("UPDATE sync_jobs SET started_at = started_at - interval '1 minute' RETURNING job_id")
+    with pytest.raises(BusyError):
+        create_job(dsn, FILES, partitions=None, full=False, requested_by="api", elsewhere=True)
+    taken_over = create_job(dsn, FILES, partitions=None, full=False, requested_by="api")
+    assert taken_over.job_id == first.job_id, "nothing begins it, if Dagster's tables are these"
+
+
 def test_what_a_dead_run_has_left_is_planned_again(large: Installation, queue: Queue, waiting: set[str]) -> None:
     sync(large)
     first = list(queue.jobs)

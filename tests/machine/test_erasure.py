@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,8 +15,9 @@ import polars as pl
 import psycopg
 import pytest
 
+from assets.intake.rows import raw_table
 from assets.reindex import open_reindex
-from assets.upkeep.erase import erase
+from assets.upkeep.erase import StoreCheck, erase
 from assets.upkeep.redaction import distinctive
 from assets.upkeep.sweep import sweep
 from orchestration.cli import run
@@ -32,6 +33,7 @@ from resources.stores.lake import Lake
 from resources.stores.lake_erasure import drop_rows
 from resources.stores.postgres import Connection, session
 from resources.stores.quotas import quota_of
+from sql.upkeep import Erasure
 from tests.fixtures.desk import ADA, ZEBRAS, Desk
 from tests.fixtures.installation import Installation, install
 from tests.fixtures.postgres import PostgresProcess
@@ -248,6 +250,18 @@ def test_a_document_is_erased_by_name_and_what_others_share_stays(
     assert installation.agrees()
 
 
+def test_a_change_that_was_written_twice_is_not_erased_as_replaced(installation: Installation) -> None:
+    removed(installation)
+    lake = Lake(installation.settings.lake_address)
+    rows = lake.scan(raw_table(SourceName.FILES)).collect()
+    lake.append(raw_table(SourceName.FILES), rows)
+    erase(installation.settings, after=NOW)
+    left = lake.scan(raw_table(SourceName.FILES)).select("seq", "doc_id", "op").unique().collect()
+    kept = document_id(SourceName.FILES, "docs/kept.txt")
+    assert left.select("doc_id", "op").rows() == [(kept, "upsert")]
+    assert held(installation) == {"blobs": 1, "parsed": 1, "vectors": 1}
+
+
 def test_a_receipt_says_not_checked_of_what_nobody_looked_at(
     installation: Installation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -440,6 +454,9 @@ def test_only_what_could_not_be_rewritten_is_done_the_next_day(installation: Ins
     assert installation.rows(FILES) == files, "tables are not copied again, day after day"
     for row in installation.rows(STORES):
         assert {name for name, check in row["stores"].items() if check["checked_at"] is None} == set()
+    checks = {"vectors.files": StoreCheck(datetime.now(UTC), "again")}
+    with session(settings.postgres_dsn) as connection:
+        assert Erasure(connection).note_files(stores=checks) == 0, "receipts that are complete are not written again"
 
 
 def test_an_erasure_that_was_killed_is_completed_though_nothing_else_is_due(
