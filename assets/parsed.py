@@ -170,7 +170,12 @@ def _parse(
                 continue
             if owner in slow:
                 return  # do not delay other people's documents; the next sync continues with these
-            yield _job(stores, document)
+            try:
+                found = _job(stores, document)
+            except FailedDocumentError as error:
+                unread[document.content_key] = {"status": "failed", "reason": str(error), "attempts": 0}
+            else:
+                yield found
 
     with nullcontext(pool) if pool is not None else parser_pool(settings, len(todo)) as parsers:
         for outcome in parsers.run(*map(queue, dict.fromkeys(owners.values()))):

@@ -38,6 +38,7 @@ READY_BYTES = 64 * 2**20
 """Bytes of unread outcomes in memory above which workers must wait."""
 MAX_STARTS = 3
 """Consecutive workers that end before they are ready, after which the sync is aborted."""
+_NONSENSE = "The parser answered what it never should: this file may have been made to attack it. It will be retried."
 TOOK_TOO_LONG = "Parsing took longer than"
 """The beginning of the reason for a file that exceeded its time limit."""
 SILENCE_SECONDS = 30
@@ -208,15 +209,22 @@ class ParserPool:
         if not data:
             self._replace(worker)
             return
-        for report, size in worker.reports.feed(data):
-            self._take(worker, report, size)
+        try:
+            for report, size in worker.reports.feed(data):
+                self._take(worker, report, size)
+        except msgspec.MsgspecError:
+            self._replace(worker, grace=0, reason=_NONSENSE)
 
     def _take(self, worker: ParserProcess, report: WorkerReport, size: int) -> None:
-        worker.ready, worker.leaving = True, report.leaving
+        """Take what a worker reports. Raises `msgspec.ValidationError` unless it is about the oldest of its jobs."""
+        worker.ready = True
         self._failed_starts = 0
         if report.outcome is not None:
-            worker.jobs.popleft()
             outcome = report.outcome
+            if not worker.jobs or outcome.key != worker.jobs[0].job.key:
+                raise msgspec.ValidationError(_NONSENSE)
+            worker.jobs.popleft()
+            worker.leaving = report.leaving
             if outcome.error == "memory":
                 outcome = msgspec.structs.replace(outcome, error=self._memory_reason())
             elif outcome.unread:
@@ -224,8 +232,11 @@ class ParserPool:
             self._ready.append(outcome)
             self._ready_bytes.append(size)
 
-    def _replace(self, worker: ParserProcess, grace: float = EXIT_SECONDS) -> None:
-        """Remove a worker that has ended or hangs: fail its current job, if any, and put the others back in their queues."""
+    def _replace(self, worker: ParserProcess, grace: float = EXIT_SECONDS, reason: str | None = None) -> None:
+        """Remove a worker that has ended or hangs: fail its current job, if any, and put the others back in their queues.
+
+        `reason`: why the job fails, if not for how the process ended.
+        """
         self._forget(worker)
         self._workers.remove(worker)
         status = worker.end(grace=grace)
@@ -238,7 +249,7 @@ class ParserPool:
                 )
         elif worker.jobs and not worker.leaving:
             job = worker.jobs.popleft().job
-            reason = self._reason(status)
+            reason = reason or self._reason(status)
             _log.warning("parser_ended", key=job.key, status=status, reason=reason)
             too_long = status == -signal.SIGPROF
             seconds = self._seconds if too_long or status == -signal.SIGALRM else 0.0

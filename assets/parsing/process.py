@@ -22,6 +22,7 @@ import structlog
 from assets.parsing.worker import FilePart, ParseJob, WorkerReport
 from resources.servers.lines import Lines, line
 from resources.servers.managed import ManagedProcess
+from resources.stores.blobs import unreadable
 
 COMMAND = (sys.executable, "-m", "assets.parsing.worker")
 """Command of a worker; the limits are appended."""
@@ -34,8 +35,6 @@ BATCHES_AHEAD = 2
 READ_BYTES = 2**18
 _PIPE_BYTES = 2**20
 _ROOT = Path(__file__).resolve().parents[2]
-
-_REMEDY = "Run `concordance reconcile --deep --apply`, which fetches them again from the source; an upload must be uploaded again."
 
 _log = structlog.get_logger(__name__)
 
@@ -140,8 +139,7 @@ class ParserProcess:
     def _give_up(self, reason: str) -> None:
         _log.warning("parser_file_unreadable", reason=reason)
         if self._sending is not None:
-            named = (self._sending.content_hash or self._sending.key)[:12]
-            self.unread[self._sending.key] = f"Its stored bytes (blob {named}…) {reason}. {_REMEDY}"
+            self.unread[self._sending.key] = unreadable(self._sending.content_hash or self._sending.key, reason)
         self.outgoing += line(FilePart(None))
         self._close_file()
 

@@ -40,6 +40,15 @@ KNOWN: dict[str, tuple[int, int, float]] = {
 Source: https://platform.openai.com/docs/guides/embeddings and https://openai.com/api/pricing/
 """
 
+SHORT_TEXT = 200
+"""Characters of a text that no service refuses for its length."""
+_REFUSED = (400, 413, 422)
+"""Statuses of services for a text that is too long."""
+
+
+class _RefusedTextsError(ConfigurationError):
+    """The service refuses these texts, or every request."""
+
 
 class OpenAICompatible:
     """One service and model. Thread-safe."""
@@ -132,7 +141,20 @@ class OpenAICompatible:
         return [batch for batch in batches if batch]
 
     def _passages(self, texts: list[str]) -> tuple[Vectors, int]:
-        return self._request([self._prompts.passage + text for text in texts], self._prompts.passage_type)
+        """Embed the texts of a request. A text that the service refuses, most likely for its length, is embedded in parts."""
+        try:
+            return self._request([self._prompts.passage + text for text in texts], self._prompts.passage_type)
+        except _RefusedTextsError:
+            if len(texts) > 1:
+                half = len(texts) // 2
+                (first, used), (second, more) = self._passages(texts[:half]), self._passages(texts[half:])
+                return np.concatenate([first, second]), used + more
+            if len(texts[0]) < SHORT_TEXT:
+                raise
+            parts = _halves(texts[0])
+            rows, tokens = self._passages(parts)
+            mean = np.average(rows, axis=0, weights=[len(part) for part in parts]).astype(np.float32)
+            return (mean / np.float32(np.linalg.norm(mean)))[None, :], tokens
 
     def _request(
         self, texts: list[str], input_type: str | None, *, timeout: float | None = None, retries: int = RETRIES
@@ -192,7 +214,8 @@ class OpenAICompatible:
         if isinstance(error, openai.InternalServerError):
             return ServiceUnavailableError(f"{where} fails ({error.status_code}); the next sync continues from here.")
         if isinstance(error, openai.APIStatusError):
-            return ConfigurationError(
+            refused = _RefusedTextsError if error.status_code in _REFUSED else ConfigurationError
+            return refused(
                 f"{where} rejects the request ({error.status_code}: {error.message[:200]}): check "
                 "CONCORDANCE_OPENAI_BASE_URL, "
                 "CONCORDANCE_EMBEDDING_MODEL and CONCORDANCE_EMBEDDING_DIMENSIONS."
@@ -200,6 +223,14 @@ class OpenAICompatible:
         if isinstance(error, openai.APITimeoutError):
             return ServiceUnavailableError(f"{where} took too long to answer; the next sync continues from here.")
         return ServiceUnavailableError(f"{where} does not answer: check CONCORDANCE_OPENAI_BASE_URL and the network.")
+
+
+def _halves(text: str) -> list[str]:
+    """Divide a text, at white space where there is some near its middle."""
+    middle = len(text) // 2
+    at = text.find(" ", middle, middle + middle // 2)
+    at = middle if at < 0 else at
+    return [text[:at], text[at:]]
 
 
 def _decoded(embedding: Any) -> NDArray[np.float32]:

@@ -143,12 +143,12 @@ class Blobs:
             try:
                 return (self._root / key).read_bytes()
             except FileNotFoundError:
-                raise FailedDocumentError(_missing(content_hash)) from None
+                raise FailedDocumentError(unreadable(content_hash, "are missing")) from None
         try:
             found = self._call(partial(self._store.get, f"blobs/{key}"))
             return bytes(self._call(found.bytes, found.meta["size"]))
         except FileNotFoundError:
-            raise FailedDocumentError(_missing(content_hash)) from None
+            raise FailedDocumentError(unreadable(content_hash, "are missing")) from None
 
     def stream(self, content_hash: str) -> tuple[int, Iterator[bytes]]:
         """Return the size of the blob, and its bytes in pieces. Raises as `read` does."""
@@ -157,12 +157,12 @@ class Blobs:
             try:
                 file = (self._root / key).open("rb")
             except FileNotFoundError:
-                raise FailedDocumentError(_missing(content_hash)) from None
+                raise FailedDocumentError(unreadable(content_hash, "are missing")) from None
             return os.fstat(file.fileno()).st_size, _pieces(file)
         try:
             found = self._call(partial(self._store.get, f"blobs/{key}"))
         except FileNotFoundError:
-            raise FailedDocumentError(_missing(content_hash)) from None
+            raise FailedDocumentError(unreadable(content_hash, "are missing")) from None
         return found.meta["size"], self._received(iter(found.stream(PIECE)))
 
     def local_path(self, content_hash: str) -> Path | None:
@@ -286,8 +286,12 @@ def _size(file: Path) -> int:
         return 0
 
 
-def _missing(content_hash: str) -> str:
-    return f"The stored bytes {content_hash[:12]}… are missing from the lake; the next full sync fetches them again."
+def unreadable(content_hash: str, reason: str) -> str:
+    """Return what a person reads about bytes that cannot be read. `reason`: a verb phrase."""
+    return (
+        f"Its stored bytes (blob {content_hash[:12]}…) {reason}. Run `concordance reconcile --deep --apply`, which fetches them again"
+        " from the source; an upload must be uploaded again."
+    )
 
 
 def _key(content_hash: str) -> str:

@@ -121,6 +121,27 @@ def test_a_refused_request_names_the_settings(server: OpenAIServer) -> None:
         client(server).embed(["a"])
 
 
+def test_a_text_that_the_service_refuses_is_embedded_in_parts_and_stops_no_other() -> None:
+    """Its window may be smaller than the setting says, and it counts tokens with words of its own."""
+    long = " ".join(f"word{number} of the otter" for number in range(40))
+    texts = ["an otter sleeps", long, "a heron waits", "a lemur eats figs"]
+    with OpenAIServer(longest=50) as server:
+        rows, tokens = client(server, batch=100).embed_counted(texts)
+        alone = client(server).embed(["an otter sleeps", "a heron waits", "a lemur eats figs"])
+    np.testing.assert_allclose(rows[[0, 2, 3]], alone, atol=1e-6)
+    expected = bag_of_words(long, 64)
+    assert float(rows[1] @ expected) / np.linalg.norm(expected) > 0.98
+    assert float(np.linalg.norm(rows[1])) == pytest.approx(1.0)
+    assert tokens == sum(len(text.split()) for text in texts)
+
+
+def test_a_service_that_refuses_every_text_is_asked_a_few_times(server: OpenAIServer) -> None:
+    server.fail(400, times=1000)
+    with pytest.raises(ConfigurationError, match="CONCORDANCE_EMBEDDING_MODEL"):
+        client(server, batch=100).embed(["the otter of the river sleeps until noon " * 40] * 100)
+    assert len(server.requests) < 100
+
+
 def _short(rows: Rows) -> Rows:
     return [row | {"embedding": [1.0, 2.0]} for row in rows]
 

@@ -207,8 +207,13 @@ def forget(installation: Installation) -> None:
         connection.execute("UPDATE index_entries SET content = ''")
 
 
+@pytest.mark.parametrize("remote", [False, True])
 @pytest.mark.parametrize("damage", ["missing", "cut short", "changed"])
-def test_bytes_that_are_lost_or_damaged_are_named_and_never_indexed(filled: Installation, damage: str) -> None:
+def test_bytes_that_are_lost_or_damaged_are_named_and_never_indexed(
+    filled: Installation, damage: str, remote: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if remote:  # an object store has no path of a file, so its bytes are read here and not by the worker
+        monkeypatch.setattr(Blobs, "local_path", lambda *_: None)
     (blob,) = (filled.settings.home / "lake" / "blobs").glob("??/??/*")
     whole = blob.read_bytes()
     forget(filled)

@@ -8,6 +8,7 @@ import sys
 import time
 import weakref
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import psutil
@@ -224,6 +225,35 @@ def test_a_worker_ends_in_the_middle_of_a_file_when_its_parent_is_killed() -> No
 def test_workers_that_do_not_start_end_the_sync() -> None:
     with ParserPool(1, 30, 512, ["/bin/false"]) as pool, pytest.raises(AbortSyncError, match="does not start"):
         list(pool.run([text_job("a")]))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "no report",
+        '{"outcome": {"key": "of another document", "error": "no"}}',
+        '{"leaving": true}',
+    ],
+)
+def test_what_a_worker_that_a_file_has_taken_over_says_counts_for_that_file_alone(tmp_path: Path, said: str) -> None:
+    """The worker is told the file by its name, and ends after what it says, as one whose code a file replaces."""
+    script = tmp_path / "worker.py"
+    script.write_text(
+        "import json, sys\n"
+        "print('{}', flush=True)\n"
+        "while job := sys.stdin.buffer.readline():\n"
+        "    key = json.loads(job)['key']\n"
+        "    while size := json.loads(sys.stdin.buffer.readline())['size']:\n"
+        "        sys.stdin.buffer.read(size)\n"
+        f"    print({said!r} if key == 'bad' else json.dumps({{'outcome': {{'key': key, 'error': 'fine'}}}}), flush=True)\n"
+        "    if key == 'bad':\n"
+        "        break\n"
+    )
+    with ParserPool(1, 30, 512, command=[sys.executable, str(script)]) as pool:
+        jobs = (text_job(key) for key in ("first", "bad", "last"))
+        outcomes = {outcome.key: outcome.error for outcome in islice(pool.run(jobs), 10)}
+    assert outcomes.pop("bad") not in {None, "no", "fine"}
+    assert outcomes == {"first": "fine", "last": "fine"}
 
 
 def test_an_error_of_the_jobs_passes_through(pool: ParserPool) -> None:

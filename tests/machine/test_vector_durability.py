@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -403,6 +404,23 @@ def test_the_leftovers_of_a_failed_create_are_removed(vector_process: VectorProc
     vector_process.restart()
     assert [c.name for c in connect(vector_process).get_collections().collections] == [NAME]
     assert not half.exists()
+
+
+@pytest.mark.parametrize("lost", ["shard-1", "shard-1/edge_config.json", "collection.json"])
+def test_a_damaged_collection_is_named_with_what_to_do(vector_process: VectorProcess, lost: str) -> None:
+    create(connect(vector_process))
+    vector_process.stop()
+    path = vector_process.path / "collections" / NAME / lost
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.write_bytes(b"")  # as a loss of power leaves it
+    started = subprocess.run(
+        vector_process.command(), capture_output=True, text=True, timeout=DEADLINE_SECONDS, check=False
+    )
+    assert started.returncode == 1
+    assert f"collection `{NAME}` in {vector_process.path / 'collections' / NAME} cannot be opened" in started.stderr
+    assert "Traceback" not in started.stderr
 
 
 def test_interrupt_works_though_it_was_ignored(tmp_path: Path) -> None:

@@ -85,7 +85,9 @@ class VectorCollection:
             if entry.is_dir() and entry.name != metadata.shard:
                 remove_folder(entry)
         config, _ = to_config(metadata.config)
-        return cls(name, folder, metadata, edge.EdgeShard.load(str(folder / metadata.shard), config), graph_from)
+        with engine():
+            shard = edge.EdgeShard.load(str(folder / metadata.shard), config)
+        return cls(name, folder, metadata, shard, graph_from)
 
     async def apply(self, updates: Iterable[Update]) -> dict[str, Any]:
         """Apply validated updates in order; the points that they need are looked up before the first is applied."""

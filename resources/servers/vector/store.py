@@ -59,7 +59,7 @@ class CollectionStore:
                 name = collection_name(folder.name)
                 try:
                     self.collections[name] = VectorCollection.load(name, folder, self._graph_from)
-                except (RequestError, msgspec.MsgspecError) as error:
+                except (RequestError, msgspec.MsgspecError, OSError) as error:
                     raise FolderError(
                         f"collection `{name}` in {folder} cannot be opened: {error}. Serve it with an earlier version, or delete the folder"
                     ) from error
@@ -161,9 +161,7 @@ class CollectionStore:
         while True:
             await asyncio.sleep(self._flush_seconds)
             for collection in list(self.collections.values()):
-                if not collection.writing.locked():
-                    _flush_quietly(collection)
-                if not collection.closed and worthwhile(collection, self._compact_from):
+                if self._tend(collection):
                     self.run(self._compact_quietly(collection))
                     # The new task must mark the collection before the next round checks it.
                     await asyncio.sleep(0)
@@ -175,9 +173,12 @@ class CollectionStore:
             collection.rests_until = time.monotonic() + RETRY_SECONDS
             log("compaction_failed", level="error", collection=collection.name, reason=str(error))
 
-
-def _flush_quietly(collection: VectorCollection) -> None:
-    try:
-        collection.flush()
-    except Exception as error:  # noqa: BLE001 likewise; the log of writes has them until the next flush
-        log("flush_failed", level="error", collection=collection.name, reason=str(error))
+    def _tend(self, collection: VectorCollection) -> bool:
+        """Flush pending writes unless some are being made, and return whether to compact. Another collection does not wait for a fault."""
+        try:
+            if not collection.writing.locked():
+                collection.flush()
+            return not collection.closed and worthwhile(collection, self._compact_from)
+        except Exception as error:  # noqa: BLE001 likewise; the log of writes has them until the next flush
+            log("flush_failed", level="error", collection=collection.name, reason=str(error))
+            return False
