@@ -42,6 +42,7 @@ from resources.sync_counts import StageResult
 from resources.syncing import SyncJob, reason_of
 from sql.people import PeopleStates
 from sql.rows import Permitted
+from sql.sources import Events
 
 __all__ = ["collect", "raw_table"]
 
@@ -93,6 +94,8 @@ def _prepare(job: SyncJob, source: Source) -> None:
     """Record the attempt and save the source's directory of people first, so that revocations take effect first."""
     stores = job.stores
     declare(stores.connection, spec_of(stores.source))
+    if stores.lease is not None and capabilities(stores.source).events:
+        Events(stores.connection).drop_unread(source=stores.source.value, owner=stores.lease.owner)
     stores.partitions.save_attempt(credentials=spec_of(stores.source).fingerprint(stores.settings))
     _read_groups(job)
     people = _call(source.directory)

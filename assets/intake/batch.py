@@ -109,7 +109,10 @@ class PartitionSync:
         emptied = [(key, known[key].partition) for key in unreadable if key in known and has_content(known[key])]
         rows += [refusal_row(job, refusal, known.get(refusal.source_id)) for refusal in plan.refuse]
         append(stores, stored, emptied + plan.drop + list(plan.delete.items()))
+        events = Events(stores.connection) if capabilities(stores.source).events else None
         with job.writing, stores.connection.transaction():
+            if events is not None:
+                events.save_begins()
             if rows:
                 if capabilities(stores.source).user_supplied:
                     rows = self._still_there(rows, batch, plan, known)
@@ -124,9 +127,10 @@ class PartitionSync:
                 self._keep_keys(batch, plan, known)
             if batch.memory:
                 partitions.remember(partition=batch.partition, entries=batch.memory)
-            if capabilities(stores.source).events:
+            if events is not None:
                 # some messages and members may have been read before an event that has arrived since
-                events, ids = Events(stores.connection), [str(row["doc_id"]) for row in rows]
+                events.take_over(partition=batch.partition, keys=list(batch.memory))
+                ids = [str(row["doc_id"]) for row in rows]
                 again = {
                     *events.hide(partition=batch.partition),
                     *events.departed(partition=batch.partition, doc_ids=ids),

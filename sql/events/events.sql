@@ -13,29 +13,75 @@ SELECT bot_id, app_id FROM source_states WHERE source = :source;
 UPDATE source_states SET bot_id = :bot_id, app_id = :app_id WHERE source = :source;
 
 -- name: receive
--- Store an event. Parameters: event_id, source, partition or null (the whole source), kind, urgent (it hides something).
--- Returns the event unless it was received before.
-INSERT INTO source_events (event_id, source, partition, kind, urgent)
-VALUES (:event_id, :source, :partition, :kind, :urgent)
+-- Store an event. Parameters: event_id, source, partition or null (the whole source), kind, urgent (it hides something), asked bool (no sync
+-- is to be requested for it). Returns the event unless it was received before.
+INSERT INTO source_events (event_id, source, partition, kind, urgent, asked_at)
+VALUES (:event_id, :source, :partition, :kind, :urgent, CASE WHEN :asked THEN now() END)
 ON CONFLICT DO NOTHING
 RETURNING event_id;
 
 -- name: known_partition
--- Check whether a partition was synced before, and is not gone. It has no cursor while it waits to be read from the beginning.
--- Parameters: source, partition.
-SELECT partition FROM partitions WHERE source = :source AND partition = :partition AND lost_at IS NULL;
+-- A partition, if it was synced before and is not gone (stored; it has no cursor while it waits to be read from the beginning), or if a sync
+-- runs, which may have read it and have saved nothing of it yet. Parameters: source, partition. Index: primary keys.
+SELECT k.partition, k.stored
+FROM (
+    SELECT
+        :partition::text AS partition,
+        EXISTS (SELECT FROM partitions AS p WHERE p.source = :source AND p.partition = :partition AND p.lost_at IS NULL) AS stored
+) AS k
+WHERE k.stored OR EXISTS (SELECT FROM partition_leases AS l WHERE l.source = :source);
+
+-- name: lock_files
+-- Lock events of files until the end of the transaction: a sync saves files either before or after it.
+SELECT pg_advisory_xact_lock(hashtext('concordance.events.'));
 
 -- name: holders
--- Channels in which a file was shared. Parameters: file (its key in the ledger). Index: primary keys. Grain: channel.
-SELECT p.partition
+-- Channels in which a file was shared. Partition '': any other, if a sync runs, which may have read it there and not saved it yet.
+-- Parameters: file (its key in the ledger). Index: primary keys. Grain: channel.
+SELECT p.partition, TRUE AS stored
 FROM partitions AS p
 INNER JOIN source_memory AS m ON p.source = m.source AND p.partition = m.partition AND m.key = :file
-WHERE p.source = 'slack';
+WHERE p.source = 'slack'
+UNION ALL
+SELECT '' AS partition, FALSE AS stored
+WHERE EXISTS (SELECT FROM partition_leases AS l WHERE l.source = 'slack')
+ORDER BY partition;
 
 -- name: touch!
 -- Mark what the next sync of a channel must read again. Parameters: partition, key, value jsonb.
 INSERT INTO source_memory (source, partition, key, value) VALUES ('slack', :partition, :key, :value::jsonb)
 ON CONFLICT DO NOTHING;
+
+-- name: save_begins
+-- Keep events of files from being recorded until the transaction ends.
+SELECT pg_advisory_xact_lock_shared(hashtext('concordance.events.'));
+
+-- name: take_over!
+-- Let a channel that has come to hold files wait for what was reported of them before. Parameters: partition, keys text[] (of its memory).
+-- Index: primary key.
+INSERT INTO source_memory (source, partition, key, value)
+SELECT e.source, :partition, e.key, e.value
+FROM source_memory AS e
+INNER JOIN source_memory AS f ON f.source = e.source AND f.partition = :partition AND f.key = 'f:' || (e.value ->> 'file')
+WHERE e.source = 'slack' AND e.partition = '' AND e.key >= 'e:' AND e.key < 'e;' AND f.key = ANY(:keys)
+ON CONFLICT DO NOTHING;
+
+-- name: drop_unread!
+-- Delete what was recorded while another sync ran and no channel waits for, unless another one runs now. Call it before anything is read.
+-- Parameters: source, owner (of the caller's leases). Index: source_memory_events.
+WITH unread AS (
+    DELETE FROM source_memory AS m
+    WHERE
+        m.source = :source AND m.key >= 'e:' AND m.key < 'e;'
+        AND NOT EXISTS (
+            SELECT FROM partitions AS p WHERE p.source = m.source AND p.partition = m.partition AND p.lost_at IS NULL
+        )
+        AND NOT EXISTS (SELECT FROM partition_leases AS l WHERE l.source = :source AND l.owner <> :owner)
+    RETURNING m.partition, substr(m.key, 3) AS event_id
+)
+
+DELETE FROM departures AS g USING unread AS u
+WHERE g.source = :source AND g.partition = u.partition AND g.event_id = u.event_id;
 
 -- name: hide
 -- Hide the documents that a channel's waiting events concern; see the function. Parameters: partition. Grain: document.

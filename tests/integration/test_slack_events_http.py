@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import pytest
 
-from resources.core.domain import SourceName
+from resources.core.domain import Batch, Item, SourceName
 from resources.sources.slack.envelope import Envelope
 from resources.sources.slack.events import record
 from resources.sources.slack.source import Slack
@@ -374,3 +374,111 @@ def test_a_deleted_file_is_hidden_at_once(desk: SlackDesk) -> None:
     assert not desk.finds("qzfileq")
     desk.sync()
     assert not desk.finds("qzfileq")
+
+
+def sync_with(
+    desk: SlackDesk, channel: str, deliver: Callable[[], None], *, once_fetched: bool = False, word: str = ""
+) -> None:
+    """Sync; between reading the first of a channel (with `once_fetched`, a file's bytes) and saving it, something happens in Slack."""
+    settings = desk.installation.settings
+    source = Slack(settings, PostgresMemory(settings.postgres_dsn), page=PAGE)
+    changes, fetch, done = source.changes, source.fetch, list[bool]()
+
+    def happen() -> None:
+        if not done:
+            done.append(True)
+            deliver()
+
+    def late(partition: str, cursor: str | None) -> Iterator[Batch]:
+        for batch in changes(partition, cursor):
+            if partition == channel and not once_fetched:
+                happen()
+            yield batch
+
+    def late_fetch(item: Item) -> Iterator[bytes]:
+        content = b"".join(fetch(item))
+        if once_fetched and word.encode() in content:
+            happen()
+        yield content
+
+    source.changes, source.fetch = late, late_fetch  # type: ignore[method-assign]
+    assert desk.installation.sync(SourceName.SLACK, port=source).error is None
+    assert done
+
+
+EVE = "eve@acme.example"
+
+
+@pytest.mark.parametrize("change", ["left", "deleted", "private"])
+def test_events_count_while_a_channel_is_read_for_the_first_time(desk: SlackDesk, change: str) -> None:
+    """Nothing of it is stored yet, and the sync saves what it has read before."""
+    eve = desk.slack.user("Eve Else", EVE)
+    channel = desk.slack.channel("plans", (desk.ada, eve), private=change == "left")
+    ts = desk.slack.post(channel, desk.ada, "The date is qzfirstq.")
+    desk.slack.post(channel, desk.ada, "The place is qzplaceq.")
+
+    def deliver() -> None:
+        if change == "left":
+            desk.slack.leave(channel, eve)
+            envelope = left(desk, channel, eve)
+        elif change == "deleted":
+            desk.slack.delete(channel, ts)
+            envelope = desk.deleted(ts)
+            envelope["event"]["channel"] = channel
+        else:
+            desk.slack.make_private(channel)
+            desk.slack.leave(channel, eve)
+            envelope = desk.envelope(type="message", subtype="channel_convert_to_private", ts="1.0")
+            envelope["event"]["channel"] = channel
+        assert desk.post(envelope).json() == {"outcome": "recorded"}
+
+    sync_with(desk, channel, deliver)
+    assert not desk.finds("qzfirstq", EVE)
+    desk.sync()
+    assert not desk.finds("qzfirstq", EVE)
+    assert desk.finds("qzplaceq", ADA)
+    assert desk.finds("qzfirstq", ADA) is (change != "deleted")
+    assert waiting(desk) == []
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_file_that_is_deleted_while_it_is_stored_is_hidden(desk: SlackDesk, known: bool) -> None:
+    """No document is known to contain it when the event comes."""
+    channel = desk.channel if known else desk.slack.channel("plans", (desk.ada,))
+    file = desk.slack.upload(desk.ada, "plan.txt", b"The plan is qzfileq.\n", "text/plain")
+    desk.slack.post(channel, desk.ada, "See the file.", files=[file])
+
+    def deliver() -> None:
+        desk.slack.delete_file(file)
+        assert desk.post(desk.envelope(type="file_deleted", file_id=file)).json() == {"outcome": "recorded"}
+
+    sync_with(desk, channel, deliver, once_fetched=True, word="qzfileq")
+    assert not desk.finds("qzfileq")
+    desk.sync()
+    assert not desk.finds("qzfileq")
+    assert waiting(desk) == []
+
+
+def test_events_of_what_is_never_stored_ask_for_no_sync_and_are_forgotten(desk: SlackDesk) -> None:
+    elsewhere = desk.slack.channel("elsewhere", (desk.ada, desk.bob), private=True, bot=False)
+
+    def deliver() -> None:
+        assert desk.post(left(desk, elsewhere, desk.bob)).json() == {"outcome": "recorded"}
+        assert desk.post(desk.envelope(type="file_deleted", file_id="F0NONE")).json() == {"outcome": "recorded"}
+
+    desk.slack.post(desk.channel, desk.ada, "Good evening.")
+    sync_with(desk, desk.channel, deliver)
+    assert len(waiting(desk)) == 3
+    assert desk.installation.rows("SELECT event_id FROM source_events WHERE asked_at IS NULL") == []
+    desk.sync()
+    assert waiting(desk) == []
+    assert desk.post(left(desk, elsewhere, desk.bob)).json() == {"outcome": "unknown_channel"}, "no sync is running"
+
+
+def waiting(desk: SlackDesk) -> list[Any]:
+    """Return what events have left behind for the next sync."""
+    return [
+        *desk.installation.rows("SELECT partition, key FROM source_memory WHERE key LIKE 'e:%%'"),
+        *desk.installation.rows("SELECT partition, email FROM departures"),
+        *desk.installation.rows("SELECT doc_id FROM hidden_documents"),
+    ]

@@ -16,7 +16,7 @@ from resources.sources.slack.envelope import Envelope
 from resources.sources.slack.questions import Interaction, question_of, rating_of
 from resources.sources.slack.windows import LONGEST, micros, stamp
 from resources.stores.postgres import Connection
-from sql.sources import ConnectedApp, Events
+from sql.sources import ConnectedApp, EventChannel, Events
 
 SLACK = SourceName.SLACK.value
 CONVERTED = frozenset({"channel_convert_to_private", "group_convert_to_private"})
@@ -54,6 +54,11 @@ class Touch(msgspec.Struct, frozen=True, kw_only=True):
     """The account that left the channel."""
     opens: bool = False
     """True if the app was added to a channel."""
+
+    @property
+    def waits(self) -> bool:
+        """Return True if the next sync of the channel must read something again that it would not read by itself."""
+        return bool(self.ts or self.thread or self.file or self.whole or self.left)
 
 
 class Recorded(msgspec.Struct, frozen=True):
@@ -126,17 +131,19 @@ def record(connection: Connection, envelope: Envelope, withholding: Withholds) -
         key = f"{SLACK}:{envelope.event_id}"
         hidden: list[str] = []
         narrowed: list[str] = []
-        for channel in channels or [None]:
+        for one in channels or [None]:
+            channel = None if one is None else one.partition
             received = registry.receive(
                 event_id=f"{key}:{channel or ''}",
                 source=SLACK,
                 partition=channel,
                 kind=touch.kind,
                 urgent=touch.hides or touch.kind != "message",
+                asked=one is not None and not one.stored,  # the source may not have such a partition
             )
             if received is None:
                 return Recorded("repeated")
-            if channel is not None and (touch.ts or touch.thread or touch.file or touch.whole or touch.left):
+            if channel is not None and touch.waits:
                 value = _word(touch, min(teams))
                 registry.touch(partition=channel, key=f"e:{envelope.event_id}", value=value)
                 hidden += registry.hide_for(partition=channel, event_id=envelope.event_id)
@@ -181,11 +188,13 @@ def _is_own(app: ConnectedApp | None, event: dict[str, Any]) -> bool:
     return any(one.get("bot_id") == app.bot_id for one in messages)
 
 
-def _channels(registry: Events, touch: Touch) -> list[str]:
-    """Return the channels that an event concerns, of those that were synced before."""
+def _channels(registry: Events, touch: Touch) -> list[EventChannel]:
+    """Return the channels that an event concerns: those that were synced before, and those of which a sync may save what it has read."""
     if touch.file is not None:
+        registry.lock_files()
         return registry.holders(file=f"f:{touch.file}")
-    return registry.known_partition(source=SLACK, partition=touch.channel)
+    found = registry.known_partition(source=SLACK, partition=touch.channel)
+    return [one for one in found if one.stored or touch.waits]
 
 
 def _message(event: dict[str, Any]) -> Touch | None:
