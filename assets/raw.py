@@ -306,6 +306,8 @@ def _hide_partition(job: SyncJob, partition: str, result: StageResult) -> None:
     """Hide the documents of a partition that can no longer be read; it is listed from the beginning once it can."""
     stores = job.stores
     with job.writing, stores.connection.transaction():
+        if capabilities(stores.source).events:
+            Events(stores.connection).save_begins(partition=partition)
         stores.partitions.reset_partition(partition=partition)
         stores.partitions.forget(partition=partition)
         stores.partitions.end_listing(partition=partition)

@@ -108,11 +108,12 @@ class PartitionSync:
         unreadable = [row["source_id"] for row in rows if row["content_hash"] is None]
         emptied = [(key, known[key].partition) for key in unreadable if key in known and has_content(known[key])]
         rows += [refusal_row(job, refusal, known.get(refusal.source_id)) for refusal in plan.refuse]
+        rows.sort(key=lambda row: str(row["doc_id"]))  # the order in which others lock them, too
         append(stores, stored, emptied + plan.drop + list(plan.delete.items()))
         events = Events(stores.connection) if capabilities(stores.source).events else None
         with job.writing, stores.connection.transaction():
             if events is not None:
-                events.save_begins()
+                events.save_begins(partition=batch.partition)
             if rows:
                 if capabilities(stores.source).user_supplied:
                     rows = self._still_there(rows, batch, plan, known)

@@ -53,8 +53,10 @@ INSERT INTO source_memory (source, partition, key, value) VALUES ('slack', :part
 ON CONFLICT DO NOTHING;
 
 -- name: save_begins
--- Keep events of files from being recorded until the transaction ends.
-SELECT pg_advisory_xact_lock_shared(hashtext('concordance.events.'));
+-- Keep events of a channel, and those of files, from being recorded until the transaction ends. Call it first: an event locks its channel,
+-- then documents. Parameters: partition.
+SELECT pg_advisory_xact_lock(hashtext('concordance.events.' || :partition))
+FROM pg_advisory_xact_lock_shared(hashtext('concordance.events.'));
 
 -- name: take_over!
 -- Let a channel that has come to hold files wait for what was reported of them before. Parameters: partition, keys text[] (of its memory).

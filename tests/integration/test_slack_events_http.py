@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,7 +21,7 @@ from resources.stores.withheld import WithheldNow
 from serving.identity.tokens import access_of
 from serving.identity.withheld import partition_of
 from serving.search.retrieval.registry import from_payloads
-from tests.fixtures.slack_desk import ADA, PAGE, SlackDesk
+from tests.fixtures.slack_desk import ADA, PAGE, SlackDesk, eventually
 
 BOB = "bob@acme.example"
 
@@ -482,3 +483,28 @@ def waiting(desk: SlackDesk) -> list[Any]:
         *desk.installation.rows("SELECT partition, email FROM departures"),
         *desk.installation.rows("SELECT doc_id FROM hidden_documents"),
     ]
+
+
+def test_an_event_and_the_sync_that_saves_its_channel_wait_for_each_other_in_turn(desk: SlackDesk) -> None:
+    """Each locks the channel and documents. Postgres ends one of two that wait for each other."""
+    desk.slack.edit(desk.channel, desk.said["w23"], "The password is gone.")  # on the page that each sync reads
+    with ThreadPoolExecutor(2) as pool, session(desk.installation.settings.postgres_dsn) as connection:
+        connection.execute("SELECT FROM source_memory WHERE partition = %s AND key = 'turn' FOR UPDATE", [desk.channel])
+        synced = pool.submit(desk.sync)
+        eventually(lambda: waiting_for_locks(desk) == 1)
+        answered = pool.submit(desk.post, desk.edited(desk.said["w23"]))
+        eventually(lambda: waiting_for_locks(desk) == 2)
+        connection.rollback()
+        assert synced.result().error is None
+        assert answered.result().json() == {"outcome": "recorded"}
+    desk.sync()
+    assert (desk.finds("qz23q"), desk.finds("password is gone")) == (False, True)
+    assert waiting(desk) == []
+
+
+def waiting_for_locks(desk: SlackDesk) -> int:
+    """Return how many connections to the database wait for a lock."""
+    (row,) = desk.installation.rows(
+        "SELECT count(*) AS n FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+    return int(row["n"])
