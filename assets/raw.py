@@ -209,11 +209,11 @@ def _collect_partition(
 ) -> None:
     job.stores.partitions.reconsider(partition=partition)
     saved = job.stores.partitions.saved_cursor(partition=partition)
-    cursor, reread = (None, False) if saved is None else (saved.cursor, saved.reread)
+    cursor, reread = saved.cursor, saved.reread
     unchanged = None if relist or reread else _unchanged(job.stores, partition)
     unread = {} if relist or cursor is None else _unread(job.stores, partition)
     source.known_keys = unchanged
-    taken = PartitionSync(job, source, partition, result, begun=cursor is not None, reread=reread, unchanged=unchanged)
+    taken = PartitionSync(job, source, partition, result, saved, unchanged)
     last = "delta"
     try:
         for batch in source.changes(partition, cursor):

@@ -157,7 +157,7 @@ def _items(job: SyncJob) -> Iterator[list[Item]]:
     """Yield what the source shows beyond the first document, and save the cursor that follows it."""
     stores = job.stores
     saved = stores.partitions.saved_cursor(partition=ROOT)
-    known = None if saved is None else saved.cursor
+    known = saved.cursor
     cursor = known
     total = 0
     for batch in open_source(stores.settings, stores.source).changes(ROOT, known):
@@ -170,7 +170,9 @@ def _items(job: SyncJob) -> Iterator[list[Item]]:
         yield [one for one in batch.seen if one.source_id not in there]
     with stores.connection.transaction():
         counted = total + 1 if stores.source is not SourceName.FILES else total
-        stores.partitions.save_cursor(partition=ROOT, cursor=cursor, title=None, checked=True, by=0, count=counted)
+        stores.partitions.save_cursor(
+            partition=ROOT, cursor=cursor, title=None, checked_at=saved.begun_at, by=0, count=counted
+        )
 
 
 def _register(job: SyncJob) -> None:

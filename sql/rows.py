@@ -107,6 +107,8 @@ class SavedCursor(msgspec.Struct, frozen=True):
 
     cursor: str | None
     reread: bool
+    begun_at: datetime
+    """The time of Postgres, before anything is read from the source."""
 
 
 class Requested(msgspec.Struct, frozen=True):

@@ -23,7 +23,7 @@ from resources.stores.uploads import follow_origins, narrow_read
 from resources.stores.withholding import withhold_documents, withhold_narrowed
 from resources.sync_counts import StageResult
 from resources.syncing import SyncJob
-from sql.rows import Hidden, Known, Permitted
+from sql.rows import Hidden, Known, Permitted, SavedCursor
 from sql.sources import Events
 
 UNSAVED = 50_000
@@ -33,7 +33,7 @@ CLAIM_SECONDS = 20.0
 
 
 class PartitionSync:
-    """Takes the batches of one partition. `unchanged`: the documents that its source leaves out."""
+    """Takes the batches of one partition, which was `saved` so before the source was asked. `unchanged`: documents that it leaves out."""
 
     def __init__(
         self,
@@ -41,16 +41,15 @@ class PartitionSync:
         source: Source,
         partition: str,
         result: StageResult,
-        *,
-        begun: bool,
-        reread: bool,
-        unchanged: UnchangedDocuments | None = None,
+        saved: SavedCursor,
+        unchanged: UnchangedDocuments | None,
     ) -> None:
         self._job = job
         self._source = source
         self._result = result
-        self._listing = Listing(job.stores, partition, begun=begun, unchanged=unchanged)
-        self._hold = DeletionHold(job.stores, partition, full=reread)
+        self._begun_at = saved.begun_at
+        self._listing = Listing(job.stores, partition, begun=saved.cursor is not None, unchanged=unchanged)
+        self._hold = DeletionHold(job.stores, partition, full=saved.reread)
 
     def take(self, batch: Batch, *, checked: bool = True) -> None:
         """Decide what a batch changes and make that durable. `checked`: False if part of the partition could not be listed."""
@@ -141,7 +140,7 @@ class PartitionSync:
                 partition=batch.partition,
                 cursor=batch.cursor,
                 title=batch.title,
-                checked=checked,
+                checked_at=self._begun_at if checked else None,
                 by=plan.moves.pop(batch.partition, 0),
                 count=self._listing.save(batch),
             )

@@ -1,8 +1,10 @@
 -- State kept per partition: cursor, memory, counts, pending work. Grain: partition, unless a statement says otherwise.
 
 -- name: saved_cursor
--- Cursor of one partition, and whether every document is fetched again until its listing ends. Grain: partition.
-SELECT cursor, reread FROM partitions WHERE source = :source AND partition = :partition;
+-- Cursor of one partition, whether every document is fetched again until its listing ends, and the time. Grain: one row. Index: primary key.
+SELECT p.cursor, coalesce(p.reread, FALSE) AS reread, t.now AS begun_at
+FROM (SELECT now() AS now) AS t
+LEFT JOIN partitions AS p ON p.source = :source AND p.partition = :partition;
 
 -- name: begin_listing!
 -- List partitions (null: all of the source) from the beginning; with `reread`, every document is fetched again until their listings end.
@@ -15,12 +17,13 @@ WHERE source = :source AND (:partitions::text [] IS NULL OR partition = ANY(:par
 UPDATE partitions SET reread = FALSE WHERE source = :source AND partition = :partition AND reread;
 
 -- name: save_cursor!
--- Save the cursor of a partition, and that its permissions are current. Parameters: source, partition, cursor, title or null,
--- checked bool (the source reported everything), by (change in the number of documents), count or null (their total number).
+-- Save the cursor of a partition, and when its permissions were current. Parameters: source, partition, cursor, title or null,
+-- checked_at (when the source was asked, if it reported everything) or null, by (change in the number of documents), count or null (their total number).
 INSERT INTO partitions (source, partition, cursor, title, acl_checked_at, last_sync_at, source_count, counted_at)
 VALUES (
-    :source, :partition, :cursor, :title, CASE WHEN :checked THEN now() END, now(),
-    coalesce(:count::integer, CASE WHEN :checked THEN :by::integer END), CASE WHEN :checked THEN now() END
+    :source, :partition, :cursor, :title, :checked_at::timestamptz, now(),
+    coalesce(:count::integer, CASE WHEN :checked_at::timestamptz IS NOT NULL THEN :by::integer END),
+    CASE WHEN :checked_at::timestamptz IS NOT NULL THEN now() END
 )
 ON CONFLICT (source, partition) DO UPDATE SET
     cursor = excluded.cursor, last_sync_at = now(), lost_at = NULL,

@@ -502,6 +502,38 @@ def test_an_event_and_the_sync_that_saves_its_channel_wait_for_each_other_in_tur
     assert waiting(desk) == []
 
 
+def test_permissions_count_as_checked_from_when_they_were_read(desk: SlackDesk) -> None:
+    read = list[datetime]()
+
+    def note() -> None:
+        read.extend(row["now"] for row in desk.installation.rows("SELECT clock_timestamp() AS now"))
+
+    sync_with(desk, desk.channel, note)
+    checked = desk.installation.rows("SELECT acl_checked_at AS at FROM partitions WHERE partition = %s", desk.channel)
+    assert [row["at"] < read[0] for row in checked] == [True]
+
+
+def test_a_channel_that_became_private_since_a_long_sync_began_is_private(desk: SlackDesk) -> None:
+    eve = desk.slack.user("Eve Else", EVE)
+    desk.sync()
+    assert eve
+    assert desk.finds("qz4q", EVE)
+    settings, late = desk.installation.settings, list[float]()
+    source = Slack(
+        settings, PostgresMemory(settings.postgres_dsn), page=PAGE, timer=lambda: time.monotonic() + sum(late)
+    )
+    changes = source.changes
+
+    def hours_later(partition: str, cursor: str | None) -> Iterator[Batch]:
+        late.append(3600)
+        desk.slack.make_private(desk.channel)
+        yield from changes(partition, cursor)
+
+    source.changes = hours_later  # type: ignore[method-assign]
+    assert desk.installation.sync(SourceName.SLACK, port=source).error is None
+    assert (desk.finds("qz4q", EVE), desk.finds("qz4q", ADA)) == (False, True)
+
+
 def waiting_for_locks(desk: SlackDesk) -> int:
     """Return how many connections to the database wait for a lock."""
     (row,) = desk.installation.rows(

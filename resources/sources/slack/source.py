@@ -46,6 +46,8 @@ NO_USERGROUPS = (
 )
 PROBES = 5
 """Archived channels that one sync tries to read for the first time."""
+CURRENT_SECONDS = 60
+"""A public channel is looked up again before it is read if the list of channels is older."""
 SECOND = timedelta(microseconds=1)
 
 
@@ -84,6 +86,8 @@ class Slack(Source):
         self._settings = settings
         self._memory = memory
         self._rng = rng
+        self._timer = timer
+        self._listed_at = 0.0
         self._tally = Tally()
         self._client = SlackClient(
             token,
@@ -187,7 +191,8 @@ class Slack(Source):
                 raise LostPartitionError("Slack no longer lists the channel, or the app is not in it: invite the app.")
             ledger = Ledger(self._memory, partition)
             events = ledger.events()
-            if any(event.all for event in events):
+            old = self._timer() - self._listed_at > CURRENT_SECONDS
+            if any(event.all for event in events) or (old and not raw.get("is_private")):
                 raw = self._current(partition)
             channel = self._channel(raw)
             mentions = Mentions(self._public_channels)
@@ -279,6 +284,7 @@ class Slack(Source):
     @cached_property
     def _listed(self) -> dict[str, dict[str, Any]]:
         """Every channel that Slack lists, by id."""
+        self._listed_at = self._timer()
         found = self._client.pages(
             "conversations.list",
             "channels",
