@@ -534,6 +534,18 @@ def test_a_channel_that_became_private_since_a_long_sync_began_is_private(desk: 
     assert (desk.finds("qz4q", EVE), desk.finds("qz4q", ADA)) == (False, True)
 
 
+def test_a_channel_with_another_name_has_it_in_all_documents(desk: SlackDesk) -> None:
+    desk.slack.rename(desk.channel, "herons")
+    desk.sync()
+    found = desk.installation.rows(
+        "SELECT DISTINCT path, tags ->> 'channel' AS tag FROM documents WHERE partition = %s", desk.channel
+    )
+    assert found == [{"path": "#herons", "tag": "herons"}]
+    desk.calls.clear()
+    desk.sync()
+    assert desk.calls["conversations.history"] < 4, "not all of it is read again each time"
+
+
 def waiting_for_locks(desk: SlackDesk) -> int:
     """Return how many connections to the database wait for a lock."""
     (row,) = desk.installation.rows(

@@ -3,7 +3,7 @@
 Slack shows new messages of a channel, but not late replies, edits and deletions; those only show when a range of history, or a
 thread, is read again and compared with the ledger. So each sync reads the newest messages and those in the look-back period, one
 page further back (in rotation), and some threads, the recently active first. A channel whose history fits one page is read whole
-each time. What events name is read again whatever its age.
+each time, and one with another name, which all of its documents contain, once. What events name is read again whatever its age.
 Only times of the channel's own messages are used, never a local clock.
 """
 
@@ -56,6 +56,10 @@ class ChannelCursor(msgspec.Struct, kw_only=True):
     """Value of `RENDERING` when the channel's documents were rendered."""
     mentioned: list[str] = []
     """Ids of channels whose names the documents contain, sorted."""
+    name: str | None = None
+    """The channel's name according to the documents; None: this was not kept yet."""
+    private: bool | None = None
+    """Likewise, whether it is private."""
 
 
 class ChannelSync:
@@ -112,11 +116,15 @@ class ChannelSync:
             yield self._batch(cursor)
 
     def _start(self, text: str | None) -> ChannelCursor:
+        name, private = self._builder.channel.name, self._builder.channel.private
         if text is not None:
             cursor = msgspec.json.decode(text, type=ChannelCursor)
-            if cursor.rendering == RENDERING and self._mentions.still_public(cursor.mentioned):
+            same = cursor.name in (None, name) and cursor.private in (None, private)
+            if same and cursor.rendering == RENDERING and self._mentions.still_public(cursor.mentioned):
+                cursor.name, cursor.private = name, private
                 return cursor
-        return ChannelCursor(listing=True, turn=self._ledger.turn() + 1, rendering=RENDERING)
+        turn = self._ledger.turn() + 1
+        return ChannelCursor(listing=True, turn=turn, rendering=RENDERING, name=name, private=private)
 
     def _list(self, cursor: ChannelCursor) -> Iterator[Batch]:
         """Yield the whole history, so that what is on no page is deleted. After an interruption, continue below the last saved page."""
