@@ -196,6 +196,9 @@ _FIELDS: dict[str, Callable[[DriveState, DriveFile], Any]] = {
     "capabilities": _capabilities,
     "inheritedPermissionsDisabled": lambda _, file: file.limited,
     "permissionIds": lambda world, file: [id_of(held[0]) for held in world.access.grants(file).values()],
+    "hasAugmentedPermissions": lambda world, file: (
+        bool(file.grants) if world.drive_of(file.id) and file.parent is not None else None
+    ),
     "permissions": _in_my_drive(lambda world, file: permissions(world, file) if may_share(world, file) else None),
     "exportLinks": lambda world, file: links(file, world.base) if world.access.readable(file) else None,
     "webViewLink": lambda _, file: _view_link(file),

@@ -66,6 +66,19 @@ def test_permissions_in_shared_drives_come_in_pages(drive: SimulatedDrive, api: 
     assert refused(api.permissions().list(fileId=file)) == (404, "notFound")
 
 
+def test_what_is_shared_by_itself_in_a_shared_drive_says_so(drive: SimulatedDrive, api: Any) -> None:
+    plans = drive.shared_drive("Plans", {})
+    offers = drive.folder("Offers", plans)
+    file, mine = drive.file("Offer.txt", offers, "x"), drive.file("Mine.txt", "root", "x")
+    drive.share(offers, "user:ada@larkmoor.example")
+
+    def augmented(item: str) -> Any:
+        found = api.files().get(fileId=item, fields="hasAugmentedPermissions", supportsAllDrives=True).execute()
+        return found.get("hasAugmentedPermissions")
+
+    assert [augmented(one) for one in (offers, file, mine)] == [True, False, None]
+
+
 def test_who_may_not_share_learns_no_permissions(drive: SimulatedDrive, api: Any) -> None:
     file = drive.file("Theirs.txt", None, "x", owner="bob@larkmoor.example")
     found = api.files().get(fileId=file, fields="*").execute()

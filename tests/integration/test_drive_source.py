@@ -242,6 +242,45 @@ def test_a_right_that_ends_is_noticed_without_a_change(
     assert kept.readers(sample_drive.note) == {ME}
 
 
+@pytest.mark.parametrize("on", ["offer", "offers"])
+def test_a_right_in_a_shared_drive_ends_for_somebody_known_from_another_file(
+    drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path, on: str
+) -> None:
+    drive, kept = drive_site.drive, mirror(drive_site, tmp_path)
+    lasting = drive.file("lasting.txt", sample_drive.sales, "Prices")
+    drive.share(lasting, f"user:{BOB}")
+    kept.sync()
+    soon = datetime.now(UTC) + timedelta(days=1)
+    drive.share(getattr(sample_drive, on), f"user:{BOB}", expires=soon)
+    kept.sync()
+    added = drive.file("added.txt", sample_drive.offers, "Another offer")
+    kept.sync()
+    agrees(kept, drive_site)
+    assert (BOB in kept.readers(added)) is (on == "offers")
+    kept.sync(now=lambda: soon + timedelta(minutes=1))
+    for file in (sample_drive.offer, added):
+        assert kept.readers(file) == drive.readers(file) - {BOB}
+    assert BOB in kept.readers(lasting)
+    assert kept.sync() == QUIET
+
+
+def test_a_right_on_a_folder_above_a_root_ends(
+    drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path
+) -> None:
+    drive = drive_site.drive
+    heron = drive.folder("Heron", sample_drive.offers)
+    file, lasting = (drive.file(name, heron, name) for name in ("heron.txt", "lasting.txt"))
+    drive.share(lasting, f"user:{BOB}")
+    kept = mirror(drive_site, tmp_path, drive_roots=(heron,))
+    kept.sync()
+    soon = datetime.now(UTC) + timedelta(days=1)
+    drive.share(sample_drive.offers, f"user:{BOB}", expires=soon)
+    kept.sync()
+    assert BOB in kept.readers(file)
+    kept.sync(now=lambda: soon + timedelta(minutes=1))
+    assert kept.readers(file) == drive.readers(file) - {BOB}
+
+
 def test_a_limited_folder_that_the_account_cannot_open(
     kept: Mirror, drive_site: DriveSite, sample_drive: SampleDrive
 ) -> None:
@@ -273,12 +312,16 @@ def test_permissions_that_cannot_be_read_leave_the_owner_alone(
 
 def test_unknown_ids_are_asked_once(kept: Mirror, drive_site: DriveSite, sample_drive: SampleDrive) -> None:
     drive = drive_site.drive
-    for number in range(50):
-        file = drive.file(f"{number}.txt", sample_drive.offers, f"text {number}")
-        drive.share(file, "user:guest@other.example")
+    drive.share(sample_drive.offers, "user:guest@other.example")
+    files = [drive.file(f"{number}.txt", sample_drive.offers, f"text {number}") for number in range(50)]
     calls = kept.sync()
     agrees(kept, drive_site)
-    assert calls["permissions.list"] == 2  # the drive itself, and one of the fifty
+    assert calls["permissions.list"] == 2  # the drive itself, and the folder
+    for file in files[:3]:
+        drive.share(file, "user:another@other.example")
+    assert kept.sync()["permissions.list"] == 1 + 3  # permissions of its own: only while it is new or changed
+    agrees(kept, drive_site)
+    assert kept.sync() == QUIET
 
 
 # Roots

@@ -42,14 +42,14 @@ def view(
     """Return what a cursor is valid for: one account, and the settings that decide which files belong to a root, are refused, and who
     finds them.
 
-    "folders and those above" distinguishes it from cursors of older versions, which did not read who may find each folder, or did not
-    notice shares of folders above a root.
+    "folders and those above, ends of shares" distinguishes it from cursors of older versions, which did not read who may find each
+    folder, did not notice shares of folders above a root, or did not ask until when someone may read a file of a shared drive.
     """
     scope = "with shortcuts and linked folders" if follows_shortcuts else "within roots"
     who = "" if links == "nobody" else f", links for {links}"
     by_label = "".join(f", {label}: {rule}" for label, rule in sorted(labels.items()))
     size = "" if largest is None else f", at most {largest} bytes"
-    return f"{account}, folders and those above, {scope}{who}{by_label}, {_EXPORTS}{', comments' if comments else ''}{size}"
+    return f"{account}, folders and those above, ends of shares, {scope}{who}{by_label}, {_EXPORTS}{', comments' if comments else ''}{size}"
 
 
 def encode(cursor: DriveCursor) -> str:

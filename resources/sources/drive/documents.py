@@ -33,7 +33,7 @@ from resources.sources.tree import EMPTY, too_large
 FILE_FIELDS = (
     "id,name,mimeType,description,parents,driveId,trashed,trashedTime,createdTime,modifiedTime,version,size,md5Checksum,"
     "headRevisionId,webViewLink,owners(emailAddress,displayName),lastModifyingUser(emailAddress,displayName),"
-    f"permissions({readers.FIELDS}),permissionIds,shortcutDetails(targetId,targetMimeType),"
+    f"permissions({readers.FIELDS}),permissionIds,hasAugmentedPermissions,shortcutDetails(targetId,targetMimeType),"
     f"inheritedPermissionsDisabled,capabilities(canListChildren,canDownload,canReadLabels),{labels.FIELDS}"
 )
 """Requested fields: by default Drive returns only four."""
@@ -212,7 +212,7 @@ class DriveDocuments:
         return grant._replace(principals=grant.principals | opened) if opened else grant
 
     def grants(self, notes: PartitionState, files: Sequence[JSON]) -> dict[str, FileGrant]:
-        return self._readers.grants(notes.load(), files, self._is_limited)
+        return self._readers.grants(notes.load(), files, self._is_limited, self._may_expire)
 
     def ask(self, ids: Sequence[str]) -> dict[str, JSON | None]:
         """Return the current state of files; None for those deleted, trashed or not visible."""
@@ -251,6 +251,16 @@ class DriveDocuments:
 
     def _is_limited(self, file: JSON) -> bool:
         return file.get("inheritedPermissionsDisabled") is True or self._tree.limited(parent_of(file))
+
+    def _may_expire(self, file: JSON) -> bool:
+        """Return True for what lies in a shared drive and has permissions of its own, or is below a folder with one that expires.
+
+        What a root inherits from folders above it, which are not known, is asked for with the root.
+        """
+        if file.get("driveId") is None:
+            return False
+        own = file.get("hasAugmentedPermissions") is True or self._tree.is_root(file["id"])
+        return own or self._tree.temporary(parent_of(file))
 
     def _resolve(self, shortcuts: Sequence[tuple[JSON, Trail]], found: DescribedFiles, notes: PartitionState) -> None:
         pointing: list[tuple[JSON, Trail, Shortcut]] = []

@@ -175,8 +175,8 @@ class Following:
         for folder_id, file in changes.folders.items():
             before = notes.folders.get(folder_id)
             if folder_id in grants:
-                self._tree.grant(folder_id, grants[folder_id].digest)
-                now = folder_of(file, grants[folder_id].digest)
+                self._tree.grant(folder_id, grants[folder_id])
+                now = folder_of(file, grants[folder_id])
                 if now != before or not was[folder_id]:
                     if now.closed:
                         self._gather(work, file)

@@ -21,6 +21,7 @@ from resources.sources.drive.documents import FILE_FIELDS, DescribedFiles, Drive
 from resources.sources.drive.faults import NotFoundError, PageTokenError
 from resources.sources.drive.feeds import Feeds
 from resources.sources.drive.notes import FolderState, PartitionState, RootNote
+from resources.sources.drive.permissions import FileGrant
 from resources.sources.drive.readers import Readers
 from resources.sources.drive.roots import SHARED_WITH_ME, Roots
 from resources.sources.drive.tree import FolderTree, folder_of, parent_of
@@ -113,8 +114,8 @@ class RootListing:
         grants = self._documents.grants(notes, inside)
         for file in inside:
             grant = grants[file["id"]]
-            self._tree.grant(file["id"], grant.digest)
-            notes.set_folder(file["id"], folder_of(file, grant.digest))
+            self._tree.grant(file["id"], grant)
+            notes.set_folder(file["id"], folder_of(file, grant))
             if grant.expires is not None:
                 notes.set_end(grant.expires, file["id"])
 
@@ -130,9 +131,14 @@ class RootListing:
         if root.drive is not None:
             notes.set_members(self._readers.members(root.drive))
             self._readers.learn_members(root.drive, notes)
-        access = self._root_access(root, notes)
-        notes.set_folder(root.id, FolderState(name=root.name, parent=root.parent, access=access))
-        self._tree.grant(root.id, access)
+        grant = self._root_grant(root, notes)
+        notes.set_folder(
+            root.id, folder_of({"name": root.name, "parents": [root.parent] if root.parent else []}, grant)
+        )
+        if grant is not None:
+            self._tree.grant(root.id, grant)
+            if grant.expires is not None:
+                notes.set_end(grant.expires, root.id)
         self._list_folders(root, notes)
         at = DriveCursor(token=token, account=self._view, listing=ListingPosition(size=size))
         yield Batch(
@@ -145,12 +151,12 @@ class RootListing:
         )
         return at
 
-    def _root_access(self, root: RootNote, notes: PartitionState) -> str:
-        """Return a digest of who may find the root itself; of no one if that cannot be read at present."""
+    def _root_grant(self, root: RootNote, notes: PartitionState) -> FileGrant | None:
+        """Return who may find the root itself; None if that cannot be read at present."""
         if root.kind == "drive":
-            return self._readers.drive(root.id).digest
+            return self._readers.drive(root.id)
         file = self._documents.ask([root.id])[root.id]
-        return "" if file is None else self._documents.grants(notes, [file])[root.id].digest
+        return None if file is None else self._documents.grants(notes, [file])[root.id]
 
     def _list_folders(self, root: RootNote, notes: PartitionState) -> None:
         condition = f"mimeType = '{FOLDER}' and trashed = false"

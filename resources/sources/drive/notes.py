@@ -29,6 +29,8 @@ class FolderState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """True if it stops inherited permissions: then not everyone whom Drive lists may open it."""
     closed: bool = False
     """True if the account can see but not open it."""
+    temporary: bool = False
+    """True if one of its permissions expires: the ids of its content do not say until when they count."""
 
 
 class Shortcut(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -30,6 +30,8 @@ class FileGrant(NamedTuple):
     expires: datetime | None = None
     linked: bool = False
     """True if the file is shared by link alone with a domain or with anyone, besides others."""
+    temporary: bool = False
+    """True if one of its permissions expires, or has expired and is still listed: then permission ids grant too much."""
 
     @property
     def digest(self) -> str:
@@ -45,9 +47,12 @@ def read(permissions: Iterable[Any], now: datetime, organisation: str | None = N
     found: set[str] = set()
     widest = "private"
     ends: list[datetime] = []
-    linked = False
+    linked = temporary = False
     for permission in permissions:
-        if not is_object(permission) or not _counts(permission, now):
+        if not is_object(permission):
+            continue
+        temporary = temporary or permission.get("expirationTime") is not None
+        if not _counts(permission, now):
             continue
         principal = _principal(permission)
         if principal:
@@ -60,7 +65,7 @@ def read(permissions: Iterable[Any], now: datetime, organisation: str | None = N
         expires = _time(permission.get("expirationTime"))
         if expires is not None:
             ends.append(expires)
-    return FileGrant(frozenset(found), _sharing(widest, found), min(ends, default=None), linked)
+    return FileGrant(frozenset(found), _sharing(widest, found), min(ends, default=None), linked, temporary)
 
 
 def learn(permissions: Iterable[Any], now: datetime) -> dict[str, str]:

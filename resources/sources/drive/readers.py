@@ -2,7 +2,9 @@
 
 Drive shows the permissions of files in My Drive that the account may share. For all others it only shows permission ids: if
 each id is known, no call is needed; otherwise one file with the unknown id is queried, and its answer is reused for the rest.
-Below a limited-access folder ids do not determine who may open a file, so each file is queried.
+Below a limited-access folder ids do not determine who may open a file, so each file is queried. Nor do they say until when a
+person may: in a shared drive, that is asked for each file with permissions of its own (`hasAugmentedPermissions`), and for each below a
+folder with one that expires. The drive's members are asked for at each sync anyway.
 
 Files shared by link have readers by the setting `drive_link_sharing`: no one, those who opened the file, or the organisation. Drive
 reports an opened file only to the person who opened it (`viewedByMe`), so each user's view is read, with one call each.
@@ -81,7 +83,11 @@ class Readers:
         self._members: dict[str, list[JSON]] = {}
 
     def grants(
-        self, notes: PartitionState, files: Sequence[JSON], limited: Callable[[JSON], bool]
+        self,
+        notes: PartitionState,
+        files: Sequence[JSON],
+        limited: Callable[[JSON], bool],
+        may_expire: Callable[[JSON], bool],
     ) -> dict[str, FileGrant]:
         """Return the grant of each file by its id. Raises what calls raise, except for a file that may not be queried."""
         found: dict[str, FileGrant] = {}
@@ -92,9 +98,10 @@ class Readers:
             else:
                 waiting.append(file)
         alone = {file["id"] for file in waiting if not file.get("permissionIds") or limited(file)}
+        queried = alone | {file["id"] for file in waiting if may_expire(file)}
         while waiting:
-            waiting = [file for file in waiting if not self._by_ids(notes, file, alone, found)]
-            asked = self._choose(notes, waiting, alone)
+            waiting = [file for file in waiting if not self._by_ids(notes, file, queried, found)]
+            asked = self._choose(notes, waiting, queried)
             for file, listed in zip(asked, self._list([file["id"] for file in asked]), strict=True):
                 found[file["id"]] = self._read(notes, file, listed, alone=file["id"] in alone)
             waiting = [file for file in waiting if file["id"] not in found]
@@ -121,8 +128,8 @@ class Readers:
             self._members[drive] = self._list([drive])[0] or []
         return self._members[drive]
 
-    def _by_ids(self, notes: PartitionState, file: JSON, alone: set[str], found: dict[str, FileGrant]) -> bool:
-        if file["id"] in alone:
+    def _by_ids(self, notes: PartitionState, file: JSON, queried: set[str], found: dict[str, FileGrant]) -> bool:
+        if file["id"] in queried:
             return False
         grant, unknown = permissions.by_ids(file["permissionIds"], notes.people, self._links.organisation)
         if unknown:
@@ -130,13 +137,13 @@ class Readers:
         found[file["id"]] = permissions.with_owner(grant, owner_of(file))
         return True
 
-    def _choose(self, notes: PartitionState, waiting: Sequence[JSON], alone: set[str]) -> list[JSON]:
+    def _choose(self, notes: PartitionState, waiting: Sequence[JSON], queried: set[str]) -> list[JSON]:
         """Return the files to query: those whose ids are not enough, and one for each unknown id."""
         chosen: list[JSON] = []
         covered: set[str] = set()
         for file in waiting:
             unknown = set(permissions.by_ids(file.get("permissionIds") or (), notes.people)[1])
-            if file["id"] in alone or unknown & self._vague or unknown - covered:
+            if file["id"] in queried or unknown & self._vague or unknown - covered:
                 chosen.append(file)
                 covered |= unknown
         return chosen

@@ -12,6 +12,7 @@ from resources.core import domain
 from resources.core.json import object_of
 from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.notes import FolderState, PartitionState, RootNote
+from resources.sources.drive.permissions import FileGrant
 from resources.sources.drive.roots import Roots
 
 FOLDER_FIELDS = "id,name,mimeType,parents,trashed,driveId,inheritedPermissionsDisabled,capabilities(canListChildren)"
@@ -44,6 +45,7 @@ class FolderTree:
         self._notes = notes
         self._folders: dict[str, FolderState | None] = {}
         self._access: dict[str, str] = {}
+        self._temporary: dict[str, bool] = {}
         self._tops: dict[str, str] | None = None
         self._loaded: set[str] = set()
         self._trails: dict[str, Trail | None] = {}
@@ -60,13 +62,13 @@ class FolderTree:
         self._links = None
         self._trails.clear()
 
-    def grant(self, folder_id: str, digest: str) -> None:
-        self._access[folder_id] = digest
+    def grant(self, folder_id: str, grant: FileGrant) -> None:
+        self._access[folder_id] = grant.digest
+        self._temporary[folder_id] = grant.temporary
 
     def chain(self, trail: Trail) -> tuple[domain.Folder, ...]:
         """Return the folders of a trail, outermost first, with who may find each; no one if that is not known."""
-        if any(one not in self._access for one in trail.folders):
-            self._load({root.drive or "" for root in self._roots.all().values()})
+        self._load_access(trail.folders)
         return tuple(
             domain.Folder(id=one, name=name, readers=tuple(self._access.get(one, "").split()[1:]))
             for one, name in zip(reversed(trail.folders), trail.names, strict=True)
@@ -85,6 +87,9 @@ class FolderTree:
         trail = self.trail(folder_id)
         return trail is not None and root.id in trail.folders
 
+    def is_root(self, folder_id: str) -> bool:
+        return folder_id in self._root_ids()
+
     def inside(self, folder_id: str) -> bool:
         """Return True if a folder is known to be in a root, not only linked from one."""
         ids, _ = self._climb(folder_id)
@@ -94,6 +99,12 @@ class FolderTree:
         """Return True if a folder, or a known one above it, stops inherited permissions. One that only holds a shortcut to it does not."""
         above = (self._folders.get(one) for one in (self._climb(parent)[0] if parent else ()))
         return any(folder is not None and folder.limited for folder in above)
+
+    def temporary(self, parent: str | None) -> bool:
+        """Return True if a permission of a folder, or of a known one above it, expires."""
+        folders = self._climb(parent)[0] if parent else []
+        self._load_access(folders)
+        return any(self._temporary.get(one) for one in folders)
 
     def above(self, folder_id: str) -> tuple[str, ...]:
         """Return the known folders above a folder, nearest first."""
@@ -224,8 +235,14 @@ class FolderTree:
                 self._folders.setdefault(folder_id, folder)
                 if folder.access:
                     self._access.setdefault(folder_id, folder.access)
-        self._trails.clear()
+                self._temporary.setdefault(folder_id, folder.temporary)
+        if fresh:
+            self._trails.clear()
         return bool(fresh)
+
+    def _load_access(self, folders: Iterable[str]) -> None:
+        if any(one not in self._access for one in folders):
+            self._load({root.drive or "" for root in self._roots.all().values()})
 
     def _ask(self, ids: list[str]) -> dict[str, FolderState | None]:
         many = [{"fileId": one, "fields": FOLDER_FIELDS, "supportsAllDrives": True} for one in ids]
@@ -236,13 +253,14 @@ class FolderTree:
         }
 
 
-def folder_of(file: JSON, access: str = "") -> FolderState:
+def folder_of(file: JSON, grant: FileGrant | None = None) -> FolderState:
     return FolderState(
         name=str(file["name"]),
         parent=parent_of(file),
-        access=access,
+        access="" if grant is None else grant.digest,
         limited=file.get("inheritedPermissionsDisabled") is True,
         closed=object_of(file.get("capabilities")).get("canListChildren") is False,
+        temporary=grant is not None and grant.temporary,
     )
 
 
