@@ -61,6 +61,13 @@ class Hidden(msgspec.Struct, frozen=True):
     indexed: bool
 
 
+class Readdressed(msgspec.Struct, frozen=True):
+    """A document that has lost readers whose addresses have changed."""
+
+    doc_id: str
+    partition: str
+
+
 class ListingKeys(msgspec.Struct, frozen=True):
     """The keys of a partition's documents, eight bytes each, how many have each, and the number of its documents with a key or without."""
 

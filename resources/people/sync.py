@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from resources.alerts import alert
+from resources.core.domain import SourceName
 from resources.core.errors import AuthorizationError, ConcordanceError
 from resources.people import GOOGLE, google_groups, groups_file, to_sync
 from resources.people.google_groups import GoogleListing
 from resources.people.membership import DirectMembers, flatten
 from resources.settings import Settings
+from resources.sources.drive import notes
 from resources.sources.drive.directory import GoogleDirectory, GoogleUser
 from resources.stores import leases
 from resources.stores.fenced import fenced_session
 from resources.stores.offboarding import offboard
-from sql.people import People, PeopleStates, StoredMembership
+from sql.people import KnownPerson, People, PeopleStates, StoredMembership
+from sql.sync import Documents, Partitions
 
 if TYPE_CHECKING:
     from resources.stores.postgres import Connection
@@ -85,15 +88,51 @@ def sync_people(
     return reports
 
 
-def _withhold(settings: Settings, connection: Connection) -> None:
-    """Refuse those who have left, and groups in tokens made here, also while Postgres is down."""
+def _moved(known: Mapping[str, KnownPerson], users: Iterable[GoogleUser]) -> list[str]:
+    """Return the addresses that have just been taken from their accounts: these have others, or another account has the address."""
+    address, holder = {user.id: user.email for user in users}, {user.email: user.id for user in users}
+    return sorted(
+        email
+        for email, one in known.items()
+        if one.external_id is not None
+        and (
+            (one.active and address.get(one.external_id, email) != email)
+            or holder.get(email, one.external_id) != one.external_id
+        )
+    )
+
+
+def _readdress(connection: Connection, emails: list[str]) -> list[str]:
+    """Take Drive's documents from addresses that no longer are those of the same people, until the next sync lists their roots again.
+
+    Return the documents.
+    """
+    if not emails:
+        return []
+    documents = Documents(connection, SourceName.GOOGLE_DRIVE)
+    partitions = Partitions(connection, SourceName.GOOGLE_DRIVE)
+    lost = documents.readdress(emails=emails)
+    named = partitions.with_value(low=notes.PERSON, high=notes.AFTER_PERSON, texts=emails)
+    for partition in sorted({one.partition for one in lost} | set(named)):
+        partitions.remember(partition=partition, entries={notes.RENAMED: True})
+    if lost:
+        documents.raise_version()
+    return [one.doc_id for one in lost]
+
+
+def _withhold(settings: Settings, connection: Connection, narrowed: list[str]) -> None:
+    """Refuse those who have left, documents to former addresses, and groups in tokens made here, also while Postgres is down."""
     from resources.stores import qdrant  # 0.5 s of import
+    from resources.stores.uploads import follow_origins
     from resources.stores.withheld import WithheldCollection
-    from resources.stores.withholding import withhold_groups, withhold_people
+    from resources.stores.withholding import withhold_documents, withhold_groups, withhold_people
 
     index = qdrant.client(settings)
     try:
         withheld = WithheldCollection(index)
+        withhold_documents(connection, withheld, narrowed)
+        if narrowed:
+            follow_origins(connection, withheld, narrowed)
         withhold_people(connection, withheld)
         withhold_groups(connection, withheld, GOOGLE)
     finally:
@@ -146,7 +185,7 @@ def _google(
         for email in sorted(earlier & active):
             if known[email].external_id not in {None, ids[email]}:
                 offboard(connection, email, GOOGLE, "the address belongs to another account of Google's directory now")
-        _withhold(settings, connection)
+        _withhold(settings, connection, _readdress(connection, _moved(known, listing.users)))
         people.date(read_at=at)
     report.members = len(memberships)
     report.inactive = len(inactive) + len(gone) - report.held

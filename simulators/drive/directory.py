@@ -20,7 +20,10 @@ def users_list(world: DriveState, parameters: Parameters) -> Any:
     _check_customer(parameters)
     users = world.workspace.users
     emails, following = _page(world, parameters, "users", sorted(users), most=500, default=100)
-    body = {"kind": "admin#directory#users", "users": [_user(users[email]) for email in emails if email in users]}
+    body = {
+        "kind": "admin#directory#users",
+        "users": [_user(world, users[email]) for email in emails if email in users],
+    }
     return pick(with_next(body, following), _mask(parameters, "Users"))
 
 
@@ -55,10 +58,10 @@ def members_list(world: DriveState, parameters: Parameters) -> Any:
     return pick(with_next(body, following), _mask(parameters, "Members"))
 
 
-def _user(account: SimulatedAccount) -> dict[str, Any]:
+def _user(world: DriveState, account: SimulatedAccount) -> dict[str, Any]:
     return {
         "kind": "admin#directory#user",
-        "id": _id(account.email),
+        "id": _id(world.workspace.identity(account.email)),
         "primaryEmail": account.email,
         "name": {"fullName": account.name},
         "suspended": account.suspended,
@@ -73,7 +76,7 @@ def _member(world: DriveState, name: str) -> dict[str, Any]:
         return {**kind, "id": _CUSTOMER, "type": "CUSTOMER"}
     if name in world.workspace.groups:
         return {**kind, "id": _id(name), "type": "GROUP", "email": name}
-    member = {**kind, "id": _id(name), "type": "USER", "email": name}
+    member = {**kind, "id": _id(world.workspace.identity(name)), "type": "USER", "email": name}
     account = world.workspace.users.get(name)
     return member if account is None else {**member, "status": "SUSPENDED" if account.suspended else "ACTIVE"}
 

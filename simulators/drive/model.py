@@ -283,6 +283,12 @@ class SimulatedDrive(DriveState):
         with self.lock:
             self.workspace.users[email].suspended = False
 
+    def rename_user(self, email: str, to: str) -> None:
+        """Give an account another address, which no feed reports; permissions show the new one."""
+        with self.lock:
+            self.workspace.rename_user(email, to)
+            self.readdress(email, to)
+
     def delete_user(self, email: str) -> None:
         """Delete an account, which leaves its groups."""
         with self.lock:

@@ -20,8 +20,8 @@ from simulators.drive.tree import (
     DriveFile,
     DriveGrant,
     SharedDrive,
+    permission_id,
 )
-from simulators.drive.tree import permission_id as id_of
 
 _EDITORS = {DOCUMENT: "document", SPREADSHEET: "spreadsheets", PRESENTATION: "presentation"}
 
@@ -36,7 +36,7 @@ def user(world: DriveState, email: str) -> dict[str, Any]:
         "kind": "drive#user",
         "displayName": _display_name(email),
         "me": email == world.access.viewer,
-        "permissionId": id_of(DriveGrant(f"user:{email}", "", "")),
+        "permissionId": _id(world, DriveGrant(f"user:{email}", "", "")),
         "emailAddress": email,
     }
 
@@ -77,9 +77,9 @@ def may_share(world: DriveState, file: DriveFile) -> bool:
 def permissions(world: DriveState, file: DriveFile) -> list[dict[str, Any]]:
     """Return every permission on an item: its own, inherited ones, and those disabled by a limited-access folder."""
     shared = bool(world.drive_of(file.id))
-    found = [_permission(file, held, shared) for held in world.access.grants(file).values()]
+    found = [_permission(world, file, held, shared) for held in world.access.grants(file).values()]
     for grant in world.access.hidden(file):
-        turned_off = _permission(file, (grant,), shared)
+        turned_off = _permission(world, file, (grant,), shared)
         found.append(turned_off | {"role": "reader", "view": "metadata", "inheritedPermissionsDisabled": True})
     return found
 
@@ -96,11 +96,15 @@ def file_resource(world: DriveState, file: DriveFile, chosen: Mask) -> dict[str,
     return found
 
 
-def _permission(file: DriveFile, held: tuple[DriveGrant, ...], shared: bool) -> dict[str, Any]:
+def _id(world: DriveState, grant: DriveGrant) -> str:
+    return permission_id(grant, world.workspace.identity(grant.name) if grant.kind == "user" else grant.name)
+
+
+def _permission(world: DriveState, file: DriveFile, held: tuple[DriveGrant, ...], shared: bool) -> dict[str, Any]:
     strongest = held[0]
     found: dict[str, Any] = {
         "kind": "drive#permission",
-        "id": id_of(strongest),
+        "id": _id(world, strongest),
         "type": strongest.kind,
         "role": strongest.role,
         "permissionDetails": [_detail(file, grant, shared) for grant in held],
@@ -195,7 +199,7 @@ _FIELDS: dict[str, Callable[[DriveState, DriveFile], Any]] = {
     "driveId": lambda world, file: world.drive_of(file.id) or None,
     "capabilities": _capabilities,
     "inheritedPermissionsDisabled": lambda _, file: file.limited,
-    "permissionIds": lambda world, file: [id_of(held[0]) for held in world.access.grants(file).values()],
+    "permissionIds": lambda world, file: [_id(world, held[0]) for held in world.access.grants(file).values()],
     "hasAugmentedPermissions": lambda world, file: (
         bool(file.grants) if world.drive_of(file.id) and file.parent is not None else None
     ),

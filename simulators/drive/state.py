@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
+import msgspec
+
 from simulators.drive.access import AccessRules
 from simulators.drive.channels import NotificationChannels
 from simulators.drive.feeds import Feed
@@ -98,6 +100,20 @@ class DriveState:
             self.tops[email] = self.ids.root()
             self.feeds[f"~{email}"] = Feed(self.ids.number(10_000, 99_000) * (len(self.feeds) + 1))
             self.add_item(self.tops[email], "My Drive", FOLDER, None, owner=email)
+
+    def readdress(self, email: str, to: str) -> None:
+        """Carry over a person's My Drive, feed, files, grants and openings to another address."""
+        before, after = f"user:{email}", f"user:{to}"
+        self.tops[to] = self.tops.pop(email)
+        self.feeds[f"~{to}"] = self.feeds.pop(f"~{email}")
+        for item in self.items.values():
+            item.owner = to if item.owner == email else item.owner
+            item.modified_by = to if item.modified_by == email else item.modified_by
+            if before in item.grants:
+                item.grants[after] = msgspec.structs.replace(item.grants.pop(before), who=after)
+        self.expiring = {(one, after if who == before else who): at for (one, who), at in self.expiring.items()}
+        self.access.opened = {(to if who == email else who, one) for who, one in self.access.opened}
+        self.access.forget()
 
     def open(self, id: str, email: str) -> None:  # noqa: A002
         """Let a person open an item, which Drive then shows in their listings; no feed reports it."""

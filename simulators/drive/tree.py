@@ -138,9 +138,9 @@ class Ids:
         return "".join(self._random.choices(_ALPHABET, k=count))
 
 
-def permission_id(grant: DriveGrant) -> str:
-    """Return the id of a grantee, the same on every item, as at Google."""
+def permission_id(grant: DriveGrant, grantee: str) -> str:
+    """Return the id of a grantee, the same on every item, as at Google; `grantee` stays the same when an account's address changes."""
     if grant.kind == "anyone":
         return "anyone" if grant.discoverable else "anyoneWithLink"
-    digits = str(int.from_bytes(hashlib.sha256(grant.who.encode()).digest()[:9]))[:20].zfill(20)
+    digits = str(int.from_bytes(hashlib.sha256(f"{grant.kind}:{grantee}".encode()).digest()[:9]))[:20].zfill(20)
     return digits + "k" if grant.kind == "domain" and not grant.discoverable else digits

@@ -168,6 +168,21 @@ WHERE
         WHERE a.doc_id = d.doc_id AND NOT coalesce(starts_with(a.content, d.content_key || '|'), FALSE)
     );
 
+-- name: readdress
+-- Take documents from the readers with these addresses at once. Clearing the hash makes the next listing write them again. Parameters: source,
+-- emails text[]. Returns ids and partitions. Grain: document. Index: documents_permissions, documents_widening.
+UPDATE documents AS d SET
+    payload_hash = '', changed_at = now(),
+    permissions = ARRAY(SELECT p.principal FROM unnest(d.permissions) AS p (principal) WHERE p.principal <> ALL(:emails::text [])),
+    next_permissions = CASE
+        WHEN d.next_permissions IS NOT NULL
+            THEN ARRAY(SELECT n.principal FROM unnest(d.next_permissions) AS n (principal) WHERE n.principal <> ALL(:emails::text []))
+    END
+WHERE
+    d.source = :source AND d.state <> 'deleted'
+    AND (d.permissions && :emails::text [] OR (d.next_permissions IS NOT NULL AND d.next_permissions && :emails::text []))
+RETURNING d.doc_id::text AS doc_id, d.partition;
+
 -- name: chosen
 -- Documents by source id or id. Grain: document. Parameters: source, ids. Index: unique (source, source_id).
 SELECT doc_id::text AS doc_id, source_id

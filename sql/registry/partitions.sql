@@ -147,6 +147,11 @@ INSERT INTO source_memory (source, partition, key, value)
 SELECT :source, :partition, e.key, e.value FROM entries AS e WHERE e.value <> 'null'::jsonb
 ON CONFLICT (source, partition, key) DO UPDATE SET value = excluded.value;
 
+-- name: with_value
+-- Partitions that remember one of these texts under a key. Parameters: source, low and high (keys), texts text[]. Grain: partition.
+SELECT DISTINCT partition FROM source_memory
+WHERE source = :source AND key >= :low AND key < :high AND value #>> '{}' = ANY(:texts::text []);
+
 -- name: forget!
 -- Delete the memory of a partition. Grain: key.
 DELETE FROM source_memory WHERE source = :source AND partition = :partition;

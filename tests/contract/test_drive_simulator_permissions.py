@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from simulators.drive import FOLDER, SimulatedDrive
+from simulators.drive.directory import users_list
 from tests.fixtures.drive import ALL_DRIVES, DriveSite, names, refused
 
 
@@ -77,6 +78,27 @@ def test_what_is_shared_by_itself_in_a_shared_drive_says_so(drive: SimulatedDriv
         return found.get("hasAugmentedPermissions")
 
     assert [augmented(one) for one in (offers, file, mine)] == [True, False, None]
+
+
+def test_ids_stay_when_an_address_changes_and_its_next_holder_has_others(drive: SimulatedDrive, api: Any) -> None:
+    ada, new = "ada@larkmoor.example", "ada.long@larkmoor.example"
+    drive.user(ada)
+    mine, hers = drive.file("Mine.txt", "root", "x"), drive.file("Hers.txt", drive.tops[ada], "x")
+    drive.share(mine, f"user:{ada}")
+
+    def seen() -> dict[str, str]:
+        listed = api.permissions().list(fileId=mine, fields="permissions(id,emailAddress)").execute()["permissions"]
+        return {one["emailAddress"]: one["id"] for one in listed}
+
+    before = seen()[ada]
+    drive.rename_user(ada, new)
+    assert seen() == {drive.account: seen()[drive.account], new: before}
+    assert drive.items[hers].owner == new
+    drive.user(ada)
+    drive.share(mine, f"user:{ada}")
+    assert seen()[new] == before != seen()[ada]
+    users = users_list(drive, {"customer": "my_customer"})["users"]
+    assert len({user["id"] for user in users}) == len(users) == 2
 
 
 def test_who_may_not_share_learns_no_permissions(drive: SimulatedDrive, api: Any) -> None:

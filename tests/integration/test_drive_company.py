@@ -168,6 +168,19 @@ def test_a_transfer_keeps_the_document(company: Workspace, first: str) -> None:
     assert kept.items()[company.ada].owner == BOB
 
 
+def test_what_is_somebodys_follows_a_new_address(company: Workspace) -> None:
+    drive, new = company.drive, "ada.long@larkmoor.example"
+    kept = company.mirror()
+    kept.sync()
+    drive.rename_user(ADA, new)
+    drive.user(ADA)
+    kept.sync()
+    agrees(kept, drive, new, BOB, CY)
+    assert kept.items()[company.ada].owner == new
+    assert kept.versions[company.ada] == 1
+    assert kept.sync()["files.list"] == 0
+
+
 def test_a_move_to_a_shared_drive_and_back(company: Workspace) -> None:
     drive = company.drive
     team = drive.shared_drive("Team", {f"user:{ADA}": "writer"})

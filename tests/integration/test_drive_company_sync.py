@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from resources.core.domain import SourceName, State
+from resources.people.sync import sync_people
 from tests.fixtures.drive import DriveSite, partition_of, service_account_file
 from tests.fixtures.installation import Installation
 from tests.fixtures.step import follow
@@ -94,6 +95,38 @@ def test_what_is_transferred_when_somebody_leaves_stays_one_document(office: Off
     assert office.installation.rows("SELECT doc_id, source_id FROM documents ORDER BY 1") == before
     rows = office.installation.rows("SELECT DISTINCT partition FROM documents ORDER BY 1")
     assert [row["partition"] for row in rows] == sorted(map(office.partition, (BOB, CY)))
+
+
+def test_an_address_that_has_changed_finds_nothing_at_once_and_the_new_one_everything_with_the_next_sync(
+    office: Office,
+) -> None:
+    drive, new = office.drive, "cy.long@larkmoor.example"
+    team = drive.shared_drive("Team", {})
+    plans = drive.folder("Plans", team)
+    drive.file("plan.txt", plans, "the plan")
+    for shared in (office.files[f"{ADA} 1"], plans):
+        drive.share(shared, f"user:{CY}")
+    office.sync()
+    names = {f"{ADA} 1", f"{CY} 1", f"{CY} 2", "plan"}
+
+    def read_by(email: str) -> set[str]:
+        rows = office.installation.rows("SELECT title FROM documents WHERE %s = ANY(permissions)", email)
+        return {row["title"].removesuffix(".txt") for row in rows}
+
+    assert read_by(CY) == names
+    drive.rename_user(CY, new)
+    drive.user(CY, "Another")
+    sync_people(office.installation.settings)
+    assert read_by(CY) == set()
+    assert office.readers()[f"{BOB} 1"] == {BOB}
+    office.sync()
+    assert (read_by(CY), read_by(new)) == (set(), names)
+    assert office.readers()["plan"] == {ADMIN, new}
+    assert office.installation.last["raw"]["fetched"] == 0
+    calls = drive.calls["files.list"]
+    sync_people(office.installation.settings)
+    office.sync()
+    assert drive.calls["files.list"] == calls
 
 
 def test_a_user_who_is_refused_is_reported_and_the_others_are_synced(office: Office) -> None:

@@ -12,6 +12,7 @@ import pytest
 from cryptography.fernet import Fernet
 
 from assets.stages.parse import parse
+from resources.core.domain import Batch
 from resources.core.errors import (
     AbortSyncError,
     AuthorizationError,
@@ -279,6 +280,39 @@ def test_a_right_on_a_folder_above_a_root_ends(
     assert BOB in kept.readers(file)
     kept.sync(now=lambda: soon + timedelta(minutes=1))
     assert kept.readers(file) == drive.readers(file) - {BOB}
+
+
+def test_an_address_that_is_seen_to_have_changed_is_followed_in_the_whole_root(
+    kept: Mirror, drive_site: DriveSite, sample_drive: SampleDrive
+) -> None:
+    drive = drive_site.drive
+    drive.user(BOB)
+    drive.share(sample_drive.note, f"user:{BOB}")
+    drive.share(sample_drive.top, f"user:{BOB}")
+    kept.sync()
+    drive.rename_user(BOB, "robert@larkmoor.example")
+    drive.user(BOB)
+    drive.edit(sample_drive.top, "at the very top")
+    kept.sync(stop=lambda _, batch: batch.begins)
+    kept.sync()
+    agrees(kept, drive_site)
+    assert kept.sync() == QUIET
+
+
+def test_an_address_that_changes_while_a_root_is_listed(kept: Mirror, drive_site: DriveSite) -> None:
+    drive = drive_site.drive
+    drive.user(BOB)
+    for number in range(250):
+        drive.share(drive.file(f"{number}.txt", drive.my_drive, f"text {number}"), f"user:{BOB}")
+
+    def rename(_: str, batch: Batch) -> bool:
+        if batch.seen and BOB in drive.tops:
+            drive.rename_user(BOB, "robert@larkmoor.example")
+        return False
+
+    kept.sync(stop=rename)
+    agrees(kept, drive_site)
+    assert set(kept.versions.values()) == {1}
 
 
 def test_a_limited_folder_that_the_account_cannot_open(

@@ -170,6 +170,22 @@ def test_an_address_that_is_given_to_another_account_brings_none_of_the_keys_of_
     assert ended == [(ANN,)]
 
 
+def test_an_address_that_is_given_to_another_account_finds_nothing_of_the_former_ones_drive(
+    company: Company, asked: Running
+) -> None:
+    company.site.add(
+        "Hers", ["Tide tables of hers."], [ANN, EVE], source=SourceName.GOOGLE_DRIVE, source_id="f2", partition="drive"
+    )
+    company.sync()
+    assert sorted(asked.titles(QUERY, ANN)) == ["Hers", "Tides"]
+    company.site.sql("UPDATE people SET external_id = 'of the former Ann' WHERE email = %s RETURNING 1", ANN)
+    company.sync()
+    assert asked.titles(QUERY, ANN) == ["Tides"]
+    assert asked.titles(QUERY, EVE) == ["Hers"]
+    told = "SELECT partition FROM source_memory WHERE source = 'google_drive' AND key = '!renamed'"
+    assert company.site.sql(told) == [("drive",)]
+
+
 def test_someone_who_is_inactive_when_first_seen_is_off_boarded(company: Company) -> None:
     company.sync()
     left = "left@acme.com"

@@ -139,7 +139,7 @@ class Company(SeveralAccounts):
                 self._memory,
                 self._client_of(user),
                 (MY_DRIVE,),
-                lambda: partition,
+                lambda: f"{partition} {user.email}",  # with another address, all that is the person's has other readers
                 self._now,
                 Links(self._settings.drive_link_sharing, lambda: user.email, lambda: self.openers),
                 mine=partition,

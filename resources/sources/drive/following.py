@@ -68,12 +68,13 @@ class Following:
     _now: Callable[[], datetime]
     _placed: dict[str, int] = field(default_factory=dict[str, int], init=False)
     """Number of the page that last showed a document: reading an older page again must not undo a newer one."""
+    _readdressed: set[str] = field(default_factory=set[str], init=False)
 
     def run(self, partition: str, at: DriveCursor) -> Generator[Batch, None, Relist | None]:
         """Yield the feed's changes since `at`; return `Relist` if the root must be listed."""
         notes = self._notes(partition)
         root = self._roots.root(partition)
-        if notes.root is None:
+        if notes.root is None or self._must_readdress(partition, notes):
             return Relist(at)
         if root.drive is not None and self._readers.members(root.drive) != notes.members:
             return Relist(at)
@@ -98,9 +99,18 @@ class Following:
             at, root = following, self._roots.root(partition)
             if page.last:
                 break
+        if self._must_readdress(partition, notes):
+            return Relist(at)
         yield from self._linked.run(partition, at)
         yield from self._targets.watch(partition, at)
         return None
+
+    def _must_readdress(self, partition: str, notes: PartitionState) -> bool:
+        """Return True if someone's address has changed: once in a sync, as Drive may show two for a while."""
+        if not notes.renamed or partition in self._readdressed:
+            return False
+        self._readdressed.add(partition)
+        return True
 
     def _differently_opened(self, notes: PartitionState) -> list[str]:
         """Return the files shared by link that other people have opened since they were described, and forget who had."""

@@ -1,9 +1,9 @@
 """The memory of one partition: what is committed, with the changes to save with the next batch.
 
 Keys: `!root` is the root, `!members` the members of its shared drive, `!until:TIME:ID` when a permission expires, `!opened:ID`
-who opened a file that is shared by link, `!linked` the folders that are indexed at the place of a shortcut, `f:ID` a folder,
-`p:ID` the principal behind a permission id, `s:ID` a shortcut's target. Those with `!` are read at every sync, the rest only if
-something changed.
+who opened a file that is shared by link, `!renamed` that someone's address has changed, `!linked` the folders that are indexed at the
+place of a shortcut, `f:ID` a folder, `p:ID` the principal behind a permission id, `s:ID` a shortcut's target. Those with `!` are read
+at every sync, the rest only if something changed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,10 @@ import msgspec
 from resources.core.domain import SourceName
 from resources.core.ports import Memory
 
+RENAMED = "!renamed"
+PERSON = "p:"
+"""Before the permission ids of people and groups."""
+AFTER_PERSON = "p;"
 _AFTER_HEAD = '"'
 """The character after `!`."""
 
@@ -135,7 +139,14 @@ class PartitionState:
     def set_folder(self, folder_id: str, folder: FolderState | None) -> None:
         _put(self.folders, self._pending, "f", folder_id, folder)
 
+    @property
+    def renamed(self) -> bool:
+        """True if someone has another address than what is indexed says, so that the root must be listed again."""
+        return RENAMED in self._read_head()
+
     def set_person(self, permission_id: str, principal: str) -> None:
+        if self.people.get(permission_id, principal) != principal:
+            self._put_head(RENAMED, value=True)
         _put(self.people, self._pending, "p", permission_id, principal)
 
     def set_shortcut(self, shortcut_id: str, shortcut: Shortcut | None) -> None:
@@ -150,9 +161,9 @@ class PartitionState:
             self.set_shortcut(shortcut_id, None)
         for permission_id in list(self.people):
             del self.people[permission_id]
-            self._pending[f"p:{permission_id}"] = None
+            self._pending[f"{PERSON}{permission_id}"] = None
         for key in list(self._read_head()):
-            if key.startswith(("!until:", "!opened:")):
+            if key == RENAMED or key.startswith(("!until:", "!opened:")):
                 self._put_head(key, None)
 
     def take(self) -> dict[str, Any]:
