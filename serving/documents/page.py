@@ -39,6 +39,8 @@ CONTEXT = MAX_CONTEXT
 """Characters shown before and after a place."""
 MAX_HEADINGS = 500
 """Headings of the outline."""
+_LARGEST_EXACT = 2**53 - 1
+"""Largest whole number that JavaScript does not round."""
 _PAGE = {HTML: {"type": "string"}}
 
 
@@ -115,9 +117,14 @@ async def own_upload(documents: DocumentServices, access: Access, doc_id: str) -
 def _changeable(upload: OwnUpload) -> dict[str, Any]:
     return {
         "title": upload.title,
-        "tags": {name: value for name, value in upload.tags.items() if name not in KEPT},
+        "tags": {name: _exact(value) for name, value in upload.tags.items() if name not in KEPT},
         "share": [one for one in upload.permissions if one != upload.owner],
     }
+
+
+def _exact(value: Any) -> Any:
+    """Return a whole number that a script would round as a text."""
+    return str(value) if isinstance(value, int) and abs(value) > _LARGEST_EXACT else value
 
 
 @get(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -236,6 +237,31 @@ def test_an_owner_changes_and_deletes_an_upload_on_its_page(desk: Desk, axe: str
     desk.browser.click("dialog .danger")
     desk.until("location.pathname === '/upload'", "the list of uploads")
     assert desk.site.sql("SELECT count(*) FROM uploads WHERE deleted_at IS NULL") == [(0,)]
+
+
+def test_a_change_sends_only_what_was_changed(desk: Desk) -> None:
+    """A page that is older than another change does not undo it, and tags that nobody touched stay as they are."""
+    tags = {"a": "1\n2", "empty": "", "x:y": "of", "id": 9007199254740993, "spaced": " a ", '"': "q", "list": ["b", 1]}
+    sent = desk.running.request(
+        "POST",
+        "/api/upload",
+        ANN,
+        files={"file": ("keeper.md", TEXT.encode())},
+        data={"metadata": json.dumps({"tags": tags, "share": [BOB]})},
+    )
+    doc_id = sent.json()["doc_id"]
+    stored = "SELECT title, permissions, tags FROM uploads"
+    desk.open(f"/documents/{doc_id}")
+    changed = desk.running.request("PATCH", f"/api/documents/{doc_id}", ANN, json={"share": []})
+    assert changed.json()["share"] == []
+    desk.browser.fill("#title", "Lights")
+    desk.press("#changes > button")
+    desk.until("document.querySelector('#said').textContent.startsWith('Changed')", "the title is stored")
+    assert desk.site.sql(stored) == [("Lights", [ANN], tags)]
+    desk.browser.evaluate("document.querySelector('#tags').value += '\\nnew: one'")
+    desk.press("#changes > button")
+    desk.until("document.querySelector('#said').textContent.startsWith('Changed')", "the tags are stored")
+    assert desk.site.sql(stored) == [("Lights", [ANN], tags | {"id": "9007199254740993", "new": "one"})]
 
 
 def test_other_sessions_and_agents_are_ended_on_the_account_page(desk: Desk, axe: str) -> None:

@@ -16,7 +16,7 @@ export function uploadFields(form, { title = "", tags = {}, share = [] } = {}) {
   const tagField = /** @type {HTMLTextAreaElement} */ (form.querySelector("[name=tags]"));
   const readers = picker(/** @type {HTMLElement} */ (form.querySelector("[data-picker]")), share);
   titleField.value = title;
-  tagField.value = Object.entries(tags).map(([name, value]) => `${name}: ${written(value)}`).join("\n");
+  tagField.value = Object.entries(tags).map(([name, value]) => `${plain(name) && !/^"|:/.test(name) ? name : JSON.stringify(name)}: ${written(value)}`).join("\n");
   /** Say what is wrong with the fields and go to the first that is. @returns {boolean} whether all are right */
   function check() {
     const faults = [fault(tagField, faultOfTags(tagField.value)), fault(readers.input, faultOfReaders(readers.values()))];
@@ -36,7 +36,7 @@ function fault(field, text) {
 
 /** @param {string} text */
 function faultOfTags(text) {
-  const names = text.split("\n").filter((line) => line.trim()).map((line) => line.split(":")[0].trim());
+  const names = lines(text).map(([name]) => name);
   if (names.includes("")) return "Write a name before the colon: topic: kitchen";
   const twice = names.find((name, at) => names.indexOf(name) !== at);
   if (twice) return `“${twice}” is there twice. Write one line for each name.`;
@@ -51,7 +51,12 @@ function faultOfReaders(readers) {
 
 /** A value of a tag as it is edited: texts as they are, unless they could be read as something else. @param {unknown} value */
 function written(value) {
-  return typeof value === "string" && read(value) === value ? value : JSON.stringify(value);
+  return typeof value === "string" && plain(value) && read(value) === value ? value : JSON.stringify(value);
+}
+
+/** Whether a text stays the same as a part of a line. @param {string} text */
+function plain(text) {
+  return Boolean(text) && text.trim() === text && !/[\r\n]/.test(text);
 }
 
 /** @param {string} text */
@@ -63,8 +68,16 @@ function read(text) {
   }
 }
 
+/** A name, in quotes if it has a colon or more than a line, and what follows its colon. */
+const LINE = /^("(?:[^"\\]|\\.)*"(?=\s*(?::|$))|[^:]*)(?::(.*))?$/s;
+
+/** @param {string} text @returns {[string, string][]} Names and values as they are written */
+function lines(text) {
+  const found = text.split("\n").map((line) => line.trim()).filter((line) => line).map((line) => line.match(LINE) ?? []);
+  return found.map(([, name = "", value = ""]) => [name.startsWith('"') ? String(read(name.trim())) : name.trim(), value.trim()]);
+}
+
 /** @param {string} text Lines of `name: value`; a name alone is true */
 function tagsOf(text) {
-  const pairs = text.split("\n").map((line) => line.split(/:(.*)/s, 2).map((part) => part.trim())).filter(([name]) => name);
-  return Object.fromEntries(pairs.map(([name, value]) => [name, value ? read(value) : true]));
+  return Object.fromEntries(lines(text).map(([name, value]) => [name, value ? read(value) : true]));
 }

@@ -82,11 +82,14 @@ if (removal) {
 const changes = /** @type {HTMLFormElement | null} */ (document.getElementById("changes"));
 if (changes) {
   const fields = uploadFields(changes, JSON.parse(changes.dataset.changes ?? "{}"));
+  let before = fields.values();
   changes.addEventListener("submit", (event) => {
     event.preventDefault();
     if (fields.check()) report(async () => {
-      const { title, tags, share } = fields.values();
-      const { message } = await (await call(`/api/documents/${id}`, { method: "PATCH", body: { title, tags, share } })).json();
+      const now = fields.values();
+      const body = Object.fromEntries(Object.entries(now).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(before[/** @type {keyof typeof now} */ (name)])));
+      const { message } = await (await call(`/api/documents/${id}`, { method: "PATCH", body })).json();
+      before = now;
       return `${message}.`;
     });
   });
