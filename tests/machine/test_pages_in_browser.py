@@ -95,12 +95,15 @@ def test_files_are_uploaded_shared_found_and_deleted(desk: Desk, axe: str, tmp_p
     desk.browser.press("ArrowDown")
     desk.browser.press("Enter")
     desk.until("document.querySelector('.chips .chip')?.textContent.startsWith('Bob Bell')", "a choice")
-    desk.type("#tags", "topic: lights\nyear: 2025\nopen")
+    desk.type("#tags", "topic: lights\nyear: 2025\nversion: 1.10\nticket: 12345678901234567\nopen")
     desk.press("#send")
     desk.until("document.querySelectorAll('#queue a[href^=\"/documents/\"]').length === 2", "both can be found")
     assert "Searchable in" in desk.browser.text
     assert desk.site.sql("SELECT DISTINCT permissions, tags FROM uploads") == [
-        ([ANN, BOB], {"topic": "lights", "year": 2025, "open": True})
+        (
+            [ANN, BOB],
+            {"topic": "lights", "year": 2025, "version": "1.10", "ticket": "12345678901234567", "open": True},
+        )
     ]
     desk.until("document.querySelectorAll('#mine li').length === 2", "the list of uploads")
     desk.press("#mine button")

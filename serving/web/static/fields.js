@@ -59,10 +59,11 @@ function plain(text) {
   return Boolean(text) && text.trim() === text && !/[\r\n]/.test(text);
 }
 
-/** @param {string} text */
+/** The value that a text stands for: a number only if it is written in the same way, as "1.10" and long IDs are not. @param {string} text */
 function read(text) {
   try {
-    return JSON.parse(text);
+    const value = JSON.parse(text);
+    return typeof value === "number" && String(value) !== text ? text : value;
   } catch {
     return text;
   }
