@@ -106,6 +106,8 @@ class HeldDeletions(msgspec.Struct, frozen=True, kw_only=True):
     """Documents that it has."""
     held_at: Moment
     """When they began to wait."""
+    last_held_at: Moment
+    """When the last of them began to wait."""
     approved_at: Moment | None
     """When they were approved; null while they wait."""
     approved_by: str | None
@@ -196,5 +198,10 @@ class Prune(Family, path="upkeep/prune.sql"):
     """Deletions that wait because they are many."""
 
     def held(self) -> list[HeldDeletions]: ...
-    def approve(self, *, source: str, partition: str | None, approved_by: str) -> list[DecidedPartition]: ...
-    def reject(self, *, source: str, partition: str | None) -> list[DecidedPartition]: ...
+    def approve(
+        self, *, source: str, partition: str | None, last_held_at: datetime | None, approved_by: str
+    ) -> list[DecidedPartition]: ...
+    def reject(
+        self, *, source: str, partition: str | None, last_held_at: datetime | None
+    ) -> list[DecidedPartition]: ...
+    def left(self, *, source: str, partition: str | None) -> int: ...

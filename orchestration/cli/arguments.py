@@ -3,19 +3,29 @@
 import getpass
 import os
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any, TypeAlias
 
+import msgspec
 from cyclopts import Parameter, Token
 
 from resources.core import permissions
 from resources.core.durations import duration
 from resources.core.errors import InvalidRequestError
 from resources.sources import parse
+from sql.fields import Moment
 
 
 def _duration(_kind: Any, tokens: Sequence[Token]) -> timedelta:
     return duration(tokens[0].value)
+
+
+def moment(_kind: Any, tokens: Sequence[Token]) -> datetime:
+    """Return a time in UTC. Raises `InvalidRequestError` for another text."""
+    try:
+        return msgspec.convert(tokens[0].value, Moment)
+    except msgspec.ValidationError:
+        raise InvalidRequestError(f"{tokens[0].value}: is no time such as 2026-11-22T00:10:00Z.") from None
 
 
 DIRECTORY = "directory"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from cyclopts import Parameter
 
-from orchestration.cli.arguments import Duration, Json, OneOrEverySource, Source, operator
+from orchestration.cli.arguments import Duration, Json, OneOrEverySource, Source, moment, operator
 from orchestration.cli.installed import database
 from orchestration.cli.output import note, say, say_json, say_json_each
 from orchestration.demo.running import with_running_sample
@@ -30,6 +31,14 @@ NONE_PENDING = "No matching deletions are pending. See: concordance prune list"
 
 Document = Annotated[str | None, Parameter(name="--document", help="Only this document, by doc_id or source id.")]
 Partition = Annotated[str | None, Parameter(help="Only this root, channel or day.")]
+Until = Annotated[
+    datetime | None,
+    Parameter(
+        converter=moment,
+        n_tokens=1,
+        help="Only what waited then. `prune list` prints it: what is held later is not deleted.",
+    ),
+]
 Since = Annotated[Duration, Parameter(help="How far back: 12h, 7d.")]
 
 
@@ -114,21 +123,33 @@ def prune_list(*, json: Json = False) -> None:
             f"since {row.held_at:%Y-%m-%d %H:%M} UTC  {state}"
         )
         note(f"  such as {', '.join(row.examples)}")
+        if not row.approved_at:
+            command = (
+                "concordance",
+                "prune",
+                "approve",
+                row.source,
+                row.partition,
+                "--until",
+                f"{row.last_held_at:%Y-%m-%dT%H:%M:%S.%fZ}",
+            )
+            note(f"  Delete these: {shlex.join(command)}")
     if not rows:
         note("No deletions are pending.")
 
 
-def prune_approve(source: Source, partition: Partition = None, /, *, json: Json = False) -> int:
-    from serving.sources.held_deletions import decide
+def prune_approve(source: Source, partition: Partition = None, /, *, until: Until = None, json: Json = False) -> int:
+    from serving.sources.held_deletions import decide, later
 
     settings = with_running_sample(load())
     with database(settings) as connection:
-        rows = decide(connection, source, "approve", partition=partition, by=operator())
+        rows, left = decide(connection, source, "approve", partition=partition, last_held_at=until, by=operator())
     job_id, message = _start_sync(settings, SourceName(source)) if rows else (None, "")
     if json:
-        say_json({"source": source, "partitions": rows, "job_id": job_id})
+        say_json({"source": source, "partitions": rows, "left": left, "job_id": job_id})
     elif rows:
-        say(f"Approved {sum(row.documents for row in rows)} deletions of {source}. {message}")
+        said = " ".join(filter(None, [later(left), message]))
+        say(f"Approved {sum(row.documents for row in rows)} deletions of {source}. {said}")
     if not rows:
         note(NONE_PENDING)
     return 0 if rows else 1
@@ -153,7 +174,7 @@ def prune_reject(source: Source, partition: Partition = None, /, *, json: Json =
     from serving.sources.held_deletions import decide
 
     with database(load()) as connection:
-        rows = decide(connection, source, "reject", partition=partition, by=operator())
+        rows = decide(connection, source, "reject", partition=partition, last_held_at=None, by=operator()).partitions
     if json:
         say_json({"source": source, "partitions": rows})
     elif rows:

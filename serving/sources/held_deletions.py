@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from datetime import datetime
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from litestar import Request, get, post
@@ -22,6 +23,7 @@ from serving.http.request_limits import limited
 from serving.http.roles import NeedsRole, sees_reasons
 from serving.sources.service import SourceServices
 from serving.sources.sync import LAUNCH_SECONDS
+from sql.fields import Moment
 from sql.operators import DecidedPartition, HeldDeletions, Prune
 from sql.web import WebSession
 
@@ -32,6 +34,7 @@ _HELD: dict[str, Any] = {
     "documents": 120,
     "of_documents": 400,
     "held_at": "2026-11-22T00:10:00Z",
+    "last_held_at": "2026-11-22T00:10:00Z",
     "approved_at": None,
     "approved_by": None,
     "examples": [],
@@ -61,6 +64,8 @@ class Decision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What becomes of them."""
     partition: Name | None = None
     """ID of the root or channel. Null: all of the source."""
+    last_held_at: Moment | None = None
+    """Decide on those alone that waited then, such as the `last_held_at` of what was shown. Null: on all."""
 
 
 class DecisionMade(msgspec.Struct, frozen=True):
@@ -72,6 +77,8 @@ class DecisionMade(msgspec.Struct, frozen=True):
     """What was decided."""
     partitions: list[DecidedPartition]
     """What was decided on."""
+    left: int
+    """Deletions that began to wait later, and still do."""
     job_id: str | None
     """The sync that deletes; null if nothing is to be deleted, or a later sync does."""
     message: str
@@ -110,11 +117,12 @@ async def held(source_services: SourceServices, access: Access) -> list[HeldDele
     | described(
         problems=("unknown-source", "not-found"),
         parameters={"source": "slack"},
-        request={"decision": "approve", "partition": "C0GENERAL"},
+        request={"decision": "approve", "partition": "C0GENERAL", "last_held_at": "2026-11-22T00:10:00Z"},
         example={
             "source": "slack",
             "decision": "approve",
             "partitions": [{"partition": "C0GENERAL", "documents": 120}],
+            "left": 0,
             "job_id": "49431f12-4f0c-4c8e-a0a7-5c1d3f7f6f10",
             "message": "A sync that deletes them has started.",
         },
@@ -133,31 +141,58 @@ async def decide_held_deletions(
     except ValueError as error:
         raise ProblemError("unknown-source", str(error)) from None
     decided = await source_services.http.database.in_thread(
-        lambda connection: decide(connection, name.value, data.decision, partition=data.partition, by=access.email)
+        lambda connection: decide(
+            connection,
+            name.value,
+            data.decision,
+            partition=data.partition,
+            last_held_at=data.last_held_at,
+            by=access.email,
+        )
     )
-    if not decided:
+    if not decided.partitions:
         raise ProblemError("not-found", "No matching deletions are pending.")
     job_id, message = None, "The documents stay until the source reports their deletion again."
     if data.decision == "approve":
         job_id, message = await _start(source_services, name, access.email)
-    return DecisionMade(name.value, data.decision, decided, job_id, message)
+    if said := later(decided.left):
+        message = f"{message} {said}"
+    return DecisionMade(name.value, data.decision, decided.partitions, decided.left, job_id, message)
+
+
+class Decided(NamedTuple):
+    """What was decided on, and how many deletions still wait."""
+
+    partitions: list[DecidedPartition]
+    left: int
+
+
+def later(left: int) -> str:
+    """Say that deletions began to wait after those that were decided on."""
+    return f"{left:,} more began to wait meanwhile and need a decision of their own." if left else ""
 
 
 def decide(
-    connection: Connection, source: str, verdict: Literal["approve", "reject"], *, partition: str | None, by: str
-) -> list[DecidedPartition]:
+    connection: Connection,
+    source: str,
+    verdict: Literal["approve", "reject"],
+    *,
+    partition: str | None,
+    last_held_at: datetime | None,
+    by: str,
+) -> Decided:
     """Decide on the deletions of a source or of one of its partitions, and record it, in one transaction."""
     statements = Prune(connection)
     if verdict == "approve":
-        decided = statements.approve(source=source, partition=partition, approved_by=by)
+        decided = statements.approve(source=source, partition=partition, last_held_at=last_held_at, approved_by=by)
     else:
-        decided = statements.reject(source=source, partition=partition)
+        decided = statements.reject(source=source, partition=partition, last_held_at=last_held_at)
     if decided:
         counts = {one.partition: one.documents for one in decided}
         detail = msgspec.json.encode({"source": source, "decision": verdict, "documents": counts}).decode()
         event = AuditEvent(email=by, action="held_deletions_decided", detail=detail)
         WebSession(connection).audit_insert(**event.row())
-    return decided
+    return Decided(decided, statements.left(source=source, partition=partition))
 
 
 async def _start(source_services: SourceServices, source: SourceName, email: str) -> tuple[str | None, str]:

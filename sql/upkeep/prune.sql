@@ -9,6 +9,7 @@ SELECT
         WHERE d.source = h.source AND d.partition = h.partition AND d.state IN ('live', 'skipped', 'failed')
     ) AS of_documents,
     min(h.held_at) AS held_at,
+    max(h.held_at) AS last_held_at,
     CASE WHEN bool_and(h.approved_at IS NOT NULL) THEN max(h.approved_at) END AS approved_at,
     max(h.approved_by) AS approved_by,
     ARRAY(
@@ -23,21 +24,31 @@ GROUP BY h.source, h.partition
 ORDER BY h.source, h.partition;
 
 -- name: approve
--- Approve deletions for the next sync. Parameters: source, partition or null, approved_by.
+-- Approve deletions for the next sync. Parameters: source, partition or null, last_held_at (the last one to decide on) or null, approved_by.
 WITH done AS (
     UPDATE held_deletions SET approved_at = now(), approved_by = :approved_by
-    WHERE source = :source AND (:partition::text IS NULL OR partition = :partition::text) AND approved_at IS NULL
+    WHERE
+        source = :source AND (:partition::text IS NULL OR partition = :partition::text) AND approved_at IS NULL
+        AND (:last_held_at::timestamptz IS NULL OR held_at <= :last_held_at::timestamptz)
     RETURNING partition
 )
 
 SELECT partition, count(*) AS documents FROM done GROUP BY partition ORDER BY partition;
 
 -- name: reject
--- Discard held deletions: the documents stay until the source reports the deletion again. Parameters: source, partition or null.
+-- Discard held deletions: the documents stay until the source reports the deletion again. Parameters: source, partition or null, last_held_at
+-- (the last one to decide on) or null.
 WITH done AS (
     DELETE FROM held_deletions
-    WHERE source = :source AND (:partition::text IS NULL OR partition = :partition::text)
+    WHERE
+        source = :source AND (:partition::text IS NULL OR partition = :partition::text)
+        AND (:last_held_at::timestamptz IS NULL OR held_at <= :last_held_at::timestamptz)
     RETURNING partition
 )
 
 SELECT partition, count(*) AS documents FROM done GROUP BY partition ORDER BY partition;
+
+-- name: left
+-- Number of deletions that wait. Parameters: source, partition or null.
+SELECT count(*) AS documents FROM held_deletions
+WHERE source = :source AND (:partition::text IS NULL OR partition = :partition::text) AND approved_at IS NULL;

@@ -235,6 +235,21 @@ def test_approved_deletions_are_carried_out_by_a_sync(running: Running, site: Si
     ]
 
 
+def test_only_deletions_that_were_shown_are_approved(running: Running, site: Site) -> None:
+    """A sync may hold more of them between the look at the page and the decision."""
+    button = shown(running, "/sources", "operator").css_first("[data-decide=approve]")
+    site.sql("UPDATE held_deletions SET held_at = now() WHERE source_id = %s", f"{DOCUMENT} 1")
+    body = {"decision": "approve", "partition": "C1", "last_held_at": button.attributes["data-until"]}
+    answer = running.request("POST", "/api/held-deletions/slack", PEOPLE["operator"], json=body).json()
+    assert (answer["partitions"], answer["left"]) == ([{"partition": "C1", "documents": 6}], 1)
+    assert "1 more" in answer["message"]
+    assert site.sql("SELECT source_id FROM held_deletions WHERE approved_at IS NULL") == [(f"{DOCUMENT} 1",)]
+    (held,) = running.request("GET", "/api/held-deletions", PEOPLE["operator"]).json()["held"]
+    body |= {"decision": "reject", "last_held_at": held["last_held_at"]}
+    answer = running.request("POST", "/api/held-deletions/slack", PEOPLE["operator"], json=body).json()
+    assert (answer["partitions"], answer["left"]) == ([{"partition": "C1", "documents": 7}], 0)
+
+
 @pytest.mark.parametrize(
     ("fault", "said"),
     [

@@ -83,6 +83,18 @@ def test_approved_deletions_go_at_the_next_sync(
     assert prune(capsys, "list") == (0, [])
 
 
+def test_only_deletions_that_were_listed_are_approved(
+    installation: Installation, shelf: Shelf, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["prune", "list"]) == 0
+    [command] = [one for one in capsys.readouterr().err.splitlines() if "prune approve slack pond" in one]
+    with session(installation.settings.postgres_dsn) as connection:
+        connection.execute("UPDATE held_deletions SET held_at = now() WHERE source_id = 'pond03'")
+    assert run(command.split("concordance ")[1].split()) == 0
+    assert "Approved 9 deletions of slack. 1 more" in capsys.readouterr().out
+    assert run(["prune", "approve", "slack", "pond", "--until", "yesterday"]) == 2
+
+
 def test_rejected_deletions_are_forgotten_until_the_source_says_so_again(
     installation: Installation, shelf: Shelf, capsys: pytest.CaptureFixture[str]
 ) -> None:

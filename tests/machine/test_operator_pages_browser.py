@@ -144,10 +144,12 @@ def test_an_operator_decides_on_deletions_and_follows_a_sync(running: Running, b
     press(browser, "dialog .quiet")
     until(browser, "!document.querySelector('dialog')")
     assert site.launcher.calls == []
+    site.sql("UPDATE held_deletions SET held_at = now() WHERE source_id = (SELECT max(source_id) FROM held_deletions)")
     press(browser, "[data-decide=approve]")
     press(browser, "dialog .danger")
     until(browser, "document.getElementById('status').textContent.includes('has started')")
-    assert site.sql("SELECT count(*) FROM held_deletions WHERE approved_by = %s", OPERATOR) == [(8,)]
+    assert "1 more" in browser.evaluate("document.getElementById('status').textContent")
+    assert site.sql("SELECT count(*) FROM held_deletions WHERE approved_by = %s", OPERATOR) == [(7,)]
     site.sql("UPDATE sync_jobs SET status = 'success', completed_at = now(), synced = 100")
     until(browser, "!document.querySelector('[data-running]')")
     press(browser, "[data-sync=files]")

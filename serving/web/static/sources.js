@@ -38,7 +38,7 @@ async function sync(button) {
 
 /** @param {HTMLButtonElement} button */
 async function decide(button) {
-  const { decide: decision, source = "", partition = "", name = "", count = "" } = button.dataset;
+  const { decide: decision, source = "", partition = "", until = "", name = "", count = "" } = button.dataset;
   const documents = `${Number(count).toLocaleString("en")} document${count === "1" ? "" : "s"}`;
   const approve = decision === "approve";
   const question = approve
@@ -47,7 +47,7 @@ async function decide(button) {
   if (!(await question)) return;
   button.disabled = true;
   try {
-    const answer = await call(`/api/held-deletions/${source}`, { method: "POST", body: { decision, partition } });
+    const answer = await call(`/api/held-deletions/${source}`, { method: "POST", body: { decision, partition, last_held_at: until } });
     say((await answer.json()).message);
     button.closest("section")?.remove();
     await follow(source);

@@ -570,6 +570,8 @@ class DecisionMade(Model):
     """What was decided."""
     partitions: list[DecidedPartition]
     """What was decided on."""
+    left: int
+    """Deletions that began to wait later, and still do."""
     job_id: str | None
     """The sync that deletes; null if nothing is to be deleted, or a later sync does."""
     message: str
@@ -896,6 +898,8 @@ class HeldDeletions(Model):
     """Documents that it has."""
     held_at: datetime
     """When they began to wait."""
+    last_held_at: datetime
+    """When the last of them began to wait."""
     approved_at: datetime | None
     """When they were approved; null while they wait."""
     approved_by: str | None

@@ -174,6 +174,8 @@ class DecideHeldDeletionsOptions(TypedDict, total=False):
 
     partition: str | None
     """ID of the root or channel. Null: all of the source."""
+    last_held_at: str | None
+    """Decide on those alone that waited then, such as the `last_held_at` of what was shown. Null: on all."""
 
 
 class FeedbackOptions(TypedDict, total=False):
