@@ -160,7 +160,14 @@ Two of them are in use [1].
 | Blue | **20** [1] |
 | Red | 30 |
 #### Remarks
-- **None [1]**"""
+- **None [1]**
+
+31. Dezember 2025 is the deadline [1].
+
+1. Fill it.
+2) Boil it [1].
+   - Slowly.
+3. Pour."""
 PRICES = "Prices 🫖 of kettles.\nKettle | Price\n\nBlue | 20 euros\nRed | 30 euros\nAll are in stock."
 
 
@@ -254,6 +261,9 @@ def test_an_answer_has_headings_and_tables_and_its_source_beside_it(visit: Visit
     assert visit.browser.evaluate(read("'#passage td'"))[:2] == ["TD Blue", "TD 20 euros"]
     assert visit.browser.evaluate(read("'#text b .cite'")) == ["A 1"]
     assert "All are in stock." in visit.browser.evaluate("document.getElementById('passage').textContent")
+    assert visit.browser.evaluate(read("'#text > p'"))[-1] == "P 31. Dezember 2025 is the deadline 1."
+    numbered = "[...document.querySelectorAll('#text ol > li')].map(one => `${one.value} ${one.textContent}`)"
+    assert visit.browser.evaluate(numbered) == ["1 Fill it.", "2 Boil it 1.", "3 Pour."]
     saved(visit.browser, "answer-beside")
     for width in (1280, 400):
         visit.browser.look(width=width)

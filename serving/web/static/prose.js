@@ -4,7 +4,7 @@ import { element } from "./dom.js";
 import { cells, table } from "./table.js";
 
 const INLINE = /\*\*(.+?)\*\*|`([^`]+)`|\[(\d{1,2})\]/g;
-const ITEM = /^\s*(?:[-*•]|\d{1,2}[.)])\s+/;
+const ITEM = /^\s*(?:[-*•]|(\d{1,2})[.)])\s+/;
 
 const HEADING = /^(#{1,6})\s+/;
 const ROW = /^\s*\|(.+)\|\s*$/, RULE = /^\s*\|(?:\s*:?-+:?\s*\|)+\s*$/;
@@ -32,6 +32,7 @@ export function prose(text, sentences, cite) {
   let rows = null;
   let at = 0, level = HIGHEST - 1;
   const lines = text.split("\n");
+  const counted = inOrder(lines);
   const top = Math.min(...lines.map((line) => line.match(HEADING)?.[1].length ?? 6));
   /** @param {number} from @param {number} to */
   const written = (from, to) => ranges(text, from, to, sentences).map((range) => shown(range, cite));
@@ -57,18 +58,33 @@ export function prose(text, sentences, cite) {
       blocks.push(element(`h${level}`, {}, ...written(start + heading[0].length, start + line.length)));
       continue;
     }
-    const marker = line.match(ITEM)?.[0].length ?? 0;
-    const content = written(start + marker, start + line.length);
-    if (marker) {
-      if (!list) blocks.push((list = element("ul")));
-      list.append(element("li", {}, ...content));
+    const item = line.match(ITEM);
+    if (item && (!item[1] || counted.has(number))) {
+      const content = written(start + item[0].length, start + line.length);
+      const kind = item[1] ? "ol" : "ul";
+      if (list?.localName !== kind) blocks.push((list = element(kind)));
+      list.append(element("li", { value: item[1] }, ...content));
     } else {
       list = null;
-      blocks.push(element("p", {}, ...content));
+      blocks.push(element("p", {}, ...written(start, start + line.length)));
     }
   }
   if (rows) blocks.push(table(rows));
   return blocks;
+}
+
+/** Which lines are items of a numbered list: those that count up. Another line with a number may begin with a date. @param {string[]} lines */
+function inOrder(lines) {
+  /** @type {Set<number>} */
+  const found = new Set();
+  let last = -1, before = NaN;
+  for (const [at, line] of lines.entries()) {
+    const number = Number(line.match(ITEM)?.[1] ?? NaN);
+    if (Number.isNaN(number)) continue;
+    if (number === before + 1) found.add(last).add(at);
+    [last, before] = [at, number];
+  }
+  return found;
 }
 
 /**
