@@ -235,8 +235,7 @@ async def home(request: Request[Any, Any, Any], search: NamedDependency[SearchSe
     if access is None and requested.query:
         raise UnauthorizedError("token-missing", "")
     if access is None:
-        ways = bool(search.identity.providers or search.identity.sample_people)
-        return view("welcome.html", ways=ways, address=search.http.settings.base_url)
+        return view("welcome.html", ways=any(search.identity.ways), address=search.http.settings.base_url)
     if requested.query and sender_of(search.identity, request) is not SessionFrom.OWN:
         return view("search.html", access, script="search.js", here="/", suggested=True, **_empty(requested))
     values = await _values(search, access, requested)

@@ -113,6 +113,11 @@ def test_a_link_signs_its_person_in_once_and_leads_to_the_page(site: Site, runni
     assert token.split(".")[2] not in str(site.sql("SELECT row_to_json(a)::text FROM audit_log AS a"))
 
 
+def test_the_first_page_does_not_say_that_signing_in_is_not_set_up(running: Running) -> None:
+    said = running.http.get("/").text
+    assert ("Sign in" in said, "not set up" in said) == (True, False)
+
+
 def test_nobody_learns_who_may_have_a_link(site: Site, running: Running, smtp: SmtpProcess) -> None:
     site.sql("INSERT INTO people (source, email, active) VALUES ('scim', 'gone@acme.com', FALSE)")
     addresses = [ANN, EVE, "gone@acme.com", "ann@acme.com.evil.example", "nobody", "", f"{ANN}\nbcc: {EVE}", "x" * 5000]
