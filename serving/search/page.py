@@ -13,7 +13,7 @@ from litestar.di import NamedDependency
 from msgspec import UNSET
 
 from resources.core.domain import Access
-from resources.sources import label
+from resources.sources import label, parse
 from serving.http.errors import UnauthorizedError
 from serving.identity.authentication import SessionFrom, sender_of
 from serving.identity.people import names_of_people
@@ -101,9 +101,20 @@ def saved_address(saved: SavedSearch) -> str | None:
     lists = {"source": filters.source_types, "type": filters.mime_types, "author": filters.authors}
     days = filters.date_range and filters.date_range.last_days
     search = RequestedSearch(
-        saved.query, {name: values[0] for name, values in lists.items() if values}, str(days) if days else ""
+        saved.query, _known({name: values[0] for name, values in lists.items() if values}), str(days) if days else ""
     )
     return search.address() if search.days in {"", *PERIODS} and search.filters() == filters else None
+
+
+def _known(chosen: Mapping[str, str]) -> dict[str, str]:
+    """Return what was chosen, without a source that is not known."""
+    known = {name: value for name, value in chosen.items() if value}
+    if "source" in known:
+        try:
+            known["source"] = parse(known["source"]).value
+        except ValueError:
+            del known["source"]
+    return known
 
 
 def wanted(request: Request[Any, Any, Any]) -> RequestedSearch:
@@ -112,7 +123,7 @@ def wanted(request: Request[Any, Any, Any]) -> RequestedSearch:
     days = query.get("days", "")
     return RequestedSearch(
         query=composed(query.get("q", ""))[:MAX_QUERY],
-        chosen={name: value for name in CHOICES if (value := query.get(name, ""))},
+        chosen=_known({name: query.get(name, "") for name in CHOICES}),
         days=days if days in PERIODS else "",
         ignored=tuple(name for name in KINDS if name in query.getall("ignore", [])),
         cursor=query.get("cursor"),

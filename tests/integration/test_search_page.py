@@ -82,6 +82,19 @@ def test_filters_stay_in_the_address_and_narrow(site: Site, running: Running) ->
     assert page(running, "/?q=kettle&source=slack").css_first("select[name=source] option[selected]").text() == "Slack"
 
 
+def test_a_source_that_is_not_known_is_left_out(site: Site, running: Running) -> None:
+    site.add("Tea", ["The kettle is descaled on Fridays."], [ANN])
+    site.add("Talk", ["The kettle leaks."], [ANN], source=SourceName.SLACK)
+    for path in ("/", "/results"):
+        assert len(titles(page(running, f"{path}?q=kettle&source=wiki"))) == 2
+        assert titles(page(running, f"{path}?q=kettle&source=slack")) == ["Talk"]
+    saved = {"name": "Old", "query": "kettle", "filters": {"source_types": ["slack"]}}
+    assert running.request("POST", "/api/saved-searches", ANN, json=saved).status_code == 200
+    assert "Old" in [one.text() for one in page(running, "/").css("a[href*='source=slack']")]
+    site.sql('UPDATE saved_searches SET filters = \'{"source_types": ["wiki"]}\'')
+    assert page(running, "/").css("a[href*='q=kettle']") == []
+
+
 def test_what_the_query_says_is_shown_and_can_be_removed(site: Site, running: Running) -> None:
     site.add("Tea", ["The kettle is descaled on Fridays."], [ANN])
     site.add("Talk", ["The kettle is broken."], [ANN], source=SourceName.SLACK)
