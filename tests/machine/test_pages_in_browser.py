@@ -277,9 +277,13 @@ def test_other_sessions_and_agents_are_ended_on_the_account_page(desk: Desk, axe
     desk.press(session)
     desk.press("dialog .danger")
     desk.until(f"document.querySelectorAll('{session}').length === 2", "one session is over")
+    first = desk.browser.evaluate(f"document.querySelector('{session}').dataset.delete")
+    assert desk.running.request("DELETE", first, ANN).status_code == 200, "signed out there meanwhile"
     desk.press("#others")
     desk.press("dialog .danger")
     desk.until(f"!document.querySelector('{session}')", "all others are over")
+    assert ["404" in one for one in desk.browser.complaints] == [True]
+    desk.browser.complaints.clear()
     assert desk.site.sql("SELECT count(*) FROM sessions WHERE email = %s", ANN) == [(1,)]
     desk.press(agent)
     desk.press("dialog .danger")

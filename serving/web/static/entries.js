@@ -1,7 +1,12 @@
 /** Buttons of the entries of a list, which ask first: end a session or agent, revoke a key, decide on a question. */
 
-import { call } from "./api.js";
+import { Problem, call } from "./api.js";
 import { confirmed, say } from "./confirm.js";
+
+/** What is over already, elsewhere, needs no ending. @param {unknown} error */
+function unlessOver(error) {
+  if (!(error instanceof Problem && error.status === 404)) throw error;
+}
 
 /**
  * Do what buttons say. An entry leaves the page if `data-said` has the words for that; otherwise the page is loaded again.
@@ -13,7 +18,7 @@ export async function act(buttons) {
   try {
     for (const button of buttons) {
       const { delete: ended, post = "", decision, said } = button.dataset;
-      await (ended ? call(ended, { method: "DELETE" }) : call(post, { method: "POST", body: { decision } }));
+      await (ended ? call(ended, { method: "DELETE" }).catch(unlessOver) : call(post, { method: "POST", body: { decision } }));
       if (said) {
         const entry = button.closest("li");
         const next = entry?.nextElementSibling ?? entry?.previousElementSibling;
