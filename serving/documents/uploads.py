@@ -31,6 +31,8 @@ class UploadResponse(msgspec.Struct, frozen=True):
     """What happens next, in words."""
     job_id: str | None = None
     """The sync that indexes the file; null if none could be started, and a later one does it."""
+    known: bool = False
+    """True if you had uploaded the same content: its title, description, tags and sharing are replaced by those of this upload."""
 
 
 FORM_SCHEMA = {
@@ -89,6 +91,7 @@ FORM_SCHEMA = {
             "status": "processing",
             "message": "File uploaded, indexing in progress",
             "job_id": "3e363157-6a0c-4a3e-9d55-1f0e7a9f2d10",
+            "known": False,
         },
     ),
 )
@@ -110,5 +113,5 @@ async def upload(request: Request[Access, Any, Any], documents: NamedDependency[
     created = outcome == "created"
     uploads.labels("new" if created else "known").inc()
     log.info("upload", doc_id=doc_id, job_id=job_id, bytes=new.size, mime_type=new.mime_type, created=created)
-    done = "File uploaded" if created else "You uploaded this content before; its title and sharing were updated"
-    return UploadResponse(doc_id, "processing", message_for(job_id, done), job_id)
+    done = "File uploaded" if created else "You uploaded this content before; its title, tags and sharing are replaced"
+    return UploadResponse(doc_id, "processing", message_for(job_id, done), job_id, not created)

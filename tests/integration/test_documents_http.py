@@ -34,7 +34,7 @@ def test_an_upload_is_kept_for_its_owner_and_starts_a_sync(site: Site, running: 
         b"# Hello\n",
         '{"title": "My notes", "description": "On hello", "share": ["Bob@acme.com"]}',
     )
-    assert set(body) == {"doc_id", "job_id", "status", "message"}
+    assert set(body) == {"doc_id", "job_id", "status", "message", "known"}
     assert (body["status"], body["message"]) == ("processing", "File uploaded, indexing in progress")
     assert body["job_id"] == "00000000-0000-4000-8000-000000000001"
     assert site.launcher.calls[0]["source"] == "upload"
@@ -48,6 +48,7 @@ def test_the_same_content_by_the_same_owner_is_one_document(site: Site, running:
     first, again = (upload(running, ANN, name, b"same\n") for name in ("a.txt", "b.txt"))
     other = upload(running, BOB, "a.txt", b"same\n")
     assert first["doc_id"] == again["doc_id"] != other["doc_id"]
+    assert [one["known"] for one in (first, again, other)] == [False, True, False]
     assert site.sql("SELECT count(*) FROM uploads") == [(2,)]
 
 

@@ -113,6 +113,33 @@ def test_files_are_uploaded_shared_found_and_deleted(desk: Desk, axe: str, tmp_p
     desk.until("document.querySelectorAll('#mine li').length === 1", "one of them is deleted")
 
 
+def test_fields_are_for_one_upload_and_a_file_that_is_known_says_that_they_are_replaced(
+    desk: Desk, tmp_path: Path
+) -> None:
+    file = tmp_path / "keeper.md"
+    file.write_text(TEXT)
+    desk.open("/upload")
+    for number, share in enumerate((BOB, None)):
+        desk.browser.attach("#files", file)
+        desk.until("!document.querySelector('#choices').hidden", "a file")
+        if share:
+            desk.browser.fill("#title", "Lights")
+            desk.browser.fill("#tags", "topic: lights")
+            desk.type("#share", share)
+            desk.browser.press("Enter")
+        desk.press("#send")
+        desk.until(
+            f"document.querySelectorAll('#queue a[href^=\"/documents/\"]').length === {number + 1}", "it can be found"
+        )
+        said = desk.browser.evaluate("document.querySelector('#queue li:last-child').textContent")
+        assert ("uploaded this file before" in said) == (number == 1)
+        desk.until("document.querySelectorAll('#mine li').length === 1", "the list of uploads")
+        fields = "[...document.querySelectorAll('#title, #tags, #share')].map(one => one.value)"
+        assert desk.browser.evaluate(fields) == ["", "", ""]
+        assert not desk.browser.evaluate("!!document.querySelector('.chips .chip')")
+    assert desk.site.sql("SELECT permissions, tags FROM uploads") == [([ANN], {})]
+
+
 def test_a_file_that_is_refused_says_why_and_the_next_goes_on(desk: Desk, tmp_path: Path) -> None:
     files = [tmp_path / "photo.xyz", tmp_path / "keeper.md"]
     for file in files:

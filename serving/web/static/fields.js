@@ -24,7 +24,13 @@ export function uploadFields(form, { title = "", tags = {}, share = [] } = {}) {
     return !faults.some((one) => one);
   }
 
-  return { check, values: () => ({ title: titleField.value.trim() || null, tags: tagsOf(tagField.value), share: readers.values() }) };
+  /** Empty the fields: they are for one upload. */
+  function clear() {
+    titleField.value = tagField.value = "";
+    readers.clear();
+  }
+
+  return { check, clear, values: () => ({ title: titleField.value.trim() || null, tags: tagsOf(tagField.value), share: readers.values() }) };
 }
 
 /** Show a fault below its field. @param {HTMLElement} field @param {string} text @returns {HTMLElement | null} The field, if there is one */

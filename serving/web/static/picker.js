@@ -103,7 +103,15 @@ export function picker(field, chosen = []) {
   });
   for (const one of chosen) readers.set(one, named(one));
   draw();
-  return { input, values: () => [...readers.keys(), ...(input.value.trim() ? [input.value.trim()] : [])] };
+  /** Take all choices back. */
+  function clear() {
+    readers.clear();
+    input.value = "";
+    close();
+    draw();
+  }
+
+  return { input, clear, values: () => [...readers.keys(), ...(input.value.trim() ? [input.value.trim()] : [])] };
 }
 
 /** @param {string} principal */

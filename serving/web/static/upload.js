@@ -70,7 +70,8 @@ async function sent(entry, metadata) {
   const note = element("span", {}, "Sending …");
   state.replaceChildren(bar, note);
   try {
-    const { doc_id } = await send(file, metadata, (share) => bar.setAttribute("value", String(Math.round(100 * share))), (text) => (note.textContent = text));
+    const { doc_id, known } = await send(file, metadata, (share) => bar.setAttribute("value", String(Math.round(100 * share))), (text) => (note.textContent = text));
+    if (known) item.append(element("p", { class: "note" }, "You uploaded this file before: its title, tags and sharing are replaced by those given now."));
     state.textContent = "Sent. Waiting until it can be found …";
     return doc_id;
   } catch (error) {
@@ -148,14 +149,17 @@ function bind() {
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
   if (!fields.check()) return;
-  const sending = chosen, { title, tags, share } = fields.values();
+  const sending = chosen, given = fields.values(), { title, tags, share } = given;
   const metadata = { title: sending.length === 1 ? title : null, tags, share };
+  let refused = false;
   chosen = [];
   draw();
   for (const entry of sending) {
     const begun = performance.now(), id = await sent(entry, metadata);
     if (id) waiting.set(id, { state: entry.state, begun });
+    else refused = true;
   }
+  if (!refused && JSON.stringify(fields.values()) === JSON.stringify(given)) fields.clear();
   draw();
   await follow();
   await refresh();

@@ -1707,6 +1707,10 @@ class UploadResponse(Model):
     """What happens next, in words."""
     job_id: str | None
     """The sync that indexes the file; null if none could be started, and a later one does it."""
+    known: bool
+    """True if you had uploaded the same content: its title, description, tags and sharing are replaced by those of
+    this upload.
+    """
 
 
 AnswerEvent: TypeAlias = SourcesEvent | TokenEvent | RestartEvent | CheckEvent | AnswerResponse
