@@ -333,6 +333,30 @@ def test_results_are_walked_through_by_keyboard_and_counted_aloud(visit: Visit, 
     visit.until("document.getElementById('count').textContent.startsWith('Nothing found')")
 
 
+def test_more_results_are_added_once_and_to_their_own_list(visit: Visit) -> None:
+    for number in range(25):
+        visit.running.site.add(f"Marble {number}", [f"Marbles are counted on Mondays in room {number}."], [ANN])
+    visit.sign_in(ANN, "/?q=marbles")
+    visit.until("!!document.querySelector('#more')")
+    visit.browser.evaluate(
+        "(original => { window.held = []; window.fetch = async (path, options) => {"
+        " if (String(path).includes('cursor=')) await new Promise((resolve) => held.push(resolve));"
+        " return original(path, options); }; })(fetch)"
+    )
+    visit.browser.evaluate("(one => (one.click(), one.click()))(document.querySelector('#more'))")
+    assert visit.browser.evaluate("held.length") == 1
+    visit.browser.evaluate("held.pop()()")
+    visit.until("document.querySelectorAll('.result').length === 20")
+    assert len(set(visit.titles())) == 20
+    visit.browser.evaluate("document.querySelector('#more').click()")
+    visit.type("kettle descaled")
+    visit.until("document.querySelectorAll('.result').length === 3")
+    visit.browser.evaluate("held.pop()()")
+    visit.until("performance.getEntriesByType('resource').filter(one => one.name.includes('cursor=')).length === 2")
+    visit.browser.evaluate("new Promise((resolve) => setTimeout(resolve, 100)).then(() => null)")
+    assert len(visit.titles()) == 3
+
+
 def test_a_question_is_deleted_from_the_history(visit: Visit, axe: str) -> None:
     for query in (QUESTION, "Who leaks?"):
         visit.running.request("POST", "/api/ask", ANN, json={"query": query})

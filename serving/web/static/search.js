@@ -98,10 +98,13 @@ results.addEventListener("click", async (event) => {
     input.value = wanted.get("q") ?? "";
     return show(wanted, true);
   }
+  if (anchor.hasAttribute("aria-busy")) return;
+  anchor.setAttribute("aria-busy", "true");
   anchor.textContent = "Loading …";
   try {
     const next = element("div");
     next.innerHTML = await (await call(`/results?${wanted}`, { headers: { "X-Part": "1" } })).text(); // escaped on the server
+    if (!anchor.isConnected) return; // another search has replaced this one
     const added = next.querySelectorAll(".result");
     [...results.querySelectorAll(".results")].at(-1)?.append(...added);
     const more = next.querySelector("#more");
@@ -110,6 +113,7 @@ results.addEventListener("click", async (event) => {
     byId("count").textContent = `${added.length} more ${added.length === 1 ? "result" : "results"}`;
     /** @type {HTMLElement | null} */ (added[0]?.querySelector("h2 a"))?.focus();
   } catch (error) {
+    anchor.removeAttribute("aria-busy");
     anchor.textContent = error instanceof Problem ? `${error.message} Try again` : "Try again";
   }
 });
