@@ -158,6 +158,29 @@ def test_an_operator_decides_on_deletions_and_follows_a_sync(running: Running, b
     clean(browser, running)
 
 
+def test_a_source_is_followed_again_after_a_failure(running: Running, browser: Browser, site: Site) -> None:
+    def connected(there: bool) -> None:
+        rate = -1 if there else 0
+        browser.call(
+            "Network.emulateNetworkConditions",
+            offline=not there, latency=0, downloadThroughput=rate, uploadThroughput=rate,
+        )  # fmt: skip
+
+    browser.look()
+    browser.signed_in(running.url, site.session(OPERATOR))
+    browser.goto(f"{running.url}/sources")
+    for action in ("1", "document.querySelector('[data-sync=files]').click()"):
+        connected(False)
+        browser.evaluate(action)
+        until(browser, "document.getElementById('status').textContent.includes('cannot be reached')")
+        site.sql("UPDATE sync_jobs SET status = 'success', completed_at = now(), synced = 100")
+        connected(True)
+        until(browser, "document.getElementById('status').hidden && !document.querySelector('[data-running]')")
+        assert not browser.evaluate("document.querySelector('[data-sync=files]').disabled")
+    browser.complaints[:] = [one for one in browser.complaints if "ERR_INTERNET_DISCONNECTED" not in one]
+    clean(browser, running)
+
+
 def test_an_operator_checks_slack_from_nothing(
     running: Running, browser: Browser, site: Site, slack_site: SlackSite
 ) -> None:

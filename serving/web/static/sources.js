@@ -1,12 +1,14 @@
 /** The page of sources: start syncs and follow them, decide on deletions that wait. */
 
-import { call } from "./api.js";
+import { Problem, call } from "./api.js";
 import { confirmed, say } from "./confirm.js";
+import { byId } from "./dom.js";
 
-const PAUSE = 2000;
+const PAUSE = 2000, SLOWEST = 60_000;
+const HOPELESS = [401, 403, 404];
 
-/** Replace a source's card by its present state, and again while it syncs. @param {string} source */
-async function follow(source) {
+/** Replace a source's card by its present state, and again while it syncs or cannot be asked for. @param {string} source @param {number} [pause] Before the next time */
+async function follow(source, pause = PAUSE) {
   try {
     const answer = await call(`/sources/${source}`, { headers: { "X-Part": "1" } });
     const card = document.querySelector(`[data-card="${source}"]`);
@@ -17,20 +19,27 @@ async function follow(source) {
     const next = document.querySelector(`[data-card="${source}"]`);
     next?.querySelectorAll("details").forEach((one, number) => (one.open = open[number] ?? false));
     if (focused) /** @type {HTMLElement | null} */ (next?.querySelector("button, a, summary"))?.focus();
+    if (pause > PAUSE) byId("status").hidden = true; // it said why this failed
     if (next?.hasAttribute("data-running")) setTimeout(() => follow(source), PAUSE);
   } catch (error) {
     say(error instanceof Error ? error.message : String(error), true);
+    if (!(error instanceof Problem) || HOPELESS.includes(error.status)) return;
+    const longer = Math.max(Math.min(2 * pause, SLOWEST), 1000 * error.wait);
+    setTimeout(() => follow(source, longer), longer);
   }
 }
 
 /** @param {HTMLButtonElement} button */
 async function sync(button) {
   const source = button.dataset.sync ?? "";
+  const label = button.textContent;
   button.disabled = true;
   button.textContent = "Starting …";
   try {
     await call(`/api/sync/${source}`, { method: "POST", body: {} });
   } catch (error) {
+    button.disabled = false;
+    button.textContent = label;
     say(error instanceof Error ? error.message : String(error), true);
   }
   await follow(source);
