@@ -34,6 +34,7 @@ from serving.answers.service import Answers
 from serving.http.audit import AuditEvent
 from serving.http.errors import ProblemError
 from serving.http.fields import parse_id
+from serving.http.heartbeat import with_heartbeats
 from serving.http.leaving import unless_left
 from serving.http.openapi import examples
 from serving.http.openapi.describe import EVENTS, JSON, Answer, described, event_stream
@@ -59,11 +60,15 @@ EXAMPLE_ID = "3f9d3c1e-8a55-4c7a-9d0e-5b1f0a2c4d6e"
 log = logger("serving")
 
 
-def _message(event: AnswerEvent) -> ServerSentEventMessage:
+def _message(event: AnswerEvent | None) -> ServerSentEventMessage:
+    if event is None:
+        return ServerSentEventMessage(data=None, comment="")  # a sign of life
     return ServerSentEventMessage(data=msgspec.json.encode(event.data).decode(), event=event.name)
 
 
-async def as_events(first: AnswerEvent, rest: AsyncGenerator[AnswerEvent]) -> AsyncGenerator[ServerSentEventMessage]:
+async def as_events(
+    first: AnswerEvent | None, rest: AsyncGenerator[AnswerEvent | None]
+) -> AsyncGenerator[ServerSentEventMessage]:
     """Yield server-sent events. A failure becomes the event `error`, since the status has been sent."""
     try:
         yield _message(first)
@@ -76,8 +81,8 @@ async def as_events(first: AnswerEvent, rest: AsyncGenerator[AnswerEvent]) -> As
         await rest.aclose()
 
 
-async def next_event(events: AsyncGenerator[AnswerEvent]) -> AnswerEvent:
-    """Return the first event of a stream, as a coroutine that can be cancelled."""
+async def next_event(events: AsyncGenerator[AnswerEvent | None]) -> AnswerEvent | None:
+    """Return the first event of a stream, or None for a sign of life before it, as a coroutine that can be cancelled."""
     return await anext(events)
 
 
@@ -117,7 +122,7 @@ async def ask(
     if not wants_events(request, data):
         asked = answers.ask(data, request.user, current_access(answers.identity, request))
         return Response(await unless_left(request, asked), status_code=200)
-    events = answers.stream(data, request.user, current_access(answers.identity, request))
+    events = with_heartbeats(answers.stream(data, request.user, current_access(answers.identity, request)))
     first = await unless_left(request, next_event(events))  # an invalid question still fails with a status
     return ServerSentEvent(as_events(first, events), status_code=200)
 

@@ -17,6 +17,7 @@ from serving.answers.asking import as_events, next_event
 from serving.answers.on_page import document_on_page
 from serving.answers.schemas import AskRequest, ErrorEvent, Message, Selection, TokenEvent
 from serving.http.errors import ProblemError, UnauthorizedError
+from serving.http.heartbeat import with_heartbeats
 from serving.http.leaving import unless_left
 from serving.http.openapi.describe import EVENTS, Answer, described
 from serving.http.origins import accepts
@@ -155,7 +156,8 @@ async def ask_widget(
     await widgets.count_question(widget, origin_of(widgets.identity, request.client), widgets.http.clock())
     await widgets.identity.directory.read_index_version(widgets.http.fresh_since())
     asked = await _to_ask(data, widgets, visitor, widget.collection)
-    events = visitor_events(widgets.answers.stream(asked, visitor, current), widgets.http.settings.base_url)
+    answer = widgets.answers.stream(asked, visitor, current)
+    events = with_heartbeats(visitor_events(answer, widgets.http.settings.base_url))
     first = await unless_left(request, next_event(events))  # an invalid question still fails with a status
     return ServerSentEvent(as_events(first, events), status_code=200)
 

@@ -11,7 +11,7 @@
   const FEWEST = 10; // words of a selection to ask about
   const MOST_SELECTED = 5000; // characters, as of each of the last four messages:
   const MOST_REMEMBERED = 1500;
-  const SILENCE_MS = 60_000; // without a part of an answer
+  const SILENCE_MS = 60_000; // without a byte
   const HIGHLIGHT_MS = 2500;
   const UNAVAILABLE = "The assistant is temporarily unavailable. Please try again.";
   const ICONS = {
@@ -177,12 +177,13 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
   }
 
   /** Yield the name and data of each server-sent event. */
-  async function* eventsOf(body) {
+  async function* eventsOf(body, alive) {
     const reader = body.pipeThrough(new TextDecoderStream()).getReader();
     let text = "";
     for (;;) {
       const { value, done } = await reader.read();
       if (done) return;
+      alive();
       const parts = (text + value).split(/\r?\n\r?\n/);
       text = parts.pop();
       for (const part of parts) {
@@ -465,7 +466,6 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
     }
 
     #ask(question, selection = null) {
-      this.#running?.abort("stopped");
       this.log.querySelector(".intro")?.remove();
       const asked = h("div", { class: "question" }, h("span", { class: "hidden" }, "You asked: "), question);
       if (selection) asked.prepend(h("blockquote", {}, selection.text.slice(0, 300)));
@@ -476,6 +476,7 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
     }
 
     async #answer(question, selection, view) {
+      this.#running?.abort("stopped");
       const running = new AbortController();
       this.#ready(running);
       let sources = [];
@@ -575,10 +576,7 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
         }
         if (response.status === 404 && question.selection) throw new Failure("This page is not indexed yet, so there is no answer from it alone.", "Ask about all pages");
         if (!response.ok) throw this.#refusal(response);
-        for await (const event of eventsOf(response.body)) {
-          alive();
-          yield event;
-        }
+        yield* eventsOf(response.body, alive);
       } finally {
         clearTimeout(timer);
       }

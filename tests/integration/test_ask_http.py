@@ -615,6 +615,20 @@ def test_a_reader_who_leaves_frees_the_place(with_model: Running, model_server: 
         assert second.result()["mode"] == "model"
 
 
+@pytest.mark.slow
+def test_a_stream_gives_signs_of_life_while_a_model_is_silent(company: Site, model_server: ModelServer) -> None:
+    model_server.hold()
+    company.settings = company.settings.model_copy(
+        update={"llm_model": "stand-in", "llm_base_url": model_server.url, "llm_timeout_seconds": 20.0}
+    )
+    question = {"query": "How many vacation days do employees accrue?", "stream": True}
+    with company.running() as running:
+        headers = {"Authorization": f"Bearer {company.token(BOB)}"}
+        with running.http.stream("POST", "/api/ask", headers=headers, json=question, timeout=60) as response:
+            lines = [line.strip() for line in response.iter_lines()]
+    assert lines.index(":") < lines.index("event: done")
+
+
 def test_waiting_counts_against_the_time_for_an_answer(company: Site, model_server: ModelServer) -> None:
     model_server.hold()
     company.settings = company.settings.model_copy(

@@ -210,6 +210,36 @@ def test_failures_are_friendly_and_can_be_tried_again(reader: Reader) -> None:
     assert browser.complaints == []
 
 
+def test_signs_of_life_keep_an_answer_and_a_second_try_ends_the_running_one(reader: Reader) -> None:
+    """They go on for longer than a silence may, which is two seconds here."""
+    reader.click(".launcher")
+    reader.browser.evaluate(
+        "(timeout => window.setTimeout = (act, after) => timeout(act, after >= 60_000 ? 2000 : after))(window.setTimeout);"
+        "window.signals = []; window.genuine = window.fetch; window.fetch = async (url, options) => {"
+        " if (!String(url).endsWith('/ask')) return genuine(url, options);"
+        " signals.push(options.signal);"
+        " if (window.refused) return new Response('', {status: 503});"
+        " return new Response(new ReadableStream({async start(answer) {"
+        "  let whole; genuine(url, options).then((one) => one.arrayBuffer()).then((one) => (whole = one));"
+        "  for (let beat = 0; beat < 15 || !whole; beat++) {"
+        "   answer.enqueue(new TextEncoder().encode(': \\r\\n\\r\\n')); await new Promise((go) => window.setTimeout(go, 200)); }"
+        "  answer.enqueue(new Uint8Array(whole)); answer.close(); }}));"
+        "}; 1"
+    )
+    reader.ask()
+    assert reader.text(".answer .sources")
+    reader.browser.evaluate("window.refused = true")
+    reader.ask()
+    reader.browser.evaluate("window.refused = false; window.signals = []")
+    reader.look("root.querySelector('textarea').focus()")
+    reader.browser.type(QUESTION)
+    reader.browser.press("Enter")
+    reader.wait("window.signals.length === 1", "an answer is written")
+    reader.click(".error button")
+    assert reader.look("signals.map((one) => one.aborted)")[:1] == [True]
+    reader.wait("root.querySelector('.send').ariaLabel === 'Send'", "the second try is answered")
+
+
 def test_a_page_that_may_not_show_it_says_so(reader: Reader) -> None:
     """The host name of the page's address is another than the widget's declaration has."""
     reader.browser.goto(reader.page.origin.replace("localhost", "127.0.0.1"))
