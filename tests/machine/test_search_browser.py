@@ -476,6 +476,32 @@ def test_a_body_that_breaks_off_is_said_and_can_be_repeated(visit: Visit, began:
     visit.answered()
 
 
+def test_an_answer_can_be_stopped_and_ends_after_a_long_silence(visit: Visit, axe: str) -> None:
+    visit.sign_in(ANN)
+    visit.browser.evaluate(
+        "(timeout => window.setTimeout = (act, after) => timeout(act, after >= 60_000 && window.brief ? 300 : after))(window.setTimeout);"
+        "window.whole = window.fetch; window.fetch = (url, options) => String(url) === '/api/ask' ? Promise.resolve(new Response("
+        "new ReadableStream({start(stream) {"
+        ' stream.enqueue(new TextEncoder().encode(\'event: token\\ndata: {"text": "Fri"}\\n\\n\'));'
+        " options.signal.addEventListener('abort', () => stream.error(options.signal.reason)); }}))) : whole(url, options); 1"
+    )
+    visit.type(QUESTION)
+    visit.browser.press("Enter")
+    visit.until("document.querySelector('#answer .text').textContent === 'Fri'")
+    visit.browser.settle()
+    assert violations(visit.browser, axe) == []
+    button = "[...document.querySelectorAll('#answer button')].find(one => one.textContent === '{0}')".format
+    visit.browser.evaluate(f"{button('Stop')}.click()")
+    visit.until("document.querySelector('#answer .text [role=status]')?.textContent === 'Stopped.'")
+    assert visit.browser.evaluate("document.querySelector('#answer .text p').textContent") == "Fri"
+    assert visit.browser.evaluate("document.querySelector('#answer').getAttribute('aria-busy')") == "false"
+    visit.browser.evaluate(f"window.brief = true; {button('Try again')}.click()")
+    visit.until("document.querySelector('#answer [role=alert]')?.textContent === 'No answer has come for a minute.'")
+    visit.browser.evaluate(f"window.fetch = window.whole; window.brief = false; {button('Try again')}.click()")
+    visit.answered()
+    assert not visit.browser.evaluate(f"!!{button('Stop')}")
+
+
 def test_results_that_are_refused_say_why(visit: Visit, tmp_path: Path) -> None:
     visit.running.site.settings = visit.running.site.settings.model_copy(update={"search_rate_limit": 1})
     with visit.running.site.running() as running, running_browser(tmp_path / "limited") as browser:

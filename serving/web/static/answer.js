@@ -8,6 +8,8 @@ import { placed, quotesOf } from "./quotes.js";
 import { sharing } from "./share.js";
 
 const LATEST = 5;
+const STOPPED = "Stopped.";
+const SILENCE = 60_000; // the service gives a sign of life every 15 seconds
 /** @type {{role: string, content: string}[]} */
 let conversation = [];
 /** @type {AbortController | null} */
@@ -27,7 +29,18 @@ export async function ask(question, narrowing) {
   const mine = (running = new AbortController());
   const panel = byId("answer");
   const text = element("div", { class: "text" }, loading());
-  const card = element("article", { class: "answer" }, conversation.length ? element("p", { class: "question" }, question) : null, text);
+  let timer = 0, ended = "";
+  /** @param {string} why */
+  const end = (why) => {
+    ended = why;
+    mine.abort();
+  };
+  const alive = () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => end("No answer has come for a minute."), SILENCE);
+  };
+  const stop = element("p", { class: "row" }, element("button", { class: "quiet", onclick: () => end(STOPPED) }, "Stop"));
+  const card = element("article", { class: "answer" }, conversation.length ? element("p", { class: "question" }, question) : null, text, stop);
   if (!conversation.length) panel.replaceChildren();
   const before = panel.querySelector(".follow");
   const typing = before?.contains(document.activeElement);
@@ -36,23 +49,32 @@ export async function ask(question, narrowing) {
   panel.setAttribute("aria-busy", "true");
   try {
     const body = { query: question, stream: true, conversation_history: conversation.slice(-LATEST), ...narrowing };
-    const done = await written(await call("/api/ask", { method: "POST", body, signal: mine.signal }), text);
+    alive();
+    const done = await written(await call("/api/ask", { method: "POST", body, signal: mine.signal }), text, alive);
+    stop.remove();
     finish(card, text, done);
     conversation.push({ role: "user", content: question }, { role: "assistant", content: done.answer });
     const follow = followUp(narrowing);
     card.append(follow);
     if (typing && document.activeElement === document.body) follow.querySelector("input")?.focus({ preventScroll: true });
   } catch (error) {
-    if (error instanceof DOMException && error.name === "AbortError") return card.remove();
-    if (!(error instanceof Problem)) throw error;
-    text.replaceChildren(element("p", { role: "alert" }, error.message), element("button", { class: "quiet", onclick: () => { card.remove(); ask(question, narrowing); } }, "Try again"));
+    const aborted = error instanceof DOMException && error.name === "AbortError";
+    if (aborted && !ended) return card.remove();
+    if (!aborted && !(error instanceof Problem)) throw error;
+    const again = element("button", { class: "quiet", onclick: () => { card.remove(); ask(question, narrowing); } }, "Try again");
+    text.querySelector(".caret")?.classList.remove("caret");
+    const sofar = ended === STOPPED ? text.querySelectorAll(":scope > :not(.loading)") : [];
+    text.replaceChildren(...sofar, element("p", ended === STOPPED ? { class: "note", role: "status" } : { role: "alert" }, ended || error.message), again);
+    if (stop.contains(document.activeElement)) again.focus();
+    stop.remove();
   } finally {
+    clearTimeout(timer);
     if (running === mine) panel.setAttribute("aria-busy", "false");
   }
 }
 
-/** Show tokens as they arrive, and return the whole answer. @param {Response} answer @param {HTMLElement} text */
-async function written(answer, text) {
+/** Show tokens as they arrive, and return the whole answer. @param {Response} answer @param {HTMLElement} text @param {() => void} alive */
+async function written(answer, text, alive) {
   let sofar = "", frame = 0;
   /** @type {any[]} */
   let sources = [];
@@ -61,16 +83,17 @@ async function written(answer, text) {
     text.replaceChildren(...prose(sofar, [], (index) => citation(sources, index, [])));
     text.lastElementChild?.classList.add("caret");
   };
-  for await (const { name, data } of events(answer)) {
-    if (name === "sources") sources = data.sources;
-    else if (name === "token") sofar += data.text;
-    else if (name === "restart") sofar = "";
-    else if (name === "error") throw new Problem(data.detail, 503);
-    else if (name === "done") {
-      cancelAnimationFrame(frame);
-      return data;
+  try {
+    for await (const { name, data } of events(answer, alive)) {
+      if (name === "sources") sources = data.sources;
+      else if (name === "token") sofar += data.text;
+      else if (name === "restart") sofar = "";
+      else if (name === "error") throw new Problem(data.detail, 503);
+      else if (name === "done") return data;
+      if (sofar) frame ||= requestAnimationFrame(draw);
     }
-    if (sofar) frame ||= requestAnimationFrame(draw);
+  } finally {
+    cancelAnimationFrame(frame);
   }
   throw new Problem("The answer broke off. Try again.", 0);
 }

@@ -65,15 +65,17 @@ async function detail(answer) {
 /**
  * Read server-sent events.
  * @param {Response} answer
+ * @param {() => void} alive Called whenever something arrives, also between events
  * @returns {AsyncGenerator<{name: string, data: any}>}
  */
-export async function* events(answer) {
+export async function* events(answer, alive) {
   if (!answer.body) return;
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
     const { value, done } = await arrived(reader.read(), BROKEN);
     if (done) return;
+    alive();
     rest = (rest + value).replaceAll("\r\n", "\n");
     const whole = rest.split("\n\n");
     rest = whole.pop() ?? "";
