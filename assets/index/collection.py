@@ -50,7 +50,7 @@ def ensure_collection(stores: Stores, active: Target, pending: Sequence[Pending]
         log.info("collection_created", collection=name, bm25_avg_len=round(average, 2))
     elif known is None and (points := qdrant.count_points(stores.qdrant, name)):
         log.warning(
-            "collection_unknown_points", collection=name, points=points, remove_with="concordance reconcile --apply"
+            "collection_unknown_points", collection=name, points=points, bring_back_with="concordance rebuild registry"
         )
     found = msgspec.structs.replace(active, collection=collection)
     if known is None:

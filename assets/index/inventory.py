@@ -89,6 +89,10 @@ class Inventory:
         )
         return dict(rows)
 
+    def forgotten(self) -> Iterator[str]:
+        """Yield documents that the lake has and the registry knows nothing of, as after its loss."""
+        return self._ids("SELECT source_id FROM documents WHERE stored = 1 AND state IS NULL")
+
     def contents(self) -> Iterator[Sequence[str]]:
         """Yield the distinct contents that the source's documents need, page by page."""
         rows = self._database.execute("SELECT DISTINCT content_hash FROM expected")

@@ -22,7 +22,7 @@ from resources.core.errors import AbortSyncError
 from resources.core.ports import Source
 from resources.jobs import hold
 from resources.settings import Settings
-from resources.sources import open_source
+from resources.sources import capabilities, open_source
 from resources.stores import qdrant
 from resources.stores.clients import Stores
 from resources.syncing import SyncJob, open_sync
@@ -169,11 +169,20 @@ def _sync(job: SyncJob, listed: ListingRecord) -> str | None:
 
 
 def _remove_lake_orphans(stores: Stores, listed: ListingRecord) -> None:
-    """Tombstone documents that only the lake has, except in partitions that could not be listed."""
+    """Tombstone documents that only the lake has, except in partitions that could not be listed.
+
+    What users handed in is listed from the registry, so a document that this has lost may still be wanted: it is left to
+    `concordance rebuild registry`.
+    """
     with open_inventory() as inventory:
         inventory.read_stores(stores)
         orphans = inventory.only_stored()
-    known = {source_id: partition for source_id, partition in orphans.items() if not _unclear(listed, partition)}
+        kept = set(inventory.forgotten()) if capabilities(stores.source).user_supplied else set[str]()
+    known = {
+        source_id: partition
+        for source_id, partition in orphans.items()
+        if source_id not in kept and not _unclear(listed, partition)
+    }
     append(stores, [], list(known.items()))
 
 

@@ -15,6 +15,7 @@ from structlog.testing import capture_logs
 from assets.intake.listing_record import ListingRecord
 from assets.intake.rows import raw_table
 from assets.upkeep.reconcile import ReconcileReport, reconcile
+from assets.upkeep.registry import rebuild_registry
 from orchestration.cli import run
 from resources.core.domain import SourceName, chunk_id, document_id
 from resources.core.errors import AbortSyncError, AuthorizationError, BusyError
@@ -280,6 +281,22 @@ def test_uploads(installation: Installation) -> None:
     assert counts(reconcile(installation.settings, SourceName.UPLOAD, apply=False)) == {}
 
 
+def test_an_upload_that_the_registry_has_lost_stays_in_the_lake(installation: Installation) -> None:
+    """Its source lists it from the registry, so it says nothing about what the registry has lost."""
+    blob = Blobs(installation.settings.lake_address).put([b"The otter of the river sleeps until noon.\n"])
+    with session(installation.settings.postgres_dsn, autocommit=True) as connection:
+        upload = uploads.NewUpload(
+            owner="ada@acme.example", content_hash=blob.content_hash, size=blob.size, file_name="a.txt", title=None,
+            description=None, mime_type="text/plain", permissions=[], tags={},
+        )  # fmt: skip
+        uploads.record(connection, upload)
+    installation.sync(SourceName.UPLOAD)
+    do(installation, "TRUNCATE documents, uploads, partitions CASCADE")
+    report = reconcile(installation.settings, SourceName.UPLOAD, apply=True)
+    assert (report.orphans.lake, report.clean()) == (1, False)
+    assert rebuild_registry(installation.settings, SourceName.UPLOAD).documents == 1
+
+
 def test_a_sync_waits_while_the_stores_are_looked_at(filled: Installation) -> None:
     with hold(filled.settings, FILES):
         job = create_job(filled.settings.postgres_dsn, FILES, partitions=None, full=False, requested_by="test")
@@ -334,8 +351,8 @@ def test_points_from_before_a_lost_database_are_reported_and_removed(filled: Ins
     do(filled, "TRUNCATE documents, partitions, index_collections, source_memory, source_states CASCADE")
     with capture_logs() as logs:
         filled.sync(full=True)
-    assert [(log["points"], log["remove_with"]) for log in logs if log["event"] == "collection_unknown_points"] == [
-        (3, "concordance reconcile --apply")
+    assert [(log["points"], log["bring_back_with"]) for log in logs if log["event"] == "collection_unknown_points"] == [
+        (3, "concordance rebuild registry")
     ]
     assert len(filled.points()) == 3
     reconcile(filled.settings, FILES, apply=True)
