@@ -27,8 +27,10 @@ async def attempted(
     way: str,
     credential: str,
     sign_in: Callable[[], Awaitable[Response[Any]]],
+    *,
+    after: str,
 ) -> Response[Any]:
-    """Return the response of a sign-in, or the page that says why it failed.
+    """Return the response of a sign-in, or the page that says why it failed. `after` is the path to go on to with another one.
 
     Failures count for the address of the request, and refusals are audited.
     """
@@ -38,12 +40,12 @@ async def attempted(
             return await sign_in()
     except SignInRefusedError as error:
         await identity.http.audit.record(events.sign_in_refused(error.email, way, error.reason, address))
-        return pages.failure_page(str(error), "/", 403)
+        return pages.failure_page(str(error), after, 403)
     except ProblemError as error:
-        return pages.failure_page(str(error), "/", 429 if error.slug == "rate-limited" else 403)
+        return pages.failure_page(str(error), after, 429 if error.slug == "rate-limited" else 403)
     except TemporaryError as error:
         await identity.http.audit.record(events.sign_in_refused("", way, "unavailable", address))
-        return pages.failure_page(down(error), "/", 503)
+        return pages.failure_page(down(error), after, 503)
 
 
 async def require_active(identity: IdentityServices, email: str) -> None:

@@ -114,15 +114,16 @@ async def passkey_sign_in(
         return pages.unknown_page()
     fields = parse_qs((await request.body()).decode("utf-8", "replace"))
     state, credential = fields.get("state", [""])[0], fields.get("credential", [""])[0]
+    after = own_path(fields.get("next", ["/"])[0])
     browser = request.cookies.get(browser_cookie_name(identity.http.settings), "")
 
     async def sign_in() -> Response[Any]:
         used = await passkeys.finish_sign_in(state, credential, browser, identity.http.clock())
         await require_active(identity, used.email)
         who = ProviderIdentity(used.passkey_id, used.email, [])
-        return await begin(request, identity, who, PASSKEY, own_path(fields.get("next", ["/"])[0]))
+        return await begin(request, identity, who, PASSKEY, after)
 
-    return await attempted(request, identity, PASSKEY, state, sign_in)
+    return await attempted(request, identity, PASSKEY, state, sign_in, after=after)
 
 
 @post(

@@ -79,4 +79,5 @@ async def link_sign_in(request: Request[Any, Any, Any], identity: NamedDependenc
         who = ProviderIdentity(grant.email, grant.email, [])
         return await begin(request, identity, who, grant.way, grant.after, administrator=grant.administrator)
 
-    return await attempted(request, identity, LINK, token, sign_in)
+    after = links.after_of(identity.http.key, token)
+    return await attempted(request, identity, LINK, token, sign_in, after=after)

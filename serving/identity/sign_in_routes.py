@@ -92,7 +92,8 @@ async def finish_sign_in(
         await require_active(identity, finished.identity.email)
         return await begin(request, identity, finished.identity, provider, finished.after, tokens=finished.tokens)
 
-    return await attempted(request, identity, provider, answer.get("state", ""), sign_in)
+    state = answer.get("state", "")
+    return await attempted(request, identity, provider, state, sign_in, after=identity.sign_in_flow.after(state))
 
 
 @post(

@@ -113,6 +113,17 @@ def test_a_link_signs_its_person_in_once_and_leads_to_the_page(site: Site, runni
     assert token.split(".")[2] not in str(site.sql("SELECT row_to_json(a)::text FROM audit_log AS a"))
 
 
+def test_a_long_path_is_returned_to_and_kept_after_a_failure(running: Running, smtp: SmtpProcess) -> None:
+    """An agent's request to be connected is one."""
+    after = "/oauth/authorize?" + "&".join(f"field{number}={'x' * 50}" for number in range(20))
+    assert asked(running, ANN, after).status_code == 200
+    (message,) = smtp.mailboxes.wait(1)
+    token = token_in(message)
+    assert pressed(running, token).headers["location"] == after
+    assert f"/sign-in?next={quote(after, safe='')}" in pressed(running, token).text
+    assert 'href="/sign-in?next=%2F"' in pressed(running, f"{token}x").text
+
+
 def test_the_first_page_does_not_say_that_signing_in_is_not_set_up(running: Running) -> None:
     said = running.http.get("/").text
     assert ("Sign in" in said, "not set up" in said) == (True, False)

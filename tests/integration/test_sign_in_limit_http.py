@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import uuid
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from resources.keys import secret_key
 from serving.http.request_limits import CLASSES
 from serving.http.sign_ins import MISSING_FACTOR, UNKNOWN_FACTOR
+from serving.identity.sign_in.attempts import Attempts
 from tests.fixtures.serving import Site
 
 ANN, BOB = "ann@acme.com", "bob@acme.com"
@@ -31,6 +34,18 @@ def test_failed_sign_ins_are_limited_by_address(site: Site, wrong: str) -> None:
         assert (page.status_code, callback.status_code) == (429, 429)
         other = running.http.get("/api/sources", headers={**TWO, "Authorization": wrong})
         assert other.status_code == 401  # another client of the same proxy
+
+
+def test_a_sign_in_that_failed_keeps_where_it_was_going(site: Site) -> None:
+    attempts = Attempts(secret_key(site.settings), "sign-in")
+    with site.running() as running:
+        for minutes, said in ((-1, "longer than ten minutes"), (5, "started in another browser")):
+            expires = datetime.now(UTC) + timedelta(minutes=minutes)
+            state = attempts.signed(str(uuid.uuid4()), expires, provider="acme", after="/?q=tea", browser="other")
+            page = running.http.get("/sign-in/acme/callback", params={"state": state, "code": "x"})
+            assert (page.status_code, said in page.text) == (403, True)
+            assert 'href="/sign-in?next=%2F%3Fq%3Dtea"' in page.text
+        assert 'href="/sign-in?next=%2F"' in running.http.get(f"/sign-in/acme/callback?state={state}x&code=x").text
 
 
 def test_other_users_behind_the_same_address_are_not_locked_out(site: Site) -> None:

@@ -43,6 +43,16 @@ class Attempts:
             options={"require": ["exp", "aud", "jti"]},
         )
 
+    def claimed(self, state: str, name: str) -> str:
+        """Return a claim of a state of ours, also of an expired one; empty if there is none."""
+        try:
+            claims = jwt.decode(
+                state, self._key, algorithms=[_ALGORITHM], audience=self._audience, options={"verify_exp": False}
+            )
+        except jwt.InvalidTokenError:
+            return ""
+        return str(claims.get(name, ""))
+
     def address(self, endpoint: str, attempt: str, state: str, parameters: Mapping[str, str]) -> str:
         """Return the address of the page on which a person agrees. Source: RFC 6749 4.1.1 and RFC 7636 4.3."""
         challenge = hashlib.sha256(self.secret("verifier", attempt).encode()).digest()

@@ -81,6 +81,10 @@ class Flow:
         )
         return address, binding.cookie
 
+    def after(self, state: str) -> str:
+        """Return the path to which a sign-in that failed was to return."""
+        return own_path(self._attempts.claimed(state, "after"))
+
     async def finish(self, provider: Provider, answer: Mapping[str, str], browser: str, now: datetime) -> Finished:
         """Return who signed in, according to the provider's callback. Raises `SignInRefusedError` and `ServiceUnavailableError`."""
         state = self._checked_state(provider, answer.get("state", ""), browser)

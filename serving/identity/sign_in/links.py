@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 PATH = "/sign-in/link"
 PURPOSE = "sign-in-link"
 EMAILED_LIFETIME = timedelta(minutes=15)
-LONGEST_AFTER = 500
-"""Longest path to return to in an email: its line must not be broken."""
 ANOTHER = "Ask for a new one at /sign-in, or ask the person who runs Concordance: concordance sign-in EMAIL"
 
 
@@ -55,8 +53,7 @@ def make_emailed(
 ) -> str:
     """Do as `make` for a link that is sent to its person's mailbox. `origin` is the address that asked for it."""
     audited = link_made(email, by=EMAIL, administrator=False, address=origin)
-    claims = {"next": after} if len(after) <= LONGEST_AFTER else {}
-    return _made(settings, connection, email, EMAIL, now + EMAILED_LIFETIME, now, audited, **claims)
+    return _made(settings, connection, email, EMAIL, now + EMAILED_LIFETIME, now, audited, next=after)
 
 
 def _made(
@@ -75,6 +72,11 @@ def _made(
     statements.audit_insert(**audited.row())
     token = Attempts(secret_key(settings), PURPOSE).signed(link_id, expires, sub=email, **claims)
     return f"{settings.base_url}{PATH}#{token}"
+
+
+def after_of(key: str, token: str) -> str:
+    """Return the path to which a link leads, also one that is too old or was used."""
+    return own_path(Attempts(key, PURPOSE).claimed(token, "next"))
 
 
 async def use(database: Database, key: str, token: str, now: datetime) -> LinkGrant:
