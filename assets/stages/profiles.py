@@ -10,7 +10,7 @@ import msgspec
 from resources.core.errors import ConfigurationError
 
 SETTING = "CONCORDANCE_SEARCH__CHUNK_PROFILE"
-CHUNKING_VERSION = "c2"
+CHUNKING_VERSION = "c3"
 """Increment it whenever the same text may be chunked differently: it is part of every chunk id."""
 
 SPECIAL_TOKENS = 2
@@ -21,6 +21,10 @@ Source: J. Devlin et al., BERT, 2019, section 3, https://arxiv.org/abs/1810.0480
 
 CHARACTERS_PER_TOKEN = 4
 """Average characters per token of prose, used to compare sizes in characters with windows."""
+
+
+_MOST_CHARACTERS_PER_TOKEN = 8
+"""Text seldom has more, unless it is white space, which is no token: a passage of it is not larger than a vector server accepts."""
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,8 +44,13 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def version(self) -> str:
-        """The version in chunk ids, for example `c2-auto-254`: chunking code, profile and size."""
+        """The version in chunk ids, for example `c3-auto-254`: chunking code, profile and size."""
         return f"{CHUNKING_VERSION}-{self.name}-{self.size}"
+
+    @property
+    def characters(self) -> int:
+        """The maximum characters of a chunk."""
+        return self.size if self.unit == "characters" else self.limit * _MOST_CHARACTERS_PER_TOKEN
 
     @property
     def tokens(self) -> int:

@@ -43,9 +43,7 @@ class Splitter:
         self.profile = profile
 
     def fits(self, start: int, end: int) -> bool:
-        if self.profile.unit == "characters" and end - start > self.profile.size:
-            return False
-        return self.measure.weight(start, end) <= self.profile.limit
+        return end - start <= self.profile.characters and self.measure.weight(start, end) <= self.profile.limit
 
     def units(self) -> Iterator[Unit]:
         """Yield the document's units in order; together they contain every character except white space."""
@@ -104,7 +102,7 @@ class Splitter:
     def _fitting(self, start: int, end: int, like: Unit) -> Iterator[Unit]:
         """Yield the trimmed passage in as few parts as fit."""
         while start < end:
-            while start < end and self.text[start] in " \n":
+            while start < end and self.text[start].isspace():
                 start += 1
             while end > start and self.text[end - 1].isspace():
                 end -= 1
@@ -129,9 +127,7 @@ class Splitter:
 
     def _cut(self, start: int, end: int) -> int | None:
         """Return the best position to split at so that the first part fits, or None if one word is larger than a chunk."""
-        reach = min(end, self.measure.reach(start, self.profile.limit))
-        if self.profile.unit == "characters":
-            reach = min(reach, start + self.profile.size)
+        reach = min(end, self.measure.reach(start, self.profile.limit), start + self.profile.characters)
         half = start + (reach - start) // 2
         line = self.text.rfind("\n", half, reach)
         if line > start:

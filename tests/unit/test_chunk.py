@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings
@@ -19,8 +20,10 @@ from resources.embedding import tokenizer
 
 TOKENS = tokenizer()
 AUTO = resolve("auto", 256)
-WORDS = st.text("abcdefghij XYZ.,!?-é漢😀ก각\u0301", max_size=80)
-LONG = st.builds(lambda word, times: word * times, st.text("ab,漢각😀ก", min_size=1, max_size=4), st.integers(1, 300))
+WORDS = st.text("abcdefghij XYZ.,!?-\té漢😀ก각\u0301", max_size=80)
+LONG = st.builds(
+    lambda word, times: word * times, st.text("ab,漢각😀ก \t", min_size=1, max_size=4), st.integers(1, 300)
+)
 DRAFTS = st.lists(
     st.builds(
         BlockDraft,
@@ -48,8 +51,7 @@ def assert_sound(document: ParsedDocument, chunks: list[Chunk], profile: Profile
         assert item.text.strip() == item.text or document.text[item.start_char] != "\n"
         assert item.tokens == len(TOKENS.spans(item.text))
         assert item.tokens <= profile.limit
-        if profile.unit == "characters":
-            assert len(item.text) <= profile.size
+        assert len(item.text) <= profile.characters
         assert not document.text[covered : item.start_char].strip()
         assert item.end_char > covered
         covered = item.end_char
@@ -233,6 +235,15 @@ def test_large_texts_are_cut_recursively(text: str) -> None:
     assert_sound(document, chunk(document, TOKENS, AUTO), AUTO)
 
 
+@pytest.mark.parametrize("kind", ["list", "code"])
+@pytest.mark.parametrize("blank", [" ", "\t", "\n", " \t", "\n\t"])
+def test_white_space_makes_no_passage_large(kind: Literal["list", "code"], blank: str) -> None:
+    document = document_of([BlockDraft(kind=kind, text=f"- a = 1{blank * 50_000}b = 2{blank * 3_000}c")])
+    chunks = chunk(document, TOKENS, AUTO)
+    assert_sound(document, chunks, AUTO)
+    assert "".join("".join(item.text.split()) for item in chunks) == "-a=1b=2c"
+
+
 def test_a_profile_of_ones_own() -> None:
     profile = resolve("200/20/50", 256)
     assert (profile.size, profile.overlap, profile.minimum, profile.limit) == (200, 20, 50, 200)
@@ -248,7 +259,7 @@ def test_a_profile_out_of_bounds_is_refused(name: str) -> None:
 
 
 def test_profiles_follow_the_window() -> None:
-    assert (AUTO.size, AUTO.overlap, AUTO.version) == (254, 25, "c2-auto-254")
+    assert (AUTO.size, AUTO.overlap, AUTO.version) == (254, 25, "c3-auto-254")
     assert resolve("auto", 8191).size == 500
     for name in PROFILES:
         profile = resolve(name, 8191)
