@@ -12,12 +12,6 @@ from resources.core.ports import Tokenizer
 SHORT_WORD = 40
 """Words up to this many characters are counted once and cached; longer ones are tokenized each time."""
 CACHED_WORDS = 200_000
-LONG_WORD = 100
-"""The tokenizer returns a single unknown token for any longer word.
-
-Source: `max_input_chars_per_word` of WordPiece, https://huggingface.co/docs/tokenizers/api/models
-"""
-
 PIECE = 1_000_000
 """Characters whose words are counted in one pass."""
 PART = 100_000
@@ -43,6 +37,8 @@ class WordCounts:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
         self.counts: dict[str, int] = {}
+        self.excess: dict[str, int] = {}
+        """By how much a word with unknown tokens weighs more than their number."""
 
     def learn(self, words: set[str]) -> None:
         """Count words that are not cached yet. Words are separated by white space, so their counts do not depend on neighbours."""
@@ -51,16 +47,20 @@ class WordCounts:
             return
         if len(self.counts) > CACHED_WORDS:
             self.counts.clear()
+            self.excess.clear()
             new = list(words)
-        spans = iter(self.tokenizer.spans(" ".join(new)))
-        start, _ = next(spans, (-1, -1))
+        tokens = iter(self.tokenizer.weighed(" ".join(new)))
+        start, weight = next(tokens, (-1, 0))
         offset = 0
         for word in new:
-            count = 0
+            count = excess = 0
             while offset <= start < offset + len(word):
                 count += 1
-                start, _ = next(spans, (-1, -1))
+                excess += weight - 1
+                start, weight = next(tokens, (-1, 0))
             self.counts[word] = count
+            if excess:
+                self.excess[word] = excess
             offset += len(word) + 1
 
 
@@ -93,14 +93,14 @@ class Measure:
         self.tokenizer = tokenizer
         self._starts = array("I")
         self._weights: array[int] | None = None
-        long: dict[int, int] = {}
+        heavy: dict[int, int] = {}
         known = _counts_of(tokenizer)
         for first, last in self._pieces():
             known.learn({word for word in text[first:last].split() if len(word) <= SHORT_WORD})
-            self._count(first, last, known.counts, long)
-        if long:
+            self._count(first, last, known, heavy)
+        if heavy:
             self._weights = array("Q", [0])
-            self._weights.extend(accumulate(long.get(index, 1) for index in range(len(self._starts))))
+            self._weights.extend(accumulate(heavy.get(index, 1) for index in range(len(self._starts))))
 
     def _pieces(self) -> Iterator[tuple[int, int]]:
         """Yield the text in parts that end between words; data about all words at once would take many times the text's memory."""
@@ -111,21 +111,23 @@ class Measure:
             yield start, end
             start = end
 
-    def _count(self, first: int, last: int, counts: dict[str, int], long: dict[int, int]) -> None:
-        starts = self._starts
+    def _count(self, first: int, last: int, known: WordCounts, heavy: dict[int, int]) -> None:
+        starts, counts, excess = self._starts, known.counts, known.excess
         for found in _WORD.finditer(self.text, first, last):
             start, word = found.start(), found.group()
             if len(word) <= SHORT_WORD:
                 count = counts[word]
+                if word in excess:
+                    heavy[len(starts)] = 1 + excess[word]
                 if count == 1:
                     starts.append(start)
                 else:
                     starts.extend((start,) * count)
                 continue
             for offset, part in _parts(word):
-                for begins, ends in self.tokenizer.spans(part):
-                    if ends - begins > LONG_WORD:
-                        long[len(starts)] = -(-(ends - begins) // 4)
+                for begins, weight in self.tokenizer.weighed(part):
+                    if weight > 1:
+                        heavy[len(starts)] = weight
                     starts.append(start + offset + begins)
 
     def tokens(self, start: int, end: int) -> int:
@@ -133,7 +135,7 @@ class Measure:
         return bisect_left(self._starts, end) - bisect_left(self._starts, start)
 
     def weight(self, start: int, end: int) -> int:
-        """Return the number of tokens, counting a word too long for the tokenizer by its length; never less than `tokens`."""
+        """Return the number of tokens, counting words that the tokenizer does not know by their length; never less than `tokens`."""
         first, last = bisect_left(self._starts, start), bisect_left(self._starts, end)
         return last - first if self._weights is None else self._weights[last] - self._weights[first]
 
@@ -144,9 +146,10 @@ class Measure:
         last = first + weight if weights is None else bisect_left(weights, weights[first] + weight + 1) - 1
         return self._starts[last] if last < len(self._starts) else len(self.text)
 
-    def recount(self, start: int, end: int) -> int:
-        """Return the number of tokens of a passage that begins or ends within a word, by tokenizing it separately."""
-        return len(self.tokenizer.spans(self.text[start:end]))
+    def recount(self, start: int, end: int) -> tuple[int, int]:
+        """Return the tokens and the weight of a passage that begins or ends within a word, by tokenizing it separately."""
+        tokens = self.tokenizer.weighed(self.text[start:end])
+        return len(tokens), sum(weight for _, weight in tokens)
 
     def parts(self, position: int) -> bool:
         """Return True if the counts on both sides of this position are exact; never the case within a short word."""

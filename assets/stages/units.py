@@ -156,9 +156,9 @@ class Splitter:
         step = self.profile.size if self.profile.unit == "characters" else 4 * self.profile.limit
         while start < end:
             stop = min(end, start + step)
-            tokens = self.measure.recount(start, stop)
-            while tokens > self.profile.limit and stop - start > 1:
+            tokens, weight = self.measure.recount(start, stop)
+            while weight > self.profile.limit and stop - start > 1:
                 stop = start + (stop - start) // 2
-                tokens = self.measure.recount(start, stop)
+                tokens, weight = self.measure.recount(start, stop)
             yield msgspec.structs.replace(like, start=start, end=stop, alone=max(1, tokens), leads=False)
             start = stop

@@ -138,6 +138,9 @@ class Embedder(Protocol):
 class Tokenizer(Protocol):
     """Counts tokens the way the bundled model does."""
 
-    def spans(self, text: str) -> list[tuple[int, int]]:
-        """Return the character span of each token, without special tokens, in order."""
+    def weighed(self, text: str) -> list[tuple[int, int]]:
+        """Return the start and the weight of each token, without special tokens, in order.
+
+        A token weighs 1; an unknown word is one token, and weighs as many as another tokenizer may need for it.
+        """
         ...

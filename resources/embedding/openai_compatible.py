@@ -30,6 +30,8 @@ REQUEST_TOKENS = 300_000
 """Maximum total tokens of one request. Source: https://platform.openai.com/docs/api-reference/embeddings/create"""
 _CHARACTERS_A_TOKEN = 2
 """A conservative estimate: English has about four, so a request stays below `REQUEST_TOKENS` for dense text too."""
+_TOKENS_A_CHARACTER = 2
+"""Of characters beyond ASCII. Most alphabets and Chinese have fewer, some scripts such as Khmer more."""
 
 KNOWN: dict[str, tuple[int, int, float]] = {
     "text-embedding-3-small": (1536, 8191, 0.02),
@@ -131,12 +133,13 @@ class OpenAICompatible:
         """Return the texts of each request: as many requests as are made at once, if they are not too small or too large."""
         most = min(self._batch, max(LEAST_TEXTS, -(-len(texts) // CONCURRENCY)))
         batches: list[list[str]] = [[]]
-        characters = 0
+        total = 0
         for text in texts:
-            characters += len(text)
-            if len(batches[-1]) == most or characters > REQUEST_TOKENS * _CHARACTERS_A_TOKEN:
+            tokens = _most_tokens(text)
+            total += tokens
+            if len(batches[-1]) == most or total > REQUEST_TOKENS:
                 batches.append([])
-                characters = len(text)
+                total = tokens
             batches[-1].append(text)
         return [batch for batch in batches if batch]
 
@@ -231,6 +234,12 @@ def _halves(text: str) -> list[str]:
     at = text.find(" ", middle, middle + middle // 2)
     at = middle if at < 0 else at
     return [text[:at], text[at:]]
+
+
+def _most_tokens(text: str) -> int:
+    """Return how many tokens a text may have."""
+    plain = len(text) if text.isascii() else len(text.encode("ascii", errors="ignore"))
+    return plain // _CHARACTERS_A_TOKEN + (len(text) - plain) * _TOKENS_A_CHARACTER
 
 
 def _decoded(embedding: Any) -> NDArray[np.float32]:

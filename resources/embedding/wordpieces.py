@@ -5,6 +5,10 @@ from pathlib import Path
 
 from resources.core.errors import ConfigurationError
 
+_BYTES_A_TOKEN = 4
+"""UTF-8 bytes of an unknown word that weigh as much as a token: the characters of an English one. A tokenizer of bytes needs at most
+four times as many."""
+
 
 class WordPieces:
     def __init__(self, folder: Path, *, lowercase: bool = False) -> None:
@@ -19,6 +23,7 @@ class WordPieces:
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self._lowercase = lowercase
+        self._unknown: int | None = self._tokenizer.token_to_id("[UNK]")
         bare = self._tokenizer.encode("").ids
         self.prefix: list[int] = bare[:1]
         """Ids of the special tokens before a text ([CLS])."""
@@ -30,9 +35,18 @@ class WordPieces:
         cased = [text.lower() for text in texts] if self._lowercase else list(texts)
         return [found.ids for found in self._tokenizer.encode_batch_fast(cased, add_special_tokens=False)]
 
-    def spans(self, text: str) -> list[tuple[int, int]]:
-        """Return the character span of each token, without special tokens, in order."""
-        return self._tokenizer.encode(text, add_special_tokens=False).offsets
+    def weighed(self, text: str) -> list[tuple[int, int]]:
+        """Return the start and the weight of each token, without special tokens, in order.
+
+        A word with an unknown character, or of more than a hundred, is a single token: it weighs one for `_BYTES_A_TOKEN`.
+        """
+        found = self._tokenizer.encode(text, add_special_tokens=False)
+        if self._unknown not in found.ids:
+            return [(start, 1) for start, _ in found.offsets]
+        return [
+            (start, -(-len(text[start:end].encode()) // _BYTES_A_TOKEN) if token == self._unknown else 1)
+            for token, (start, end) in zip(found.ids, found.offsets, strict=True)
+        ]
 
     def count(self, text: str) -> int:
         """Return the number of tokens, without special tokens."""

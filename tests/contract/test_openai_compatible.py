@@ -53,8 +53,9 @@ def test_a_few_requests_are_on_their_way_at_once(server: OpenAIServer) -> None:
     assert 1 <= server.at_once <= CONCURRENCY
 
 
-def test_long_texts_make_smaller_requests(server: OpenAIServer) -> None:
-    client(server, batch=100).embed(["x" * 250_000] * 5)
+@pytest.mark.parametrize("text", ["x" * 250_000, "ខ" * 62_500], ids=["ASCII", "Khmer"])
+def test_long_texts_make_smaller_requests(server: OpenAIServer, text: str) -> None:
+    client(server, batch=100).embed([text] * 5)
     assert sorted(len(request["input"]) for request in server.requests) == [1, 2, 2]
 
 

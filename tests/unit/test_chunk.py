@@ -49,7 +49,7 @@ def assert_sound(document: ParsedDocument, chunks: list[Chunk], profile: Profile
         assert item.chunk_index == index
         assert item.text == document.text[item.start_char : item.end_char]
         assert item.text.strip() == item.text or document.text[item.start_char] != "\n"
-        assert item.tokens == len(TOKENS.spans(item.text))
+        assert item.tokens == TOKENS.count(item.text)
         assert item.tokens <= profile.limit
         assert len(item.text) <= profile.characters
         assert not document.text[covered : item.start_char].strip()
@@ -73,7 +73,7 @@ def test_counts_are_exact_where_words_part(text: str, data: st.DataObject) -> No
     measure = Measure(text, TOKENS)
     places = [place for place in range(len(text) + 1) if measure.parts(place)]
     start, end = sorted((data.draw(st.sampled_from(places)), data.draw(st.sampled_from(places))))
-    exact = len(TOKENS.spans(text[start:end]))
+    exact = TOKENS.count(text[start:end])
     assert measure.tokens(start, end) == exact
     assert measure.weight(start, end) >= exact
 
@@ -92,7 +92,7 @@ def test_prose_is_cut_between_sentences_with_overlap() -> None:
     for before, after in pairwise(chunks):
         shared = before.end_char - after.start_char
         assert shared > 0 or after is chunks[-1]
-        assert len(TOKENS.spans(document.text[after.start_char : before.end_char])) <= AUTO.overlap
+        assert TOKENS.count(document.text[after.start_char : before.end_char]) <= AUTO.overlap
 
 
 def test_headings_stay_with_what_follows_and_name_the_section() -> None:
@@ -244,6 +244,41 @@ def test_white_space_makes_no_passage_large(kind: Literal["list", "code"], blank
     assert "".join("".join(item.text.split()) for item in chunks) == "-a=1b=2c"
 
 
+UNKNOWN = {
+    "Thai": "พนักงานทุกคนมีสิทธิลาพักร้อนสามสิบวันต่อปี ต้องแจ้งล่วงหน้าสองสัปดาห์ ",
+    "Lao": "ພະນັກງານທຸກຄົນມີສິດພັກຜ່ອນສາມສິບວັນຕໍ່ປີ ຕ້ອງແຈ້ງລ່ວງໜ້າສອງອາທິດ ",
+    "Khmer": "បុគ្គលិកគ្រប់រូបមានសិទ្ធិឈប់សម្រាកសាមសិបថ្ងៃក្នុងមួយឆ្នាំ។ ",
+    "Burmese": "ဝန်ထမ်းတိုင်းသည် တစ်နှစ်လျှင် ခွင့်ရက်သုံးဆယ် ခံစားခွင့်ရှိသည်။ ",
+    "Amharic": "እያንዳንዱ ሰራተኛ በዓመት የሰላሳ ቀናት የዓመት ዕረፍት የማግኘት መብት አለው። ",
+    "of more than a hundred letters": "ພະນັກງານ" * 20 + " ",
+}
+
+
+@pytest.mark.parametrize("language", UNKNOWN)
+@pytest.mark.parametrize("name", ["auto", "d1000"])
+def test_words_that_the_tokenizer_does_not_know_count_by_their_length(language: str, name: str) -> None:
+    profile = resolve(name, 8191)
+    document = parse((UNKNOWN[language] * 400).encode(), "text/plain", title="x")
+    chunks = chunk(document, TOKENS, profile)
+    assert_sound(document, chunks, profile)
+    assert max(len("".join(item.text.split()).encode()) for item in chunks) <= 5 * profile.limit
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Every employee is entitled to thirty days of annual leave; telecommunications allowances are uncharacteristically high.",
+        "Jede Mitarbeiterin hat Anspruch auf dreißig Tage Jahresurlaub – die Geschäftsführung genehmigt „Überstundenausgleich“.",
+        "每位员工每年享有三十天年假。須提前兩週申請；特殊情況由總經理批准：😀 ✓ → •",
+        "Каждый сотрудник имеет право на отпуск.",
+    ],
+    ids=["English", "German", "Chinese", "Russian"],
+)
+def test_other_words_count_as_their_tokens(text: str) -> None:
+    measure = Measure(text, TOKENS)
+    assert measure.weight(0, len(text)) == measure.tokens(0, len(text)) == TOKENS.count(text)
+
+
 def test_a_profile_of_ones_own() -> None:
     profile = resolve("200/20/50", 256)
     assert (profile.size, profile.overlap, profile.minimum, profile.limit) == (200, 20, 50, 200)
@@ -287,9 +322,9 @@ class Recording:
 
     longest = 0
 
-    def spans(self, text: str) -> list[tuple[int, int]]:
+    def weighed(self, text: str) -> list[tuple[int, int]]:
         self.longest = max(self.longest, len(text))
-        return TOKENS.spans(text)
+        return TOKENS.weighed(text)
 
 
 @pytest.mark.parametrize(
@@ -304,7 +339,7 @@ def test_a_long_text_is_counted_in_parts_that_change_nothing(repeated: str, spac
     text = "".join(repeated.format(number) for number in range(size // len(repeated)))
     recording = Recording()
     measure = Measure(text, recording)
-    whole = [start for start, _ in TOKENS.spans(text)]
+    whole = [start for start, _ in TOKENS.weighed(text)]
     assert measure.tokens(0, len(text)) == len(whole)
     for number in range(0, len(whole), 97):
         start = whole[number]
