@@ -1,4 +1,4 @@
-"""Tokenization with a model's own tokenizer, to token ids or character spans. Thread-safe; never truncates."""
+"""Tokenization with a model's own tokenizer, to token ids or weighed tokens. Thread-safe; never truncates."""
 
 from collections.abc import Sequence
 from pathlib import Path

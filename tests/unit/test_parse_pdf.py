@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 from PIL import Image
 from pypdf import PdfReader, PdfWriter
+from pypdf.errors import PdfReadError
 from pypdf.generic import (
     ArrayObject,
     DecodedStreamObject,
@@ -26,6 +27,7 @@ from reportlab.pdfgen.canvas import Canvas
 
 from assets.stages.parse import ocr, parse
 from assets.stages.parse import pdf as pdf_parser
+from assets.stages.parse.pdfium import DamagedError
 from assets.stages.parse.running import running_lines
 from resources.core.domain import ParsedDocument
 
@@ -565,6 +567,47 @@ class Engine:
 
     def Clear(self) -> None:  # noqa: N802
         pass
+
+
+@pytest.mark.parametrize("place", ["title", "author", "outline", "attachment"])
+def test_half_a_character_in_a_name_loses_no_text(place: str) -> None:
+    name = "NAME00000000"
+    writer = PdfWriter(clone_from=io.BytesIO(pdf([["Leave is thirty days."]])))
+    if place == "outline":
+        writer.add_outline_item(title=name, page_number=0)
+    elif place == "attachment":
+        writer.add_attachment(name, b"MZ\x90\x00" + bytes(100))
+    else:
+        writer.add_metadata({f"/{place.title()}": name})
+    target = io.BytesIO()
+    writer.write(target)
+    data = target.getvalue().replace(f"/F ({name})".encode(), f"/UF({name})".encode())
+    assert f"({name})".encode() in data
+    document = read_bytes(data.replace(f"({name})".encode(), b"<FEFFD8350052>"))
+    assert document.text.startswith("Leave is thirty days.")
+    if place in ("title", "author"):
+        assert (document.title if place == "title" else document.author) == "R"
+
+
+def test_a_line_of_unknown_characters_loses_no_text() -> None:
+    def draw(sheet: Canvas) -> None:
+        sheet.setFont("Vera", 10)
+        sheet.drawString(60, 700, "Leave is thirty days.")
+        sheet.drawString(60, 696, "Q")
+
+    assert read_bytes(renamed(draw, "0051", "E000")).text == "Leave is thirty days."
+
+
+def test_damaged_metadata_lose_no_text_of_a_file_that_is_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unopened(data: bytes) -> None:
+        raise DamagedError(str(len(data)))
+
+    def damaged(_reader: PdfReader) -> None:
+        raise PdfReadError("Illegal character in Name Object")
+
+    monkeypatch.setattr(pdf_parser, "Reader", unopened)
+    monkeypatch.setattr(PdfReader, "metadata", property(damaged))
+    assert read([["Leave is thirty days."]]).text == "Leave is thirty days."
 
 
 def with_a_scan(sheet: Canvas) -> None:

@@ -181,10 +181,12 @@ def _open(data: bytes) -> Any:
 
 
 def _metadata(reader: Any) -> tuple[str, str]:
+    from pypdf.errors import PyPdfError
+
     try:
         data = reader.metadata
         title, author = (data.title, data.author) if data else (None, None)
-    except (ValueError, KeyError, TypeError, AttributeError):  # damaged metadata: the text is still usable
+    except (PyPdfError, *_FAULTS):  # damaged metadata: the text is still usable
         return "", ""
     return title if isinstance(title, str) else "", author if isinstance(author, str) else ""
 

@@ -162,6 +162,8 @@ class PageText:
                         continue
                     place = above + first + len(text) - len(text.lstrip())
                     line = self._placed(bare, place, place + len(bare) - 1)
+                    if not line.text.strip():
+                        continue
                     line.row = self._rows
                     line.text += "-" if match.group(2) and (end, number) == (len(match.group(1)), len(spans)) else ""
                     yield line

@@ -84,14 +84,16 @@ class Reader:
         self._file.close()
 
     def metadata(self, name: str) -> str:
-        return self._file.get_metadata_value(name) or ""
+        key = name.encode() + b"\0"
+        return _string(lambda buffer, size: self._raw.FPDF_GetMetaText(self._file, key, buffer, size))
 
     def outline(self) -> Iterator[Outline]:
         """Yield the entries of the outline that lead to a page."""
         for entry in self._file.get_toc():
             place = entry.get_dest()
             page = place.get_index() if place is not None else None
-            title = " ".join(entry.get_title().split())
+            named = _string(lambda buffer, size, one=entry: self._raw.FPDFBookmark_GetTitle(one, buffer, size))
+            title = " ".join(named.split())
             if page is not None and title:
                 yield Outline(title, page, entry.level + 1)
 
@@ -101,10 +103,11 @@ class Reader:
 
         for index in range(min(self._file.count_attachments(), most)):
             one = self._file.get_attachment(index)
+            name = _string(lambda buffer, size, one=one: self._raw.FPDFAttachment_GetName(one, buffer, size))
             try:
-                yield one.get_name(), bytes(one.get_data())
+                yield name, bytes(one.get_data())
             except pypdfium2.PdfiumError:
-                yield one.get_name(), None
+                yield name, None
 
     def page(self, index: int) -> PdfPage:
         """Return what a page holds. Raises `DamagedError` if PDFium cannot load it."""
@@ -238,7 +241,7 @@ def _shown(quarters: int) -> Shown:
 
 
 def _string(get: Callable[[Any, int], int]) -> str:
-    """Return a UTF-16 string from a function that reports its size in bytes."""
+    """Return a UTF-16 string from a function that reports its size in bytes, without halves of surrogate pairs."""
     size = get(None, 0)
     if size <= 2:
         return ""
