@@ -8,9 +8,10 @@ import zipfile
 from collections.abc import Callable
 
 import pytest
+from PIL import Image
 
 from assets.stages.language import identify_language
-from assets.stages.parse import SUPPORTED, parse, word_count
+from assets.stages.parse import SUPPORTED, image, ocr, parse, word_count
 from resources.core.domain import ParsedDocument
 from resources.core.errors import SkipDocumentError
 
@@ -94,8 +95,6 @@ def xlsx() -> bytes:
 
 
 def picture(form: str = "PNG", size: tuple[int, int] = (8, 6)) -> bytes:
-    from PIL import Image
-
     target = io.BytesIO()
     Image.new("RGB", size).save(target, form)
     return target.getvalue()
@@ -322,6 +321,19 @@ def test_pictures_are_their_title_and_description(form: str, mime_type: str) -> 
     document = parse(picture(form), mime_type, title="Org chart", description="Who reports to whom")
     assert document.text.startswith("Org chart\n\nWho reports to whom")
     assert "pixels" not in document.text, "an answer would quote it"
+
+
+def test_a_truncated_picture_keeps_its_title_and_description(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Engine:
+        def SetImage(self, picture: Image.Image) -> None:  # noqa: N802
+            picture.load()
+
+    monkeypatch.setattr(image, "languages", lambda: ("eng",))
+    monkeypatch.setattr(ocr, "_engine", Engine)
+    data = picture("JPEG", (800, 600))
+    document = parse(data[: len(data) // 2], "image/jpeg", title="Org chart", description="Who reports to whom")
+    assert document.text == "Org chart\n\nWho reports to whom"
+    assert document.warnings == ["The picture is damaged: its text is not read."]
 
 
 def test_a_picture_of_which_nothing_is_known_tells_its_size() -> None:

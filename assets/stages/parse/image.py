@@ -32,10 +32,14 @@ def parse(data: bytes, *, title: str, description: str | None) -> Parsed:
     drafts = [BlockDraft(kind="heading", text=title, level=1)]
     if description:
         drafts.append(BlockDraft(kind="paragraph", text=description))
+    warned: list[str] = []
     if languages():
-        with Image.open(io.BytesIO(data)) as picture:
-            picture.draft("L", (MAX_SIDE, MAX_SIDE))
-            drafts.extend(Recogniser().drafts(picture))
+        try:
+            with Image.open(io.BytesIO(data)) as picture:
+                picture.draft("L", (MAX_SIDE, MAX_SIDE))
+                drafts.extend(Recogniser().drafts(picture))
+        except (OSError, ValueError):  # cut off: only the whole picture shows it
+            warned.append("The picture is damaged: its text is not read.")
     if len(drafts) == 1:  # nothing is known of it but its title
         drafts.append(BlockDraft(kind="paragraph", text=f"Picture, {width} x {height} pixels"))
-    return Parsed(drafts=drafts)
+    return Parsed(drafts=drafts, warnings=warned)
