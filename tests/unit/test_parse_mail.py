@@ -165,6 +165,21 @@ def test_the_formatted_text_is_read_if_the_plain_one_is_a_stub() -> None:
     assert read(same.as_bytes()).text.endswith("The pump hums.")
 
 
+@pytest.mark.parametrize("subtype", ["x-amp-html", "enriched", "watch-html"])
+def test_alternatives_in_other_markup_are_left_out(subtype: str) -> None:
+    mail = email()
+    mail.add_alternative(f"<bold>The pump hums in {subtype}.</bold>", subtype=subtype)
+    mail.add_alternative("<p>It <b>hums</b>.</p>", subtype="html")
+    text = read(mail.as_bytes()).text
+    assert text.endswith("It hums.")
+    assert "bold" not in text
+    only = EmailMessage()
+    only["From"], only["Subject"] = "ana@acme.com", "Pump"
+    only.make_alternative()
+    only.add_alternative(f"<bold>The pump hums in {subtype}.</bold>", subtype=subtype)
+    assert "The pump hums" in read(only.as_bytes()).text
+
+
 @pytest.mark.parametrize(
     ("charset", "body", "text"),
     [

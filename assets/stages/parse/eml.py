@@ -30,6 +30,7 @@ _MARKS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 _BOUNDARY = re.compile(rb"^--(\S[^\r\n]{0,198}?)[ \t]*\r?\n(?=content-)", re.IGNORECASE | re.MULTILINE)
 _SEALED = frozenset({"application/pgp-encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"})
 _BODIES = frozenset({"text/plain", "text/html"})
+_ALTERNATIVES = _BODIES | {"text/calendar", "text/x-calendar"}
 _FLOWED = {"format": "flowed", "delsp": "yes"}
 _FLOW = re.compile(r"(?<!\n--) \r?\n(?!>)")
 """Where a line goes on in the next one, without the space. Source: RFC 3676, section 4.2"""
@@ -104,6 +105,9 @@ def _file(name: str, kind: str, data: bytes, *, inline: bool) -> tuple[list[Bloc
 
 def _together(kind: str, children: list[Part], warnings: list[str]) -> tuple[list[BlockDraft], list[Attachment]]:
     found = [_contents(child, warnings) for child in children]
+    if kind == "multipart/alternative" and any(drafts for drafts, _ in found):
+        kept = [number for number, child in enumerate(children) if not _is_other_markup(child)]
+        children, found = [children[number] for number in kept], [found[number] for number in kept]
     attachments = [one for _, several in found for one in several]
     if kind == "multipart/alternative":
         plain = [drafts for child, (drafts, _) in zip(children, found, strict=True) if _is_plain(child) and drafts]
@@ -112,6 +116,11 @@ def _together(kind: str, children: list[Part], warnings: list[str]) -> tuple[lis
             return fuller(plain[0], others[-1]), attachments
         return (plain[0] if plain else others[-1] if others else []), attachments
     return [draft for drafts, _ in found for draft in drafts], attachments
+
+
+def _is_other_markup(part: Part) -> bool:
+    """Return True for an alternative in a markup that is not read, such as that of AMP, `text/enriched`."""
+    return part.get_content_maintype() == "text" and part.get_content_type() not in _ALTERNATIVES and not _name(part)
 
 
 def _is_plain(part: Part) -> bool:
