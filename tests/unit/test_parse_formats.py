@@ -257,6 +257,13 @@ def test_csv_without_a_header_and_with_quotes() -> None:
     assert document.blocks[0].row_start == 1
 
 
+@pytest.mark.parametrize("blank", [b"\n", b"\r\n \r\n", b",,\n"])
+def test_blank_lines_above_the_header_of_a_csv(blank: bytes) -> None:
+    document = parse(blank + b"name,city\nAda,Rome\n", "text/csv", title="x")
+    assert document.text == "name | city\n\nAda | Rome"
+    assert [block.row_start for block in document.blocks] == [0, 1]
+
+
 def test_json_keeps_keys() -> None:
     value = {"title": "Config", "port": 80, "tags": ["a", "b"], "db": {"host": "x", "users": [{"name": "Ada"}, 3]}}
     document = parse(json.dumps(value).encode(), "application/json", title="x")

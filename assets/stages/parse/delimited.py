@@ -69,7 +69,7 @@ def _read(text: str, dialect: csv.Dialect) -> Iterator[list[str]]:
 
 def _drafts(text: str) -> Iterator[BlockDraft]:
     rows = _rows(text)
-    first = next(rows, list[str]())
+    first = next((row for row in rows if any(cell.strip() for cell in row)), list[str]())
     if is_header(first):
         yield from table(rows, header=first, numbered=True)
     else:
