@@ -96,6 +96,16 @@ def msg(html: bytes | None = None) -> bytes:
     )
 
 
+def test_a_book_with_an_entry_without_a_file_is_read() -> None:
+    package = (
+        '<package xmlns="http://www.idpf.org/2007/opf"><manifest><item id="none"/><item id="two" href="text/2.xhtml"/></manifest>'
+        '<spine><itemref idref="none"/><itemref idref="two"/></spine></package>'
+    )
+    document = parse(epub(package), "application/epub+zip", title="x")
+    assert document.text == "Second\n\nIt leaks."
+    assert document.warnings == ["The book has 1 chapter that is damaged or missing."]
+
+
 @pytest.mark.parametrize("html", [False, True])
 def test_an_email_shows_its_head_its_text_and_the_names_of_its_attachments(html: bool) -> None:
     document = parse(email(html), "message/rfc822", title="mail.eml")

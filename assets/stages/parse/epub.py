@@ -62,7 +62,7 @@ def _chapters(archive: zipfile.ZipFile, names: Iterator[str]) -> tuple[list[Bloc
 def _names(package: Any, path: str) -> Iterator[str]:
     """Yield the names of the archive's entries in reading order."""
     names = {
-        item.get("id"): posixpath.normpath(posixpath.join(posixpath.dirname(path), unquote(item.get("href"))))
+        item.get("id"): posixpath.normpath(posixpath.join(posixpath.dirname(path), unquote(item.get("href") or "")))
         for item in package.iterfind("{*}manifest/{*}item")
     }
     for entry in package.iterfind("{*}spine/{*}itemref"):
