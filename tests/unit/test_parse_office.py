@@ -525,6 +525,18 @@ def test_a_damaged_part_that_the_text_can_do_without_is_named_in_a_warning() -> 
         read(with_part(pptx(shape("It hums.")), "ppt/slides/slide0.xml", CUT), PPTX)
 
 
+@pytest.mark.parametrize("name", ["_rels/.rels", "word/_rels/document.xml.rels"])
+def test_damaged_relations_of_a_part_are_named_in_a_warning(name: str) -> None:
+    document = read(with_part(docx(line(run("It hums."))), name, "<Relationships"))
+    assert document.text == "It hums."
+    assert document.warnings == [f"A part of the file ({name.rpartition('/')[2]}) is damaged and not read."]
+
+
+def test_slides_that_damaged_relations_name_are_not_found() -> None:
+    with pytest.raises(SkipDocumentError, match="damaged"):
+        read(with_part(pptx(shape("It hums.")), "ppt/_rels/presentation.xml.rels", "<Relationships"), PPTX)
+
+
 def test_a_paragraph_whose_end_is_deleted_stays_before_the_table_that_follows() -> None:
     cells = "".join(f"<w:tc>{line(run(text))}</w:tc>" for text in ("Pump", "12"))
     body = line(run("Prices"), "<w:rPr><w:del/></w:rPr>") + f"<w:tbl><w:tr>{cells}</w:tr></w:tbl>"

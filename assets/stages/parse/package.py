@@ -39,6 +39,8 @@ class Package:
     def __init__(self, data: bytes, *, part: str, kind: str) -> None:
         check(data, part="", kind=kind)
         self.kind = kind
+        self._listed = part != "word/"
+        """True if the main part has no text: it only lists slides or sheets, which its relations name."""
         self._archive = zipfile.ZipFile(io.BytesIO(data))
         self._relations: dict[str, dict[str, Relation]] = {}
         self.warnings: list[str] = []
@@ -91,7 +93,8 @@ class Package:
         if name in self._relations:
             return self._relations[name]
         folder, _, file = name.rpartition("/")
-        root = self.xml(f"{folder}/_rels/{file}.rels" if folder else f"_rels/{file}.rels")
+        read = self.xml if name and name == self.main and self._listed else self.optional
+        root = read(f"{folder}/_rels/{file}.rels" if folder else f"_rels/{file}.rels")
         found: dict[str, Relation] = {}
         for one in root if root is not None else ():
             target = one.get("Target") or ""
