@@ -264,6 +264,11 @@ def test_blank_lines_above_the_header_of_a_csv(blank: bytes) -> None:
     assert [block.row_start for block in document.blocks] == [0, 1]
 
 
+def test_every_value_of_a_key_that_json_repeats_is_read() -> None:
+    document = parse(b'{"a": 1, "b": {"c": "x", "c": {"d": "y"}, "c": "z"}, "a": 2}', "application/json", title="x")
+    assert document.text == "a: 1\n\nb:\n  c: x\n  c:\n    d: y\n  c: z\n\na: 2"
+
+
 def test_json_keeps_keys() -> None:
     value = {"title": "Config", "port": 80, "tags": ["a", "b"], "db": {"host": "x", "users": [{"name": "Ada"}, 3]}}
     document = parse(json.dumps(value).encode(), "application/json", title="x")

@@ -18,6 +18,23 @@ _INLINE_ITEMS = 120
 """A list of scalars shorter than this many characters is written on one line."""
 
 
+class _Repeated(dict[str, Any]):
+    """An object that has a key several times; a dictionary keeps the last value only."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.pairs = pairs
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    return found if len(found) == len(pairs) else _Repeated(pairs)
+
+
+def _items(value: dict[str, Any]) -> list[tuple[str, Any]]:
+    return value.pairs if isinstance(value, _Repeated) else list(value.items())
+
+
 def _scalar(value: Any) -> str:
     match value:
         case None:
@@ -56,7 +73,7 @@ def _lines(label: str, value: Any) -> Iterator[str]:
         if name:
             yield f"{indent}{name}:" if name != "-" else f"{indent}-"
         below = depth + 1 if name else depth
-        children = list(item.items()) if is_object(item) else [("-", child) for child in item]
+        children = _items(item) if is_object(item) else [("-", child) for child in item]
         stack.extend((below, str(key), child) for key, child in reversed(children))
 
 
@@ -69,7 +86,7 @@ def _drafts(value: Any) -> Iterator[BlockDraft]:
         yield BlockDraft(kind="paragraph", text=_scalar(value))
         return
     plain: list[str] = []
-    for key, item in cast("dict[str, Any]", value).items():
+    for key, item in _items(cast("dict[str, Any]", value)):
         text = _inline(item)
         if text is not None:
             plain.append(f"{key}: {text}")
@@ -84,11 +101,11 @@ def _drafts(value: Any) -> Iterator[BlockDraft]:
 
 def _load(text: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_object)
     except json.JSONDecodeError as error:
         lines = [line for line in text.split("\n") if line.strip()]
         if len(lines) > 1 and error.msg == "Extra data":
-            return [json.loads(line) for line in lines]
+            return [json.loads(line, object_pairs_hook=_object) for line in lines]
         raise
 
 
