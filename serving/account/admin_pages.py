@@ -25,6 +25,8 @@ from sql.web import WebReads
 
 FILTERS = ("email", "action", "since", "until")
 QUESTIONS, RUNS, TAKE_DOWNS = 50, 12, 100
+LATEST = 1000
+"""Most sessions and agents that their statements return."""
 """Questions of a page, and the latest runs and take-downs that are shown."""
 
 
@@ -95,7 +97,9 @@ async def sessions_page(request: Request[Access, Any, Any], account: NamedDepend
     """List the browser sessions of all people. For administrators."""
     access = request.user
     sessions = await account.identity.sessions.all(account.http.clock())
-    return admin_page("admin/sessions.html", access, "/admin/sessions", account, "admin.js", sessions=sessions)
+    return admin_page(
+        "admin/sessions.html", access, "/admin/sessions", account, "admin.js", sessions=sessions, most=LATEST
+    )
 
 
 @page_route("/admin/agents", "agentsPage", "read", guards=[VisitorNeedsRole(Role.ADMINISTRATOR)])
@@ -103,7 +107,7 @@ async def agents_page(request: Request[Access, Any, Any], account: NamedDependen
     """List the agents that people have connected. For administrators."""
     access = request.user
     agents = await account.agents.connections.all(account.http.clock())
-    return admin_page("admin/agents.html", access, "/admin/agents", account, "admin.js", agents=agents)
+    return admin_page("admin/agents.html", access, "/admin/agents", account, "admin.js", agents=agents, most=LATEST)
 
 
 @page_route("/admin/policies", "policiesPage", "read", guards=[VisitorNeedsRole(Role.ADMINISTRATOR)])
@@ -135,7 +139,7 @@ async def questions_page(
         "/admin/questions",
         account,
         "admin.js",
-        proposed=proposed.questions,
+        proposed=proposed,
         accepted=accepted,
         runs=runs,
     )

@@ -267,6 +267,36 @@ def test_an_approval_counts_if_no_sync_can_start(
     assert site.sql("SELECT count(*) FROM held_deletions WHERE approved_at IS NOT NULL") == [(7,)]
 
 
+def test_a_list_that_is_cut_says_so(running: Running, site: Site) -> None:
+    for path in ("/admin/sessions", "/admin/agents", "/admin/questions"):
+        assert not shown(running, path, "administrator").css("[data-cut]")
+    site.session("ann@acme.com")
+    site.agent("ann@acme.com", "Claude")
+    site.sql(
+        "INSERT INTO sessions SELECT made.* FROM (SELECT to_jsonb(s) AS it FROM sessions AS s LIMIT 1) AS one,"
+        " generate_series(1, 1000) AS n, jsonb_populate_record(NULL::sessions, one.it"
+        " || jsonb_build_object('session_id', gen_random_uuid(), 'secret_hash', md5(n::text))) AS made"
+    )
+    site.sql(
+        "INSERT INTO agents SELECT made.* FROM (SELECT to_jsonb(a) AS it FROM agents AS a LIMIT 1) AS one,"
+        " generate_series(1, 1000) AS n,"
+        " jsonb_populate_record(NULL::agents, one.it || jsonb_build_object('agent_id', md5(n::text)::uuid)) AS made"
+    )
+    site.sql(
+        "INSERT INTO questions (question, doc_ids, email, state, origin, added_by) SELECT 'Q' || n,"
+        " ARRAY[gen_random_uuid()], 'ann@acme.com', 'proposed', 'feedback', 'x' FROM generate_series(1, 51) AS n"
+    )
+    said = {
+        path: [one.text() for one in shown(running, path, "administrator").css("[data-cut]")]
+        for path in ("/admin/sessions", "/admin/agents", "/admin/questions")
+    }
+    assert {path: [one[:14] for one in lines] for path, lines in said.items()} == {
+        "/admin/sessions": ["The latest 1,0"],
+        "/admin/agents": ["The latest 1,0"],
+        "/admin/questions": ["The first 50. "],
+    }
+
+
 def test_administrators_revoke_keys_and_end_sessions(running: Running, site: Site) -> None:
     with session(site.settings.postgres_dsn) as connection:
         key = api_keys.create(connection, "bot@acme.com")

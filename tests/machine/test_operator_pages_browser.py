@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from resources.core.domain import SourceName
 from resources.servers.processes import free_port
 from resources.settings import Settings
 from resources.stores.postgres import session
@@ -336,6 +337,24 @@ def test_an_upload_is_taken_down_by_its_address(running: Running, browser: Brows
             press(browser, "dialog .danger")
         until(browser, f"document.getElementById('status').textContent.includes('{said}')")
     assert site.sql("SELECT taken_down_at IS NOT NULL FROM uploads WHERE doc_id = %s", document) == [(True,)]
+
+
+def test_an_upload_of_another_person_is_taken_down_on_its_page(running: Running, browser: Browser, site: Site) -> None:
+    sent = {"file": ("gossip.md", b"Gossip.", "text/markdown")}
+    more = {"metadata": json.dumps({"share": [ADMIN]})}
+    document = running.request("POST", "/api/upload", "ann@acme.com", files=sent, data=more).json()["doc_id"]
+    ((source_id,),) = site.sql("SELECT source_id FROM uploads")
+    site.add("Gossip", ["Gossip."], [ADMIN], source=SourceName.UPLOAD, source_id=source_id, owner="ann@acme.com")
+    browser.look()
+    browser.signed_in(running.url, site.session(ADMIN))
+    browser.goto(f"{running.url}/documents/{document}")
+    assert browser.evaluate("document.querySelector('#delete').textContent") == "Take down"
+    press(browser, "#delete")
+    until(browser, "document.querySelector('dialog')")
+    assert "The same content cannot be handed in again." in browser.text
+    browser.click("dialog .danger")
+    assert site.sql("SELECT taken_down_at IS NOT NULL FROM uploads WHERE doc_id = %s", document) == [(True,)]
+    assert browser.url.endswith("/admin/take-downs")
 
 
 def test_a_question_is_proposed_from_feedback(running: Running, browser: Browser, site: Site) -> None:

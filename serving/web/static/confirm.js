@@ -41,10 +41,11 @@ export function confirmed(title, lines, verb) {
  * @param {string} title
  * @param {string} verb What the button of the question says
  * @param {() => unknown} action
+ * @param {string[]} [lines] What else to say
  */
-export function onceConfirmed(button, title, verb, action) {
+export function onceConfirmed(button, title, verb, action, lines = []) {
   button.addEventListener("click", async () => {
-    if (await confirmed(title, [], verb)) await action();
+    if (await confirmed(title, lines, verb)) await action();
   });
 }
 

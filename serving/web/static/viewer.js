@@ -72,11 +72,14 @@ async function report(work) {
 
 const removal = document.getElementById("delete");
 if (removal) {
-  onceConfirmed(removal, `Delete “${document.querySelector("h1")?.textContent}” for good?`, "Delete", () => report(async () => {
+  const verb = removal.textContent ?? "", own = verb === "Delete"; // another person's upload is taken down
+  const title = document.querySelector("h1")?.textContent;
+  const lines = own ? [] : ["It is hidden at once and erased after the retention time. The same content cannot be handed in again."];
+  onceConfirmed(removal, own ? `Delete “${title}” for good?` : `Take “${title}” down for good?`, verb, () => report(async () => {
     await call(`/api/documents/${id}`, { method: "DELETE" });
-    location.assign("/upload");
-    return "Deleted.";
-  }));
+    location.assign(own ? "/upload" : "/admin/take-downs");
+    return own ? "Deleted." : "Taken down.";
+  }), lines);
 }
 
 const changes = /** @type {HTMLFormElement | null} */ (document.getElementById("changes"));
