@@ -140,6 +140,26 @@ def test_fields_are_for_one_upload_and_a_file_that_is_known_says_that_they_are_r
     assert desk.site.sql("SELECT permissions, tags FROM uploads") == [([ANN], {})]
 
 
+def test_files_are_kept_when_the_session_is_over(desk: Desk, tmp_path: Path) -> None:
+    files = [tmp_path / "keeper.md", tmp_path / "lamp.md"]
+    for file in files:
+        file.write_text(f"{TEXT} {file.name}")
+    desk.open("/upload")
+    desk.browser.attach("#files", *files)
+    desk.until("document.querySelectorAll('#queue li').length === 2", "two files")
+    desk.site.sql("DELETE FROM sessions")
+    desk.press("#send")
+    desk.until("document.querySelectorAll('#queue .remove').length === 2", "both are offered again")
+    desk.until("document.querySelector('#said a[target=_blank]')", "a link to sign in")
+    assert "Your session is over" in desk.browser.evaluate("document.querySelector('#said').textContent")
+    desk.browser.signed_in(desk.running.url, desk.site.session(ANN))
+    desk.press("#send")
+    desk.until("document.querySelectorAll('#queue a[href^=\"/documents/\"]').length === 2", "both can be found")
+    assert desk.browser.evaluate("document.querySelector('#said').textContent") == ""
+    assert all("401" in one for one in desk.browser.complaints)
+    desk.browser.complaints.clear()
+
+
 def test_a_file_that_is_refused_says_why_and_the_next_goes_on(desk: Desk, tmp_path: Path) -> None:
     files = [tmp_path / "photo.xyz", tmp_path / "keeper.md"]
     for file in files:

@@ -28,9 +28,14 @@ export async function call(path, { method = "GET", body, headers = {}, signal } 
   throw new Problem(await detail(answer), answer.status, Number(answer.headers.get("Retry-After")) || 0);
 }
 
-/** Go to the sign-in page, and then back to this one. */
+/** Go to the sign-in page, and then back to this one, unless the page has what it would lose: it cancels the event. */
 export function toSignIn() {
-  location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
+  if (dispatchEvent(new CustomEvent("signed-out", { cancelable: true }))) location.assign(signIn());
+}
+
+/** The address at which to sign in for this page. */
+export function signIn() {
+  return `/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`;
 }
 
 const BROKEN = "The connection broke off. Try again.";

@@ -1,6 +1,6 @@
 /** The upload page: choose files, send them with progress, and wait until each can be found. */
 
-import { Problem, call } from "./api.js";
+import { Problem, call, signIn } from "./api.js";
 import { onceConfirmed } from "./confirm.js";
 import { byId, element } from "./dom.js";
 import { uploadFields } from "./fields.js";
@@ -16,6 +16,7 @@ const fields = uploadFields(form);
 const limit = Number(form.dataset.limit);
 /** @type {{file: File, item: HTMLElement, state: HTMLElement}[]} Chosen and not yet sent */
 let chosen = [];
+let sending = false;
 /** @type {Map<string, {state: HTMLElement, begun: number}>} Sent and not yet found, by document */
 const waiting = new Map();
 
@@ -128,7 +129,7 @@ async function refresh() {
     bind();
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
-    said.textContent = error.message;
+    if (error.status !== 401) said.textContent = error.message; // what to do then is said already
   }
 }
 
@@ -149,20 +150,28 @@ function bind() {
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
   if (!fields.check()) return;
-  const sending = chosen, given = fields.values(), { title, tags, share } = given;
-  const metadata = { title: sending.length === 1 ? title : null, tags, share };
+  const batch = chosen, given = fields.values(), { title, tags, share } = given;
+  const metadata = { title: batch.length === 1 ? title : null, tags, share };
   let refused = false;
   chosen = [];
+  said.textContent = "";
   draw();
-  for (const entry of sending) {
+  sending = true;
+  for (const entry of batch) {
     const begun = performance.now(), id = await sent(entry, metadata);
     if (id) waiting.set(id, { state: entry.state, begun });
     else refused = true;
   }
+  sending = false;
   if (!refused && JSON.stringify(fields.values()) === JSON.stringify(given)) fields.clear();
   draw();
   await follow();
   await refresh();
+});
+addEventListener("signed-out", (event) => {
+  if (!sending && !chosen.length) return;
+  event.preventDefault(); // the files would have to be chosen again
+  said.replaceChildren("Your session is over. ", element("a", { href: signIn(), target: "_blank" }, "Sign in"), " in a new tab, and then press Upload here.");
 });
 input.addEventListener("change", () => choose(input.files ?? []));
 for (const name of ["dragenter", "dragover"]) drop.addEventListener(name, (event) => {
