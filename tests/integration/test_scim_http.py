@@ -90,6 +90,33 @@ def test_members_find_what_their_group_may_read_from_the_next_request_on(provide
     assert running.titles(QUERY, BOB) == []
 
 
+@pytest.mark.parametrize(
+    "member",
+    [
+        {"$ref": None},
+        {"$ref": "Users/someone"},
+        {"$ref": "https://elsewhere.example/scim/v2/Users/someone", "type": "User"},
+        {"display": "Ada"},
+    ],
+    ids=["Entra ID", "relative", "another address", "display"],
+)
+def test_a_member_is_removed_by_its_id_whatever_else_the_provider_says_of_it(
+    provider: Provider, member: dict[str, Any]
+) -> None:
+    ada, bob = provider.user(ADA), provider.user(BOB)
+    finance = provider.group("Finance", ada, bob)
+    for _ in range(2):  # someone who is no member is no error
+        left = provider.patch(
+            f"/Groups/{finance}", {"op": "Remove", "path": "members", "value": [{**member, "value": ada}]}
+        )
+        assert [one["value"] for one in left.json()["members"]] == [bob]
+    one = provider.patch(
+        f"/Groups/{finance}", {"op": "Remove", "path": "Members", "value": {**member, "value": bob.upper()}}
+    )
+    assert "members" not in one.json()
+    assert (provider.running.titles(QUERY, ADA), provider.running.titles(QUERY, BOB)) == ([], [])
+
+
 def test_nested_groups_count_and_rings_end(provider: Provider) -> None:
     running = provider.running
     inner = provider.group("Treasury", provider.user(ADA))
