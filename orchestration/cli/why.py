@@ -82,7 +82,7 @@ def look(settings: Settings, source: str, email: str, groups: list[str], query: 
 def _access(settings: Settings, connection: Any, email: str, groups: list[str], fresh_since: datetime) -> Access:
     """Return the person's access, including groups and teams from the synced directory."""
     address = permissions.email(email)
-    row = WebSession(connection).directory(email=address, fresh_since=fresh_since, token_id=None)
+    row = WebSession(connection).directory(email=address, fresh_since=fresh_since, token_id=None, issued=None)
     names = row.principals
     if groups_are_managed(settings, row.read_sources):
         groups = []

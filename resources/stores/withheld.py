@@ -1,9 +1,9 @@
 """The collection of the vector index that holds what searches without Postgres must know.
 
 Those searches take permissions from the points of the index. What makes a point too permissive, or a token or person unwelcome, is an
-entry here: revoked tokens, people who have left, the sources of groups that were read, the remaining readers of documents, and when each
-partition's permissions were checked. Every process that answers searches reads it from the index itself, so that all agree without
-Postgres and without a shared disk.
+entry here: revoked tokens, people who have left, addresses that others were given, the sources of groups that were read, the remaining
+readers of documents, and when each partition's permissions were checked. Every process that answers searches reads it from the index
+itself, so that all agree without Postgres and without a shared disk.
 Entries are points without vectors. While the collection is missing or was never completed, nothing may be answered from the index alone.
 """
 
@@ -32,9 +32,9 @@ NOT_FOUND = 404
 _NAMESPACE = uuid.UUID("0f2f5a55-9a0b-5f0b-8f6d-6f6d0a8b7c11")
 _UNUSED = "unused"
 """An embedded engine's collection needs at least one kind of vectors; no point has any."""
-_FIELDS = ("kind", "key", "source", "at", "readers", "until", "checked_at")
+_FIELDS = ("kind", "key", "source", "at", "readers", "until", "since", "checked_at")
 
-COMPLETE, TOKEN, PERSON, GROUPS = "complete", "token", "person", "groups"
+COMPLETE, TOKEN, PERSON, FORMER, GROUPS = "complete", "token", "person", "former", "groups"
 DOCUMENT, PARTITION, HELD = "document", "partition", "held"
 
 
@@ -79,6 +79,10 @@ class WithheldCollection:
     def people(self, emails: Iterable[str]) -> None:
         """Refuse people."""
         self._put([_point(PERSON, email) for email in emails])
+
+    def former(self, since: Mapping[str, float]) -> None:
+        """Refuse tokens made for the former holders of addresses: those from before a Unix time, by email."""
+        self._put([_point(FORMER, email, since=at) for email, at in since.items()])
 
     def groups(self, sources: Iterable[str]) -> None:
         """Record that groups come from these sources, so that those in tokens made here may no longer count."""
@@ -174,7 +178,9 @@ def wanted_ids(
 ) -> list[str]:
     """Return the ids of the entries that say something of these, and of the one that says that the collection is complete."""
     ids = [point_id(COMPLETE, "")]
-    ids += [point_id(TOKEN, one) for one in tokens] + [point_id(PERSON, one) for one in people]
+    ids += [point_id(TOKEN, one) for one in tokens]
+    for one in people:
+        ids += [point_id(PERSON, one), point_id(FORMER, one)]
     ids += [point_id(GROUPS, one) for one in groups]
     for one in documents:
         ids += [point_id(DOCUMENT, one), point_id(HELD, one)]

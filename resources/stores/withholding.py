@@ -19,6 +19,7 @@ from resources.logging import logger
 from resources.stores.repeating import once
 from resources.stores.withheld import (
     DOCUMENT,
+    FORMER,
     GROUPS,
     HELD,
     PARTITION,
@@ -64,9 +65,14 @@ def withhold_narrowed(
 
 
 def withhold_people(connection: Connection, withheld: WithheldCollection) -> None:
-    """Refuse the people whom this transaction has made inactive. Call it last in the transaction."""
-    ended = WithheldStatements(connection).ended()
+    """Refuse the people whom this transaction has made inactive, and tokens of those whose address it gave to others.
+
+    Call it last in the transaction.
+    """
+    statements = WithheldStatements(connection)
+    ended, given = statements.ended(), {one.email: one.since.timestamp() for one in statements.given(now=True)}
     _tell(connection, PERSON, ended, lambda: withheld.people(ended))
+    _tell(connection, FORMER, sorted(given), lambda: withheld.former(given))
 
 
 def withhold_groups(connection: Connection, withheld: WithheldCollection, source: str) -> None:
@@ -137,6 +143,7 @@ def settle(connection: Connection, withheld: WithheldCollection) -> None:
     noted = statements.noted()
     _settle_tokens(connection, withheld)
     _settle_people(connection, withheld)
+    _settle_former(connection, withheld)
     _settle_groups(connection, withheld)
     settle_documents(connection, withheld)
     if new:
@@ -211,6 +218,20 @@ def _settle_people(connection: Connection, withheld: WithheldCollection) -> None
             ended = {one.email for one in reported if not one.active}
             over = [one for one in part if one not in ended and (one in known or _is_old(stored[one]))]
             withheld.remove(PERSON, over)
+
+
+def _settle_former(connection: Connection, withheld: WithheldCollection) -> None:
+    stored = {entry.key: entry.payload for page in withheld.entries(FORMER) for entry in page}
+    known = {one.email: one.since.timestamp() for one in WithheldStatements(connection).given(now=False)}
+    kept = {email: float(one["since"]) for email, one in stored.items() if not _is_old(one)}
+    withheld.former(
+        {
+            email: since
+            for email, since in known.items()
+            if kept.get(email, 0.0) < since and (email not in stored or float(stored[email]["since"]) != since)
+        }
+    )
+    withheld.remove(FORMER, sorted(stored.keys() - known.keys() - kept.keys()))
 
 
 def _settle_groups(connection: Connection, withheld: WithheldCollection) -> None:

@@ -28,7 +28,7 @@ from serving.identity.scopes import KeyScope, check_scope, scope_of
 from serving.identity.service import ACCESS_PREFIX, MCP_PATH, IdentityServices
 from serving.identity.sign_in.bearer import provider_access, provider_of
 from serving.identity.sign_in.sessions import SAMPLE, SignedIn, cookie_name
-from serving.identity.tokens import access_of, grace_since, verified
+from serving.identity.tokens import Verified, access_of, grace_since, verified
 
 PAGE_HEADER = "x-concordance"
 """Header that a page of ours sends with changes. A page of another origin cannot add it without a preflight, which is refused."""
@@ -85,9 +85,7 @@ async def access_from(
             )
         raise
     check_scope(found.scopes, scope)
-    completed = await identity.directory.complete(
-        found.access, identity.http.fresh_since(), found.token_id, own=found.own
-    )
+    completed = await identity.directory.complete(found.access, identity.http.fresh_since(), found.token, own=found.own)
     if scim:
         return found.access
     if found.scopes is not None and KeyScope.OPERATE not in found.scopes:
@@ -96,10 +94,10 @@ async def access_from(
 
 
 class _Credential(NamedTuple):
-    """Result of checking a credential: an access, for a token of ours its id, whether its groups were written here, and its scopes."""
+    """Result of checking a credential: an access, the token if it is one of ours, whether its groups were written here, and its scopes."""
 
     access: Access
-    token_id: str | None = None
+    token: Verified | None = None
     own: bool = True
     scopes: list[str] | None = None
 
@@ -132,7 +130,7 @@ async def _credential_access(
     if (provider := provider_of(identity.providers.values(), credential)) is not None:
         return _Credential(await provider_access(provider, credential, identity.http.acl_max_age, grace), own=False)
     found = verified(credential, identity.http.keys, duration(identity.http.settings.token_max_lifetime), grace)
-    return _Credential(found.access, found.token_id)
+    return _Credential(found.access, found)
 
 
 async def session_access(identity: IdentityServices, cookie: str, client: Address | None) -> SignedIn:

@@ -21,6 +21,7 @@ from serving.http.database import Database, RegistryDownError
 from serving.http.errors import account_inactive, token_revoked
 from serving.http.roles import with_roles
 from serving.identity.index_versions import IndexVersions
+from serving.identity.tokens import Verified
 from serving.identity.withheld import WithheldReads
 from sql.web import WebReads
 
@@ -51,19 +52,24 @@ class Directory:
         return groups_are_managed(self._settings, self._read_sources)
 
     async def complete(
-        self, access: Access, fresh_since: datetime, token_id: str | None = None, *, own: bool = True
+        self, access: Access, fresh_since: datetime, token: Verified | None = None, *, own: bool = True
     ) -> Access:
         """Return the access with the memberships of its email that sources have reported since `fresh_since`, and the roles of all.
 
-        `token_id` identifies the token of ours that the caller sent, if any. `own`: the credential was made here, so that its
-        groups count only while no source of groups is set up. Raises `UnauthorizedError` for a revoked token, and for a user whom
-        a directory reports as inactive, and `ServiceUnavailableError` if neither Postgres nor the index says so.
+        `token` is the token of ours that the caller sent, if any. `own`: the credential was made here, so that its groups count only
+        while no source of groups is set up. Raises `UnauthorizedError` for a revoked token, for one of a former holder of the address,
+        and for a user whom a directory reports as inactive, and `ServiceUnavailableError` if neither Postgres nor the index says so.
         """
         email = permissions.email(access.email)
         try:
-            row = await self._reads.directory(email=email, fresh_since=fresh_since, token_id=token_id)
+            row = await self._reads.directory(
+                email=email,
+                fresh_since=fresh_since,
+                token_id=token.token_id if token else None,
+                issued=token.issued if token else None,
+            )
         except RegistryDownError:
-            self._read_sources = {*self._read_sources, *await self._withheld.admit(email, token_id)}
+            self._read_sources = {*self._read_sources, *await self._withheld.admit(email, token)}
             access = self._without_groups(access) if own else access
             return with_roles(msgspec.structs.replace(access, directory_unread=True), self._settings.roles)
         self._read_sources = row.read_sources
@@ -87,14 +93,15 @@ class Directory:
     async def read_index_version(self, fresh_since: datetime) -> None:
         """Read the version of the index for a request without a sign-in, which finds nothing cached from before it."""
         try:
-            row = await self._reads.directory(email="", fresh_since=fresh_since, token_id=None)
+            row = await self._reads.directory(email="", fresh_since=fresh_since, token_id=None, issued=None)
         except RegistryDownError:
             return
         self.versions.read(row.index_version, row.source_versions)
 
     async def require_active(self, email: str, fresh_since: datetime) -> None:
         """Raise `UnauthorizedError` for a user whom a directory reports as inactive. Raises `RegistryDownError`."""
-        if (await self._reads.directory(email=email, fresh_since=fresh_since, token_id=None)).blocked:
+        row = await self._reads.directory(email=email, fresh_since=fresh_since, token_id=None, issued=None)
+        if row.blocked:
             raise account_inactive()
 
 

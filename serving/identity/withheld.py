@@ -7,6 +7,7 @@ revocation takes effect for all processes at once. If they cannot be read, the r
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from resources.stores.withheld import (
     COLLECTION,
     COMPLETE,
     DOCUMENT,
+    FORMER,
     GROUPS,
     HELD,
     PARTITION,
@@ -31,6 +33,8 @@ from serving.http.errors import account_inactive, token_revoked
 
 if TYPE_CHECKING:
     from qdrant_client.async_qdrant_remote import AsyncQdrantRemote
+
+    from serving.identity.tokens import Verified
 
 READ_SECONDS = 3.0
 RETRY_AFTER_SECONDS = 2.0
@@ -46,11 +50,15 @@ class WithheldReads:
         self.behind = False
         """True while the index has yet to be told something, as far as is known."""
 
-    async def admit(self, email: str, token_id: str | None) -> frozenset[str]:
-        """Return the sources of groups that were ever read. Raises `UnauthorizedError` for a revoked token and a person who has left."""
-        tokens = () if token_id is None else (token_id,)
+    async def admit(self, email: str, token: Verified | None) -> frozenset[str]:
+        """Return the sources of groups that were ever read.
+
+        Raises `UnauthorizedError` for a revoked token, for one of a former holder of the address, and for a person who has left.
+        """
+        tokens = () if token is None else (token.token_id,)
         found = await self._entries(wanted_ids(tokens=tokens, people=(email,), groups=SOURCES_OF_GROUPS))
-        if found[TOKEN]:
+        since = found[FORMER].get(email, {}).get("since", 0.0)
+        if found[TOKEN] or (token is not None and token.issued < math.floor(since)):
             raise token_revoked()
         if found[PERSON]:
             raise account_inactive()
@@ -83,7 +91,7 @@ class WithheldReads:
             log.error("withheld_not_read", error=str(error) or "It took too long.")
             raise _unreadable() from error
         found: dict[str, dict[str, Mapping[str, Any]]] = {
-            kind: {} for kind in (COMPLETE, TOKEN, PERSON, GROUPS, DOCUMENT, PARTITION, HELD)
+            kind: {} for kind in (COMPLETE, TOKEN, PERSON, FORMER, GROUPS, DOCUMENT, PARTITION, HELD)
         }
         for record in records:
             payload = record.payload or {}

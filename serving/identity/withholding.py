@@ -49,7 +49,7 @@ class Withholding:
         withhold_documents(connection, self._withheld, doc_ids)
 
     def people(self, connection: Connection) -> None:
-        """Refuse the people whom the transaction has made inactive. Call it last in the transaction."""
+        """Refuse people who have left with the transaction, and tokens from before an address was given to others. Call it last."""
         withhold_people(connection, self._withheld)
 
     def groups(self, connection: Connection, source: str) -> None:

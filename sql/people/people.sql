@@ -45,12 +45,14 @@ ON CONFLICT (source) DO UPDATE SET directory_at = excluded.directory_at;
 SELECT email, external_id, active FROM people WHERE source = :source;
 
 -- name: save_people!
--- Save people as a source reports them. Parameters: source, rows jsonb (email, id, name, active). Grain: person.
+-- Save people as a source reports them; tokens that were made for another account of the address end. Parameters: source, rows jsonb
+-- (email, id, name, active). Grain: person.
 INSERT INTO people AS p (source, email, external_id, name, active)
 SELECT :source, r.email, r.id, r.name, r.active
 FROM jsonb_to_recordset(:rows::jsonb) AS r (email text, id text, name text, active boolean)
 ON CONFLICT (source, email) DO UPDATE SET
-    external_id = excluded.external_id, name = excluded.name, active = excluded.active, updated_at = now()
+    external_id = excluded.external_id, name = excluded.name, active = excluded.active, updated_at = now(),
+    tokens_since = CASE WHEN p.external_id <> excluded.external_id THEN now() ELSE p.tokens_since END
 WHERE (p.external_id, p.name, p.active) IS DISTINCT FROM (excluded.external_id, excluded.name, excluded.active);
 
 -- name: deactivate!

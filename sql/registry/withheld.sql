@@ -106,6 +106,15 @@ SELECT DISTINCT email FROM people WHERE NOT active ORDER BY email;
 -- Addresses that this transaction has made inactive. Grain: person.
 SELECT DISTINCT email FROM people WHERE NOT active AND updated_at = now() ORDER BY email;
 
+-- name: given
+-- Addresses that were given to another account, and when that was seen. Parameters: now (only those that this transaction has seen).
+-- Grain: address.
+SELECT email, max(tokens_since) AS since
+FROM people
+WHERE tokens_since IS NOT NULL AND (NOT :now::boolean OR tokens_since = now())
+GROUP BY email
+ORDER BY email;
+
 -- name: read
 -- Sources of people and groups that were ever read. Grain: source.
 SELECT source FROM source_states WHERE directory_at IS NOT NULL ORDER BY source;

@@ -68,12 +68,14 @@ WHERE user_id = :user_id::uuid;
 DELETE FROM scim_users WHERE user_id = :user_id::uuid;
 
 -- name: put_people!
--- Record people as this user's state says. Parameters: emails, external_id (the user's id), name, active. Grain: email.
-INSERT INTO people (source, email, external_id, name, active)
+-- Record people as this user's state says; tokens that were made for another user of an address end. Parameters: emails, external_id (the
+-- user's id), name, active. Grain: email.
+INSERT INTO people AS p (source, email, external_id, name, active)
 SELECT 'scim', e.email, :external_id::text, :name::text, :active::boolean
 FROM unnest(:emails::text []) AS e (email)
 ON CONFLICT (source, email) DO UPDATE SET
-    external_id = excluded.external_id, name = excluded.name, active = excluded.active, updated_at = now();
+    external_id = excluded.external_id, name = excluded.name, active = excluded.active, updated_at = now(),
+    tokens_since = CASE WHEN p.external_id <> excluded.external_id THEN now() ELSE p.tokens_since END;
 
 -- name: end_people!
 -- Report addresses as inactive that no user has any more; the rows stay, so that tokens made earlier are refused. Index: primary key.

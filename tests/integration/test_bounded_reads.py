@@ -83,7 +83,7 @@ READS: dict[str, dict[str, Any]] = {
         "after_id": None,
         "most": 51,
     },
-    "directory": {"email": BOB, "token_id": "none", **FRESH},
+    "directory": {"email": BOB, "token_id": "none", "issued": 1_700_000_000.0, **FRESH},
     "first_syncs": {},
     "document": {"doc_ids": [NOBODY], **FRESH},
     "document_by_page": {

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from orchestration.cli import run
 from resources.core.domain import SourceName
@@ -184,6 +185,30 @@ def test_an_address_that_is_given_to_another_account_finds_nothing_of_the_former
     assert asked.titles(QUERY, EVE) == ["Hers"]
     told = "SELECT partition FROM source_memory WHERE source = 'google_drive' AND key = '!renamed'"
     assert company.site.sql(told) == [("drive",)]
+
+
+def test_a_token_of_the_former_holder_of_an_address_does_not_sign_in_as_the_present_one(company: Company) -> None:
+    site = company.site
+    former = site.earlier_token(ANN)
+
+    def refusals() -> list[str]:
+        with site.running() as running:
+            answers = [
+                running.http.post(
+                    "/api/rag/search", json={"query": QUERY}, headers={"Authorization": f"Bearer {token}"}
+                )
+                for token in (former, site.token(ANN))
+            ]
+        return [one.json().get("type", "") for one in answers]
+
+    company.sync()
+    assert refusals() == ["", ""]
+    site.sql("UPDATE people SET external_id = 'of the former Ann' WHERE email = %s RETURNING 1", ANN)
+    for _ in range(2):
+        company.sync()
+        assert refusals() == ["/problems/token-revoked", ""]
+    site.settings = site.settings.model_copy(update={"postgres_url": SecretStr("postgresql://127.0.0.1:9/none")})
+    assert refusals() == ["/problems/token-revoked", ""]
 
 
 def test_someone_who_is_inactive_when_first_seen_is_off_boarded(company: Company) -> None:

@@ -158,7 +158,7 @@ def test_someone_deactivated_is_refused_with_token_and_key_and_the_keys_stay_rev
     ada = provider.user(ADA)
     with session(site.settings.postgres_dsn) as connection:
         key = api_keys.create(connection, ADA)
-    credentials = [{"Authorization": f"Bearer {one}"} for one in (site.token(ADA), key)]
+    credentials = [{"Authorization": f"Bearer {one}"} for one in (site.earlier_token(ADA), key)]
     credentials.append(site.session(ADA) | OURS)
 
     def statuses() -> list[tuple[int, str]]:
@@ -177,10 +177,12 @@ def test_someone_deactivated_is_refused_with_token_and_key_and_the_keys_stay_rev
     ((by, _, detail),) = events(site, "offboard")
     assert (by, detail["person"], detail["keys"]) == (PROVISIONER, ADA, [key.split("_")[1]])
     if operation is None:
-        provider.user(ADA)
+        provider.user(ADA)  # somebody else, for all that is known
+        credentials.append({"Authorization": f"Bearer {site.token(ADA)}"})
+        assert statuses() == [(401, "/problems/token-revoked"), *ended, (200, "")]
     else:
         assert provider.patch(f"/Users/{ada}", {"op": "Replace", "path": "active", "value": "True"}).is_success
-    assert statuses() == [(200, ""), *ended]
+        assert statuses() == [(200, ""), *ended]
 
 
 def test_an_address_that_someone_inactive_is_given_is_off_boarded(provider: Provider, site: Site) -> None:

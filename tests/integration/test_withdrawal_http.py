@@ -14,7 +14,7 @@ from resources.core.domain import SourceName
 from resources.core.errors import ServiceUnavailableError
 from resources.stores import qdrant
 from resources.stores.postgres import session
-from resources.stores.withheld import DOCUMENT, PARTITION, PERSON, TOKEN, WithheldCollection
+from resources.stores.withheld import DOCUMENT, FORMER, PARTITION, PERSON, TOKEN, WithheldCollection
 from resources.stores.withholding import settle, settle_documents, withhold_partition
 from serving.identity import revocation
 from serving.identity.withheld import WithheldReads
@@ -130,6 +130,22 @@ def test_a_partition_and_a_person_withdrawn_while_the_index_is_away_reach_it_aft
     entries = {kind: [one for page in site.withheld.entries(kind) for one in page] for kind in (PARTITION, PERSON)}
     assert [(one.key, one.payload["checked_at"]) for one in entries[PARTITION]] == [("files:root", None)]
     assert [one.key for one in entries[PERSON]] == [BOB]
+
+
+def test_an_address_that_was_given_to_another_while_the_index_was_away_is_told_afterwards(site: Site) -> None:
+    def given() -> dict[str, float]:
+        return {one.key: one.payload["since"] for page in site.withheld.entries(FORMER) for one in page}
+
+    changing = time.time()
+    site.withheld.former({ANN: changing})  # of a change that is not committed yet
+    with session(site.settings.postgres_dsn, autocommit=True) as connection:
+        insert = "INSERT INTO people (source, email, tokens_since) VALUES ('scim', %s, to_timestamp(%s))"
+        connection.execute(insert, [BOB, 1_700_000_000])
+        settle(connection, site.withheld)
+        assert given() == {ANN: changing, BOB: 1_700_000_000}
+        connection.execute("UPDATE people SET tokens_since = to_timestamp(%s)", [1_700_000_001])
+        settle(connection, site.withheld)
+        assert given() == {ANN: changing, BOB: 1_700_000_001}
 
 
 def test_while_the_index_has_yet_to_be_told_something_it_answers_nothing_alone(site: Site) -> None:
