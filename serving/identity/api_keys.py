@@ -12,8 +12,8 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from resources.core import permissions
 from resources.core.errors import InvalidRequestError, StorageFullError
-from resources.core.permissions import principals_of
 from serving.http.audit import AuditEvent
 from serving.http.errors import UnauthorizedError
 from serving.identity.secret_hash import secret_hash
@@ -65,8 +65,8 @@ def create(
 
     Raises `InvalidRequestError` for a malformed email or group.
     """
-    email = email.strip().lower()
-    principals_of(email, groups)
+    email = permissions.email(email)
+    permissions.principals_of(email, groups)
     key_id, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
     if scim and (admin or groups):
         raise InvalidRequestError("A key for SCIM has no groups and no admin scope. Leave --group and --admin out.")

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jwt
 
+from resources.core import permissions
 from resources.core.domain import Access, Role
 from resources.core.durations import duration
 from resources.core.errors import InvalidRequestError
 from resources.core.json import is_list
-from resources.core.permissions import principals_of
 from serving.http.errors import UnauthorizedError
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ def encode(
     key: str, email: str, groups: Sequence[str] = (), admin: bool = False, expires: timedelta = DEFAULT_LIFETIME
 ) -> str:
     """Return a token for an email and its groups (`NAME@DOMAIN`), valid from now for `expires`."""
-    email = email.strip().lower()
-    principals_of(email, groups)  # raises for malformed emails and groups
+    email = permissions.email(email)
+    permissions.principals_of(email, groups)  # raises for malformed groups
     now = datetime.now(UTC)
     claims: dict[str, Any] = {
         "iss": ISSUER,
@@ -186,9 +186,9 @@ def token_id(token: str, claims: Mapping[str, Any]) -> str:
 
 def access_of(email: str, groups: Sequence[str], *, admin: bool) -> Access:
     """Return the access of an email and its groups. Raises `UnauthorizedError` when either is malformed."""
-    email = email.strip().lower()
     try:
-        principals = principals_of(email, groups)
+        email = permissions.email(email)
+        principals = permissions.principals_of(email, groups)
     except InvalidRequestError as error:
         raise UnauthorizedError("token-invalid", f"This token's user is not valid: {error}") from None
     return Access(email=email, principals=principals, roles=frozenset({Role.ADMINISTRATOR} if admin else ()))

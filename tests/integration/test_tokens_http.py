@@ -13,9 +13,10 @@ from pydantic import SecretStr
 
 from resources.core.errors import InvalidRequestError
 from resources.keys import secret_key
+from resources.stores.offboarding import offboard
 from resources.stores.postgres import session
 from resources.stores.withheld import TOKEN
-from serving.identity import revocation, tokens
+from serving.identity import api_keys, revocation, tokens
 from serving.identity.withholding import Withholding
 from sql.signing_in import SignInSession
 from tests.fixtures.revoked import revoke, withheld
@@ -144,3 +145,15 @@ def test_no_token_is_accepted_beyond_the_maximum_lifetime(site: Site) -> None:
     with site.running() as running:
         assert status(running, month) == (200, "")  # until it is a day old
         assert status(running, old) == (401, "token-expired")
+
+
+def test_an_address_has_one_spelling_in_tokens_and_keys(site: Site) -> None:
+    composed, decomposed = "ren\u00e9@acme.com", "Rene\u0301@acme.com"
+    with session(site.settings.postgres_dsn) as connection:
+        api_keys.create(connection, decomposed)
+        offboard(connection, composed, by="scim", reason="left")
+    assert site.sql("SELECT email, revoked_at IS NULL FROM api_keys") == [(composed, False)]
+    claims = jwt.decode(site.token(decomposed), options={"verify_signature": False})
+    assert claims["sub"] == composed
+    earlier = tokens.sign(secret_key(site.settings), claims | {"sub": decomposed})  # as older versions made them
+    assert tokens.verify(earlier, secret_key(site.settings)).email == composed
