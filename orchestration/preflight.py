@@ -129,8 +129,10 @@ def _closed_to_services(settings: Settings) -> Iterator[Check]:
     if run_state.account(settings) == "root":
         return
     for name, path in rights.unreadable(settings):
-        setting = name if name.startswith("CONCORDANCE_") else f"{ROOTS} ({name})"
-        remedy = f"Let their account read it and enter its parent folders, for example: chmod o+rX {path}"
+        is_key = name.startswith("CONCORDANCE_")
+        setting = name if is_key else f"{ROOTS} ({name})"
+        command = f"chgrp {rights.group(settings)} {path} && chmod 640 {path}" if is_key else f"chmod o+rX {path}"
+        remedy = f"Let their account read it and enter its parent folders, for example: {command}"
         yield wrong("file roots", setting, f"{path} is readable by root but not by the services", remedy)
 
 

@@ -5,8 +5,8 @@ from cyclopts import Group
 COMMANDS = {
     "installation": {
         "up": "Start all services on this machine and keep them running until Ctrl-C or `concordance down`.",
-        "restart": "Apply changed settings and updated code; what they do not concern, such as the databases, keeps running. Starts "
-        "Concordance if it is not running.",
+        "restart": "Apply changed settings and updated code: stop all services in order and start them again. Starts Concordance if it "
+        "is stopped, unless HOME does not exist.",
         "down": "Stop all services that `up` started, also those that a killed `up` left running.",
         "doctor": "Check everything that Concordance depends on, and suggest a remedy for each fault.",
         "demo": "Index a sample company and ask questions as two of its people, with the running services or its own.",

@@ -88,6 +88,8 @@ def restart(
     ] = False,
 ) -> int:
     settings = load()
+    if not settings.home.exists():
+        raise NotRunningError(f"Concordance has never run in {settings.home}. {run_state.HOW_TO_START}")
     if (supervisor := run_state.supervisor(settings)) is None:
         return up(detach=True)
     if systemd.runs(supervisor.pid):

@@ -40,7 +40,9 @@ def sync(
     partition: Annotated[
         list[str] | None, Parameter(negative="", help="Only this root, channel or day. Can be repeated.")
     ] = None,
-    full: Annotated[bool, Parameter(negative="", help="List everything instead of only changes.")] = False,
+    full: Annotated[
+        bool, Parameter(negative="", help="List and fetch everything again instead of only changes.")
+    ] = False,
     wait: Annotated[bool, Parameter(negative="", help="Wait until the sync has ended, and report.")] = False,
     approve: Annotated[
         bool, Parameter(negative="", help="With directory: deactivate people even if very many are gone at once.")

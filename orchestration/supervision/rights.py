@@ -109,6 +109,11 @@ def unreadable(settings: Settings) -> Iterator[tuple[str, Path]]:
         yield "CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE", key.absolute()
 
 
+def group(settings: Settings) -> int:
+    """Return the group of the account that root starts the services as."""
+    return _account(settings.home).gid
+
+
 def _reads(account: SystemUser, path: Path) -> bool:
     wanted = stat.S_IROTH | (stat.S_IXOTH if path.is_dir() else 0)
     return closed_parent(path, account) is None and allows(path, account, wanted)

@@ -38,8 +38,11 @@ _IN_HEADERS = (
     "slack_bot_token",
 )  # fmt: skip
 """Secrets that are sent in a header, which carries no character beyond ASCII."""
-_OPTIONAL = (*_IN_HEADERS, "google_client_secret", "google_service_account_key", "slack_signing_secret")
-"""Secrets without a form of their own, so that a blank one would be taken for a secret."""
+_OPTIONAL = (
+    *_IN_HEADERS, "alert_webhook_url", "dagster_database_url", "google_client_secret", "google_service_account_key", "job_webhook_secret",
+    "job_webhook_url", "oidc_providers", "postgres_url", "slack_signing_secret", "smtp_url",
+)  # fmt: skip
+"""Secrets that count as unset if they are blank: all but those that sign and encrypt."""
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails

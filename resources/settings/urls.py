@@ -61,6 +61,8 @@ def check_postgres_url(url: SecretStr) -> None:
 def store_url(url: str) -> str:
     """Return the URL of a folder or bucket. Raises `ValueError` if it is neither."""
     parts = _parts(url)
+    if " " in url:
+        raise ValueError(f"must have no spaces: write each as %20, not {url!r}")
     if parts is not None and parts.scheme == "file":
         local_folder(url)
     elif parts is None or parts.scheme not in BUCKETS or not parts.netloc:

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from orchestration import systemd
+from orchestration import preflight, systemd
 from orchestration.supervision import rights, run_state
 from orchestration.supervision.environment import ROOT, child_environment
 from resources.servers import privileges
@@ -183,9 +183,14 @@ def test_what_services_cannot_read_is_known(
     settings = settings.model_copy(update={"file_roots": (root,), "google_service_account_file": key})
     unreadable = dict(rights.unreadable(settings))
     assert unreadable == {"handbook": docs, "CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE": key}, account
-    docs.chmod(0o755)
-    key.chmod(0o644)
+    remedies = [
+        fault.remedy or "" for fault in preflight.roots(settings) if fault.detail.endswith("not by the services")
+    ]
+    assert len(remedies) == 2
+    for remedy in remedies:
+        subprocess.run(remedy.partition("for example: ")[2], shell=True, check=True)  # noqa: S602 # as a person pastes it
     assert not dict(rights.unreadable(settings))
+    assert key.stat().st_mode & 0o777 == 0o640, "a private key is not for everyone"
 
 
 def test_a_home_that_holds_other_things_is_not_given_away(settings: Settings, account: SystemUser) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,17 @@ def test_an_installation_that_systemd_runs_is_not_restarted_outside_of_its_unit(
     groups.write_text("0::/system.slice/concordance.service\n")
     assert run(["restart"]) == 1
     assert "Run: systemctl restart concordance.service" in capsys.readouterr().err
+
+
+def test_restart_starts_no_installation_that_has_never_been_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Such as in a shell that lacks CONCORDANCE_HOME: the installation that should apply its settings runs with another one."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:  # so that nothing is started here if it tries
+        monkeypatch.setenv("CONCORDANCE_HTTP_PORT", str(taken.getsockname()[1]))
+        assert run(["restart"]) == 3
+    assert f"Concordance has never run in {tmp_path / 'home'}" in capsys.readouterr().err
+    assert not (tmp_path / "home").exists()
 
 
 def test_an_account_that_does_not_exist_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

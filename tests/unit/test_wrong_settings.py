@@ -12,7 +12,8 @@ from orchestration import preflight
 from orchestration.cli import run
 from resources import dagster_access, http_clients, keys
 from resources.core.errors import ConfigurationError
-from resources.settings import load
+from resources.settings import Settings, load
+from resources.settings.secret_files import secret_fields
 
 ROOT = {"name": "notes", "url": "file:///", "tenant": "acme", "dataset": "notes", "permissions": ["public"]}
 CLOSED = "127.0.0.1:9"
@@ -276,6 +277,10 @@ CASES: list[Case] = [
         "CONCORDANCE_FILE_ROOTS (root 1, url): must be file:///absolute/path, s3://",
     ),
     (
+        {"FILE_ROOTS": root(url="file:///srv/our notes")},
+        "CONCORDANCE_FILE_ROOTS (root 1, url): must have no spaces: write each as %20, not 'file:///srv/our notes'",
+    ),
+    (
         {"FILE_ROOTS": root(url="file:///nowhere")},
         "CONCORDANCE_FILE_ROOTS (notes): /nowhere does not exist. Create or mount it, or correct its url",
     ),
@@ -330,6 +335,16 @@ def test_a_blank_secret_counts_as_unset(blank: str, monkeypatch: pytest.MonkeyPa
     kept = keys.load(settings)
     assert made == (kept.qdrant_api_key, kept.metrics_token, kept.dagster_secret)
     assert settings.slack_signing_secret is None
+
+
+@pytest.mark.parametrize("blank", ["", " "], ids=["empty", "space"])
+def test_every_blank_secret_counts_as_unset(blank: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Except those that sign and encrypt: a new one would be generated, with which nothing that exists is accepted."""
+    optional = secret_fields(Settings) - {"secret_key", "encryption_keys"}
+    for name in optional:
+        monkeypatch.setenv(f"CONCORDANCE_{name.upper()}", blank)
+    settings = load()
+    assert {name: getattr(settings, name) for name in optional} == dict.fromkeys(optional)
 
 
 def test_the_remedy_of_an_error_is_known_whatever_its_names_contain(monkeypatch: pytest.MonkeyPatch) -> None:
