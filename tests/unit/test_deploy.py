@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -323,8 +325,37 @@ def test_runs_of_the_cluster_are_started_with_our_command() -> None:
     check_command([*command[1:], "/opt/concordance/bin/python", "-m", "dagster", "api", "execute_run", "{}"])
 
 
+def test_the_overlays_of_the_page_name_the_image_of_runs_and_restore_before_anything_runs(tmp_path: Path) -> None:
+    page = (FOLDER / "README.md").read_text()
+    for name in ("mine", "restore"):
+        (tmp_path / name).mkdir()
+    cluster = FOLDER / "kubernetes/overlays/cluster"
+    own = re.search(r"^ +(configMapGenerator: .+)$", page, re.MULTILINE)
+    assert own is not None
+    resources = f"resources: [{os.path.relpath(cluster, (tmp_path / 'mine').resolve())}]"
+    (tmp_path / "mine/kustomization.yaml").write_text(f"{resources}\n{own[1]}\n")
+    instance = (cluster / "dagster.yaml").read_text().replace(IMAGE, "registry.example/concordance:0.1.0")
+    (tmp_path / "mine/dagster.yaml").write_text(instance)
+    _, _, rest = page.partition("write `restore/kustomization.yaml`:\n\n")
+    (tmp_path / "restore/kustomization.yaml").write_text(dedent(rest.partition("\nThe label")[0]))
+    objects = manifests.rendered(str(tmp_path / "restore"))
+    assert named(objects, "ConfigMap")["dagster"]["data"]["dagster.yaml"] == instance
+    assert all(manifests.validate(one) for one in objects if one["kind"] not in manifests.CUSTOM)
+    [(name, container)] = manifests.containers(objects)
+    assert name == "migrate"
+    check_command(container["args"])
+    assert container["args"][0] == "restore"
+    label = named(objects, "Job")["migrate"]["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/name"]
+    selected = [
+        one for one in named(objects, "NetworkPolicy").values()
+        if one["spec"]["podSelector"].get("matchLabels") == {"app.kubernetes.io/name": label}
+    ]  # fmt: skip
+    ports = {port["port"] for one in selected for rule in one["spec"]["egress"] for port in rule["ports"]}
+    assert ports >= {5432, 8333, 443}, "Postgres and the object store"
+
+
 def test_the_unit_is_the_one_that_is_installed() -> None:
-    program, home = Path("/opt/concordance/bin/concordance"), Path("/var/lib/concordance")
+    program, home = Path("/opt/concordance/.venv/bin/concordance"), Path("/var/lib/concordance")
     made = systemd.unit(program, Path("/etc/concordance"), home, home / "lake", "concordance")
     assert (FOLDER / "systemd/concordance.service").read_text() == made
     if shutil.which("systemd-analyze") is None:
