@@ -383,7 +383,9 @@ def test_pages_are_fetched_until_the_last(run: Runner) -> None:
 
 
 def stored() -> httpx.Response:
-    return httpx.Response(202, json={"doc_id": "d", "status": "processing", "message": "m", "job_id": None})
+    return httpx.Response(
+        202, json={"doc_id": "d", "status": "processing", "message": "m", "job_id": None, "known": False}
+    )
 
 
 def test_an_upload_reports_its_progress_and_begins_again_from_the_start(tmp_path: Path, run: Runner) -> None:
