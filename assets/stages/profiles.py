@@ -21,8 +21,6 @@ Source: J. Devlin et al., BERT, 2019, section 3, https://arxiv.org/abs/1810.0480
 
 CHARACTERS_PER_TOKEN = 4
 """Average characters per token of prose, used to compare sizes in characters with windows."""
-
-
 _MOST_CHARACTERS_PER_TOKEN = 8
 """Text seldom has more, unless it is white space, which is no token: a passage of it is not larger than a vector server accepts."""
 

@@ -25,9 +25,9 @@ from sql.web import WebReads
 
 FILTERS = ("email", "action", "since", "until")
 QUESTIONS, RUNS, TAKE_DOWNS = 50, 12, 100
+"""Questions of a page, and the latest runs and take-downs that are shown."""
 LATEST = 1000
 """Most sessions and agents that their statements return."""
-"""Questions of a page, and the latest runs and take-downs that are shown."""
 
 
 def admin_page(
