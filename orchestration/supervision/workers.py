@@ -100,16 +100,15 @@ class Worker:
     def listen(self) -> bool:
         """Read its output, in which each report is a heartbeat. Return False if it contains anything else."""
         try:
-            reports = self._reports.feed(os.read(self.output.fileno(), MOST_BYTES))
+            for report, _ in self._reports.feed(os.read(self.output.fileno(), MOST_BYTES)):
+                self.process.heard()
+                if report.done:
+                    # checks are no use: the oldest worker gets them all and would never end
+                    if self.task is not None and self.task.what == "run":
+                        self.idle_since = time.monotonic()
+                    self.task = None
         except msgspec.MsgspecError:
             return False
-        for report, _ in reports:
-            self.process.heard()
-            if report.done:
-                # checks are no use: the oldest worker gets them all and would never end
-                if self.task is not None and self.task.what == "run":
-                    self.idle_since = time.monotonic()
-                self.task = None
         return True
 
     def dismiss(self) -> None:

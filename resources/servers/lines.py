@@ -5,6 +5,7 @@ The bytes of a file follow a message that gives their number.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 import msgspec
@@ -24,13 +25,14 @@ class Lines(Generic[Message]):
         self._decoder = msgspec.json.Decoder(kind)
         self._held = bytearray()
 
-    def feed(self, data: bytes) -> list[tuple[Message, int]]:
-        """Return the messages that these bytes complete, each with its length in bytes. Raises `msgspec.MsgspecError`."""
+    def feed(self, data: bytes) -> Iterator[tuple[Message, int]]:
+        """Yield the messages that these bytes complete, each with its length in bytes.
+
+        Raises `msgspec.MsgspecError` at what is no such message, after those before it. Iterate to the end before the next call.
+        """
         searched, start = len(self._held), 0
         self._held += data
-        found: list[tuple[Message, int]] = []
         while (end := self._held.find(b"\n", searched)) >= 0:
-            found.append((self._decoder.decode(memoryview(self._held)[start:end]), end - start))
+            yield self._decoder.decode(memoryview(self._held)[start:end]), end - start
             searched = start = end + 1
         del self._held[:start]
-        return found

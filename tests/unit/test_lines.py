@@ -25,10 +25,12 @@ def test_messages_are_read_in_pieces_of_any_size(texts: list[str], size: int) ->
     assert sum(length + 1 for _, length in read) == len(sent)
 
 
-def test_other_messages_are_refused() -> None:
-    for other in (b"hello\n", b"\n", b'{"text": 1}\n'):
-        with pytest.raises(msgspec.MsgspecError):
-            Lines(Note).feed(other)
+@pytest.mark.parametrize("other", [b"hello\n", b"\n", b'{"text": 1}\n'])
+def test_other_messages_are_refused_after_those_before_them(other: bytes) -> None:
+    messages = Lines(Note).feed(line(Note("first")) + other)
+    assert next(messages)[0] == Note("first")
+    with pytest.raises(msgspec.MsgspecError):
+        next(messages)
 
 
 def test_a_serving_process_receives_what_it_inherits_on_its_command_line() -> None:
