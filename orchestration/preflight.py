@@ -7,6 +7,7 @@ that is still down does not stop the rest. `concordance doctor` reports all of t
 from __future__ import annotations
 
 import os
+import shlex
 import socket
 from collections.abc import Iterator, Sequence
 from itertools import permutations
@@ -95,7 +96,10 @@ def _root(root: FileRoot) -> Iterator[Check]:
                 "Create or mount it, or correct its url; other roots are synced.",
             )
         elif not os.access(folder, os.R_OK | os.X_OK):
-            yield wrong("file roots", setting, f"{folder} cannot be read", f"Run: chmod o+rx {folder}")
+            account = f"setfacl -R -m u:{os.geteuid()}:rX {shlex.quote(str(folder))}"
+            yield wrong(
+                "file roots", setting, f"{folder} cannot be read", f"Let this account read it, for example: {account}"
+            )
     if "permissions" not in root.model_fields_set and root.owner is None:
         yield wrong(
             "file roots",

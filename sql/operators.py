@@ -92,7 +92,7 @@ class UsageWeek(msgspec.Struct, frozen=True):
 
 
 class HeldDeletions(msgspec.Struct, frozen=True, kw_only=True):
-    """Deletions of one root or channel that wait because they are many."""
+    """Deletions of one root or channel that wait because they are many, or that were approved."""
 
     source: str
     """The source."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, cast
 
 from litestar import Request, Response, get
 from litestar.di import NamedDependency
@@ -123,7 +123,9 @@ def _changeable(upload: OwnUpload) -> dict[str, Any]:
 
 
 def _exact(value: Any) -> Any:
-    """Return a whole number that a script would round as a text."""
+    """Return whole numbers that a script would round as texts, in lists too."""
+    if isinstance(value, list):
+        return [_exact(part) for part in cast("list[Any]", value)]
     return str(value) if isinstance(value, int) and abs(value) > _LARGEST_EXACT else value
 
 

@@ -65,7 +65,10 @@ class Decision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     partition: Name | None = None
     """ID of the root or channel. Null: all of the source."""
     last_held_at: Moment | None = None
-    """Decide on those alone that waited then, such as the `last_held_at` of what was shown. Null: on all."""
+    """Decide on those alone that waited then, such as the `last_held_at` of what was shown.
+
+    Null: on all; a rejection then takes back approvals that no sync has carried out yet.
+    """
 
 
 class DecisionMade(msgspec.Struct, frozen=True):
@@ -169,7 +172,7 @@ class Decided(NamedTuple):
 
 def later(left: int) -> str:
     """Say that deletions began to wait after those that were decided on."""
-    return f"{left:,} more began to wait meanwhile and need a decision of their own." if left else ""
+    return f"{left:,} more began to wait meanwhile, to be decided on separately." if left else ""
 
 
 def decide(

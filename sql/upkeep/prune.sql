@@ -1,7 +1,7 @@
 -- Held mass deletions. Grain: (source, partition).
 
 -- name: held
--- Held deletions, and their share of the partition.
+-- Held deletions, and their share of the partition. Grain: (source, partition, approved or not).
 SELECT
     h.source, h.partition, max(p.title) AS title, count(*) AS documents,
     (
@@ -10,18 +10,18 @@ SELECT
     ) AS of_documents,
     min(h.held_at) AS held_at,
     max(h.held_at) AS last_held_at,
-    CASE WHEN bool_and(h.approved_at IS NOT NULL) THEN max(h.approved_at) END AS approved_at,
+    max(h.approved_at) AS approved_at,
     max(h.approved_by) AS approved_by,
     ARRAY(
         SELECT e.source_id FROM held_deletions AS e
-        WHERE e.source = h.source AND e.partition = h.partition
+        WHERE e.source = h.source AND e.partition = h.partition AND (e.approved_at IS NULL) = h.waits
         ORDER BY e.source_id
         LIMIT 5
     ) AS examples
-FROM held_deletions AS h
+FROM (SELECT *, approved_at IS NULL AS waits FROM held_deletions) AS h
 LEFT JOIN partitions AS p ON p.source = h.source AND p.partition = h.partition
-GROUP BY h.source, h.partition
-ORDER BY h.source, h.partition;
+GROUP BY h.source, h.partition, h.waits
+ORDER BY h.source, h.partition, h.waits;
 
 -- name: approve
 -- Approve deletions for the next sync. Parameters: source, partition or null, last_held_at (the last one to decide on) or null, approved_by.
@@ -37,12 +37,12 @@ SELECT partition, count(*) AS documents FROM done GROUP BY partition ORDER BY pa
 
 -- name: reject
 -- Discard held deletions: the documents stay until the source reports the deletion again. Parameters: source, partition or null, last_held_at
--- (the last one to decide on) or null.
+-- (the last one to decide on) or null: then also those that were approved and not yet carried out.
 WITH done AS (
     DELETE FROM held_deletions
     WHERE
         source = :source AND (:partition::text IS NULL OR partition = :partition::text)
-        AND (:last_held_at::timestamptz IS NULL OR held_at <= :last_held_at::timestamptz)
+        AND (:last_held_at::timestamptz IS NULL OR (held_at <= :last_held_at::timestamptz AND approved_at IS NULL))
     RETURNING partition
 )
 

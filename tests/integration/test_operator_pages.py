@@ -244,10 +244,12 @@ def test_only_deletions_that_were_shown_are_approved(running: Running, site: Sit
     assert (answer["partitions"], answer["left"]) == ([{"partition": "C1", "documents": 6}], 1)
     assert "1 more" in answer["message"]
     assert site.sql("SELECT source_id FROM held_deletions WHERE approved_at IS NULL") == [(f"{DOCUMENT} 1",)]
-    (held,) = running.request("GET", "/api/held-deletions", PEOPLE["operator"]).json()["held"]
-    body |= {"decision": "reject", "last_held_at": held["last_held_at"]}
-    answer = running.request("POST", "/api/held-deletions/slack", PEOPLE["operator"], json=body).json()
-    assert (answer["partitions"], answer["left"]) == ([{"partition": "C1", "documents": 7}], 0)
+    approved, held = running.request("GET", "/api/held-deletions", PEOPLE["operator"]).json()["held"]
+    assert [(one["documents"], one["approved_by"]) for one in (approved, held)] == [(6, PEOPLE["operator"]), (1, None)]
+    for last, documents in ((held["last_held_at"], 1), (None, 6)):
+        body |= {"decision": "reject", "last_held_at": last}
+        answer = running.request("POST", "/api/held-deletions/slack", PEOPLE["operator"], json=body).json()
+        assert (answer["partitions"], answer["left"]) == ([{"partition": "C1", "documents": documents}], 0)
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,11 @@ def test_only_deletions_that_were_listed_are_approved(
         connection.execute("UPDATE held_deletions SET held_at = now() WHERE source_id = 'pond03'")
     assert run(command.split("concordance ")[1].split()) == 0
     assert "Approved 9 deletions of slack. 1 more" in capsys.readouterr().out
+    rows = [row for row in prune(capsys, "list")[1] if row["partition"] == "pond"]
+    assert [(row["documents"], bool(row["approved_at"]), len(row["examples"])) for row in rows] == [
+        (9, True, 5),
+        (1, False, 1),
+    ]
     assert run(["prune", "approve", "slack", "pond", "--until", "yesterday"]) == 2
 
 

@@ -151,6 +151,7 @@ def test_an_operator_decides_on_deletions_and_follows_a_sync(running: Running, b
     until(browser, "document.getElementById('status').textContent.includes('has started')")
     assert "1 more" in browser.evaluate("document.getElementById('status').textContent")
     assert site.sql("SELECT count(*) FROM held_deletions WHERE approved_by = %s", OPERATOR) == [(7,)]
+    until(browser, "document.querySelector('[data-decide=approve]')?.dataset.count === '1'")
     site.sql("UPDATE sync_jobs SET status = 'success', completed_at = now(), synced = 100")
     until(browser, "!document.querySelector('[data-running]')")
     press(browser, "[data-sync=files]")
@@ -170,14 +171,22 @@ def test_a_source_is_followed_again_after_a_failure(running: Running, browser: B
     browser.look()
     browser.signed_in(running.url, site.session(OPERATOR))
     browser.goto(f"{running.url}/sources")
-    for action in ("1", "document.querySelector('[data-sync=files]').click()"):
+    counted = (
+        "window.looks = 0; window.whole ??= window.fetch;"
+        "window.fetch = (url, options) => (window.looks += String(url) === '/sources/files', whole(url, options))"
+    )
+    one = "document.querySelector('[data-sync=files]')"
+    press_thrice = f"for (const _ of [1, 2, 3]) {{ {one}.disabled = false; {one}.click(); }}"
+    for action in ("1", press_thrice):
         connected(False)
-        browser.evaluate(action)
+        browser.evaluate(f"{counted}; {action}")
         until(browser, "document.getElementById('status').textContent.includes('cannot be reached')")
         site.sql("UPDATE sync_jobs SET status = 'success', completed_at = now(), synced = 100")
+        browser.evaluate("window.looks = 0")
         connected(True)
         until(browser, "document.getElementById('status').hidden && !document.querySelector('[data-running]')")
         assert not browser.evaluate("document.querySelector('[data-sync=files]').disabled")
+        assert browser.evaluate("window.looks") == 1
     browser.complaints[:] = [one for one in browser.complaints if "ERR_INTERNET_DISCONNECTED" not in one]
     clean(browser, running)
 

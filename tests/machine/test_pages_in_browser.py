@@ -95,14 +95,25 @@ def test_files_are_uploaded_shared_found_and_deleted(desk: Desk, axe: str, tmp_p
     desk.browser.press("ArrowDown")
     desk.browser.press("Enter")
     desk.until("document.querySelector('.chips .chip')?.textContent.startsWith('Bob Bell')", "a choice")
-    desk.type("#tags", "topic: lights\nyear: 2025\nversion: 1.10\nticket: 12345678901234567\nopen")
+    desk.type(
+        "#tags",
+        'topic: lights\nyear: 2025\nversion: 1.10\nticket: 12345678901234567\nopen\nsizes: [1.10, 2]\nrooms: [1, "1.10"]',
+    )
     desk.press("#send")
     desk.until("document.querySelectorAll('#queue a[href^=\"/documents/\"]').length === 2", "both can be found")
     assert "Searchable in" in desk.browser.text
     assert desk.site.sql("SELECT DISTINCT permissions, tags FROM uploads") == [
         (
             [ANN, BOB],
-            {"topic": "lights", "year": 2025, "version": "1.10", "ticket": "12345678901234567", "open": True},
+            {
+                "topic": "lights",
+                "year": 2025,
+                "version": "1.10",
+                "ticket": "12345678901234567",
+                "open": True,
+                "sizes": "[1.10, 2]",
+                "rooms": [1, "1.10"],
+            },
         )
     ]
     desk.until("document.querySelectorAll('#mine li').length === 2", "the list of uploads")
@@ -291,7 +302,16 @@ def test_an_owner_changes_and_deletes_an_upload_on_its_page(desk: Desk, axe: str
 
 def test_a_change_sends_only_what_was_changed(desk: Desk) -> None:
     """A page that is older than another change does not undo it, and tags that nobody touched stay as they are."""
-    tags = {"a": "1\n2", "empty": "", "x:y": "of", "id": 9007199254740993, "spaced": " a ", '"': "q", "list": ["b", 1]}
+    tags = {
+        "a": "1\n2",
+        "empty": "",
+        "x:y": "of",
+        "id": 9007199254740993,
+        "spaced": " a ",
+        '"': "q",
+        "list": ["b", 1],
+        "ids": [9007199254740993],
+    }
     sent = desk.running.request(
         "POST",
         "/api/upload",
@@ -311,7 +331,9 @@ def test_a_change_sends_only_what_was_changed(desk: Desk) -> None:
     desk.browser.evaluate("document.querySelector('#tags').value += '\\nnew: one'")
     desk.press("#changes > button")
     desk.until("document.querySelector('#said').textContent.startsWith('Changed')", "the tags are stored")
-    assert desk.site.sql(stored) == [("Lights", [ANN], tags | {"id": "9007199254740993", "new": "one"})]
+    assert desk.site.sql(stored) == [
+        ("Lights", [ANN], tags | {"id": "9007199254740993", "ids": ["9007199254740993"], "new": "one"})
+    ]
 
 
 def test_other_sessions_and_agents_are_ended_on_the_account_page(desk: Desk, axe: str) -> None:

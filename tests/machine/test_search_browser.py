@@ -167,7 +167,9 @@ Two of them are in use [1].
 1. Fill it.
 2) Boil it [1].
    - Slowly.
-3. Pour."""
+3. Pour.
+1. Rinse.
+1. Dry."""
 PRICES = "Prices 🫖 of kettles.\nKettle | Price\n\nBlue | 20 euros\nRed | 30 euros\nAll are in stock."
 
 
@@ -263,7 +265,7 @@ def test_an_answer_has_headings_and_tables_and_its_source_beside_it(visit: Visit
     assert "All are in stock." in visit.browser.evaluate("document.getElementById('passage').textContent")
     assert visit.browser.evaluate(read("'#text > p'"))[-1] == "P 31. Dezember 2025 is the deadline 1."
     numbered = "[...document.querySelectorAll('#text ol > li')].map(one => `${one.value} ${one.textContent}`)"
-    assert visit.browser.evaluate(numbered) == ["1 Fill it.", "2 Boil it 1.", "3 Pour."]
+    assert visit.browser.evaluate(numbered) == ["1 Fill it.", "2 Boil it 1.", "3 Pour.", "1 Rinse.", "1 Dry."]
     saved(visit.browser, "answer-beside")
     for width in (1280, 400):
         visit.browser.look(width=width)
@@ -478,12 +480,15 @@ def test_a_body_that_breaks_off_is_said_and_can_be_repeated(visit: Visit, began:
 
 def test_an_answer_can_be_stopped_and_ends_after_a_long_silence(visit: Visit, axe: str) -> None:
     visit.sign_in(ANN)
-    visit.browser.evaluate(
-        "(timeout => window.setTimeout = (act, after) => timeout(act, after >= 60_000 && window.brief ? 300 : after))(window.setTimeout);"
-        "window.whole = window.fetch; window.fetch = (url, options) => String(url) === '/api/ask' ? Promise.resolve(new Response("
+    silent = (
+        "window.fetch = (url, options) => String(url) === '/api/ask' ? Promise.resolve(new Response("
         "new ReadableStream({start(stream) {"
         ' stream.enqueue(new TextEncoder().encode(\'event: token\\ndata: {"text": "Fri"}\\n\\n\'));'
-        " options.signal.addEventListener('abort', () => stream.error(options.signal.reason)); }}))) : whole(url, options); 1"
+        " options.signal.addEventListener('abort', () => stream.error(options.signal.reason)); }}))) : whole(url, options)"
+    )
+    visit.browser.evaluate(
+        "(timeout => window.setTimeout = (act, after) => timeout(act, after >= 60_000 && window.brief ? 300 : after))(window.setTimeout);"
+        f"window.whole = window.fetch; {silent}; 1"
     )
     visit.type(QUESTION)
     visit.browser.press("Enter")
@@ -500,6 +505,12 @@ def test_an_answer_can_be_stopped_and_ends_after_a_long_silence(visit: Visit, ax
     visit.browser.evaluate(f"window.fetch = window.whole; window.brief = false; {button('Try again')}.click()")
     visit.answered()
     assert not visit.browser.evaluate(f"!!{button('Stop')}")
+    visit.browser.evaluate(f"({silent}, document.querySelector('.follow input').focus())")
+    visit.browser.type("And the lid?")
+    visit.browser.press("Enter")
+    visit.until(f"!!{button('Stop')} && !document.querySelector('.follow')")
+    visit.browser.evaluate(f"{button('Stop')}.click()")
+    visit.until("document.querySelectorAll('.follow input').length === 1")  # the conversation goes on
 
 
 def test_results_that_are_refused_say_why(visit: Visit, tmp_path: Path) -> None:

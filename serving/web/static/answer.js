@@ -51,12 +51,13 @@ export async function ask(question, narrowing) {
     const body = { query: question, stream: true, conversation_history: conversation.slice(-LATEST), ...narrowing };
     alive();
     const done = await written(await call("/api/ask", { method: "POST", body, signal: mine.signal }), text, alive);
+    const stopping = stop.contains(document.activeElement);
     stop.remove();
     finish(card, text, done);
     conversation.push({ role: "user", content: question }, { role: "assistant", content: done.answer });
     const follow = followUp(narrowing);
     card.append(follow);
-    if (typing && document.activeElement === document.body) follow.querySelector("input")?.focus({ preventScroll: true });
+    if ((typing || stopping) && document.activeElement === document.body) follow.querySelector("input")?.focus({ preventScroll: true });
   } catch (error) {
     const aborted = error instanceof DOMException && error.name === "AbortError";
     if (aborted && !ended) return card.remove();
@@ -67,6 +68,7 @@ export async function ask(question, narrowing) {
     text.replaceChildren(...sofar, element("p", ended === STOPPED ? { class: "note", role: "status" } : { role: "alert" }, ended || error.message), again);
     if (stop.contains(document.activeElement)) again.focus();
     stop.remove();
+    if (conversation.length) card.append(followUp(narrowing));
   } finally {
     clearTimeout(timer);
     if (running === mine) panel.setAttribute("aria-busy", "false");

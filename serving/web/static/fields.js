@@ -55,6 +55,8 @@ function faultOfReaders(readers) {
   return wrong ? `“${wrong}” is no address. Choose a suggestion, or write one like name@company.com.` : "";
 }
 
+const STRINGS = /"(?:[^"\\]|\\.)*"/g, NUMBERS = /[-+.\w]*\d[-+.\w]*/g;
+
 /** A value of a tag as it is edited: texts as they are, unless they could be read as something else. @param {unknown} value */
 function written(value) {
   return typeof value === "string" && plain(value) && read(value) === value ? value : JSON.stringify(value);
@@ -65,11 +67,12 @@ function plain(text) {
   return Boolean(text) && text.trim() === text && !/[\r\n]/.test(text);
 }
 
-/** The value that a text stands for: a number only if it is written in the same way, as "1.10" and long IDs are not. @param {string} text */
+/** The value that a text stands for, unless a number in it would be written in another way, as "1.10" and long IDs. @param {string} text */
 function read(text) {
   try {
     const value = JSON.parse(text);
-    return typeof value === "number" && String(value) !== text ? text : value;
+    const numbers = text.replace(STRINGS, "").match(NUMBERS) ?? [];
+    return numbers.every((one) => String(Number(one)) === one) ? value : text;
   } catch {
     return text;
   }

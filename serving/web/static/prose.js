@@ -73,7 +73,7 @@ export function prose(text, sentences, cite) {
   return blocks;
 }
 
-/** Which lines are items of a numbered list: those that count up. Another line with a number may begin with a date. @param {string[]} lines */
+/** Which lines are items of a numbered list: those that count up, or repeat the number just above. Another may begin with a date. @param {string[]} lines */
 function inOrder(lines) {
   /** @type {Set<number>} */
   const found = new Set();
@@ -81,7 +81,7 @@ function inOrder(lines) {
   for (const [at, line] of lines.entries()) {
     const number = Number(line.match(ITEM)?.[1] ?? NaN);
     if (Number.isNaN(number)) continue;
-    if (number === before + 1) found.add(last).add(at);
+    if (number === before + 1 || (number === before && at === last + 1)) found.add(last).add(at);
     [last, before] = [at, number];
   }
   return found;

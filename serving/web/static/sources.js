@@ -7,8 +7,19 @@ import { byId } from "./dom.js";
 const PAUSE = 2000, SLOWEST = 60_000;
 const HOPELESS = [401, 403, 404];
 
-/** Replace a source's card by its present state, and again while it syncs or cannot be asked for. @param {string} source @param {number} [pause] Before the next time */
+/** The next look at each source. @type {Map<string, number>} */
+const looks = new Map();
+let fault = ""; // that a look met last
+
+/** Look at a source again. @param {string} source @param {number} [pause] */
+function later(source, pause = PAUSE) {
+  clearTimeout(looks.get(source));
+  looks.set(source, setTimeout(() => follow(source, pause), pause));
+}
+
+/** Replace a source's card by its present state, and again while it syncs or cannot be asked for. @param {string} source @param {number} [pause] Since the time before */
 async function follow(source, pause = PAUSE) {
+  const status = byId("status");
   try {
     const answer = await call(`/sources/${source}`, { headers: { "X-Part": "1" } });
     const card = document.querySelector(`[data-card="${source}"]`);
@@ -19,14 +30,20 @@ async function follow(source, pause = PAUSE) {
     const next = document.querySelector(`[data-card="${source}"]`);
     next?.querySelectorAll("details").forEach((one, number) => (one.open = open[number] ?? false));
     if (focused) /** @type {HTMLElement | null} */ (next?.querySelector("button, a, summary"))?.focus();
-    if (pause > PAUSE) byId("status").hidden = true; // it said why this failed
-    if (next?.hasAttribute("data-running")) setTimeout(() => follow(source), PAUSE);
+    if (pause > PAUSE && status.textContent === fault) status.hidden = true;
+    if (next?.hasAttribute("data-running")) later(source);
   } catch (error) {
-    say(error instanceof Error ? error.message : String(error), true);
-    if (!(error instanceof Problem) || HOPELESS.includes(error.status)) return;
-    const longer = Math.max(Math.min(2 * pause, SLOWEST), 1000 * error.wait);
-    setTimeout(() => follow(source, longer), longer);
+    const over = !(error instanceof Problem) || HOPELESS.includes(error.status);
+    if (over || pause === PAUSE) say((fault = error instanceof Error ? error.message : String(error)), true);
+    if (!over) later(source, Math.max(Math.min(2 * pause, SLOWEST), 1000 * error.wait));
   }
+}
+
+/** What waits of a root or channel, as the page shows it now. @param {string} source @param {string} partition */
+async function waiting(source, partition) {
+  const page = new DOMParser().parseFromString(await (await call("/sources")).text(), "text/html");
+  const button = page.querySelector(`[data-decide][data-source="${CSS.escape(source)}"][data-partition="${CSS.escape(partition)}"]`);
+  return button?.closest("section") ?? "";
 }
 
 /** @param {HTMLButtonElement} button */
@@ -56,9 +73,10 @@ async function decide(button) {
   if (!(await question)) return;
   button.disabled = true;
   try {
-    const answer = await call(`/api/held-deletions/${source}`, { method: "POST", body: { decision, partition, last_held_at: until } });
-    say((await answer.json()).message);
-    button.closest("section")?.remove();
+    const answer = await call(`/api/held-deletions/${source}`, { method: "POST", body: { decision, partition, last_held_at: until || null } });
+    const { message, left } = await answer.json();
+    say(message);
+    button.closest("section")?.replaceWith(left ? await waiting(source, partition) : "");
     await follow(source);
   } catch (error) {
     button.disabled = false;
@@ -73,5 +91,5 @@ document.addEventListener("click", (event) => {
 });
 
 for (const card of document.querySelectorAll("[data-running]")) {
-  setTimeout(() => follow(/** @type {HTMLElement} */ (card).dataset.card ?? ""), PAUSE);
+  later(/** @type {HTMLElement} */ (card).dataset.card ?? "");
 }

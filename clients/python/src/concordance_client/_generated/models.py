@@ -884,7 +884,7 @@ class FeedbackResponse(Model):
 
 
 class HeldDeletions(Model):
-    """Deletions of one root or channel that wait because they are many."""
+    """Deletions of one root or channel that wait because they are many, or that were approved."""
 
     source: str
     """The source."""

@@ -175,7 +175,9 @@ class DecideHeldDeletionsOptions(TypedDict, total=False):
     partition: str | None
     """ID of the root or channel. Null: all of the source."""
     last_held_at: str | None
-    """Decide on those alone that waited then, such as the `last_held_at` of what was shown. Null: on all."""
+    """Decide on those alone that waited then, such as the `last_held_at` of what was shown. Null: on all; a rejection
+    then takes back approvals that no sync has carried out yet.
+    """
 
 
 class FeedbackOptions(TypedDict, total=False):
