@@ -27,8 +27,6 @@ from resources.stores.lake_erasure import drop_rows, left, scrub
 DIMENSIONS = 384
 BATCH = 20_000
 """Vectors an append; some 30 MB, which do not compress."""
-EVERY = 200
-"""Every n-th row is erased, so that each file contains one."""
 
 
 def fill(url: str, name: str, megabytes: int) -> int:
@@ -43,10 +41,10 @@ def fill(url: str, name: str, megabytes: int) -> int:
     return rows
 
 
-def erase(url: str, name: str, rows: int) -> dict[str, float]:
+def erase(url: str, name: str, rows: int, every: int) -> dict[str, float]:
     """Erase rows from every file; return seconds and megabytes of memory before, at most, and rows that are left."""
     lake = Lake(url)
-    hashes = [f"hash-{number:09}" for number in range(0, rows, EVERY)]
+    hashes = [f"hash-{number:09}" for number in range(0, rows, every)]
     lake.scan(name).select(pl.len()).collect()
     before, began = _peak(), time.monotonic()
     erased = drop_rows(lake, name, "text_hash", hashes, lambda: None)
@@ -68,6 +66,7 @@ def main() -> None:
     """Fill, erase, print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--megabytes", type=int, default=600)
+    parser.add_argument("--every", type=int, default=200, help="erase every n-th row, so that each file contains one")
     wanted = parser.parse_args()
     folder, name = Path(tempfile.mkdtemp(prefix="concordance-bench-")), embedded_table("bench", DIMENSIONS)
     spawn = multiprocessing.get_context("spawn")
@@ -76,7 +75,7 @@ def main() -> None:
             rows = pool.submit(fill, folder.as_uri(), name, wanted.megabytes).result()
         size = _megabytes(folder)
         with ProcessPoolExecutor(1, mp_context=spawn) as pool:
-            figures = pool.submit(erase, folder.as_uri(), name, rows).result()
+            figures = pool.submit(erase, folder.as_uri(), name, rows, wanted.every).result()
         figures |= {"rows": rows, "table_mb": size, "table_after_mb": _megabytes(folder)}
     finally:
         shutil.rmtree(folder)

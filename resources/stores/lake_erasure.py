@@ -14,8 +14,6 @@ from resources.core.tables import table
 from resources.stores.delta import retried, stats_columns, writer_properties
 from resources.stores.lake import LOG_RETENTION_DAYS, Lake
 
-BATCH_VALUES = 5000
-"""Values of one condition: each deletion reads the files that may hold any of them."""
 _LOG_KEPT = "delta.logRetentionDuration"
 _NO_LOG = {_LOG_KEPT: "interval 0 days"}
 
@@ -30,7 +28,7 @@ def drop_rows(
     if not found:
         return 0
     spec = table(name)
-    chosen = [_literal(value) for value in dict.fromkeys(values)]
+    chosen = pl.DataFrame({"value": list(dict.fromkeys(values))})
 
     def begin() -> None:
         fresh = lake.open(name)
@@ -38,17 +36,21 @@ def drop_rows(
         if fresh is not None:
             fresh.alter.set_table_properties(_NO_LOG)
 
+    def write() -> None:
+        fresh = lake.open(name)
+        confirm()
+        if fresh is None:
+            return
+        fresh.merge(
+            chosen,
+            f"t.{column} = s.value",
+            source_alias="s",
+            target_alias="t",
+            writer_properties=writer_properties(spec),
+        ).when_matched_delete().execute()
+
     retried(name, begin)
-    for start in range(0, len(chosen), BATCH_VALUES):
-        condition = f"{column} IN ({', '.join(chosen[start : start + BATCH_VALUES])})"
-
-        def write(condition: str = condition) -> None:
-            fresh = lake.open(name)
-            confirm()
-            if fresh is not None:
-                fresh.delete(condition, writer_properties=writer_properties(spec))
-
-        retried(name, write)
+    retried(name, write)
     return int(found)
 
 
@@ -93,7 +95,3 @@ def left(lake: Lake, name: str, column: str, values: Sequence[str]) -> int:
 
 def _among(column: str, values: Sequence[str] | Sequence[int]) -> pl.Expr:
     return pl.col(column).is_in(pl.Series(list(values)).implode())
-
-
-def _literal(value: str | int) -> str:
-    return str(value) if isinstance(value, int) else "'" + value.replace("'", "''") + "'"

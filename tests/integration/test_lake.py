@@ -86,6 +86,23 @@ def test_what_others_write_is_seen_by_who_has_read_the_table_before(lake: Lake, 
     assert titles(lake) == {}
 
 
+def test_rows_are_erased_in_one_pass_however_many_they_are(lake: Lake) -> None:
+    for start in (0, 8000):
+        rows = [{"seq": seq, "doc_id": f"{seq:05}"} for seq in range(start, start + 8000)]
+        lake.append("raw_files", raw(rows))
+    before = version_of(lake)
+    assert drop_rows(lake, "raw_files", "doc_id", [f"{seq:05}" for seq in range(0, 16000, 2)], lambda: None) == 8000
+    assert version_of(lake) - before == 2  # the property that keeps no log, and the rows
+    assert lake.scan("raw_files").select(pl.col("seq") % 2).unique().collect()["seq"].to_list() == [1]
+    assert drop_rows(lake, "raw_files", "seq", [1, 3], lambda: None) == 2
+
+
+def version_of(lake: Lake) -> int:
+    delta = lake.open("raw_files")
+    assert delta is not None
+    return delta.version()
+
+
 def test_a_process_that_lost_its_lease_erases_nothing(lake: Lake, tmp_path: Path) -> None:
     def lost() -> None:
         raise LostLeaseError("lost")
