@@ -273,6 +273,33 @@ def test_a_renewal_that_postgres_cannot_store_is_stored_a_moment_later(
     assert site.sql("SELECT revoked_at FROM api_keys") == [(None,)]
 
 
+def test_agents_and_keys_end_before_the_session_whose_renewal_is_refused(
+    site: Site, provider: SmallProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once the session is gone, no request would end them."""
+    monkeypatch.setattr("serving.http.database.STATEMENT_SECONDS", 0.5)
+    monkeypatch.setattr("serving.identity.sign_in.sessions.STORE_SECONDS", 0)
+    configured(site, provider)
+    provider.claims = dict(PERSON)
+    with site.running() as running, psycopg.connect(site.settings.postgres_dsn) as holder:
+        cookie = {"Cookie": provider.sign_in(running).headers["set-cookie"].partition(";")[0]}
+        ours = cookie | {"Origin": str(site.settings.public_url), "X-Concordance": "1", "Sec-Fetch-Site": "same-origin"}
+        wanted = {"name": "Report", "scopes": ["read"], "expires_in_days": 1}
+        assert running.http.post("/api/keys", json=wanted, headers=ours).status_code == 201
+        site.agent(ANN, "Own agent")
+        provider.refresh_tokens.clear()
+        statuses: list[int] = []
+        for table in ("agents", "api_keys", None):
+            if table is not None:
+                holder.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
+            site.sql("UPDATE sessions SET refreshed_at = refreshed_at - interval '1 hour'")
+            statuses.append(running.http.get("/api/me", headers=cookie).status_code)
+            holder.rollback()
+    assert statuses == [503, 503, 401]
+    assert site.sql("SELECT count(*) FROM agents") == [(0,)]
+    assert site.sql("SELECT count(*) FROM api_keys WHERE revoked_at IS NULL") == [(0,)]
+
+
 def test_a_group_has_the_same_principal_by_sign_in_and_by_scim(site: Site, provider: SmallProvider) -> None:
     configured(site, provider)
     names = ["Sales North", "R&D", "/eng/backend", "Crew", "board@acme.com", "Überwachung (Hafen)", "a@b@c"]

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 REFRESH_AFTER = timedelta(minutes=10)
 """A session is renewed with the provider at most this often; a user deactivated there keeps it no longer than that."""
 STORE_SECONDS = 60.0
-"""How long storing a renewal is retried: if it is lost, the next one may end the session, the agents and the keys of its person."""
+"""How long what follows from a renewal is retried. If its refresh token is lost, the provider may refuse the next renewal."""
 STORE_PAUSE_SECONDS = 1.0
 SEEN_EVERY = timedelta(minutes=1)
 BROWSER_LENGTH = 200
@@ -235,26 +235,23 @@ class Sessions:
     async def _store(
         self, row: BrowserSession, groups: list[str], omitted: bool, sealed: bytes | None, groups_at: datetime
     ) -> None:
-        """Store what the provider says now. Failures are retried for a while: it may no longer take the refresh token before."""
-        until = time.monotonic() + STORE_SECONDS
-        while True:
-            try:
-                await self._reads.session_refreshed(
-                    session_id=row.session_id, groups=groups, groups_omitted=omitted, secrets=sealed, now=groups_at
-                )
-            except TemporaryError:
-                if time.monotonic() > until:
-                    raise
-                await asyncio.sleep(STORE_PAUSE_SECONDS)
-            else:
-                return
+        """Store what the provider says now: it may no longer take the refresh token before."""
+        await _retried(
+            lambda: self._reads.session_refreshed(
+                session_id=row.session_id, groups=groups, groups_omitted=omitted, secrets=sealed, now=groups_at
+            )
+        )
 
     async def _end(self, row: BrowserSession, reason: str) -> None:
-        """End a session for which the provider vouches no longer, and with it the agents and keys of its person."""
+        """End a session for which the provider vouches no longer, and the agents and keys of its person.
+
+        These end first: while they cannot be ended, the session is there, and its next renewal tries again.
+        """
+        await _retried(lambda: self._end_allowed(row.email, row.provider, reason))
         if await self._reads.session_end(session_id=row.session_id, email=None) is not None:
             log.info("session_ended", session_id=row.session_id, reason=reason)
             await self._audit.record(session_ended(row.email, row.session_id, by="concordance", reason=reason))
-            await self._end_allowed(row.email, row.provider, reason)
+            await self._end_allowed(row.email, row.provider, reason)  # what the session has allowed in the meantime
 
     async def end(self, session_id: str, email: str | None) -> EndedSession | None:
         """End a session of this person, or of anyone if it is None. Returns None if there is none."""
@@ -304,6 +301,20 @@ class Sessions:
                 "session_secrets_unreadable"
             )  # CONCORDANCE_ENCRYPTION_KEYS lacks the key; the groups become too old
             return ProviderTokens()
+
+
+async def _retried(work: Callable[[], Awaitable[object]]) -> None:
+    """Do what must not be lost: temporary failures are retried for `STORE_SECONDS`."""
+    until = time.monotonic() + STORE_SECONDS
+    while True:
+        try:
+            await work()
+        except TemporaryError:
+            if time.monotonic() > until:
+                raise
+            await asyncio.sleep(STORE_PAUSE_SECONDS)
+        else:
+            return
 
 
 def session_over() -> UnauthorizedError:
