@@ -43,7 +43,8 @@ WHERE
     AND :most > (
         SELECT count(*) FROM api_keys AS k
         WHERE k.email = :email AND k.provider IS NOT NULL AND k.revoked_at IS NULL AND k.expires_at > :now
-    );
+    )
+FOR KEY SHARE OF s;
 
 -- name: revoke_own!
 -- Revoke a key that a person has made. Parameters: key_id, email, now. Grain: key. Index: primary key.

@@ -51,6 +51,7 @@ WHERE
     AND s.email = :email
     AND s.created_at >= :since
     AND :most > (SELECT count(*) FROM passkeys AS p WHERE p.email = :email)
+FOR KEY SHARE OF s
 ON CONFLICT (credential_id) DO NOTHING;
 
 -- name: passkey_of
@@ -70,12 +71,13 @@ UPDATE passkeys SET sign_count = :sign_count, used_at = :now
 WHERE passkey_id = :passkey_id::uuid AND (sign_count < :sign_count OR (sign_count = 0 AND :sign_count = 0));
 
 -- name: remove_passkey!
--- Remove a passkey of a person. Parameters: passkey_id, email. Grain: passkey. Index: primary key.
+-- Remove a passkey of a person, once the sign-ins that lock it (`session_insert`) have ended. Parameters: passkey_id, email. Grain: passkey.
+-- Index: primary key.
 DELETE FROM passkeys WHERE passkey_id = :passkey_id::uuid AND email = :email;
 
 -- name: end_sessions_of
--- End the sessions that a passkey began, but the one that asks for it. Returns their ids. Parameters: passkey_id, email, session_id.
--- Grain: session. Index: sessions_email.
+-- End the sessions that a passkey began, but the one that asks for it. It is a statement of its own, after `remove_passkey`, to see those that
+-- began meanwhile. Returns their ids. Parameters: passkey_id, email, session_id. Grain: session. Index: sessions_email.
 DELETE FROM sessions
 WHERE email = :email AND provider = 'passkey' AND subject = :passkey_id AND session_id <> :session_id::uuid
 RETURNING session_id::text AS session_id;

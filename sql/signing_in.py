@@ -90,6 +90,7 @@ class SignInReads(AsyncFamily, path="sign_in"):
         email: str,
         provider: str,
         subject: str,
+        passkey_id: str | None,
         browser: str,
         groups: list[str],
         groups_omitted: bool,

@@ -23,6 +23,7 @@ connected AS (
         %(expires_at)s
     FROM sessions AS s
     WHERE s.session_id = %(session_id)s::uuid
+    FOR KEY SHARE OF s
     RETURNING agent_id, expires_at
 )
 

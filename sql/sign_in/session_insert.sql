@@ -1,6 +1,6 @@
--- Purpose: begin a session, and drop those that have expired. Parameters: session_id, secret_hash, email, provider, subject, browser,
--- groups, groups_omitted, secrets (encrypted), administrator (its role), now, expires_at. Grain: session. Indexes: primary key,
--- sessions_expires.
+-- Purpose: begin a session, and drop those that have expired. Nothing is stored if the passkey that begins it was removed. Parameters:
+-- session_id, secret_hash, email, provider, subject, passkey_id (null: another way), browser, groups, groups_omitted, secrets (encrypted),
+-- administrator (its role), now, expires_at. Grain: session. Indexes: primary keys, sessions_expires.
 WITH expired AS (
     DELETE FROM sessions
     WHERE expires_at < %(now)s
@@ -21,7 +21,22 @@ INSERT INTO sessions (
     session_id, secret_hash, email, provider, subject, browser, groups, groups_omitted, groups_at, secrets, administrator, refreshed_at,
     created_at, seen_at, expires_at
 )
-VALUES (
-    %(session_id)s::uuid, %(secret_hash)s, %(email)s, %(provider)s, %(subject)s, %(browser)s, %(groups)s, %(groups_omitted)s, %(now)s,
-    %(secrets)s, %(administrator)s, %(now)s, %(now)s, %(now)s, %(expires_at)s
-)
+SELECT
+    %(session_id)s::uuid,
+    %(secret_hash)s,
+    %(email)s,
+    %(provider)s,
+    %(subject)s,
+    %(browser)s,
+    %(groups)s,
+    %(groups_omitted)s,
+    %(now)s AS groups_at,
+    %(secrets)s,
+    %(administrator)s,
+    %(now)s AS refreshed_at,
+    %(now)s AS created_at,
+    %(now)s AS seen_at,
+    %(expires_at)s
+WHERE
+    %(passkey_id)s::uuid IS NULL
+    OR EXISTS (SELECT 1 FROM passkeys AS p WHERE p.passkey_id = %(passkey_id)s::uuid FOR KEY SHARE)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -22,8 +25,10 @@ from resources.stores.offboarding import offboard
 from resources.stores.postgres import session
 from serving.identity.sign_in.attempts import Attempts
 from serving.identity.sign_in.passkeys import MOST
+from sql import statement
 from tests.fixtures.authenticator import Authenticator, decoded
 from tests.fixtures.serving import Running, Site
+from tests.fixtures.slack_desk import eventually
 
 ANN, BOB = "ann@acme.com", "bob@acme.com"
 ORIGIN = "https://search.acme.com"
@@ -320,6 +325,67 @@ def test_a_removed_passkey_ends_what_it_began(site: Site, running: Running, ann:
     running.settle()
     rows = site.sql("SELECT action, email FROM audit_log WHERE action IN ('passkey_remove', 'session_ended')")
     assert rows == [("passkey_remove", ANN), ("session_ended", ANN)]
+
+
+def test_a_removal_that_fails_removes_nothing(
+    site: Site, running: Running, ann: Tab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A repeated removal of a passkey that is gone would not end the sessions that it began."""
+    monkeypatch.setattr("serving.http.database.STATEMENT_SECONDS", 0.5)
+    monkeypatch.setattr("serving.http.database.CALL_SECONDS", 0.5)
+    thief = Tab(running).sign_in(ann.add()).cookies[SESSION]
+    ((passkey_id,),) = site.sql("SELECT passkey_id::text FROM passkeys")
+
+    def remove() -> int:
+        return running.http.delete(f"/me/passkeys/{passkey_id}", headers={**PAGE, "Cookie": ann.session}).status_code
+
+    with psycopg.connect(site.settings.postgres_dsn) as holder:
+        holder.execute("SELECT 1 FROM sessions WHERE provider = 'passkey' FOR UPDATE")
+        assert remove() == 503
+    assert remove() == 200
+    assert running.http.get("/me", headers={"Cookie": f"{SESSION}={thief}"}).status_code == 401
+
+
+def test_a_sign_in_with_a_passkey_that_is_removed_meanwhile_begins_no_session(
+    site: Site, running: Running, ann: Tab
+) -> None:
+    passkey = ann.add()
+    with psycopg.connect(site.settings.postgres_dsn) as holder, ThreadPoolExecutor(1) as pool:
+        holder.execute("LOCK TABLE sessions IN SHARE MODE")
+        signing_in = pool.submit(Tab(running).sign_in, passkey)
+        eventually(lambda: bool(waiting(site, "INSERT INTO sessions")))
+        holder.execute("DELETE FROM passkeys")
+        holder.commit()
+        assert said(signing_in.result()) == (403, "This passkey was removed. Sign in another way.")
+    assert [by for _, by, _ in sessions(site)] == ["link"]
+    assert reasons(site, running) == [(ANN, "passkey-removed")]
+
+
+def test_a_removal_ends_a_session_that_begins_meanwhile(site: Site, running: Running, ann: Tab) -> None:
+    ann.add()
+    ((passkey_id,),) = site.sql("SELECT passkey_id::text FROM passkeys")
+    now = datetime.now(UTC)
+    values: dict[str, Any] = {
+        "session_id": str(uuid.uuid4()), "secret_hash": "new", "email": ANN, "provider": "passkey", "subject": passkey_id,
+        "passkey_id": passkey_id, "browser": "", "groups": [], "groups_omitted": False, "secrets": None, "administrator": False,
+        "now": now, "expires_at": now + timedelta(days=1),
+    }  # fmt: skip
+    path, headers = f"/me/passkeys/{passkey_id}", {**PAGE, "Cookie": ann.session}
+    with psycopg.connect(site.settings.postgres_dsn) as signing_in, ThreadPoolExecutor(1) as pool:
+        signing_in.execute(statement("sign_in", "session_insert").encode(), values)
+        removing = pool.submit(running.http.delete, path, headers=headers)
+        eventually(lambda: removing.done() or bool(waiting(site, "DELETE FROM passkeys")))
+        signing_in.commit()
+        assert removing.result().status_code == 200
+    assert [by for _, by, _ in sessions(site)] == ["link"]
+
+
+def waiting(site: Site, text: str) -> list[Any]:
+    """The statements that contain a text and wait for a lock."""
+    return site.sql(
+        "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE %s",
+        f"%{text}%",
+    )
 
 
 def test_passkeys_end_with_the_account(

@@ -44,11 +44,12 @@ from serving.identity.sign_in.attempts import Attempts
 from serving.identity.sign_in.browsers import Binding, bound, is_bound
 from serving.identity.sign_in.refusals import SignInRefusedError
 from serving.identity.sign_in.sessions import PASSKEY
-from sql.passkeys import PasskeyReads
+from sql.passkeys import PasskeyReads, RemovedPasskeys
 from sql.web import WebReads
 
 if TYPE_CHECKING:
     from resources.settings import Settings
+    from resources.stores.postgres import Connection
     from serving.http.database import Database
     from serving.identity.sign_in.relying_party import RelyingParty
 
@@ -84,6 +85,7 @@ class Passkeys:
         self.party = party
         self._settings = settings
         self._additions, self._sign_ins = Attempts(key, "passkey-addition"), Attempts(key, "passkey-sign-in")
+        self._database = database
         self._reads = PasskeyReads(database)
         self._used = WebReads(database)
 
@@ -224,9 +226,14 @@ class Passkeys:
 
     async def remove(self, passkey_id: str, email: str, session_id: str) -> list[str] | None:
         """Remove a passkey of a person, and end the sessions that it began but this one. Returns their ids; None if there is none."""
-        if not await self._reads.remove_passkey(passkey_id=passkey_id, email=email):
-            return None
-        return await self._reads.end_sessions_of(passkey_id=passkey_id, email=email, session_id=session_id)
+
+        def remove(connection: Connection) -> list[str] | None:
+            statements = RemovedPasskeys(connection)
+            if not statements.remove_passkey(passkey_id=passkey_id, email=email):
+                return None
+            return statements.end_sessions_of(passkey_id=passkey_id, email=email, session_id=session_id)
+
+        return await self._database.in_thread(remove)
 
     async def _use(self, attempt: str, now: datetime) -> bool:
         """Record that a challenge is used, for all processes. Returns False if it was before."""

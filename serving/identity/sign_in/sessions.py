@@ -130,14 +130,18 @@ class Sessions:
         *,
         administrator: bool = False,
     ) -> tuple[str, Cookie]:
-        """Store a session and return its id and cookie. With `administrator`, it has that role. Raises `ServiceUnavailableError`."""
+        """Store a session and return its id and cookie. With `administrator`, it has that role.
+
+        Raises `ServiceUnavailableError`, and `SignInRefusedError` for a passkey that was removed meanwhile.
+        """
         session_id, secret = str(uuid.uuid4()), secrets.token_urlsafe(32)
-        await self._reads.session_insert(
+        stored = await self._reads.session_insert(
             session_id=session_id,
             secret_hash=secret_hash(secret),
             email=identity.email,
             provider=provider,
             subject=identity.subject,
+            passkey_id=identity.subject if provider == PASSKEY else None,
             browser="".join(filter(str.isprintable, browser))[:BROWSER_LENGTH],
             groups=identity.groups,
             administrator=administrator,
@@ -146,6 +150,9 @@ class Sessions:
             now=now,
             expires_at=now + self._lifetime,
         )
+        if not stored:
+            message = "This passkey was removed. Sign in another way."
+            raise SignInRefusedError("passkey-removed", message, identity.email)
         return session_id, session_cookie(self._settings, secret, int(self._lifetime.total_seconds()))
 
     def idle_since(self, now: datetime) -> datetime:
