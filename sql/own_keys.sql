@@ -42,9 +42,11 @@ WHERE
     AND s.email = :email
     AND :most > (
         SELECT count(*) FROM api_keys AS k
-        WHERE k.email = :email AND k.provider IS NOT NULL AND k.revoked_at IS NULL AND k.expires_at > :now
+        WHERE k.email = :email AND k.provider IS NOT NULL AND k.revoked_at IS NULL AND k.expires_at > :now AND k.key_id <> :key_id
     )
-FOR KEY SHARE OF s;
+FOR KEY SHARE OF s
+ON CONFLICT (key_id) DO UPDATE SET name = excluded.name
+WHERE api_keys.key_hash = excluded.key_hash;
 
 -- name: revoke_own!
 -- Revoke a key that a person has made. Parameters: key_id, email, now. Grain: key. Index: primary key.

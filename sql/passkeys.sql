@@ -50,9 +50,10 @@ WHERE
     s.session_id = :session_id::uuid
     AND s.email = :email
     AND s.created_at >= :since
-    AND :most > (SELECT count(*) FROM passkeys AS p WHERE p.email = :email)
+    AND :most > (SELECT count(*) FROM passkeys AS p WHERE p.email = :email AND p.passkey_id <> :passkey_id::uuid)
 FOR KEY SHARE OF s
-ON CONFLICT (credential_id) DO NOTHING;
+ON CONFLICT (credential_id) DO UPDATE SET name = excluded.name
+WHERE passkeys.passkey_id = excluded.passkey_id;
 
 -- name: passkey_of
 -- The passkey of a credential. Parameters: credential_id. Grain: passkey. Index: unique (credential_id).
@@ -66,9 +67,12 @@ WHERE credential_id = :credential_id;
 
 -- name: use_passkey!
 -- Record that a passkey was used. Nothing is changed if it was removed, or if its counter did not go up although it counts: then another
--- device has a copy of it. Parameters: passkey_id, sign_count, now. Grain: passkey. Index: primary key.
+-- device has a copy of it. A repetition, which has the same `now`, is the same use. Parameters: passkey_id, sign_count, now. Grain: passkey.
+-- Index: primary key.
 UPDATE passkeys SET sign_count = :sign_count, used_at = :now
-WHERE passkey_id = :passkey_id::uuid AND (sign_count < :sign_count OR (sign_count = 0 AND :sign_count = 0));
+WHERE
+    passkey_id = :passkey_id::uuid
+    AND (sign_count < :sign_count OR (sign_count = 0 AND :sign_count = 0) OR (sign_count = :sign_count AND used_at = :now));
 
 -- name: remove_passkey!
 -- Remove a passkey of a person, once the sign-ins that lock it (`session_insert`) have ended. Parameters: passkey_id, email. Grain: passkey.

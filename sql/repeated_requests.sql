@@ -2,7 +2,7 @@
 
 -- name: claim!
 -- Claim a key for a request, and drop what has expired and all but the latest `most` of the caller. Stores nothing if the key is taken,
--- unless its request has been in progress since before `lost_before`. Parameters: key_hash, email, claim, now, expires_at, lost_before,
+-- unless it is by this claim or its request has been in progress since before `lost_before`. Parameters: key_hash, email, claim, now, expires_at, lost_before,
 -- most. Grain: key. Indexes: primary key, repeated_requests_expires, repeated_requests_email.
 WITH dropped AS (
     DELETE FROM repeated_requests
@@ -32,6 +32,7 @@ ON CONFLICT (key_hash) DO UPDATE SET
     body = NULL
 WHERE
     repeated_requests.expires_at <= :now
+    OR repeated_requests.claim = excluded.claim
     OR (repeated_requests.status IS NULL AND repeated_requests.claimed_at < :lost_before);
 
 -- name: stored^

@@ -123,7 +123,7 @@ class Agents:
         if request is None:
             return None
         decided = await self._reads.agent_request_decide(
-            request_hash=secret_hash(signed), now=now, expires_at=now + REQUEST_LIFETIME
+            request_hash=secret_hash(signed), claim=str(uuid.uuid4()), now=now, expires_at=now + REQUEST_LIFETIME
         )
         return request if decided else None
 

@@ -143,6 +143,9 @@ class Database:
     async def run(self, declared: Declared, parameters: Mapping[str, Any]) -> Any:
         """Return the rows of a statement, its only row or None, or the number of changed rows.
 
+        It is sent again if the connection is lost, perhaps after it was committed: a write that would refuse its own repetition recognises
+        it, by a random value of the request (`integration/test_repeated_statements.py`).
+
         Raises `InvalidRequestError` for a value that Postgres cannot store (a NUL in a text), `RegistryDownError`,
         `OverloadedError`, and `ServiceUnavailableError` for a write that a server refuses which only reads.
         """

@@ -73,7 +73,8 @@ class ConsentFlow:
             raise ConsentError("This sign-in took longer than ten minutes. Please start it again.") from None
         except jwt.InvalidTokenError:
             raise ConsentError("This sign-in was not started here, or its URL is incomplete.") from None
-        requested_by = await WebReads(self._database).sign_in_finish(sign_in_id=attempt, now=now)
+        claim = str(uuid.uuid4())
+        requested_by = await WebReads(self._database).sign_in_finish(sign_in_id=attempt, claim=claim, now=now)
         if requested_by is None:
             raise ConsentError("This sign-in was already completed. Please start a new one.")
         if answer.get("error") == "access_denied":

@@ -24,6 +24,7 @@ connected AS (
     FROM sessions AS s
     WHERE s.session_id = %(session_id)s::uuid
     FOR KEY SHARE OF s
+    ON CONFLICT (agent_id) DO UPDATE SET expires_at = excluded.expires_at
     RETURNING agent_id, expires_at
 )
 
@@ -34,3 +35,4 @@ SELECT
     'code',
     c.expires_at
 FROM connected AS c
+ON CONFLICT (token_hash) DO UPDATE SET expires_at = excluded.expires_at

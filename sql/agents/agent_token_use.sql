@@ -1,10 +1,13 @@
 -- Purpose: replace a code or refresh token, which is used up, by an access token and a refresh token. Stores nothing, and returns 0 rows,
--- if another request has used it first. Parameters: token_hash, access_hash, access_expires_at, refresh_hash, lifetime_days (of a
+-- if another request, which knows other new tokens, has used it first. Parameters: token_hash, access_hash, access_expires_at, refresh_hash, lifetime_days (of a
 -- connection, from its beginning), kept_since (tokens that have expired since stay, for requests that they began), now. Grain: token.
 -- Indexes: primary keys, agent_tokens_agent.
 WITH used AS (
     UPDATE agent_tokens SET used_at = %(now)s
-    WHERE token_hash = %(token_hash)s AND used_at IS NULL AND expires_at > %(now)s
+    WHERE
+        token_hash = %(token_hash)s
+        AND (used_at IS NULL OR EXISTS (SELECT 1 FROM agent_tokens AS own WHERE own.token_hash = %(access_hash)s))
+        AND expires_at > %(now)s
     RETURNING agent_id
 ),
 
@@ -51,3 +54,4 @@ CROSS JOIN
         (%(access_hash)s, 'access', %(access_expires_at)s),
         (%(refresh_hash)s, 'refresh', 'infinity'::timestamptz)
     ) AS t (token_hash, kind, expires_at)
+ON CONFLICT (token_hash) DO UPDATE SET expires_at = excluded.expires_at

@@ -40,3 +40,4 @@ SELECT
 WHERE
     %(passkey_id)s::uuid IS NULL
     OR EXISTS (SELECT 1 FROM passkeys AS p WHERE p.passkey_id = %(passkey_id)s::uuid FOR KEY SHARE)
+ON CONFLICT (session_id) DO UPDATE SET seen_at = excluded.seen_at

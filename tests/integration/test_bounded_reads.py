@@ -146,7 +146,7 @@ WRITES: dict[str, dict[str, Any]] = {
         "put_at": NOW, "email": BOB, "action": "search", "query_id": None, "query": "q", "doc_ids": [], "detail": None, "event_key": NOBODY,
     },
     "feedback_insert": {**ANSWER, **FRESH, "feedback_id": NOBODY, "verdict": "good", "comment": None, "expected_doc_id": NOBODY},
-    "sign_in_finish": {"sign_in_id": NOBODY, "now": NOW},
+    "sign_in_finish": {"sign_in_id": NOBODY, "claim": NOBODY, "now": NOW},
     "widget_question": {"widget": "w", "a_day": 10, "visitor": b"", "a_minute": 10},
     "source_resume": {"source": "files"},
 }  # fmt: skip

@@ -205,8 +205,9 @@ def test_a_person_keeps_the_latest_sessions_only(site: Site) -> None:
         )
     now = datetime.now(UTC)
     values: dict[str, Any] = {
-        "session_id": str(uuid4()), "secret_hash": "new", "email": ANN, "provider": "acme", "subject": "", "passkey_id": None, "browser": "",
-        "groups": [], "groups_omitted": False, "secrets": None, "administrator": False, "now": now, "expires_at": now + timedelta(days=1),
+        "session_id": str(uuid4()), "secret_hash": "new", "email": ANN, "provider": "acme", "subject": "", "passkey_id": None,
+        "browser": "", "groups": [], "groups_omitted": False, "secrets": None, "administrator": False, "now": now,
+        "expires_at": now + timedelta(days=1),
     }  # fmt: skip
     run(site, "sign_in", "session_insert", values)
     assert site.sql("SELECT email, count(*) FROM sessions GROUP BY 1 ORDER BY 1") == [(ANN, 50), ("bob@acme.com", 60)]

@@ -106,7 +106,11 @@ class Flow:
         tokens = await provider.exchange(self._attempts.grant(attempt, answer["code"], self.callback(provider)))
         identity = await signed_in(provider, tokens, self._attempts.secret("nonce", attempt))
         if not await self._reads.sign_in_use(
-            sign_in_id=attempt, provider=provider.setting.slug, now=now, expires_at=now + LIFETIME
+            sign_in_id=attempt,
+            provider=provider.setting.slug,
+            claim=str(uuid.uuid4()),
+            now=now,
+            expires_at=now + LIFETIME,
         ):
             raise _replayed()
         return Finished(identity, tokens, own_path(str(state["after"])))

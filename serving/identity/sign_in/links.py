@@ -88,7 +88,7 @@ async def use(database: Database, key: str, token: str, now: datetime) -> LinkGr
     except jwt.InvalidTokenError:
         raise SignInRefusedError("link", f"This link is incomplete, or of another installation. {ANOTHER}") from None
     email = str(claims["sub"])
-    way = await WebReads(database).sign_in_finish(sign_in_id=claims["jti"], now=now)
+    way = await WebReads(database).sign_in_finish(sign_in_id=claims["jti"], claim=str(uuid.uuid4()), now=now)
     if way not in {LINK, EMAIL}:
         raise SignInRefusedError("replayed", f"This link was already used. {ANOTHER}", email)
     administrator = way == LINK and claims.get("administrator") is True

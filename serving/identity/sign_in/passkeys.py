@@ -237,8 +237,11 @@ class Passkeys:
 
     async def _use(self, attempt: str, now: datetime) -> bool:
         """Record that a challenge is used, for all processes. Returns False if it was before."""
+        claim = str(uuid.uuid4())
         return bool(
-            await self._used.sign_in_use(sign_in_id=attempt, provider=PASSKEY, now=now, expires_at=now + LIFETIME)
+            await self._used.sign_in_use(
+                sign_in_id=attempt, provider=PASSKEY, claim=claim, now=now, expires_at=now + LIFETIME
+            )
         )
 
 
