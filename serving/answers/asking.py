@@ -123,7 +123,7 @@ async def ask(
         asked = answers.ask(data, request.user, current_access(answers.identity, request))
         return Response(await unless_left(request, asked), status_code=200)
     events = with_heartbeats(answers.stream(data, request.user, current_access(answers.identity, request)))
-    first = await unless_left(request, next_event(events))  # an invalid question still fails with a status
+    first = await unless_left(request, next_event(events))  # what fails before the first heartbeat still has a status
     return ServerSentEvent(as_events(first, events), status_code=200)
 
 

@@ -158,7 +158,7 @@ async def ask_widget(
     asked = await _to_ask(data, widgets, visitor, widget.collection)
     answer = widgets.answers.stream(asked, visitor, current)
     events = with_heartbeats(visitor_events(answer, widgets.http.settings.base_url))
-    first = await unless_left(request, next_event(events))  # an invalid question still fails with a status
+    first = await unless_left(request, next_event(events))  # what fails before the first heartbeat still has a status
     return ServerSentEvent(as_events(first, events), status_code=200)
 
 

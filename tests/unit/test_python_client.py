@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import io
 import json
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -364,6 +365,33 @@ def test_a_connection_that_breaks_within_an_answer_interrupts_it(run: Runner) ->
             lambda _: httpx.Response(200, headers=begun.headers, stream=Broken(begun.content)),
             lambda client: client.ask_stream("When?"),
         )
+
+
+class Comments(httpx.SyncByteStream, httpx.AsyncByteStream):
+    """Comments, as they come while an answer takes long; all but the first are sent after so many seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self.sent = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        end = time.monotonic() + self._seconds
+        for self.sent in range(1, 100):
+            yield b": ping\r\n\r\n"
+            while time.monotonic() < end:
+                time.sleep(0.01)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for part in self:
+            yield part
+
+
+def test_comments_do_not_extend_the_deadline_of_an_answer(run: Runner) -> None:
+    comments = Comments(0.05)
+    begun = httpx.Response(200, headers={"Content-Type": "text/event-stream"}, stream=comments)
+    with pytest.raises(DeadlineError, match=r"within 0\.05 s"):
+        run(lambda _: begun, lambda client: client.within(0.05).ask_stream("When?"))
+    assert comments.sent <= 2
 
 
 def test_a_stream_is_begun_again_but_not_in_the_middle(run: Runner) -> None:

@@ -1,10 +1,10 @@
 """What both clients do with a connection: headers, deadlines, errors and events."""
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
-from typing import cast
+from typing import Any, cast
 
 import httpx
 from httpx_sse import ServerSentEvent, SSEError
@@ -75,6 +75,30 @@ class Deadline:
         """Return the limits of a request that begins now."""
         left = self.left()
         return httpx.Timeout(left, connect=min(left, CONNECTING))
+
+
+class Timed(httpx.SyncByteStream, httpx.AsyncByteStream):
+    """A response's stream that ends with the deadline, also while it brings only comments, of which no event comes."""
+
+    def __init__(self, response: httpx.Response, deadline: Deadline) -> None:
+        self._stream: Any = response.stream
+        self._deadline = deadline
+
+    def __iter__(self) -> Iterator[bytes]:
+        for part in self._stream:
+            self._deadline.check()
+            yield part
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for part in self._stream:
+            self._deadline.check()
+            yield part
+
+    def close(self) -> None:
+        self._stream.close()
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
 
 
 @contextmanager

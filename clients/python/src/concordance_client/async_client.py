@@ -20,6 +20,7 @@ from concordance_client._upload import File, Progress, Upload, opened
 from concordance_client._wire import (
     DEADLINE,
     Deadline,
+    Timed,
     address,
     answer_event,
     cut_off,
@@ -108,7 +109,6 @@ class AsyncClient(AsyncOperations):
             )
             with interrupting():
                 async for sent in EventSource(response).aiter_sse():
-                    deadline.check()
                     event = answer_event(sent)
                     if event is not None:
                         yield event
@@ -130,21 +130,14 @@ class AsyncClient(AsyncOperations):
 
     async def _exchange(self, call: Call[T], deadline: Deadline) -> T:
         async with self._opened(call, deadline) as response:
-            return call.result(response, await _content(response, deadline))
+            return call.result(response, await response.aread())
 
     @asynccontextmanager
     async def _opened(self, call: Call[Any], deadline: Deadline) -> AsyncGenerator[httpx.Response]:
         """Yield a successful response, of which the body is not read yet."""
         with foreign_errors(self._http.base_url, deadline):
             async with self._http.stream(**call.request(), timeout=deadline.timeout()) as response:
+                response.stream = Timed(response, deadline)
                 if not response.is_success:
-                    raise failure(response, await _content(response, deadline))
+                    raise failure(response, await response.aread())
                 yield response
-
-
-async def _content(response: httpx.Response, deadline: Deadline) -> bytes:
-    content = bytearray()
-    async for part in response.aiter_bytes():
-        deadline.check()
-        content += part
-    return bytes(content)

@@ -20,6 +20,7 @@ from concordance_client._upload import File, Progress, Upload, opened
 from concordance_client._wire import (
     DEADLINE,
     Deadline,
+    Timed,
     address,
     answer_event,
     cut_off,
@@ -104,7 +105,6 @@ class Client(Operations):
             response = self._repeat(call, deadline, lambda: stack.enter_context(self._opened(call, deadline)))
             with interrupting():
                 for sent in EventSource(response).iter_sse():
-                    deadline.check()
                     event = answer_event(sent)
                     if event is not None:
                         yield event
@@ -126,7 +126,7 @@ class Client(Operations):
 
     def _exchange(self, call: Call[T], deadline: Deadline) -> T:
         with self._opened(call, deadline) as response:
-            return call.result(response, _content(response, deadline))
+            return call.result(response, response.read())
 
     @contextmanager
     def _opened(self, call: Call[Any], deadline: Deadline) -> Generator[httpx.Response]:
@@ -135,14 +135,7 @@ class Client(Operations):
             foreign_errors(self._http.base_url, deadline),
             self._http.stream(**call.request(), timeout=deadline.timeout()) as response,
         ):
+            response.stream = Timed(response, deadline)
             if not response.is_success:
-                raise failure(response, _content(response, deadline))
+                raise failure(response, response.read())
             yield response
-
-
-def _content(response: httpx.Response, deadline: Deadline) -> bytes:
-    content = bytearray()
-    for part in response.iter_bytes():
-        deadline.check()
-        content += part
-    return bytes(content)
