@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +16,7 @@ from orchestration.cli import run as command
 from resources.core.errors import ConfigurationError, ServiceUnavailableError
 from resources.settings import load
 from resources.stores.migrate import migrate, migrations
+from resources.stores.offboarding import offboard
 from tests.fixtures.postgres import PostgresProcess, with_database
 
 
@@ -159,6 +161,29 @@ def test_texts_of_earlier_versions_leave_dagster(empty: str, tmp_path: Path) -> 
         left = [row[0] for row in conn.execute("SELECT dagster_event_type FROM dagster.event_logs ORDER BY id")]
         ticks = [row[0] for row in conn.execute("SELECT status FROM dagster.job_ticks")]
     assert (left, ticks) == (["ASSET_MATERIALIZATION", "STEP_START"], ["SUCCESS"])
+
+
+def test_what_was_made_for_another_spelling_of_an_address_ends_with_the_account(empty: str, tmp_path: Path) -> None:
+    last, email = "0083_claims_and_addresses.sql", "j\u00f6rg@acme.com"
+    for migration in migrations():
+        if migration.name < last:
+            (tmp_path / migration.name).write_text(migration.text)
+    migrate(empty, tmp_path)
+    with psycopg.connect(empty) as conn:
+        typed = unicodedata.normalize("NFD", email)
+        conn.execute("INSERT INTO api_keys (key_id, key_hash, email) VALUES ('k', '', %s)", (typed,))
+        conn.execute(
+            "INSERT INTO answers (answer_id, query_id, email, principals, question, answer, found, mode, sources, sentences, latency_ms,"
+            " model_ms, shared_at) VALUES (gen_random_uuid(), gen_random_uuid(), %s, '{}', '', '', TRUE, 'none', '[]', '[]', 1, 1, now())",
+            (typed,),
+        )
+    migrate(empty)
+    with psycopg.connect(empty) as conn:
+        offboard(conn, email, by="scim", reason="left")
+        ended = conn.execute(
+            "SELECT revoked_at IS NOT NULL FROM api_keys UNION ALL SELECT shared_at IS NULL FROM answers"
+        )
+        assert ended.fetchall() == [(True,), (True,)]
 
 
 def test_commands_and_doctor_say_that_the_database_is_of_an_earlier_version(
