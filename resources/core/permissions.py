@@ -48,7 +48,7 @@ def reader_id(principal: str) -> int:
 
 def email(text: str) -> str:
     """Return the email in normal form; raises `InvalidRequestError` if it is not an email address."""
-    folded = _fold(text)
+    folded = fold(text)
     if not _EMAIL.fullmatch(folded):
         raise InvalidRequestError(f"{text!r} is not an email address; write it as name@example.com.")
     return folded
@@ -63,15 +63,15 @@ def principal(text: str) -> str:
         if _TEAM.fullmatch(team):
             return f"slack:{team}"
     elif kind == "group":
-        group = _fold(rest)
+        group = fold(rest)
         if _EMAIL.fullmatch(group):
             return f"group:{group}"
     elif kind == "domain":
-        domain = _fold(rest).removeprefix("@")
+        domain = fold(rest).removeprefix("@")
         if _DOMAIN_ONLY.fullmatch(domain):
             return f"domain:{domain}"
     elif not colon:
-        plain = _fold(text)
+        plain = fold(text)
         if plain == PUBLIC or _EMAIL.fullmatch(plain):
             return plain
     raise InvalidRequestError(f"{text!r} is not a principal; write {FORMS}.")
@@ -144,8 +144,11 @@ def _without(prefix: str, text: str) -> str:
     return text[len(prefix) :] if text.lower().startswith(prefix) else text
 
 
-def _fold(text: str) -> str:
-    """Return the text stripped, lower-cased and NFC-normalised, so that each address has one spelling."""
+def fold(text: str) -> str:
+    """Return the text stripped, lower-cased and NFC-normalised, so that each address has one spelling.
+
+    Raises `InvalidRequestError` for a text that is too long or imitates Latin letters.
+    """
     text = text.strip()
     if len(text) > MAX_LENGTH:
         raise InvalidRequestError(f"A principal has at most {MAX_LENGTH} characters; {text[:40]!r}… has {len(text)}.")

@@ -11,6 +11,7 @@ from litestar.params import QueryParameter
 from resources.core.domain import Access, Role
 from resources.core.errors import InvalidRequestError
 from resources.core.moments import checked
+from resources.core.permissions import fold
 from serving.http import cursors
 from serving.http.audit import AuditEvent
 from serving.http.fields import PAGE, Cursor, Limit
@@ -91,12 +92,12 @@ class AuditQuery(NamedTuple):
 
 
 async def audit_page(http: HttpServices, access: Access, wanted: AuditQuery) -> AuditPage:
-    """Return a page of the audit log, for auditors, and record that it was read."""
+    """Return a page of the audit log, for auditors, and record that it was read. Raises `InvalidRequestError`."""
     before_at, before_id = (None, None)
     if wanted.cursor is not None:
         before_at, before_id = cursors.decode(wanted.cursor, tuple[datetime, int])
     rows = await WebReads(http.database).audit_events(
-        email=None if wanted.email is None else wanted.email.strip().lower(),
+        email=None if wanted.email is None else fold(wanted.email),
         action=wanted.action,
         since=wanted.since,
         until=wanted.until,

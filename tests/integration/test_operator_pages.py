@@ -354,9 +354,11 @@ def test_the_audit_page_filters_and_goes_on(running: Running, site: Site) -> Non
     assert len(shown(running, older, "auditor").css("tbody tr")) == 5
     assert "No event matches" in text(running, "/admin?action=open&until=2025-05-03", "auditor")
     assert len(shown(running, "/admin?email=P7@x.eu", "auditor").css("tbody tr")) == 1
+    site.sql("UPDATE audit_log SET email = %s WHERE email = 'p8@x.eu'", "j\u00f6rg@x.eu")
+    assert len(shown(running, "/admin?email=JO\u0308rg@x.eu", "auditor").css("tbody tr")) == 1
     assert fetched(running, "/admin?since=yesterday", "auditor").status_code == 400
     running.settle()
-    assert site.sql("SELECT count(*) FROM audit_log WHERE action = 'audit_read'") == [(4,)]
+    assert site.sql("SELECT count(*) FROM audit_log WHERE action = 'audit_read'") == [(5,)]
 
 
 def test_curators_decide_on_questions_and_see_titles_of_readable_documents_only(running: Running, site: Site) -> None:
