@@ -13,7 +13,7 @@ from litestar.di import NamedDependency
 from msgspec import UNSET
 
 from resources.core.domain import Access
-from resources.sources import label, parse
+from resources.sources import find, label, parse
 from serving.http.errors import UnauthorizedError
 from serving.identity.authentication import SessionFrom, sender_of
 from serving.identity.people import names_of_people
@@ -98,6 +98,8 @@ class RequestedSearch(NamedTuple):
 def saved_address(saved: SavedSearch) -> str | None:
     """Return the address of a saved search; None if it has filters that the page does not offer."""
     filters = msgspec.convert(saved.filters, Filters)
+    sources = [spec.name.value if (spec := find(one)) else one for one in filters.source_types]
+    filters = msgspec.structs.replace(filters, source_types=sources)
     lists = {"source": filters.source_types, "type": filters.mime_types, "author": filters.authors}
     days = filters.date_range and filters.date_range.last_days
     search = RequestedSearch(

@@ -112,7 +112,7 @@ def test_the_start_page_lists_them_and_each_address_runs_the_search(site: Site, 
     shown = page(running, "/")
     assert [" ".join(one.text().split()) for one in shown.css("#saved li > div")] == [
         SCRIPT,
-        "By tag It has filters that only programs use.",
+        "By tag It has filters that this page does not offer.",
     ]
     [link] = shown.css("#saved a")
     assert titles(page(running, link.attributes["href"] or "")) == ["Talk"]
@@ -125,7 +125,10 @@ def test_an_address_says_all_of_a_saved_search_or_there_is_none() -> None:
         RequestedSearch("tea", {"source": "slack", "type": "text/html", "author": "Ann"}, "30"),
     ):
         assert saved_address(made(search.query, msgspec.to_builtins(search.filters()))) == search.address()
+    for spelling, name in {"google-drive": "google_drive", "uploads": "upload", " Slack": "slack"}.items():
+        assert saved_address(made("tea", {"source_types": [spelling]})) == f"/?q=tea&source={name}"
     for filters in (
+        {"source_types": ["gone"]},
         {"source_types": ["slack", "files"]},
         {"date_range": {"last_days": 31}},
         {"date_range": {"last_days": 30, "field": "created_at"}},
