@@ -248,7 +248,12 @@ async def home(request: Request[Any, Any, Any], search: NamedDependency[SearchSe
     if access is None and requested.query:
         raise UnauthorizedError("token-missing", "")
     if access is None:
-        return view("welcome.html", ways=any(search.identity.ways), address=search.http.settings.base_url)
+        ways = search.identity.ways
+        ready, passkeys = (
+            any(ways._replace(passkeys="")),
+            bool(ways.passkeys),
+        )  # a passkey is added after another sign-in
+        return view("welcome.html", ready=ready, passkeys=passkeys, address=search.http.settings.base_url)
     if requested.query and sender_of(search.identity, request) is not SessionFrom.OWN:
         return view("search.html", access, script="search.js", here="/", suggested=True, **_empty(requested))
     values = await _values(search, access, requested)

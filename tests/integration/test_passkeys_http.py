@@ -167,6 +167,13 @@ def test_a_passkey_gives_no_role_that_settings_do_not_give(site: Site, running: 
     assert {administrator for _, by, administrator in sessions(site) if by == "passkey"} == {False}
 
 
+def test_the_first_page_says_how_the_first_person_gets_in(running: Running) -> None:
+    page = running.http.get("/").text
+    assert "concordance sign-in you@company.com" in page
+    assert "--administrator" in page
+    assert "not set up" not in page
+
+
 def test_sign_ins_that_are_refused(site: Site, running: Running, ann: Tab) -> None:
     passkey = ann.add(Authenticator.new(count=7))
     bob = Tab(running, signed_in(site, BOB))
