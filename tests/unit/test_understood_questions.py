@@ -198,6 +198,28 @@ def test_a_negative_number_excludes_nothing(text: str, left_out: list[str]) -> N
     assert sorted({value for one in found for value in one.values if value}) == left_out
 
 
+@pytest.mark.parametrize(
+    ("text", "left_out"),
+    [
+        ("Wer ist für Gebäudereinigung und -wartung zuständig?", []),
+        ("Gebäudereinigung bzw. -wartung", []),
+        ("Haupt- und -nebenkosten", []),
+        ("Haupt- -nebenkosten", []),
+        ("java -jar fails", []),
+        ("What is -Xmx for?", []),
+        ("docker run -it alpine", []),
+        ("-jar is what?", []),
+        ("-draft pumps", ["draft"]),
+        ("in:files -draft pumps", ["draft"]),
+        ('pumps -draft in:files -old "two words"', ["draft", "old"]),
+        ('pumps -"first draft" of Oslo', ["first draft"]),
+    ],
+)
+def test_only_a_word_at_the_beginning_or_the_end_is_excluded(text: str, left_out: list[str]) -> None:
+    found = Operators(specs()).phrases(text, KINDS, Names())
+    assert {value for one in found if one.kind == "without" for value in one.values} == set(left_out)
+
+
 def test_understood_words_are_not_searched_for() -> None:
     found = read("What did Marta write in #support last week about the pumps?")
     assert found.text == "What about the pumps?"

@@ -20,6 +20,8 @@ _OPERATOR = re.compile(
     re.IGNORECASE,
 )
 _QUOTED = re.compile(r'(?<=[^:-])"[^"]+"|^"[^"]+"|“[^”]+”')
+_SUSPENDED = frozenset({"und", "oder", "bzw", "sowie", "and", "or", "et", "ou", "of", "y", "e", "o"})
+"""Words after which a hyphen stands for the beginning of a word: `Reinigung und -wartung`."""
 _MIME = re.compile(r"[\w.+-]+/[\w.+-]+")
 
 
@@ -48,6 +50,8 @@ class Operators:
         source = self._sources.get(value.lower().replace("-", "_").replace(" ", "_"))
         kind: Kind
         if match["without"]:
+            if not _excludes(match):
+                return None
             kind, values = "without", (value,)
         elif match["name"].lower() == "type":
             kind, values = "type", _types(value)
@@ -72,6 +76,17 @@ def blanked(text: str, spans: Iterable[tuple[int, int]]) -> str:
     for start, end in spans:
         text = f"{text[:start]}{' ' * (end - start)}{text[end:]}"
     return text
+
+
+def _excludes(match: re.Match[str]) -> bool:
+    """Return True if a word with a hyphen is left out, and is no half of a word and no option of a command: `java -jar fails`."""
+    if match["without"].startswith('"'):
+        return True
+    before, after = match.string[: match.start()], match.string[match.end() :]
+    last = next(reversed(before.split()), "")
+    if last.endswith("-") or last.rstrip(".").lower() in _SUSPENDED or after.rstrip().endswith("?"):
+        return False
+    return any(not _OPERATOR.sub("", side).strip() for side in (before, after))
 
 
 def _types(name: str) -> tuple[str, ...]:
