@@ -14,9 +14,10 @@ from typing import Annotated, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
+from resources.core.spelling import IDEOGRAPHS
 from serving.answers.citations import Sentence
 from serving.answers.subjects import swapped
-from serving.answers.words import UNITS, Measures, content, digits, holds, measures, negated, numbers, opposed, units
+from serving.answers.words import UNITS, content, digits, holds, measures, negated, numbers, opposed, otherwise, units
 from serving.search.retrieval.highlight import pieces
 
 Reason = Annotated[
@@ -149,18 +150,12 @@ def _has_numbers(claim: str, words: frozenset[str], cut: Sequence[Sequence[str]]
     if not wanted <= standing:
         return False
     stated = frozenset[tuple[str, str]]().union(*(measures(part) for part in near))
-    return not any(_otherwise(number, unit, stated) for number, unit in measures(claim) if unit in UNITS)
-
-
-def _otherwise(number: str, unit: str, stated: Measures) -> bool:
-    """Return True if the source gives this number another unit, or this unit only other numbers."""
-    if (number, unit) in stated:
-        return False
-    return any(n == number and u in UNITS for n, u in stated) or any(u == unit for _, u in stated)
+    return not any(otherwise(number, unit, stated) for number, unit in measures(claim) if unit in UNITS)
 
 
 def _has_units(words: frozenset[str], passages: Sequence[CitedText]) -> bool:
-    return units(words) <= units(content(" ".join(f"{passage.heading} {passage.text}" for passage in passages)))
+    text = " ".join(f"{passage.heading} {passage.text}" for passage in passages)
+    return units(words) <= units(content(text)) | {unit for _, unit in measures(text)}
 
 
 def _has_names(claim: str, passages: Sequence[CitedText]) -> bool:
@@ -184,6 +179,20 @@ def _negates_alike(claim: str, words: frozenset[str], evidence: Sequence[str]) -
     return alike and not opposed(claim, whole)
 
 
+def _has_literally(claim: str, text: str) -> bool:
+    """Return True if a text has the claim as it stands, with whole words and numbers, in sentences that negate alike."""
+    words = claim.split()
+    if not words:
+        return False
+    start = "" if IDEOGRAPHS.match(words[0]) else r"(?<!\w)(?!(?:(?<=[-\u2212])|(?<=\d[\s.,'’]))\d)"
+    end = "" if IDEOGRAPHS.search(words[-1][-2:]) else r"(?!\w|(?<=\d)[\s.,'’]\d)"
+    found = re.finditer(start + r"\s+".join(map(re.escape, words)) + end, text, re.IGNORECASE)
+    spans = [match.span() for match in found]
+    cut = list(pieces(text)) if spans else []
+    wholes = (" ".join(text[one.start : one.end] for one in cut if one.start < e and s < one.end) for s, e in spans)
+    return any(negated(whole) == negated(claim) for whole in wholes)
+
+
 def check(sentence: Sentence, sources: Mapping[int, CitedText], *, by_meaning: bool) -> Claim:
     """Compare a sentence with what it cites. With `by_meaning` false only the words decide."""
     passages = [sources[number] for number in sentence.cited if number in sources]
@@ -194,8 +203,7 @@ def check(sentence: Sentence, sources: Mapping[int, CitedText], *, by_meaning: b
     quoted = _QUOTE.match(claim)
     if quoted is None and _says_nothing(claim, words, passages):
         return Claim(sentence, False, "empty")
-    literally = _flat(quoted[1] if quoted else claim)
-    if any(literally in _flat(passage.text) for passage in passages):
+    if any(_has_literally(quoted[1] if quoted else claim, passage.text) for passage in passages):
         return Claim(sentence, True, None)
     if all(passage.foreign for passage in passages):  # spelled numbers are English, so only figures are compared
         stated = frozenset[str]().union(*(numbers(f"{passage.heading} {passage.text}") for passage in passages))

@@ -12,23 +12,37 @@ from serving.search.retrieval.terms import terms
 Measures = frozenset[tuple[str, str]]
 
 _WORD = re.compile(r"\w+(?:['’]\w+)?")
-_NUMBER = r"\d+(?:[.,]\d+)*"
+_NUMBER = r"(?:(?<![^\s(\[“„\"'=])(?<!\d\s)-(?=\d))?\d+(?:[.,]\d+)*"
+"""A minus is none after a letter, a digit or a sign: 10-20, 10 %-20 %."""
 _NUMBERS = re.compile(_NUMBER)
-_THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_THOUSANDS = re.compile(r"-?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 _GERMAN = re.compile(
     r"(?<![\w.,])[1-9]\d{0,2}(?:\.\d{3})+(?=,\d{1,2}\b(?![.,]\d)|\s*(?:€|(?:EUR|Euros?)\b))", re.IGNORECASE
 )
 """A number whose full stops are between thousands: cents, or a currency that has no three decimals, follow. Others may be English."""
+_GROUPED = re.compile(r"(?<![\w.,])[1-9]\d{0,2}(?:[ \u00a0\u2009\u202f’']\d{3})+(?!\d)")
+_NO_DIGITS = re.compile(r"\D")
+_SCALE = re.compile(r"(?:°|\bdegrees?) ?([CF])(?:elsius|ahrenheit)?\b", re.IGNORECASE)
+_MINUS = re.compile(r"\u2212|\bminus\s+(?=\d)", re.IGNORECASE)
 _MEASURE = re.compile(
-    rf"(?<![\w.])({_NUMBER})(?:\s*(?:and|to|or|-|–)\s*({_NUMBER}))?[\s-]*(per cent|[^\W\d_]+|%|€|\$|£)", re.IGNORECASE
+    rf"(?<![\w.])({_NUMBER})(?:\s*(?:and|to|or|-|–)\s*({_NUMBER}))?[\s-]*(per cent|[^\W\d_]+|°[CF]?|%|€|\$|£)",
+    re.IGNORECASE,
 )
 _PRICE = re.compile(rf"([€$£])\s*({_NUMBER})")
 _HALF = re.compile(r"\b(\d+) and a half\b", re.IGNORECASE)
-_UNITS: dict[str, str] = {"%": "percent", "per cent": "percent", "€": "euro", "$": "dollar", "£": "pound"}
+_UNITS: dict[str, str] = {
+    "%": "percent", "per cent": "percent", "€": "euro", "$": "dollar", "£": "pound", "°": "degree", "°c": "degree celsius",
+    "°f": "degree fahrenheit", "ms": "millisecond", "s": "second", "min": "minute", "h": "hour", "mm": "millimetre",
+    "cm": "centimetre", "km": "kilometre", "mg": "milligram", "g": "gram", "kg": "kilogram", "ml": "millilitre", "l": "litre",
+    "kw": "kilowatt", "mw": "megawatt", "mb": "megabyte", "gb": "gigabyte", "tb": "terabyte",
+}  # fmt: skip
 _NEGATION = re.compile(
-    r"\b(?:not|no|never|none|nobody|nothing|neither|nor|cannot|without|unless)\b|n['’]t\b|\bfail(?:s|ed)? to\b",
+    r"\b(?:not|no|never|none|nobody|nothing|neither|nor|cannot|without|unless|non"
+    r"|nicht|kein\w*|nie(?:mals)?|ohne|weder|pas|jamais|aucune?|sans|ni)\b"
+    r"|n['’]t\b|\bfail(?:s|ed)? to\b|不(?![仅僅但过過])|[没沒]|未(?![来來])|非(?![常洲])",
     re.IGNORECASE,
 )
+"""English, German, French and Chinese."""
 _FIGURE, _PARTS = re.compile(r"\d"), re.compile(r"\d+|\D+")
 _PREFIX = 5
 """Words that share a prefix of at least this many letters count as the same word: calibrating and calibration."""
@@ -48,13 +62,18 @@ UNITS = frozenset[str]().union(
         terms,
         """
         second minute hour daily day weekly week monthly month yearly annual annually year percent euro dollar pound degree
-        millimetre centimetre metre kilometre millimeter centimeter meter kilometer mm cm km gram kilogram kg litre liter volt watt
-        ampere newton bar hertz byte kilobyte megabyte gigabyte
-        """.split(),  # noqa: SIM905 (a list of forty quoted words says less)
+        millimetre centimetre metre kilometre millimeter centimeter meter kilometer mm cm km milligram gram kilogram kg millilitre
+        milliliter litre liter volt watt kilowatt megawatt kwh ampere newton bar hertz millisecond byte kilobyte megabyte gigabyte
+        terabyte celsius fahrenheit
+        """.split(),  # noqa: SIM905 (a list of fifty quoted words says less)
     )
 )
 """Stems of units. Numbers with different units never support each other."""
-_SAME = {"annual": "year", "annuall": "year", "yearl": "year", "dail": "da", "weekl": "week", "monthl": "month"}
+_DEGREE, _SCALES = terms("degree"), terms("celsius fahrenheit")
+_SAME = {
+    "annual": "year", "annuall": "year", "yearl": "year", "dail": "da", "weekl": "week", "monthl": "month", "mm": "millimetr",
+    "cm": "centimetr", "km": "kilometr", "kg": "kilogram",
+}  # fmt: skip
 
 STOPWORDS = frozenset(
     """
@@ -190,24 +209,38 @@ def thousands(text: str) -> str:
     return _GERMAN.sub(lambda match: match.group().replace(".", ""), text)
 
 
+def _figures(text: str) -> str:
+    """Return the text with numbers and degrees in one notation: -1900 for minus 1 900, and 20 °C for 20 degrees Celsius."""
+    plain = _SCALE.sub(r"°\1", _MINUS.sub("-", digits(text)))
+    return thousands(_GROUPED.sub(lambda match: _NO_DIGITS.sub("", match.group()), plain))
+
+
 def numbers(text: str) -> frozenset[str]:
     """Return the numbers, including spelled ones, in one notation: 1,900 equals 1900, and 6,5 equals 6.50."""
-    return frozenset(_plain(number) for number in _NUMBERS.findall(thousands(digits(text))))
+    return frozenset(_plain(number) for number in _NUMBERS.findall(_figures(text)))
 
 
 def measures(text: str) -> Measures:
     """Return (number, unit) of each number followed by a word or sign; both ends of a range get its unit."""
     found: set[tuple[str, str]] = set()
-    text = thousands(digits(text))
+    text = _figures(text)
     for first, second, word in _MEASURE.findall(text):
         name: str = word.casefold()
         unit = _UNITS.get(name, name)
         stems = terms(unit) if unit not in STOPWORDS else frozenset[str]()
         for stem in stems:
-            found.update((_plain(number), stem) for number in (first, second) if number)
+            found.update((_plain(number), _SAME.get(stem, stem)) for number in (first, second) if number)
     for sign, number in _PRICE.findall(text):
         found.update((_plain(number), stem) for stem in terms(_UNITS[sign]))
     return frozenset(found)
+
+
+def otherwise(number: str, unit: str, stated: Measures) -> bool:
+    """Return True if the source gives this number another unit, or this unit only other numbers."""
+    if (number, unit) in stated:
+        return False
+    known = UNITS - _DEGREE if unit in _SCALES else UNITS  # 20 degrees may be 20 °C
+    return any(n == number and u in known for n, u in stated) or any(u == unit for _, u in stated)
 
 
 def units(words: AbstractSet[str]) -> frozenset[str]:

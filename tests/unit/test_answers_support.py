@@ -110,6 +110,61 @@ FALSE = [
 ]
 
 
+OPPOSED = [
+    ("The limit is 10", "The limit is 100 EUR.", "number"),
+    ("The limit is 1", "The limit is 1.5 EUR.", "number"),
+    ("500 Euro are paid.", "1 500 Euro are paid.", "number"),
+    ("Smoking is allowed", "No smoking is allowed on site.", "negation"),
+    ("Der Zugang ist für Gäste möglich.", "Der Zugang ist für Gäste nicht möglich.", "negation"),
+    ("Gäste haben Zutritt.", "Gäste haben keinen Zutritt.", "negation"),
+    ("L’accès est autorisé.", "L’accès n’est pas autorisé.", "negation"),
+    ("L’accesso è consentito.", "L’accesso non è consentito.", "negation"),
+    ("The deposit is refundable.", "The deposit is non-refundable.", "negation"),
+    ("员工可以吸烟", "员工不可以吸烟。", "negation"),
+    ("吸烟", "员工不可以吸烟。", "negation"),
+    ("The store is kept at 5 °C.", "The store is kept at -5 °C.", "number"),
+    ("5 °C in the store", "The store: -5 °C in the store.", "number"),
+    ("The store is kept at −5 °C.", "The store is kept at 5 °C.", "number"),
+    ("The water has 20 °F.", "The water has 20 °C.", "number"),
+    ("The dose is 10 g.", "The dose is 10 mg.", "number"),
+    ("The bottle holds 500 l.", "The bottle holds 500 ml.", "number"),
+    ("The delay is 10 s.", "The delay is 10 ms.", "number"),
+    ("The plant has 5 MW.", "The plant has 5 kW.", "number"),
+    ("The disk has 5 TB.", "The disk has 5 GB.", "number"),
+]
+ALIKE = [
+    (
+        "For a week abroad, employees get 1500 Euro as allowance.",
+        "For a week abroad, all employees get 1 500 Euro as allowance.",
+    ),
+    (
+        "For a week abroad, employees get 1 500 Euro as allowance.",
+        "For a week abroad, all employees get 1’500 Euro as allowance.",
+    ),
+    ("The old pump in the basement stops at -20 °C.", "The old pump in our basement stops at minus 20 degrees."),
+    ("The old pump in the basement stops at 20 degrees.", "The old pump in our basement stops at 20 °C."),
+    ("The old pump in the basement stops at 20 °C.", "The old pump in our basement stops at 20 degrees Celsius."),
+    ("The old pump in the basement starts after 10 seconds.", "The old pump in our basement starts after 10 s."),
+    ("The way from the station to the office is 5 km.", "The way from our station to the office is 5 kilometres."),
+    ("Lessons take place on 16-20 May.", "On 16-20 May, lessons take place."),
+    ("A share of 10 %-20 % is paid.", "Of this share, 10 to 20 % is paid."),
+    ("非常安全", "这里非常安全，很好。"),
+    ("The limit is 10 EUR", "the  limit is\n10 EUR."),
+]
+
+
+@pytest.mark.parametrize(("claim", "source", "reason"), OPPOSED)
+def test_a_source_that_says_the_opposite_or_another_amount(claim: str, source: str, reason: str) -> None:
+    held = check(Sentence(0, len(claim), claim, (1,)), {1: CitedText(source)}, by_meaning=False)
+    assert (held.supported, held.reason) == (False, reason)
+
+
+@pytest.mark.parametrize(("claim", "source"), ALIKE)
+def test_an_amount_may_be_written_in_another_way(claim: str, source: str) -> None:
+    held = check(Sentence(0, len(claim), claim, (1,)), {1: CitedText(source)}, by_meaning=False)
+    assert (held.supported, held.reason) == (True, None)
+
+
 def test_subjects_raise_no_false_alarm_on_real_sentences() -> None:
     found: list[str] = []
     compared = 0
