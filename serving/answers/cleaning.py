@@ -17,9 +17,14 @@ MAX_SPAN = 400
 MAX_HOST = 80
 """Longest host in brackets."""
 
-_CITATION = re.compile(
-    r"\s*(?:\^|sources?\s+|doc(?:ument)?\s+)?(\d{1,4}(?:\s*(?:,|;|and|&)\s*\d{1,4})*)\s*", re.IGNORECASE
+_CITED = (
+    r"(?:\^|#|(?:sources?|doc(?:ument)?|quellen?|r[ée]f\.?)(?:\s*:\s*|\s+)#?)?(\d{1,4})(?:\s*[-–]\s*(\d{1,4}))?"
+    r"(?:\s*,\s*(?:pp?\.|s\.|page|seite)\s*\d+(?:\s*[-–]\s*\d+)?)?(?:(?::\d+)?†[^,;]*)?"
 )
+"""The number of a source, or the first and last of several, as models write them, with page or the mark of another service."""
+_ITEM = re.compile(_CITED, re.IGNORECASE)
+_CITATION = re.compile(rf"\s*{_CITED}(?:\s*(?:,|;|and|&)\s*{_CITED})*\s*", re.IGNORECASE)
+_INDEXED = re.compile(r"[\w)］]\Z")
 _OPENERS = "[<!【"
 _PLAIN = re.compile(r"[^\s\[<!【]+")
 _SPACES = re.compile(r"\s+")
@@ -143,8 +148,10 @@ class Cleaner:
             return None
         label = text[at + 1 : end]
         self.links += target > 0
-        if cited := _CITATION.fullmatch(label):
-            self._cite([int(number) for number in re.findall(r"\d+", cited[1])], shown)
+        if label == "0" and not self._space and not self._removed and _INDEXED.search(self._last):
+            self._emit("［0］", shown)  # items[0] cites nothing, and is no button either
+        elif cited := _cited(label, self._sources):
+            self._cite(cited, shown)
         elif target:
             inner = self._without_addresses(label)
             if inner.strip():
@@ -231,6 +238,16 @@ def _is_ipv6_host(text: str, at: int, final: bool) -> bool | None:
     if end < 0:
         return None if not final and len(text) - at < MAX_HOST else False
     return IPV6_HOST.fullmatch(text, at, end + 1) is not None
+
+
+def _cited(label: str, sources: int) -> list[int]:
+    """Return the numbers that a label in brackets cites; none for other labels, and for ranges beyond the sources, such as of years."""
+    found = list[int]()
+    for first, last in _ITEM.findall(label) if _CITATION.fullmatch(label) else ():
+        if last and not 0 < int(first) < int(last) <= sources:
+            return []
+        found += range(int(first), int(last or first) + 1)
+    return found
 
 
 def _is_target(inner: str) -> bool:
