@@ -9,7 +9,7 @@ import re
 
 from serving.answers.addresses import IPV6_HOST, holds_address, without_addresses
 from serving.answers.leaks import Leaks
-from serving.search.quoting import INVISIBLE
+from serving.search.quoting import INVISIBLE, TAG
 
 MAX_SPAN = 400
 """Longest label, tag or address that is waited for; what goes on longer is plain text."""
@@ -25,6 +25,9 @@ _CITED = (
 _ITEM = re.compile(_CITED, re.IGNORECASE)
 _CITATION = re.compile(rf"\s*{_CITED}(?:\s*(?:,|;|and|&)\s*{_CITED})*\s*", re.IGNORECASE)
 _INDEXED = re.compile(r"[\w)］]\Z")
+_TAG = re.compile(TAG, re.IGNORECASE)
+_NAMED = re.compile(r"</?[^\W\d_]")
+_TAG_ENDS = re.compile(r"[<>\n]")
 _OPENERS = "[<!【"
 _PLAIN = re.compile(r"[^\s\[<!【]+")
 _SPACES = re.compile(r"\s+")
@@ -49,6 +52,8 @@ class Cleaner:
         self._last = ""
         self._line = ""
         """What of the current line was shown before the last token."""
+        self._opened = 0
+        """Angle brackets of the line that begin no tag and are not closed yet."""
         self.citations = 0
         self.links = 0
 
@@ -83,6 +88,7 @@ class Cleaner:
             if end == len(text) and not final:
                 return None
             self._space += text[at:end]
+            self._opened = 0 if "\n" in self._space else self._opened
             return end - at
         if character in "[【":
             return self._bracket(text, at, final, shown)
@@ -193,13 +199,18 @@ class Cleaner:
             return None if not final else self._emit("<", shown)
         if not (text[at + 1].isalpha() or text[at + 1] in "/!?"):
             return self._emit("<", shown)
-        end = text.find(">", at, at + 4 * MAX_SPAN)
-        if end < 0:
-            if not final and len(text) - at < 4 * MAX_SPAN:
-                return None
-            return self._drop(1)
-        self.links += holds_address(text[at + 1 : end])
-        return self._drop(end + 1 - at)
+        limit = at + 4 * MAX_SPAN
+        found = _TAG_ENDS.search(text, at + 1, limit)
+        if found is None and not final and len(text) < limit:
+            return None
+        closed = found is not None and found.group() == ">"
+        end = found.end() if found and closed else at + 1
+        held = holds_address(text[at + 1 : end - 1])
+        if _NAMED.match(text, at) and not held and not _TAG.fullmatch(text, at, end):
+            self._opened += 1
+            return self._emit("‹", shown)
+        self.links += held
+        return self._drop(end - at)
 
     def _word(self, text: str, at: int, final: bool, shown: list[str]) -> int | None:
         match = _PLAIN.match(text, at)
@@ -212,7 +223,9 @@ class Cleaner:
             return None
         if literal or (end < len(text) and text[end] in _OPENERS and holds_address(word)):
             return self._until_space(text, at, end, final, shown)  # an address goes on through brackets
-        self._emit(self._without_addresses(word), shown)
+        shut = min(self._opened, word.count(">"))
+        self._opened -= shut
+        self._emit(self._without_addresses(word).replace(">", "›", shut), shown)
         return end - at
 
     def _until_space(self, text: str, at: int, known: int, final: bool, shown: list[str]) -> int | None:
