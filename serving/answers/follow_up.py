@@ -1,8 +1,8 @@
 """Find what a question that follows others is about, without a language model. Pure.
 
 A question that names its own subject is searched by itself, whatever was asked before. One that does not ("and in 2023?", "who approved
-it?") borrows the subject of the question before it. English only: a question of another language is searched by itself unless it has no
-content.
+it?") borrows the subject of the question before it. English, but for parts such as "Und in Hamburg?": other questions of another language
+are searched by themselves unless they have no content.
 """
 
 import re
@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from serving.answers.schemas import Message
-from serving.answers.words import content
+from serving.answers.words import ASKING, content
 from serving.search.retrieval.query import MAX_QUERY, normalise
 
 Leaning = Literal["no", "perhaps", "surely"]
 
 _LEAD = re.compile(
-    r"^\W*(?:(?:and|but|or|so|also|then|ok|okay|thanks|thank you|well|now|next|sorry|please|hm+)\b[\s,.!:–-]*)+",
+    r"^\W*(?:(?:and|but|or|so|also|then|ok|okay|thanks|thank you|well|now|next|sorry|please|hm+"
+    r"|und|aber|oder|et|mais|y(?=\s+(?:a|con|de|el|en|la|las|los|para|por)\b))\b[\s,.!:–-]*)+",
     re.IGNORECASE,
 )
 _ABOUT = re.compile(
@@ -28,6 +29,11 @@ _ASKS = (
 )
 _CLAUSE = re.compile(rf"^\W*(?:(?:in|for|at|on|by|to|from|since|until|with|of|under)\s+)?(?:{_ASKS})\b", re.IGNORECASE)
 _PREPOSITIONS = "in|for|at|on|by|to|from|since|until|with|of|about|under|over|after|before|during|per|as|without|within"
+_ASKS_ABROAD = re.compile(
+    rf"\b(?:{'|'.join(sorted(ASKING))})\b|^\W*(?:wo|ist|sind|gibt|gilt|habe?n?|hat|kann|können|darf|dürfen|muss|müssen|soll|sollen|wird|werden"
+    r"|bekomm\w+|est|ai|avons|peut|peux|doit|dois|faut)\b",
+    re.IGNORECASE,
+)
 _PREPOSED = re.compile(rf"^\W*({_PREPOSITIONS})\b\s*(.+)$", re.IGNORECASE)
 _DETERMINED = re.compile(r"\b(?:the|an?|our|my|your|every|each|any|all|some|no)\s+(?:\w+\s+)?\w{2,}", re.IGNORECASE)
 _THING = re.compile(
@@ -51,6 +57,9 @@ _PERIOD = re.compile(
 )
 _WEEKDAY = re.compile(r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b", re.IGNORECASE)
 _QUANTITY = re.compile(r"\b\d[\d.,]*\s*(per cent|percent|%|[^\W\d_]+)", re.IGNORECASE)
+_DATE = re.compile(rf"\b(?:\d{{1,2}}\.? (?:{_MONTHS})|(?:{_MONTHS}) \d{{1,2}})\b(?:,? (?:19|20)\d\d\b)?", re.IGNORECASE)
+_SIDE = rf"\b(?:{_PREPOSITIONS}|above|below|beyond|(?:less|more|fewer|longer|shorter|higher|lower) than|at least|at most|up to)\s+"
+"""What stands before a figure or date and says on which side of it."""
 _QUESTION_WORDS = re.compile(
     rf"^\W*(?:(?:{_PREPOSITIONS})\s+)?(?:(?:{_ASKS})\b\s*)(?:(?:much|many|long|often|far|soon|quickly|fast|old|big|large|high)\b\s*)?"
     r"(?:(?:is|are|was|were|do|does|did|can|could|may|might|must|should|will|would|has|have|had|me|us)\b\s*)*"
@@ -99,7 +108,7 @@ def leaning(question: str) -> Leaning:
     if _ABOUT.search(own):
         return "surely"
     if not _CLAUSE.search(own):
-        if _PREPOSED.search(own) or led:
+        if _PREPOSED.search(own) or (led and not _ASKS_ABROAD.search(own)):
             return "surely"
         return "perhaps" if len(own.split()) <= 4 and not _INSIDE.search(own) else "no"
     if _INSIDE.search(own):
@@ -136,15 +145,13 @@ def _with_subject(question: str, before: str, said: str) -> str:
 def _replaced(before: str, part: str) -> str:
     """Return the question before with a part in place of its like: a year for a year, "in Norway" for "in Sweden"."""
     stem = before.rstrip(_EDGES)
+    if (measured := _measured(stem, part)) is not None:
+        return measured
     for pattern in (_PERIOD, _WEEKDAY):
         if (new := pattern.search(part)) and len(found := pattern.findall(stem)) == 1:
             if content(part) <= content(new[0]):
                 return stem.replace(found[0], new[0]) + "?"
             stem = " ".join(stem.replace(found[0], " ").split())
-    if (new := _QUANTITY.search(part)) and len(
-        old := [one[0] for one in _QUANTITY.finditer(stem) if one[1] == new[1]]
-    ) == 1:
-        return stem.replace(old[0], new[0]) + "?"
     preposed = _PREPOSED.match(part)
     if preposed:
         like = re.compile(
@@ -161,6 +168,17 @@ def _replaced(before: str, part: str) -> str:
     if len(names) == 1 and _is_name(part) and not _PERIOD.search(names[0][0]):
         return stem[: names[0].start()] + part + stem[names[0].end() :] + "?"
     return f"{stem}: {part}?"
+
+
+def _measured(stem: str, part: str) -> str | None:
+    """Return the question before with another figure or date, or with another side of it: "under 500 EUR" for "over 500 EUR"."""
+    for pattern in (_DATE, _QUANTITY):
+        new = re.fullmatch(rf"({_SIDE})?{pattern.pattern}", part, re.IGNORECASE)
+        like = re.compile(rf"({_SIDE})?{pattern.pattern}" if new and new[1] else rf"(){pattern.pattern}", re.IGNORECASE)
+        found = [one for one in like.finditer(stem) if new and one.groups()[1:] == new.groups()[1:]]
+        if len(found) == 1 and found[0][0] != part:
+            return f"{stem[: found[0].start()]}{part}{stem[found[0].end() :]}?"
+    return None
 
 
 def _is_name(part: str) -> bool:

@@ -8,6 +8,7 @@ from serving.answers.schemas import Message
 CARRIED = "How many unused holidays may I carry over to the next year?"
 OFFER = "What do we offer for StreamSight?"
 ALLOWANCE = "What is the allowance for a week as primary on call?"
+TRAVEL = "Who approves travel over 500 EUR?"
 WARRANTY = "How long is the warranty on a gateway?"
 
 
@@ -30,6 +31,9 @@ def after(before: str, question: str, answer: str = "“Ask Pia Solberg about it
         "thanks! And how do I get to Oslo?",
         "What did we decide this week?",
         "Wie viele Urlaubstage habe ich?",
+        "Und wer genehmigt Reisen nach Oslo?",
+        "Und gibt es Parkplätze in Hamburg?",
+        "Et où est le bureau de Lyon ?",
     ],
 )
 def test_a_question_with_a_subject_is_searched_by_itself(question: str) -> None:
@@ -50,6 +54,16 @@ def test_a_question_with_a_subject_is_searched_by_itself(question: str) -> None:
         (WARRANTY, "And on batteries?", "How long is the warranty on batteries?"),
         (WARRANTY, "What about lightning?", "How long is the warranty on a gateway: lightning?"),
         ("Who may give 10 per cent off?", "And 15 per cent?", "Who may give 15 per cent off?"),
+        (TRAVEL, "And under 500 EUR?", "Who approves travel under 500 EUR?"),
+        (TRAVEL, "And over 1000 EUR?", "Who approves travel over 1000 EUR?"),
+        (TRAVEL, "And between 500 and 900 EUR?", f"{TRAVEL[:-1]}: between 500 and 900 EUR?"),
+        ("What applies before 10 days?", "And after 10 days?", "What applies after 10 days?"),
+        ("Is less than 3 hours paid?", "And more than 3 hours?", "Is more than 3 hours paid?"),
+        ("What is due before 1 May?", "And after 1 May?", "What is due after 1 May?"),
+        ("What is due before 1 May?", "And before June 15?", "What is due before June 15?"),
+        ("Was kostet das Büro in Berlin?", "Und in Hamburg?", "Was kostet das Büro in Hamburg?"),
+        ("Combien coûte le bureau à Paris ?", "Et à Lyon ?", "Combien coûte le bureau à Paris: à Lyon?"),
+        ("Wie lange gilt die Garantie?", "Aber auf Batterien?", "Wie lange gilt die Garantie: auf Batterien?"),
         ("What is the phone number of Ann?", "And Bob?", "What is the phone number of Bob?"),
         (
             "Who is responsible for keys?",
