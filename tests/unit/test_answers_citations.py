@@ -22,6 +22,18 @@ CASES = {
     "彼は「はい。」[1]と言った[2]。": [("彼は「はい。」", (1,)), ("と言った。", (2,))],
     "वह लाल है। [1] वह नीचे है। [2]": [("वह लाल है।", (1,)), ("वह नीचे है।", (2,))],
     "Es ist zu.\n24. Dezember: zu. [1]\n2. Sonst offen. [2]": [("Es ist zu.", ()), ("24. Dezember: zu.", (1,)), ("Sonst offen.", (2,))],
+    "Das Büro ist im 2. Obergeschoss [1]. Die Frist endet mit dem 3. Quartal [2].": [
+        ("Das Büro ist im 2. Obergeschoss.", (1,)), ("Die Frist endet mit dem 3. Quartal.", (2,))
+    ],
+    "Es ist offen ab 9. Bitte klingeln. Es sind die 12. Es geht.": [
+        ("Es ist offen ab 9.", ()), ("Bitte klingeln.", ()), ("Es sind die 12.", ()), ("Es geht.", ())
+    ],
+    "Fr. Weber, Dipl.-Ing. Berg, dhr. Vos, Sr. Paz, Sra. Paz, Sig. Po, Rev. Lee, Gen. Lee: exkl. MwSt. [1] Ja.": [
+        ("Fr. Weber, Dipl.-Ing. Berg, dhr. Vos, Sr. Paz, Sra. Paz, Sig. Po, Rev. Lee, Gen. Lee: exkl. MwSt.", (1,)), ("Ja.", ())
+    ],
+    "Voir l’art. 5, pág. 5, Tél. 01, Eq. 5, Ref. 12, Hauptstr. 5 [1]. Il l’a. Don't. Oui.": [
+        ("Voir l’art. 5, pág. 5, Tél. 01, Eq. 5, Ref. 12, Hauptstr. 5.", (1,)), ("Il l’a.", ()), ("Don't.", ()), ("Oui.", ())
+    ],
     "": [],
     "[1]": [],
 }  # fmt: skip

@@ -19,16 +19,17 @@ SNIPPET_CHARACTERS = 100
 _SPACE = re.compile(r"\s")
 _SENTENCE_END = re.compile(r"[.!?。！？｡।۔؟](?:(?<=[.!?।۔؟])[\"'”’)\]]*\s+|(?<=[。！？｡])[。！？｡”’」』）】》〉)\]]*)")
 """It begins with one set of characters, which the regular expression engine looks for faster than for alternatives."""
-_LAST_WORD = re.compile(r"(?<![\w.'’])[\w.]{1,8}\Z")
+_LAST_WORD = re.compile(r"(?<![\w.'’])[\w.]{1,8}\Z|(?<=\b[dlDL]['’])[\w.]{2,8}\Z")
 _ABBREVIATION = re.compile(
-    r"etc|vs|cf|approx|ca|Dr|Mr|Mrs|Ms|Prof|St|Inc|Ltd|Co|bzw|[Vv]gl|[Gg]gf|[Ii]nkl|zzgl|[Ee]vtl|[Bb]spw|zB|sog|Mio|Mrd|Hr|Mme|[^\W\d_]"
+    r"etc|vs|cf|approx|ca|Dr|Mr|Mrs|Ms|Prof|Rev|Gen|St|Inc|Ltd|Co|bzw|[Vv]gl|[Gg]gf|[Ii]nkl|[Ee]xkl|zzgl|[Ee]vtl|[Bb]spw|zB|sog"
+    r"|Mio|Mrd|Hr|Fr|Dipl|Ing|[Dd]hr|Mme|Sra?|Sig|[^\W\d_]"
 )
 _SHORT = 4
 """Characters of the longest word whose full stop ends no sentence before a small letter: usw., dept. Some write small letters only."""
 _LONGEST = 6
 """Letters of the longest abbreviation."""
 _BEFORE_NUMBER = re.compile(
-    r"[Nn]os?|Nr|[Aa]rt|Abs|Ziff|[Ff]igs?|pp|Sec|[Vv]ol|[Cc]h|Tel|Bd|Str|Ste|Stat|[Mm]ax|[Mm]in|mind"
+    r"[Nn]os?|Nr|[Aa]rt|Abs|Ziff|[Ff]igs?|pp|[Pp]ág|Sec|Eq|Ref|[Vv]ol|[Cc]h|T[eé]l|Bd|Str|Ste|Stat|[Mm]ax|[Mm]in|mind"
     r"|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec|janv|févr|avr|juil|déc"
 )
 _MONTHS = (
@@ -39,6 +40,11 @@ _MONTH = re.compile(rf"\s*(?:{_MONTHS})\b")
 ITEM_NUMBER = rf"\d{{1,3}}(?:\)|\.(?!\s*(?:{_MONTHS}|und|oder|bis)\b))"
 """The number of a list's item, as a pattern: 3. is none in 3. Mai."""
 _NUMBER = re.compile(r"\s*\d")
+_BEFORE_ORDINAL = re.compile(r"\b(?:[ai]m|vom|zum|de[rsmn]|die|das|bis|ab|seit|jede[rsnm])\s\d\d?\Z", re.IGNORECASE)
+_ORDERED = re.compile(
+    r"\s+(?!(?:Alle|Bei|Bitte|Da|Danach|Dann|Das|Der|Die|Ein|Eine|Er|Es|Für|Ich|Im|In|Sie|Wenn|Wer|Wir)\b)[A-ZÄÖÜ]"
+)
+"""What follows a German ordinal: no word that mostly begins a sentence."""
 _LIST_ITEM = re.compile(r"\s*(?:[-*+]|(?P<number>\d{1,3})[.)])\s")
 _ENDED = re.compile(r"[.!?:;。！？｡।۔؟：；][\"'”’)\]」』）*_]*\s*\Z")
 _DATED = re.compile(r"\s*(?:\[?\d{1,2}:\d\d\b|\[?\d{4}-\d\d-\d\d\b|\d{1,2}[/.]\d{1,2}[/.](?:\d\d){1,2}\b)")
@@ -118,6 +124,8 @@ def _goes_on(line: str) -> bool:
 
 def abbreviated(text: str, start: int, at: int) -> bool:
     """Return True if the full stop at a place of a sentence that begins at `start` belongs to an abbreviation or a German ordinal."""
+    if text.endswith("str.", start, at + 1) and _NUMBER.match(text, at + 1):  # Hauptstr. 5
+        return True
     if text[at] != "." or (at - start > _LONGEST and text[at - _LONGEST - 1 : at].isalpha()):
         return False
     found = _LAST_WORD.search(text, max(start, at - 8), at)
@@ -127,7 +135,8 @@ def abbreviated(text: str, start: int, at: int) -> bool:
     if len(word) <= (2 if word.isdecimal() else _SHORT) and text[at + 1 : at + 4].lstrip()[:1].islower():
         return True
     if word.isdecimal():
-        return len(word) < 3 and _MONTH.match(text, at + 1) is not None
+        ordered = _ORDERED if _BEFORE_ORDINAL.search(text, max(start, at - 9), at) else _MONTH
+        return len(word) < 3 and ordered.match(text, at + 1) is not None
     if _BEFORE_NUMBER.fullmatch(word):
         return _NUMBER.match(text, at + 1) is not None
     return _ABBREVIATION.fullmatch(word) is not None
