@@ -29,6 +29,10 @@ _SPECIAL = {
 }  # fmt: skip
 """Letters that Unicode does not take apart, hyphens and apostrophes that look like the usual ones, and what is invisible."""
 _MARKS = range(0x300, 0x370)
+SIGNS = frozenset(filter(lambda one: unicodedata.category(one) in ("Mn", "Mc"), map(chr, range(0x300, 0x2000))))
+"""Marks that belong to a word, such as the vowel signs of Hindi or Tamil, but are no letters."""
+LETTER = rf"[\w{''.join(sorted(SIGNS))}]"
+"""A letter, digit or mark of a word, as a pattern."""
 _ACCENTED = [*range(0xC0, 0x250), *range(0x370, 0x400), *range(0x1E00, 0x2000)]
 """Latin and Greek. Marks of other scripts make other letters."""
 

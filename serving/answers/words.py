@@ -7,11 +7,12 @@ import re
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 
+from resources.core.spelling import LETTER
 from serving.search.retrieval.terms import terms
 
 Measures = frozenset[tuple[str, str]]
 
-_WORD = re.compile(r"\w+(?:['’]\w+)?")
+_WORD = re.compile(rf"{LETTER}+(?:['’]{LETTER}+)?")
 _NUMBER = r"(?:(?<![^\s(\[“„\"'=])(?<!\d\s)-(?=\d))?\d+(?:[.,]\d+)*"
 """A minus is none after a letter, a digit or a sign: 10-20, 10 %-20 %."""
 _NUMBERS = re.compile(_NUMBER)

@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resources.core.domain import TextLocation
+from serving.answers.words import content
 from serving.documents.text import rebuild
 from serving.search.citations.format import Cited, citation
 from serving.search.citations.links import is_web, link
 from serving.search.results import results
 from serving.search.retrieval.highlight import SNIPPET_CHARACTERS, pieces, snippet
 from serving.search.retrieval.passage import AskedWords, Passage
-from serving.search.retrieval.terms import spans, terms
+from serving.search.retrieval.terms import held, spans, terms
 from sql.web_rows import ChunkText
 
 TODAY = date(2025, 11, 20)
@@ -325,3 +326,17 @@ def test_an_abbreviation_ends_no_sentence(sentence: str) -> None:
 def test_sentences_end_at_their_marks_and_not_within(between: str, sentences: list[str]) -> None:
     text = between.join(sentences)
     assert [text[one.start : one.end].strip() for one in pieces(text)] == sentences
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "places", "unrelated"),
+    [
+        ("छुट्टी की नीति", "नई छुट्टी नीति यह है।", ["छुट्टी", "नीति"], "पानी का बिल, टीना"),
+        ("ছুটির নীতি", "এই ছুটির নীতি", ["ছুটির", "নীতি"], "পানির বিল"),
+        ("விடுமுறை கொள்கை", "விடுமுறை கொள்கை இது", ["விடுமுறை", "கொள்கை"], "தண்ணீர் கட்டணம்"),
+    ],
+)
+def test_words_keep_their_vowel_signs(query: str, text: str, places: list[str], unrelated: str) -> None:
+    assert [text[start:end] for start, end in spans(text, terms(query))] == places
+    assert spans(unrelated, terms(query)) == []
+    assert held(text, terms(query)) >= content(places[0]) == terms(places[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 
 from resources.core import bm25
@@ -85,8 +86,8 @@ def test_what_many_or_none_hold_changes_nothing(query: str) -> None:
     assert order(query, "report 3")[0] == "report 3"
 
 
-def held(query: str) -> list[str]:
-    return [one.chunk_id for one in with_phrases([Candidate(name, 0.5) for name in TEXTS], PASSAGES, query)]
+def held(query: str, passages: dict[str, Passage] = PASSAGES) -> list[str]:
+    return [one.chunk_id for one in with_phrases([Candidate(name, 0.5) for name in passages], passages, query)]
 
 
 def test_quoted_phrases_must_occur_in_their_order() -> None:
@@ -96,6 +97,14 @@ def test_quoted_phrases_must_occur_in_their_order() -> None:
     assert held('"Okafor Marta"') == held('"arta Okafor"') == []
     assert held('"number 3 about" ""') == ["report 3"]
     assert held('"pkz 0821"') == ["wanted"], "punctuation between words does not count"
+
+
+def test_words_of_a_phrase_keep_their_vowel_signs() -> None:
+    texts = {"wanted": "यह पानी बिल है", "near": "पीना बाल", "longer": "पानी बिला"}
+    passages = {
+        name: msgspec.structs.replace(PASSAGES["near"], chunk_id=name, chunk_text=text) for name, text in texts.items()
+    }
+    assert held('"पानी बिल"', passages) == ["wanted"]
 
 
 def test_titles_and_headings_count() -> None:

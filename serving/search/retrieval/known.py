@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from resources.core.spelling import IDEOGRAPHS, folded
+from resources.core.spelling import IDEOGRAPHS, LETTER, folded
 from serving.search.retrieval.cache import Candidate
 from serving.search.retrieval.passage import AskedWords, Passage
 from serving.search.retrieval.terms import Words, held, terms
@@ -40,7 +40,7 @@ MOST_PHRASES = 8
 _IDENTIFIER = re.compile(r"\S*[\d@_/]\S*")
 _NAME = re.compile(r"[A-Z][a-z]+")
 _QUOTED = re.compile(r'"([^"]+)"|“([^”]+)”')
-_WORD = re.compile(r"[^\W\d_](?:\+\+|#)(?![\w#+])|\w+")
+_WORD = re.compile(rf"[^\W\d_](?:\+\+|#)(?![\w#+])|{LETTER}+")
 
 
 def with_phrases(candidates: Sequence[Candidate], readable: Mapping[str, Passage], text: str) -> Sequence[Candidate]:
@@ -80,8 +80,8 @@ def _phrases(text: str) -> list[re.Pattern[str]]:
 
 def phrase(words: Sequence[str]) -> re.Pattern[str]:
     """Return the pattern of the words one after another in a folded text, in any case, whatever the punctuation between them."""
-    start = "" if IDEOGRAPHS.match(words[0]) else r"(?<!\w)"
-    end = "" if IDEOGRAPHS.match(words[-1][-1]) else r"(?!\w)"
+    start = "" if IDEOGRAPHS.match(words[0]) else rf"(?<!{LETTER})"
+    end = "" if IDEOGRAPHS.match(words[-1][-1]) else rf"(?!{LETTER})"
     return re.compile(start + r"\W+".join(map(re.escape, words)) + end, re.IGNORECASE)
 
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from resources.core.bm25 import names_in
-from resources.core.spelling import BOND, IDEOGRAPHS, JOINTS, bigrams, folded, folded_in_place, spelled
+from resources.core.spelling import BOND, IDEOGRAPHS, JOINTS, LETTER, SIGNS, bigrams, folded, folded_in_place, spelled
 
-_WORD = re.compile(r"[^\W\d_](?:\+\+|#)(?![\w#+])|(?<!\w)\.net\b|\w+", re.IGNORECASE)
+_WORD = re.compile(rf"[^\W\d_](?:\+\+|#)(?![\w#+])|(?<!\w)\.net\b|{LETTER}+", re.IGNORECASE)
 """A word, C++, C#, F# or .NET."""
 _TOKEN = re.compile(r"\S+")
 _ENDINGS = ("ings", "ing", "edly", "ed", "ies", "es", "s", "ly")
@@ -152,7 +152,7 @@ def _places_of(plain: str, cased: str, one: str, looked: frozenset[str]) -> Iter
 def _end(plain: str, cased: str, at: int, looked: frozenset[str]) -> int | None:
     """Return the end of the word that begins here, or of its part: user in getUserName; None if it is not looked for."""
     before = plain[at - 1] if at else " "
-    within = before.isalnum()
+    within = _joins(before)
     if within and not _hump(cased, at):
         return None
     if not within and before != "_":
@@ -174,6 +174,10 @@ def _word_end(text: str, start: int) -> int:
     return word.end() if ideographs is None else max(start + 1, ideographs.start())
 
 
+def _joins(character: str) -> bool:
+    return character.isalnum() or character in SIGNS
+
+
 def _hump(cased: str, at: int) -> bool:
     """Return True if a part of a word begins here: Name in userName, 0821 in PKZ0821."""
     if not 0 < at < len(cased):
@@ -184,7 +188,7 @@ def _hump(cased: str, at: int) -> bool:
 
 def _part_end(plain: str, cased: str, start: int) -> int:
     for at in range(start + 1, len(plain)):
-        if not plain[at].isalnum() or _hump(cased, at):
+        if not _joins(plain[at]) or _hump(cased, at):
             return at
     return len(plain)
 
