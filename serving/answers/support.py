@@ -14,7 +14,7 @@ from typing import Annotated, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from resources.core.spelling import IDEOGRAPHS
+from resources.core.spelling import IDEOGRAPHS, LETTER
 from serving.answers.citations import Sentence
 from serving.answers.subjects import swapped
 from serving.answers.words import UNITS, content, digits, holds, measures, negated, numbers, opposed, otherwise, units
@@ -184,8 +184,8 @@ def _has_literally(claim: str, text: str) -> bool:
     words = claim.split()
     if not words:
         return False
-    start = "" if IDEOGRAPHS.match(words[0]) else r"(?<!\w)(?!(?:(?<=[-\u2212])|(?<=\d[\s.,'’]))\d)"
-    end = "" if IDEOGRAPHS.search(words[-1][-2:]) else r"(?!\w|(?<=\d)[\s.,'’]\d)"
+    start = "" if IDEOGRAPHS.match(words[0]) else rf"(?<!{LETTER})(?!(?:(?<=[-\u2212])|(?<=\d[\s.,'’]))\d)"
+    end = "" if IDEOGRAPHS.search(words[-1][-2:]) else rf"(?!{LETTER}|(?<=\d)[\s.,'’]\d)"
     found = re.finditer(start + r"\s+".join(map(re.escape, words)) + end, text, re.IGNORECASE)
     spans = [match.span() for match in found]
     cut = list(pieces(text)) if spans else []
