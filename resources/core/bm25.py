@@ -39,7 +39,7 @@ SPELLING = 0.05
 SHORTEST_MEAN = 1.0
 """Least mean length, in words: that of a corpus without texts."""
 
-VERSION = "w6"
+VERSION = "w7"
 """Version of the keyword vectors; raise it whenever a text may get another vector. The next sync rebuilds them without embedding."""
 
 ENGLISH = "en"

@@ -52,8 +52,13 @@ _SPACES = frozenset("\u00a0\u2009\u202f")
 _GROUPING = re.compile("(?<=\\d)[\u00a0\u2009\u202f](?=\\d{3}(?!\\d))")
 """A space that groups the thousands of a number."""
 
-IDEOGRAPHS = re.compile("[\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\U00020000-\U0002ffff]+")
-"""Chinese, Japanese and Korean, which are written without spaces or with endings on each word."""
+IDEOGRAPHS = re.compile(
+    "[\u0e01-\u0e3a\u0e40-\u0e4e\u0e80-\u0ecf\u0edc-\u0edf\u1000-\u103f\u1050-\u109d\u1780-\u17d3\u17dc\u17dd"
+    "\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\U00020000-\U0002ffff]+"
+)
+"""Chinese, Japanese and Korean, which are written without spaces or with endings on each word; likewise Thai, Lao, Burmese and Khmer."""
+_TONES = re.compile("[\u0e47-\u0e4e\u0ec8-\u0ecf\u1037\u1039\u103a\u17c9-\u17d3\u17dd]")
+"""Their marks that the tokenizer takes for no part of a word."""
 
 _WORD = r"[^\W_]"
 _COMPOUND = re.compile(rf"(?<!{_WORD}){_WORD}++(?:[-_./\\:@#+&']++{_WORD}++)+")
@@ -131,13 +136,15 @@ def _folded(text: str, special: Sequence[str]) -> str:
 
 
 def bigrams(run: str) -> list[str]:
-    """Return each two adjacent characters of Chinese, Japanese or Korean; a single one as it is."""
+    """Return each two adjacent characters of a script without spaces; a single one as it is."""
     return [run[at : at + 2] for at in range(len(run) - 1)] or [run]
 
 
 def split_ideographs(text: str) -> str:
-    """Return the text with Chinese, Japanese and Korean as bigrams."""
-    return text if text.isascii() else IDEOGRAPHS.sub(lambda run: f" {' '.join(bigrams(run.group()))} ", text)
+    """Return the text with scripts without spaces as bigrams, as the tokenizer needs them."""
+    if text.isascii():
+        return text
+    return IDEOGRAPHS.sub(lambda run: f" {' '.join(bigrams(_TONES.sub('', run.group())))} ", text)
 
 
 def joined(identifier: str) -> str:

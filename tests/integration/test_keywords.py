@@ -120,8 +120,8 @@ def test_searches_go_on_while_the_keywords_of_the_version_before_are_renewed(
     client = qdrant.client(installation.settings)
     qdrant.set_keywords(client, qdrant.ALIAS, dict.fromkeys(vectors(installation), before))
     client.close()
-    assert bm25.VERSION != "w5"
-    installation.rows("UPDATE index_entries SET keywords = replace(keywords, %s, 'w5') RETURNING 1", bm25.VERSION)
+    assert bm25.VERSION != "w6"
+    installation.rows("UPDATE index_entries SET keywords = replace(keywords, %s, 'w6') RETURNING 1", bm25.VERSION)
     forget_passes(installation)
     follow(installation)
     with web(installation, bundled_model) as running:

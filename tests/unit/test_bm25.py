@@ -157,10 +157,15 @@ def test_a_name_of_stop_words_counts_among_other_words() -> None:
         ("東京都庁", "東京都庁の案内"),
         ("서울", "서울특별시에서"),
         ("合同", "我们的合同范本"),
+        ("ลาพักร้อน", "พนักงานมีสิทธิลาพักร้อนสิบวัน"),
+        ("ห้องน้ำ", "ในห้องน้ำ"),
+        ("ວັນພັກ", "ມີວັນພັກສິບມື້"),
+        ("ច្បាប់", "តាម\u200bច្បាប់\u200bការងារ"),
+        ("ခွင့်ရက်", "ဝန်ထမ်းခွင့်ရက်များ"),
     ],
 )
-def test_chinese_japanese_and_korean_are_found_by_two_characters(query: str, text: str) -> None:
-    found, other = encode_documents([text, "安全な自転車"], 5)
+def test_scripts_without_spaces_are_found_by_two_characters(query: str, text: str) -> None:
+    found, other = encode_documents([text, "安全な自転車 ราคาค่าไฟ ລາຄາ ថ្លៃទឹក ဈေးနှုန်း"], 5)
     assert product(encode_query(query), found) > 0 == product(encode_query(query), other)
 
 

@@ -60,7 +60,7 @@ def stem(word: str) -> str:
 
 
 def _words(text: str) -> Iterator[str]:
-    """Yield the words of a folded text; Chinese, Japanese and Korean by two characters."""
+    """Yield the words of a folded text; scripts without spaces by two characters."""
     for match in _WORD.finditer(text):
         word, at = match.group(), 0
         for run in () if word.isascii() else IDEOGRAPHS.finditer(word):
