@@ -51,3 +51,7 @@ class WordPieces:
     def count(self, text: str) -> int:
         """Return the number of tokens, without special tokens."""
         return len(self.ids([text])[0])
+
+    def estimate(self, text: str) -> int:
+        """Return how many tokens another model may need for a text: the sum of the weights."""
+        return sum(weight for _, weight in self.weighed(text))

@@ -326,4 +326,4 @@ class Answers:
     def _tokens(self, text: str) -> int:
         from resources.embedding import tokenizer
 
-        return tokenizer(self._settings).count(text)
+        return tokenizer(self._settings).estimate(text)

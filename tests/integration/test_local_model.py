@@ -85,6 +85,13 @@ def test_tokens_begin_at_characters_of_the_text() -> None:
     assert tokenizer().count("word " * 1000) == 1000
 
 
+def test_an_unknown_word_is_estimated_by_its_length() -> None:
+    thai = "ต้องแจ้งล่วงหน้าสองสัปดาห์"
+    assert tokenizer().count(thai) == 1
+    assert tokenizer().estimate(thai) > 15
+    assert tokenizer().estimate("word " * 1000) == 1000
+
+
 def test_processes_that_convert_at_once_end_with_one_model(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from resources.embedding.convert import converted;"
