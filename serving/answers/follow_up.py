@@ -27,7 +27,9 @@ _ASKS = (
     "who|whom|whose|what|which|when|where|why|how|is|are|was|were|am|do|does|did|can|could|may|might|must|shall|should|will|"
     "would|has|have|had|list|name|show|give|tell|explain|describe|summari[sz]e|compare|find|translate|recommend"
 )
-_CLAUSE = re.compile(rf"^\W*(?:(?:in|for|at|on|by|to|from|since|until|with|of|under)\s+)?(?:{_ASKS})\b", re.IGNORECASE)
+_CLAUSE = re.compile(
+    rf"^\W*(?:(?:in|for|at|on|by|to|from|since|until|with|of|under)\s+)?(?!may\W*(?:\d|$))(?:{_ASKS})\b", re.IGNORECASE
+)
 _PREPOSITIONS = "in|for|at|on|by|to|from|since|until|with|of|about|under|over|after|before|during|per|as|without|within"
 _ASKS_ABROAD = re.compile(
     rf"\b(?:{'|'.join(sorted(ASKING))})\b|^\W*(?:wo|ist|sind|gibt|gilt|habe?n?|hat|kann|können|darf|dürfen|muss|müssen|soll|sollen|wird|werden"
@@ -172,11 +174,11 @@ def _replaced(before: str, part: str) -> str:
 
 def _measured(stem: str, part: str) -> str | None:
     """Return the question before with another figure or date, or with another side of it: "under 500 EUR" for "over 500 EUR"."""
-    for pattern in (_DATE, _QUANTITY):
+    for pattern in (_DATE, _QUANTITY, _PERIOD):
         new = re.fullmatch(rf"({_SIDE})?{pattern.pattern}", part, re.IGNORECASE)
         like = re.compile(rf"({_SIDE})?{pattern.pattern}" if new and new[1] else rf"(){pattern.pattern}", re.IGNORECASE)
         found = [one for one in like.finditer(stem) if new and one.groups()[1:] == new.groups()[1:]]
-        if len(found) == 1 and found[0][0] != part:
+        if len(found) == 1 and found[0][0] != part and (found[0][1] or pattern is not _PERIOD):
             return f"{stem[: found[0].start()]}{part}{stem[found[0].end() :]}?"
     return None
 

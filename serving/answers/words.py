@@ -117,6 +117,11 @@ FALSE_FRIENDS = frozenset(
 )
 """Further ones, which are words, abbreviations or parts of names in English, too."""
 _FOREIGN = ASKING | ABROAD | FALSE_FRIENDS
+_NAMES = re.compile(
+    r"(?<![A-Z]{2} )\b(?:IT|US|WHO)\b|^May$|\bMay(?=,? \d)|(?<=\d )May\b|(?<=\b(?:in|by|of|to) )May\b"
+    r"|(?<=\b(?:since|until|after) )May\b|(?<=\bbefore )May\b"
+)
+"""Words that are a name or a month in this place, and else carry no content."""
 _ELISION = re.compile(r"\b(?:[cdjlmnst]|qu|jusqu|lorsqu)['’](?=\w)")
 
 _PAIRS = """
@@ -167,6 +172,8 @@ def content(text: str) -> frozenset[str]:
     words = set(_WORD.findall(whole)) - STOPWORDS
     if words & ASKING or len(words & ABROAD) + elided > 1:
         words -= _FOREIGN
+    if not text.isupper() or " " not in text:  # a text in capitals tells nothing
+        words.update(name.casefold() for name in _NAMES.findall(text))
     return frozenset(stem for word in words for stem in _stems(word))
 
 

@@ -94,6 +94,8 @@ def test_quoted_phrases_must_occur_in_their_order() -> None:
     assert held('who was "replaced by Marta Okafor"') == ["wanted"]
     assert held("“REPLACED  by marta”") == ["wanted", "near"]
     assert held('"in spring, and" "is filed"') == ["wanted"]
+    assert held("„replaced by marta okafor“") == held("«replaced by marta okafor»") == ["wanted"]
+    assert held("„replaced by marta okafor”") == ["wanted"]
     assert held('"Okafor Marta"') == held('"arta Okafor"') == []
     assert held('"number 3 about" ""') == ["report 3"]
     assert held('"pkz 0821"') == ["wanted"], "punctuation between words does not count"

@@ -211,6 +211,8 @@ def test_a_negative_number_excludes_nothing(text: str, left_out: list[str]) -> N
         ("-jar is what?", []),
         ("-draft pumps", ["draft"]),
         ("in:files -draft pumps", ["draft"]),
+        ("pumps „wet -draft“", []),
+        ("pumps «wet -draft»", []),
         ('pumps -draft in:files -old "two words"', ["draft", "old"]),
         ('pumps -"first draft" of Oslo', ["first draft"]),
     ],

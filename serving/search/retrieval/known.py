@@ -39,7 +39,9 @@ MOST_PHRASES = 8
 
 _IDENTIFIER = re.compile(r"\S*[\d@_/]\S*")
 _NAME = re.compile(r"[A-Z][a-z]+")
-_QUOTED = re.compile(r'"([^"]+)"|“([^”]+)”')
+CURLY = "“[^”]+”|„[^“”]+[“”]|«[^»]+»|»[^«]+«"
+"""Quoted text with quotation marks of several languages, as a pattern."""
+_QUOTED = re.compile(f'"[^"]+"|{CURLY}')
 _WORD = re.compile(rf"[^\W\d_](?:\+\+|#)(?![\w#+])|{LETTER}+")
 
 
@@ -72,7 +74,7 @@ def without(
 
 
 def _phrases(text: str) -> list[re.Pattern[str]]:
-    quoted = [_WORD.findall(folded(plain or curly)) for plain, curly in _QUOTED.findall(text)]
+    quoted = [_WORD.findall(folded(one[1:-1])) for one in _QUOTED.findall(text)]
     if len(_QUOTED.sub(" ", text).split()) > PROSE or len(quoted) > MOST_PHRASES:
         return []
     return [phrase(words) for words in quoted if words]

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 
 from resources.sources.spec import SourceSpec
+from serving.search.retrieval.known import CURLY
 from serving.search.understanding.dates import DateExpression, dates
 from serving.search.understanding.people import by_author, in_channel
 from serving.search.understanding.phrases import Kind, Names, Phrase
@@ -48,7 +49,7 @@ _DOCUMENTS = re.compile(
     rf"{STARTS}(?:[\w-]+\s+){{0,3}}?{THING}\b|\b(?:anything|everything|something)\b|\b(?:{SAY}|{SAID}|{DONE})\b",
     re.IGNORECASE,
 )
-_QUOTED = re.compile(r'"[^"]+"|“[^”]+”')
+_QUOTED = re.compile(rf'"[^"]+"|{CURLY}')
 """What is quoted is searched for as it stands."""
 _AFTER_THING = re.compile(rf"\b{THING}\s*$", re.IGNORECASE)
 _AFTER_VERB = re.compile(rf"\b{DONE}\s+$", re.IGNORECASE)

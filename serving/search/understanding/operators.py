@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from resources.core.filetypes import MIME_TYPES
 from resources.sources.spec import SourceSpec
+from serving.search.retrieval.known import CURLY
 from serving.search.understanding.people import called
 from serving.search.understanding.phrases import Kind, Names, Phrase
 from serving.search.understanding.words import TYPES
@@ -19,7 +20,7 @@ _OPERATOR = re.compile(
     r"(?<!\S)(?:(?P<name>type|from|in):(?P<value>\"[^\"]+\"|[^\s\"]\S*)|-(?P<without>\"[^\"]+\"|[^\W\d_][\w'’.-]+))(?!\S)",
     re.IGNORECASE,
 )
-_QUOTED = re.compile(r'(?<=[^:-])"[^"]+"|^"[^"]+"|“[^”]+”')
+_QUOTED = re.compile(rf'(?<=[^:-])"[^"]+"|^"[^"]+"|{CURLY}')
 _SUSPENDED = frozenset({"und", "oder", "bzw", "sowie", "and", "or", "et", "ou", "of", "y", "e", "o"})
 """Words after which a hyphen stands for the beginning of a word: `Reinigung und -wartung`."""
 _MIME = re.compile(r"[\w.+-]+/[\w.+-]+")
