@@ -48,7 +48,8 @@ def share_out(job: SyncJob, available: Sequence[str], known: Collection[str]) ->
         ]
     job.leave({*left, *taken}, {*available, *known})
     log.info("sync_shared_out", job_id=job.job_id, partitions=len(left), runs=len(planned))
-    started = _launch(job, planned)
+    with launching(stores.settings.postgres_dsn, *planned):  # the last one's turn may come after minutes
+        started = _launch(job, planned)
     for job_id, partitions in zip(planned[started:], ranges[started:], strict=True):
         if stores.jobs.withdraw(job_id=job_id):
             job.take_rest(partitions)
@@ -67,8 +68,7 @@ def _launch(job: SyncJob, planned: Sequence[str]) -> int:
     for number, job_id in enumerate(planned):
         job.progress("raw")
         try:
-            with launching(settings.postgres_dsn, job_id):
-                launch.launch_run(settings, source, job_id, planned=True)
+            launch.launch_run(settings, source, job_id, planned=True)
         except NoAnswerError as error:  # its run may start late; if not, the next sync of the source ends it
             log.warning("sync_delayed", job_id=job_id, reason=str(error))
         except NotRunningError as error:

@@ -121,16 +121,16 @@ def create_job(
 
 
 @contextmanager
-def launching(dsn: str, job_id: str) -> Generator[None]:
-    """Hold the job's launch lease, which shows other processes that the job's run is still being launched.
+def launching(dsn: str, *job_ids: str) -> Generator[None]:
+    """Hold the launch leases of jobs, which show other processes that their runs are still being launched.
 
     Raises `ServiceUnavailableError`.
     """
-    lease = claim(dsn, INSTALLATION, [_launch(job_id)], seconds=CALL_SECONDS)
+    lease = claim(dsn, INSTALLATION, [_launch(one) for one in job_ids], seconds=CALL_SECONDS)
     try:
         yield
     finally:
-        if lease is not None:  # otherwise another process launches it, too
+        if lease is not None:  # otherwise another process launches one of them, too
             lease.release()
 
 

@@ -32,10 +32,13 @@ class Queue:
     def __init__(self) -> None:
         self.jobs: list[str] = []
         self.refuses_after = 1000
+        self.before: Callable[[], None] = lambda: None
+        """Called before each launch."""
 
     def launch(self, _settings: Settings, source: SourceName, job_id: str, *, planned: bool = False) -> str:
         assert source == FILES
         assert planned
+        self.before()
         if len(self.jobs) >= self.refuses_after:
             raise NotRunningError("Dagster does not answer.")
         self.jobs.append(job_id)
@@ -131,6 +134,19 @@ def test_a_request_ends_when_the_last_of_its_runs_does(large: Installation, queu
         queue.jobs[0],
     )
     assert asked(large, job)[:2] == ("failed", "failed")
+
+
+def test_a_planned_job_that_waits_for_its_launch_is_not_lost(large: Installation, queue: Queue) -> None:
+    """Launches follow one another, and each may take half a minute."""
+
+    def request() -> None:
+        with pytest.raises(BusyError):
+            create_job(large.settings.postgres_dsn, FILES, partitions=ROOTS[-1:], full=False, requested_by="api")
+
+    queue.before = request
+    sync(large)
+    assert len(queue.jobs) == len(ROOTS)
+    assert statuses(large)[1:] == ["running"] * len(ROOTS)
 
 
 def asked(installation: Installation, job: SyncJob) -> tuple[str, str, int]:
