@@ -16,6 +16,7 @@ from assets import catalog
 from assets.partitions import align, partitions_of
 from resources.bindings import Syncs, chosen_partitions
 from resources.core.domain import STAGES, SourceName
+from resources.core.errors import EndedJobError
 from resources.launch import BACKFILL_TAG
 from resources.sources.spec import SourceSpec
 
@@ -89,7 +90,11 @@ def _stages(spec: SourceSpec, minutes: int, *, set_up: bool) -> dg.AssetsDefinit
         pool=source.value,
     )
     def body(context: dg.AssetExecutionContext, syncs: Syncs) -> StageEvents:
-        job = syncs.of(source, context)
+        try:
+            job = syncs.of(source, context)
+        except EndedJobError as error:
+            context.log.info(str(error))
+            return
         for stage in STAGES:
             if stage_key(source, stage) in context.selected_asset_keys:
                 yield from _materialized(context, job, stage)

@@ -9,7 +9,7 @@ import psycopg
 import structlog
 
 from resources.core.domain import SourceName
-from resources.core.errors import BusyError
+from resources.core.errors import BusyError, EndedJobError
 from resources.jobs import NOT_BEGUN, UNKNOWN, create_job, is_lost
 from resources.settings import Settings
 from resources.stores.leases import POLL_SECONDS, REST, WAIT_SECONDS, WHOLE, Lease, claim
@@ -29,7 +29,8 @@ def claim_job(
 ) -> tuple[str, Lease]:
     """Return the given job or a new one, with the lease of its partitions. Waits for other processes that work on them.
 
-    A given job that has ended was begun by another run, because this one was late: then this run's work is a job of its own.
+    A given job that has ended was begun by another run, because this one was late: then this run does the same work in a job of its own.
+    Raises `EndedJobError` if that job was planned: what was not done is planned again, or the sync that planned it does it.
     """
     dsn = settings.postgres_dsn
     deadline = time.monotonic() + WAIT_SECONDS
@@ -60,7 +61,11 @@ def claim_job(
             lease.release()
             wanted = now
         if wanted is None:
-            job_id = None
+            with session(dsn, autocommit=True) as connection:
+                row = Jobs(connection).job(job_id=job_id)
+            if row.planned:
+                raise EndedJobError("The part of a sync that this run was started for has ended already.")
+            job_id, partitions, full = None, row.partitions, row.full_sync
 
 
 def _claimable(settings: Settings, source: SourceName, job_id: str) -> list[str] | None:

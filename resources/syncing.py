@@ -294,7 +294,7 @@ def open_sync(
     """Claim the partitions, run the block, close the job. `carrier` continues the trace of the request for the sync.
 
     Without `job_id` a job is created; with it, partitions and `full` come from its row. Waits for other processes that are working
-    on its partitions (at most an hour). Raises `BusyError` or `ServiceUnavailableError`.
+    on its partitions (at most an hour). Raises `BusyError`, `EndedJobError` or `ServiceUnavailableError`.
     """
     settings = stored.complete(settings)
     job_id, lease = claim_job(settings, source, job_id, partitions, full, requested_by)

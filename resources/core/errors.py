@@ -129,3 +129,7 @@ class BusyError(ConcordanceError):
         super().__init__(message)
         self.job_id = job_id
         self.merged = merged
+
+
+class EndedJobError(ConcordanceError):
+    """The job of a run has ended, and another run has done its work or will: this one has nothing to do."""

@@ -13,12 +13,15 @@ from assets import pipeline
 from assets.planning import FEWEST, divided
 from resources import jobs, launch
 from resources.core.domain import SourceName
-from resources.core.errors import BusyError, ConcordanceError, NotRunningError
+from resources.core.errors import BusyError, ConcordanceError, EndedJobError, NotRunningError
 from resources.jobs import NOT_BEGUN, create_job
+from resources.launch import JOB_TAG, PARTITION_TAG, WHOLE
 from resources.settings import Settings
 from resources.stores.postgres import session
 from resources.syncing import SyncJob, open_sync
 from sql.commands import Commands
+from sql.sync import Jobs
+from tests.fixtures.dagster_runs import DagsterRuns
 from tests.fixtures.installation import Installation
 
 FILES = SourceName.FILES
@@ -291,11 +294,32 @@ def test_without_dagster_the_sync_does_it_all_itself(large: Installation, queue:
         "SELECT job_id::text AS id FROM sync_jobs WHERE planned_by IS NOT NULL AND NOT job_id::text = ANY(%s)",
         queue.jobs,
     )
-    sync(large, job_id=withdrawn["id"])  # Dagster created its run, although it answered that it did not
+    with pytest.raises(EndedJobError):  # Dagster created its run, although it answered that it did not
+        sync(large, job_id=withdrawn["id"])
     for job_id in queue.jobs:
         sync(large, job_id=job_id)
     assert documents(large) == dict.fromkeys(ROOTS, 1)
     assert set(statuses(large)) == {"success"}
+
+
+def test_a_second_run_of_a_job_that_has_ended_does_the_work_of_that_job(large: Installation) -> None:
+    job = create_job(large.settings.postgres_dsn, FILES, partitions=["r1"], full=True, requested_by="api")
+    for _ in range(2):
+        done = sync(large, job_id=job.job_id)
+        assert (done.partitions, done.full) == (["r1"], True)
+    assert documents(large) == {"r1": 1}
+
+
+def test_the_run_of_a_planned_job_that_has_ended_succeeds_at_once(dagster_runs: DagsterRuns) -> None:
+    dsn = dagster_runs.installation.settings.postgres_dsn
+    with session(dsn, autocommit=True) as connection:
+        first = create_job(dsn, FILES, partitions=None, full=False, requested_by="test")
+        planned = Jobs(connection).plan(
+            source=FILES.value, partitions=["docs"], full_sync=False, planned_by=first.job_id
+        )
+        Jobs(connection).withdraw(job_id=planned.job_id)
+    dagster_runs.run({JOB_TAG: planned.job_id, PARTITION_TAG: WHOLE})
+    assert statuses(dagster_runs.installation) == ["running", "success"]
 
 
 def test_planned_runs_work_at_the_same_time(large: Installation, queue: Queue) -> None:
