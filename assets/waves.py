@@ -120,7 +120,8 @@ class Waves:
                 steps.finish(job, self._target)
             if not job.job_id or job.stores.jobs.refuse_requests(job_id=job.job_id):
                 return
-            self._requested(wait=CLAIM_SECONDS)
+            while not self._requested(wait=CLAIM_SECONDS):  # another process has what is requested
+                job.progress("raw")
 
     def _round(self) -> bool:
         """Remove and update what has changed, take in what is pending, and pass its small documents through. Return True if any is."""

@@ -36,7 +36,7 @@ class IndexComparison(msgspec.Struct, frozen=True, kw_only=True):
 def marked(job: SyncJob, active: Target) -> list[str]:
     """Return the ids of documents that may differ from the active collection or one that is kept beside it, without those of other runs."""
     complete_marks(job, active)
-    return job.stores.index_work.marked(partitions=_partitions(job))
+    return job.stores.index_work.marked(partitions=job.stores.covered)
 
 
 def complete_marks(job: SyncJob, active: Target) -> None:
@@ -47,11 +47,7 @@ def complete_marks(job: SyncJob, active: Target) -> None:
 
 def by_urgency(job: SyncJob, active: Target) -> list[str]:
     """Return the same ids, without comparing before, those of the documents to be indexed first at the beginning."""
-    return job.stores.index_work.by_urgency(collection=active.collection.name, partitions=_partitions(job))
-
-
-def _partitions(job: SyncJob) -> list[str] | None:
-    return None if job.rest else job.stores.covered
+    return job.stores.index_work.by_urgency(collection=active.collection.name, partitions=job.stores.covered)
 
 
 def unmark(job: SyncJob, active: Target, doc_ids: Sequence[str]) -> None:

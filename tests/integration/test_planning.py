@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from assets import pipeline
+import sql.sync
+from assets import pipeline, waves
 from assets.planning import FEWEST, divided
 from resources import jobs, launch
 from resources.core.domain import SourceName
@@ -213,6 +215,56 @@ def test_a_request_for_the_source_is_taken_by_the_sync_of_the_rest(large: Instal
     assert documents(large) == {"r0": 2}
     with pytest.raises(BusyError):
         create_job(dsn, FILES, partitions=["r3"], full=False, requested_by="api")
+
+
+def test_a_request_for_what_a_planned_run_has_waits_without_reading_the_marks(
+    large: Installation, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roots(large, *ROOTS[:2])
+    sync(large)
+    roots(large, *ROOTS)
+    sync(large)
+    dsn = large.settings.postgres_dsn
+    rest = create_job(dsn, FILES, partitions=None, full=False, requested_by="schedule", merge=True)
+    queue.jobs.append(rest.job_id)
+    with pytest.raises(BusyError) as busy:
+        create_job(dsn, FILES, partitions=["r2"], full=False, requested_by="api", merge=True)
+    assert busy.value.merged
+    monkeypatch.setattr(waves, "CLAIM_SECONDS", 0.01)
+    reads, refused = count(monkeypatch, "IndexWork.by_urgency"), count(monkeypatch, "Jobs.add_request")
+    ended: list[SyncJob] = []
+    thread = threading.Thread(target=lambda: ended.append(sync(large, job_id=rest.job_id)))
+
+    def beside() -> None:
+        before = len(reads)
+        thread.start()
+        eventually(lambda: len(refused) >= 10)
+        assert len(reads) - before == 1
+
+    sync(large, job_id=queue.jobs[0], meanwhile=beside)
+    thread.join()
+    assert [one.partitions for one in ended] == [["r0", "r1", "r2"]]
+
+
+def eventually(found: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 300
+    while not found():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def count(monkeypatch: pytest.MonkeyPatch, statement: str) -> list[Any]:
+    """Return a list to which each call of a statement of `sql.sync` adds its parameters."""
+    owner, name = statement.split(".")
+    calls: list[Any] = []
+    real = getattr(getattr(sql.sync, owner), name)
+
+    def counted(self: Any, **given: Any) -> Any:
+        calls.append(given)
+        return real(self, **given)
+
+    monkeypatch.setattr(f"sql.sync.{statement}", counted)
+    return calls
 
 
 def test_tables_that_dagster_has_left_for_another_database_make_no_sync_count_as_lost(large: Installation) -> None:
