@@ -11,9 +11,10 @@ from contextlib import contextmanager
 
 from resources.core.errors import LostLeaseError
 from resources.stores.clients import Stores
-from resources.stores.postgres import session
+from resources.stores.postgres import session, undeadlocked
 from resources.stores.withholding import withhold_documents
 from sql.sync import IndexEntries
+from sql.withheld import WithheldStatements
 
 
 @contextmanager
@@ -29,6 +30,12 @@ def doubting(stores: Stores, collections: Sequence[str], doc_ids: Collection[str
 
 def _doubt(stores: Stores, collections: Sequence[str], doc_ids: list[str]) -> None:
     """Make entries incomplete without a lease: whoever writes to them now does so again. Their points may show too much until then."""
-    with session(stores.settings.postgres_dsn, autocommit=True) as connection, connection.transaction():
-        IndexEntries(connection, stores.source.value).doubt(collections=list(collections), doc_ids=doc_ids)
-        withhold_documents(connection, stores.withheld, doc_ids)
+
+    def doubted() -> None:
+        with connection.transaction():
+            WithheldStatements(connection).lock(doc_ids=doc_ids)  # before their entries, as whoever writes these does
+            IndexEntries(connection, stores.source.value).doubt(collections=list(collections), doc_ids=doc_ids)
+            withhold_documents(connection, stores.withheld, doc_ids)
+
+    with session(stores.settings.postgres_dsn, autocommit=True) as connection:
+        undeadlocked(doubted)

@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Generator
 from contextlib import closing, contextmanager, suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
@@ -15,7 +15,7 @@ from psycopg.sql import Composable
 
 from resources.core.errors import LostLeaseError
 from resources.stores import leases
-from resources.stores.postgres import connect_as, postgres_errors
+from resources.stores.postgres import connect_as, postgres_errors, undeadlocked
 
 if TYPE_CHECKING:
     from typing import Self
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class FencedCursor(psycopg.Cursor[dict[str, Any]]):
-    """A cursor that puts a single statement that writes into a transaction with the check."""
+    """A cursor that puts a single statement that writes into a transaction with the check, and repeats it after a deadlock."""
 
     def execute(  # pyright: ignore[reportIncompatibleMethodOverride] (the other overload is for the templates of Python 3.14)
         self,
@@ -45,9 +45,12 @@ class FencedCursor(psycopg.Cursor[dict[str, Any]]):
         if isinstance(connection, FencedConnection) and connection.lease is not None and _writes(query):
             with connection.single:
                 if connection.info.transaction_status == TransactionStatus.IDLE:
-                    with connection.transaction():
-                        return super().execute(query, params, prepare=prepare, binary=binary)
+                    return undeadlocked(partial(self._alone, connection, query, params, prepare=prepare, binary=binary))
         return super().execute(query, params, prepare=prepare, binary=binary)
+
+    def _alone(self, connection: FencedConnection, query: QueryNoTemplate, params: Params | None, **named: Any) -> Self:
+        with connection.transaction():
+            return super().execute(query, params, **named)
 
 
 class FencedConnection(psycopg.Connection[dict[str, Any]]):

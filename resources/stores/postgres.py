@@ -5,7 +5,8 @@ The serving app has its own asynchronous pool; both map an unreachable server to
 
 import os
 import socket
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from threading import Timer
 from typing import Any, TypeAlias, TypeVar
@@ -14,12 +15,18 @@ import psycopg
 from psycopg.rows import dict_row
 
 from resources.core.errors import ServiceUnavailableError, StorageFullError
+from resources.logging import logger
 
 Connection: TypeAlias = psycopg.Connection[dict[str, Any]]
 C = TypeVar("C", bound=Connection)
+T = TypeVar("T")
 
 CONNECT_SECONDS = 10
+DEADLOCK_PAUSES = (0.1, 0.5, 2.0)
+"""Seconds before a transaction is repeated, so that the other one, which was waiting, goes first."""
 READ_ONLY = "Postgres accepts no writes now: it is a standby, or its provider has made it read-only."
+
+log = logger("postgres")
 
 
 def said(error: psycopg.Error) -> str:
@@ -65,6 +72,17 @@ def postgres_errors() -> Generator[None]:
         raise ServiceUnavailableError(READ_ONLY) from error
     except psycopg.OperationalError as error:
         raise ServiceUnavailableError(f"Postgres stopped answering: {said(error)}") from error
+
+
+def undeadlocked(work: Callable[[], T]) -> T:
+    """Return what a whole transaction returns, repeated if Postgres ended it because it and another waited for each other."""
+    for seconds in DEADLOCK_PAUSES:
+        try:
+            return work()
+        except psycopg.errors.DeadlockDetected as error:
+            log.warning("deadlock", reason=said(error))
+            time.sleep(seconds)
+    return work()
 
 
 def hang_up(*connections: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:

@@ -16,6 +16,7 @@ from resources.core.errors import InvalidRequestError, RetryLaterError
 from resources.stores.quotas import Quota
 from resources.stores.withholding import withhold_documents
 from sql import sources as statements
+from sql.withheld import WithheldStatements
 
 if TYPE_CHECKING:
     from resources.stores.postgres import Connection
@@ -225,9 +226,11 @@ def follow_origins(conn: Connection, withheld: WithheldCollection, origins: list
     with conn.transaction():
         changes.lock_changes(key=LOCK)
         rows = changes.follow_origins(origins=origins)
+        copies = [str(row.doc_id) for row in rows]
+        WithheldStatements(conn).lock(doc_ids=copies)
         for row in rows:
             _narrow(conn, str(row.doc_id), readers_of(row))
-        withhold_documents(conn, withheld, [str(row.doc_id) for row in rows])
+        withhold_documents(conn, withheld, copies)
 
 
 def narrow_read(conn: Connection, rows: Collection[dict[str, Any]], read: int) -> set[str]:

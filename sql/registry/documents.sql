@@ -1,4 +1,5 @@
 -- Ledger of documents. Grain of every statement: document, unless it says otherwise. Rows are passed as one JSON array.
+-- Statements that change several documents lock them in the order of their ids, so that two of them never wait for each other.
 
 -- name: known
 -- Registry rows of some documents of a source. Parameters: source_ids, attempts (to read a document's bytes, one in each sync, after which
@@ -147,6 +148,13 @@ ORDER BY source_id;
 -- name: tombstone
 -- Make documents invisible at once. Parameters: source, source_ids text[], times jsonb (source id -> time of the deletion, if the
 -- source reports it; otherwise the time of the last sync is used). Returns those that were not deleted before.
+WITH locked AS MATERIALIZED (
+    SELECT o.doc_id FROM documents AS o
+    WHERE o.source = :source AND o.source_id = ANY(:source_ids) AND o.state <> 'deleted'
+    ORDER BY o.doc_id
+    FOR NO KEY UPDATE
+)
+
 UPDATE documents AS d SET
     state = 'deleted', reason = NULL, stage = NULL, deleted_at = now(), changed_at = now(), permissions = '{}', next_permissions = NULL,
     gone_is_exact = (:times::jsonb ? d.source_id),
@@ -154,23 +162,41 @@ UPDATE documents AS d SET
         (:times::jsonb ->> d.source_id)::timestamptz,
         (SELECT p.last_sync_at FROM partitions AS p WHERE p.source = d.source AND p.partition = d.partition)
     )
-WHERE d.source = :source AND d.source_id = ANY(:source_ids) AND d.state <> 'deleted'
+FROM locked AS l
+WHERE d.doc_id = l.doc_id
 RETURNING d.doc_id::text AS doc_id, d.partition, EXISTS (SELECT FROM index_entries AS e WHERE e.doc_id = d.doc_id) AS indexed;
 
 -- name: widen!
 -- Let those read documents who waited until the index has no other content of them. Their points get the permissions because the hash of
 -- what these should say differs. Parameters: partitions or null. Grain: document. Index: documents_widening.
+WITH locked AS MATERIALIZED (
+    SELECT o.doc_id FROM documents AS o
+    WHERE
+        o.source = :source AND o.next_permissions IS NOT NULL AND (:partitions::text [] IS NULL OR o.partition = ANY(:partitions::text []))
+        AND NOT EXISTS (
+            SELECT FROM active_entries AS a
+            WHERE a.doc_id = o.doc_id AND NOT coalesce(starts_with(a.content, o.content_key || '|'), FALSE)
+        )
+    ORDER BY o.doc_id
+    FOR NO KEY UPDATE
+)
+
 UPDATE documents AS d SET permissions = d.next_permissions, next_permissions = NULL, payload_hash = 'widened'
-WHERE
-    d.source = :source AND d.next_permissions IS NOT NULL AND (:partitions::text [] IS NULL OR d.partition = ANY(:partitions::text []))
-    AND NOT EXISTS (
-        SELECT FROM active_entries AS a
-        WHERE a.doc_id = d.doc_id AND NOT coalesce(starts_with(a.content, d.content_key || '|'), FALSE)
-    );
+FROM locked AS l
+WHERE d.doc_id = l.doc_id;
 
 -- name: readdress
 -- Take documents from the readers with these addresses at once. Clearing the hash makes the next listing write them again. Parameters: source,
 -- emails text[]. Returns ids and partitions. Grain: document. Index: documents_permissions, documents_widening.
+WITH locked AS MATERIALIZED (
+    SELECT o.doc_id FROM documents AS o
+    WHERE
+        o.source = :source AND o.state <> 'deleted'
+        AND (o.permissions && :emails::text [] OR (o.next_permissions IS NOT NULL AND o.next_permissions && :emails::text []))
+    ORDER BY o.doc_id
+    FOR NO KEY UPDATE
+)
+
 UPDATE documents AS d SET
     payload_hash = '', changed_at = now(),
     permissions = ARRAY(SELECT p.principal FROM unnest(d.permissions) AS p (principal) WHERE p.principal <> ALL(:emails::text [])),
@@ -178,9 +204,8 @@ UPDATE documents AS d SET
         WHEN d.next_permissions IS NOT NULL
             THEN ARRAY(SELECT n.principal FROM unnest(d.next_permissions) AS n (principal) WHERE n.principal <> ALL(:emails::text []))
     END
-WHERE
-    d.source = :source AND d.state <> 'deleted'
-    AND (d.permissions && :emails::text [] OR (d.next_permissions IS NOT NULL AND d.next_permissions && :emails::text []))
+FROM locked AS l
+WHERE d.doc_id = l.doc_id
 RETURNING d.doc_id::text AS doc_id, d.partition;
 
 -- name: chosen
@@ -192,21 +217,37 @@ ORDER BY source_id;
 
 -- name: hide_partition
 -- Hide the documents of a partition that can no longer be read. Returns those not hidden before.
+WITH locked AS MATERIALIZED (
+    SELECT o.doc_id FROM documents AS o
+    WHERE o.source = :source AND o.partition = :partition AND o.state NOT IN ('deleted', 'lost_access')
+    ORDER BY o.doc_id
+    FOR NO KEY UPDATE
+)
+
 UPDATE documents AS d SET
     state = 'lost_access', reason = 'The source no longer lets us read it.', stage = NULL, changed_at = now()
-WHERE d.source = :source AND d.partition = :partition AND d.state NOT IN ('deleted', 'lost_access')
+FROM locked AS l
+WHERE d.doc_id = l.doc_id
 RETURNING d.doc_id::text AS doc_id, d.partition, EXISTS (SELECT FROM index_entries AS e WHERE e.doc_id = d.doc_id) AS indexed;
 
 -- name: set_outcomes!
 -- Record the results of parsing: live again, skipped or failed. Parameters: rows jsonb (doc_id, state, reason, attempts).
+WITH locked AS MATERIALIZED (
+    SELECT r.doc_id, r.state, r.reason, r.attempts
+    FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, state text, reason text, attempts integer)
+    INNER JOIN documents AS o ON o.doc_id = r.doc_id
+    WHERE
+        (o.state = 'live' OR (o.state IN ('skipped', 'failed') AND o.stage = 'parsed'))
+        AND (o.state, o.reason, o.attempts) IS DISTINCT FROM (r.state, r.reason, r.attempts)
+    ORDER BY o.doc_id
+    FOR NO KEY UPDATE OF o
+)
+
 UPDATE documents AS d SET
-    state = r.state, reason = r.reason, attempts = r.attempts,
-    stage = CASE WHEN r.state = 'live' THEN NULL ELSE 'parsed' END, changed_at = now()
-FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, state text, reason text, attempts integer)
-WHERE
-    d.doc_id = r.doc_id
-    AND (d.state = 'live' OR (d.state IN ('skipped', 'failed') AND d.stage = 'parsed'))
-    AND (d.state, d.reason, d.attempts) IS DISTINCT FROM (r.state, r.reason, r.attempts);
+    state = l.state, reason = l.reason, attempts = l.attempts,
+    stage = CASE WHEN l.state = 'live' THEN NULL ELSE 'parsed' END, changed_at = now()
+FROM locked AS l
+WHERE d.doc_id = l.doc_id;
 
 -- name: pending
 -- Documents whose entry in a collection is missing or out of date, or is to be written again (`index_work.rewrite`). again: it has an entry

@@ -1,5 +1,5 @@
 -- Reads and repairs of the registry by the permission audit, and its audit trail. Grain: document, unless a statement
--- says otherwise. Triggers of the table `documents` write grant_audit.
+-- says otherwise. Triggers of the table `documents` write grant_audit. Documents are locked in the order of their ids.
 
 -- name: granted
 -- Permissions of live documents, with those that wait for their content. Parameters: source, source_ids text[].
@@ -19,29 +19,41 @@ LIMIT :most;
 -- name: narrow!
 -- Remove excess permissions. Clearing the hash makes the next listing write the document again.
 -- Parameters: rows jsonb (doc_id, permissions: all that the source grants).
-UPDATE documents AS d SET
-    payload_hash = '', changed_at = now(),
-    permissions = ARRAY(SELECT g.principal FROM unnest(d.permissions) AS g (principal) WHERE g.principal = ANY(r.permissions)),
-    next_permissions = CASE WHEN d.next_permissions IS NOT NULL THEN r.permissions END
-FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, permissions text [])
-WHERE d.doc_id = r.doc_id AND d.state = 'live';
-
--- name: grant!
--- Add missing permissions. Parameters: rows jsonb (doc_id, permissions).
-WITH given AS (SELECT r.* FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, permissions text [])),
-
-outdated AS (
-    UPDATE index_entries AS e SET payload = NULL
-    FROM documents AS l INNER JOIN given AS g ON g.doc_id = l.doc_id
-    WHERE e.doc_id = l.doc_id AND l.state = 'live'
+WITH locked AS MATERIALIZED (
+    SELECT r.doc_id, r.permissions
+    FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, permissions text []) INNER JOIN documents AS o ON o.doc_id = r.doc_id
+    WHERE o.state = 'live'
+    ORDER BY o.doc_id
+    FOR NO KEY UPDATE OF o
 )
 
 UPDATE documents AS d SET
     payload_hash = '', changed_at = now(),
-    permissions = CASE WHEN d.next_permissions IS NULL THEN g.permissions ELSE d.permissions END,
-    next_permissions = CASE WHEN d.next_permissions IS NOT NULL THEN g.permissions END
-FROM given AS g
-WHERE d.doc_id = g.doc_id AND d.state = 'live';
+    permissions = ARRAY(SELECT g.principal FROM unnest(d.permissions) AS g (principal) WHERE g.principal = ANY(l.permissions)),
+    next_permissions = CASE WHEN d.next_permissions IS NOT NULL THEN l.permissions END
+FROM locked AS l
+WHERE d.doc_id = l.doc_id;
+
+-- name: grant!
+-- Add missing permissions. Parameters: rows jsonb (doc_id, permissions).
+WITH locked AS MATERIALIZED (
+    SELECT r.doc_id, r.permissions
+    FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, permissions text []) INNER JOIN documents AS o ON o.doc_id = r.doc_id
+    WHERE o.state = 'live'
+    ORDER BY o.doc_id
+    FOR NO KEY UPDATE OF o
+),
+
+outdated AS (
+    UPDATE index_entries AS e SET payload = NULL FROM locked AS l WHERE e.doc_id = l.doc_id
+)
+
+UPDATE documents AS d SET
+    payload_hash = '', changed_at = now(),
+    permissions = CASE WHEN d.next_permissions IS NULL THEN l.permissions ELSE d.permissions END,
+    next_permissions = CASE WHEN d.next_permissions IS NOT NULL THEN l.permissions END
+FROM locked AS l
+WHERE d.doc_id = l.doc_id;
 
 -- name: mark_for_relisting!
 -- Make the next sync list these partitions from the beginning. Grain: partition. Parameters: source, partitions text[].
@@ -49,7 +61,11 @@ UPDATE partitions SET cursor = NULL WHERE source = :source AND partition = ANY(:
 
 -- name: mark_changed!
 -- Make the next listing write these documents again. Parameters: doc_ids.
-UPDATE documents SET payload_hash = '' WHERE doc_id = ANY(:doc_ids::uuid []) AND state = 'live';
+WITH locked AS MATERIALIZED (
+    SELECT o.doc_id FROM documents AS o WHERE o.doc_id = ANY(:doc_ids::uuid []) AND o.state = 'live' ORDER BY o.doc_id FOR NO KEY UPDATE
+)
+
+UPDATE documents AS d SET payload_hash = '' FROM locked AS l WHERE d.doc_id = l.doc_id;
 
 -- name: trail
 -- Permissions granted and revoked, oldest first. Grain: change of one principal on one document. Index: grant_audit_at.
