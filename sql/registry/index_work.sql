@@ -95,7 +95,8 @@ ON CONFLICT (doc_id) DO UPDATE SET marked = excluded.marked, rewrite = TRUE;
 -- Remove the marks of documents that do not differ in any of these collections and are not to be written again. Parameters: doc_ids, collections jsonb ([{name,
 -- signatures, version}]), attempts (of parsing, after which it gives up), parsed bool (the sync has parsed what it had to: those that
 -- parsing rejected are done with), deferred text[] (contents that it left to the next sync), partitions or null (the only ones that the
--- sync had to process). A document that is changing meanwhile keeps its mark, because its row has another number by then.
+-- sync had to process). A document that is changing meanwhile keeps its mark, because its row has another number by then, and one whose mark
+-- another run is removing is left to it.
 DELETE FROM index_work AS w
 USING (
     SELECT k.doc_id, k.marked
@@ -122,18 +123,29 @@ USING (
                 OR (d.state = 'failed' AND d.attempts < :attempts)
             )
         )
+    ORDER BY k.doc_id
+    FOR UPDATE OF k SKIP LOCKED
 ) AS done
 WHERE w.doc_id = done.doc_id AND w.marked = done.marked;
 
 -- name: merge_documents!
--- Merge the counts of a source's documents that several statements have changed. Grain: (partition, state).
-WITH merged AS (
-    DELETE FROM document_counts AS c
-    USING (
-        SELECT n.partition, n.state FROM document_counts AS n WHERE n.source = :source
-        GROUP BY n.partition, n.state HAVING count(*) > 1 OR sum(n.documents) = 0
-    ) AS several
-    WHERE c.source = :source AND c.partition = several.partition AND c.state = several.state
+-- Merge the counts of a source's documents that several statements have changed. Rows that another run is merging are left to it.
+-- Grain: (partition, state).
+WITH several AS (
+    SELECT n.partition, n.state FROM document_counts AS n WHERE n.source = :source
+    GROUP BY n.partition, n.state HAVING count(*) > 1 OR sum(n.documents) = 0
+),
+
+free AS MATERIALIZED (
+    SELECT f.ctid AS row_id FROM document_counts AS f
+    INNER JOIN several AS s ON s.partition = f.partition AND s.state = f.state
+    WHERE f.source = :source
+    FOR UPDATE OF f SKIP LOCKED
+),
+
+merged AS (
+    DELETE FROM document_counts AS c USING free
+    WHERE c.ctid = free.row_id
     RETURNING c.source, c.partition, c.state, c.documents
 )
 
@@ -144,13 +156,21 @@ HAVING sum(m.documents) <> 0;
 
 -- name: merge_passages!
 -- The same of its passages. Grain: (collection, partition).
-WITH merged AS (
-    DELETE FROM passage_counts AS c
-    USING (
-        SELECT n.collection, n.partition FROM passage_counts AS n WHERE n.source = :source
-        GROUP BY n.collection, n.partition HAVING count(*) > 1 OR sum(n.passages) = 0
-    ) AS several
-    WHERE c.source = :source AND c.collection = several.collection AND c.partition = several.partition
+WITH several AS (
+    SELECT n.collection, n.partition FROM passage_counts AS n WHERE n.source = :source
+    GROUP BY n.collection, n.partition HAVING count(*) > 1 OR sum(n.passages) = 0
+),
+
+free AS MATERIALIZED (
+    SELECT f.ctid AS row_id FROM passage_counts AS f
+    INNER JOIN several AS s ON s.collection = f.collection AND s.partition = f.partition
+    WHERE f.source = :source
+    FOR UPDATE OF f SKIP LOCKED
+),
+
+merged AS (
+    DELETE FROM passage_counts AS c USING free
+    WHERE c.ctid = free.row_id
     RETURNING c.collection, c.source, c.partition, c.passages
 )
 

@@ -20,7 +20,7 @@ from resources.stores import uploads
 from resources.stores.fenced import connect_fenced
 from resources.stores.leases import claim
 from resources.stores.postgres import Connection, connect
-from sql.sync import Documents, IndexEntries
+from sql.sync import Documents, IndexEntries, IndexWork
 from sql.upkeep import PermissionAudit
 
 FILES = SourceName.FILES
@@ -30,6 +30,7 @@ IDS = [f"00000000-0000-0000-0000-{number:012}" for number in NUMBERS]
 NAMES = [str(9 - number) for number in NUMBERS]
 """Source IDs, in the opposite order of the IDs, as is the table itself."""
 FREE = "SELECT doc_id::text AS doc_id FROM documents ORDER BY doc_id FOR NO KEY UPDATE SKIP LOCKED"
+MARKS = "SELECT count(*) AS marks FROM index_work"
 
 
 def insert(connection: Connection, rows: list[tuple[str, str]], source: str = "files") -> None:
@@ -200,3 +201,40 @@ def test_a_single_statement_is_repeated_after_a_deadlock(database: str, connecti
     lease.release()
     found = connection.execute("SELECT payload, chunk_count FROM index_entries").fetchall()
     assert found == [{"payload": None, "chunk_count": 2}] * len(IDS)
+
+
+def test_marks_that_another_run_removes_are_left_to_it(database: str, connection: Connection) -> None:
+    connection.execute("UPDATE index_entries SET content = 'k|p', payload = 'h0', keywords = E'v\n\ntitle\ntitle'")
+    connection.execute(
+        "INSERT INTO index_work (doc_id, source) SELECT doc_id, source FROM documents ON CONFLICT DO NOTHING"
+    )
+    assert connection.execute(MARKS).fetchall() == [{"marks": len(IDS)}]
+    connection.execute("SET lock_timeout = '200ms'")
+    with connect(database) as other:
+        other.execute("SELECT FROM index_work WHERE doc_id = %s FOR UPDATE", [IDS[0]])
+        removed = IndexWork(connection, "files").unmark(
+            doc_ids=IDS, collections=[], attempts=3, parsed=True, deferred=[], partitions=None
+        )
+    assert removed == len(IDS) - 1
+    assert connection.execute(MARKS).fetchall() == [{"marks": 1}]
+
+
+def test_counts_that_another_run_merges_are_left_to_it(database: str, connection: Connection) -> None:
+    totals = (
+        "SELECT sum(documents)::int AS documents FROM document_counts",
+        "SELECT sum(passages)::int AS passages FROM passage_counts",
+    )
+    before = [connection.execute(one).fetchall() for one in totals]
+    work = IndexWork(connection, "files")
+    with connect(database) as other:
+        other.execute("SELECT FROM document_counts LIMIT 1 FOR UPDATE")
+        other.execute("SELECT FROM passage_counts LIMIT 1 FOR UPDATE")
+        connection.execute("SET lock_timeout = '200ms'")
+        work.merge_documents()
+        work.merge_passages()
+        assert [connection.execute(one).fetchall() for one in totals] == before
+    work.merge_documents()
+    work.merge_passages()
+    assert [connection.execute(one).fetchall() for one in totals] == before
+    for table in ("document_counts", "passage_counts"):
+        assert len(connection.execute(f"SELECT FROM {table}").fetchall()) == 1
