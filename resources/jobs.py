@@ -4,8 +4,10 @@ A job is created before its run, so that the caller has an id at once. The proce
 for as long as it works: a claimed job whose lease has lapsed belongs to a process that died, and the next sync replaces it.
 """
 
+import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import TypeAlias
 
 import psycopg
 import structlog
@@ -16,7 +18,7 @@ from resources.settings import Settings
 from resources.sources import names
 from resources.stores.clients import Stores
 from resources.stores.fenced import fenced_session
-from resources.stores.leases import COMPACTION, INSTALLATION, WAIT_SECONDS, WHOLE, claim
+from resources.stores.leases import COMPACTION, INSTALLATION, WAIT_SECONDS, WHOLE, Lease, claim
 from resources.stores.postgres import Connection, session
 from sql.leases import Leases
 from sql.rows import RunningJob, Started
@@ -28,12 +30,17 @@ ELSEWHERE_SECONDS = 3600
 """The same if Dagster's runs are in another database: it gives up a run that does not start within half an hour, and closes its job."""
 CALL_SECONDS = 12.0
 """Longest wait for Postgres when creating or ending a job, because a caller is waiting."""
+ALL_SECONDS = 5.0
+"""How long the leases of some sources are held while that of another is waited for, by work that needs all."""
 
 DIED = "The process that ran this sync died."
 NOT_BEGUN = "The process of this part of a sync died, or none began it. The next sync of the source continues there."
 TERMINATED = "Its run in Dagster was terminated before it began. The next sync of the source does its work."
 UNKNOWN = "The reason was not recorded. The log of its run in Dagster may say more."
 """Reason of a failure that came without one."""
+
+_Wanted: TypeAlias = tuple[str, list[str] | None, str]
+"""The owner of leases, the partitions (None: all), and who may have them, as the subject of a sentence."""
 
 log = structlog.get_logger("sync")
 
@@ -184,24 +191,43 @@ def hold_all(settings: Settings) -> Generator[list[Stores]]:
     """Hold the leases of all sources, as `hold` does for one, those of the runs that prepare documents for their syncs, and that of
     compaction.
 
-    Whoever writes with one of them needs all: what a source no longer needs, another one may.
+    Whoever writes with one of them needs all: what a source no longer needs, another one may. While one is busy, the others go on.
     """
     with session(settings.postgres_dsn) as connection:
         sources = stored_sources(connection)
-    with ExitStack() as stack:
-        held = [stack.enter_context(hold(settings, source)) for source in sources]
-        together = [stores.lease for stores in held if stores.lease is not None]
-        others: list[tuple[str, list[str] | None, str]] = [
-            (preparing(one), None, f"A run that prepares documents of {one.value}") for one in sources
+    wanted: list[_Wanted] = [
+        *((one.value, None, f"Another sync of {one.value}") for one in sources),
+        *((preparing(one), None, f"A run that prepares documents of {one.value}") for one in sources),
+        (INSTALLATION, [COMPACTION], "Another process that compacts the lake"),
+    ]
+    with _claim_all(settings.postgres_dsn, wanted) as leases, ExitStack() as stack:
+        held = [
+            Stores(settings, source, stack.enter_context(fenced_session(settings.postgres_dsn, lease)), lease)
+            for source, lease in zip(sources, leases, strict=False)
         ]
-        others.append((INSTALLATION, [COMPACTION], "Another process that compacts the lake"))
-        for owner, partitions, name in others:
-            lease = claim(settings.postgres_dsn, owner, partitions)
-            if lease is None:
-                raise BusyError(f"{name} did not end within {WAIT_SECONDS / 3600:.0f} h.", "")
-            stack.callback(lease.release)
-            together.append(lease)
-        for stores in held:
-            if stores.lease is not None:
-                stores.lease.bind(*(other for other in together if other is not stores.lease))
+        for lease in leases[: len(held)]:
+            lease.bind(*(other for other in leases if other is not lease))
         yield held
+
+
+@contextmanager
+def _claim_all(dsn: str, wanted: Sequence[_Wanted]) -> Generator[list[Lease]]:
+    """Hold leases for the block, in their order. While one is waited for, none of the others is held for more than some seconds."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    awaited = wanted[0]
+    while True:
+        with ExitStack() as stack:
+            found: dict[str, Lease] = {}
+            for one in sorted(wanted, key=lambda one: one is not awaited):
+                owner, partitions, name = one
+                lease = claim(dsn, owner, partitions, seconds=ALL_SECONDS if found else deadline - time.monotonic())
+                if lease is None:
+                    awaited = one
+                    break
+                stack.callback(lease.release)
+                found[owner] = lease
+            else:
+                yield [found[owner] for owner, _, _ in wanted]
+                return
+        if time.monotonic() > deadline:
+            raise BusyError(f"{name} did not end within {WAIT_SECONDS / 3600:.0f} h.", "")

@@ -19,9 +19,10 @@ import pytest
 from assets import pipeline
 from assets.index import targets
 from orchestration.supervision.environment import child_environment
+from resources import jobs
 from resources.core.domain import SourceName
 from resources.core.errors import BusyError, LostLeaseError
-from resources.jobs import create_job, hold
+from resources.jobs import create_job, hold, hold_all, stored_sources
 from resources.stores import leases
 from resources.stores.fenced import FencedConnection, connect_fenced, fenced_session
 from resources.stores.leases import Lease, alone, claim
@@ -524,3 +525,37 @@ def test_a_process_that_is_paused_in_a_transaction_keeps_others_out_for_a_time_o
     for lease in (paused, *others):
         assert lease is not None, "nobody else could claim it"
         lease.release()
+
+
+def test_who_needs_all_sources_keeps_none_of_them_while_one_is_busy(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "ALL_SECONDS", 0.0)
+    dsn = installation.settings.postgres_dsn
+    with session(dsn) as connection:
+        first, *_, last = stored_sources(connection)
+    busy = claim(dsn, last.value, None)
+    assert busy is not None
+    asked, held = threading.Event(), threading.Event()
+
+    def watched(dsn: str, source: str, *given: Any, **named: Any) -> Lease | None:
+        if source == last.value:
+            asked.set()
+        return claim(dsn, source, *given, **named)
+
+    monkeypatch.setattr(jobs, "claim", watched)
+
+    def erase() -> None:
+        with hold_all(installation.settings):
+            held.set()
+
+    thread = threading.Thread(target=erase)
+    thread.start()
+    assert asked.wait(60)
+    other = claim(dsn, first.value, None, seconds=60)
+    assert other is not None
+    assert not held.is_set()
+    other.release()
+    busy.release()
+    assert held.wait(60)
+    thread.join()
