@@ -170,8 +170,11 @@ ON CONFLICT (job_id, source_id, stage) DO UPDATE SET reason = excluded.reason, o
 SELECT source_id, stage, reason, outcome FROM sync_errors WHERE job_id = :job_id AND stage = :stage ORDER BY outcome, source_id LIMIT :most;
 
 -- name: next_sequence
--- Reserve numbers for change rows in the lake, above the clock and all earlier ones. Returns the first.
-SELECT setval('lake_sequence', greatest(nextval('lake_sequence'), :clock_ns::bigint) + :reserve::bigint) - :reserve::bigint;
+-- Reserve numbers for change rows in the lake, above the clock and all earlier ones. Returns the first. Processes take turns until the end
+-- of their transaction: no two get the same numbers.
+WITH turn AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtext('concordance.lake_sequence')))
+
+SELECT setval('lake_sequence', greatest(nextval('lake_sequence'), :clock_ns::bigint) + :reserve::bigint) - :reserve::bigint FROM turn;
 
 -- name: save_calls!
 -- Save the number of API calls to the source. Parameters: job_id, calls jsonb (method -> number), retries, retries_failed, waited (seconds).

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,7 +22,7 @@ from resources.stores import uploads
 from resources.stores.fenced import connect_fenced
 from resources.stores.leases import claim
 from resources.stores.postgres import Connection, connect
-from sql.sync import Documents, IndexEntries, IndexWork
+from sql.sync import Documents, IndexEntries, IndexWork, Jobs
 from sql.upkeep import PermissionAudit
 
 FILES = SourceName.FILES
@@ -201,6 +203,16 @@ def test_a_single_statement_is_repeated_after_a_deadlock(database: str, connecti
     lease.release()
     found = connection.execute("SELECT payload, chunk_count FROM index_entries").fetchall()
     assert found == [{"payload": None, "chunk_count": 2}] * len(IDS)
+
+
+def test_numbers_of_change_rows_are_reserved_once(database: str, connection: Connection) -> None:
+    def reserved(_: int) -> list[int]:
+        with connect(database, autocommit=True) as own:
+            return [Jobs(own).next_sequence(clock_ns=0, reserve=10) for _ in range(200)]
+
+    with ThreadPoolExecutor(8) as pool:
+        firsts = sorted(first for found in pool.map(reserved, range(8)) for first in found)
+    assert all(later - first >= 10 for first, later in pairwise(firsts))
 
 
 def test_marks_that_another_run_removes_are_left_to_it(database: str, connection: Connection) -> None:
