@@ -114,7 +114,7 @@ def _materialized(context: dg.AssetExecutionContext, job: "SyncJob", stage: str)
     if stage in job.planned:
         result = _run(job, stage, partial(pipeline.WORK[stage], job, everything=chosen is not None))
     report = Report(job, stage, result)
-    align(context.instance, source, list(report.states))
+    align(context.instance, source, job.stores.partitions)
     key = stage_key(source, stage)
     if chosen is None:
         for partition in sorted(job.touched.intersection(report.states)):

@@ -12,6 +12,7 @@ import dagster as dg
 
 from resources.core.domain import SourceName
 from resources.launch import WHOLE
+from sql.sync import Partitions
 
 
 class SourcePartitions(dg.DynamicPartitionsDefinition):
@@ -28,9 +29,10 @@ def partitions_of(source: SourceName) -> SourcePartitions:
     return SourcePartitions(name=source.value)
 
 
-def align(instance: dg.DagsterInstance, source: SourceName, current: Sequence[str]) -> None:
-    """Make Dagster's list of a source's partitions the current ones."""
+def align(instance: dg.DagsterInstance, source: SourceName, partitions: Partitions) -> None:
+    """Make Dagster's list of a source's partitions that of the registry, to which other runs add a partition first."""
     listed = set(instance.get_dynamic_partitions(source.value))
+    current = partitions.current_names()
     if added := [key for key in current if key not in listed]:
         instance.add_dynamic_partitions(source.value, added)
     for key in sorted(listed.difference(current)):

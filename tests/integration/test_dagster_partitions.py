@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
+from typing import Any
 
 import pytest
 
+from assets import report
 from orchestration.definitions import definitions
 from orchestration.maintenance import weekly_upkeep
 from orchestration.supervision.launcher import whole_source
@@ -108,6 +110,23 @@ def test_a_root_that_was_emptied_and_then_removed_is_not_green(synced: DagsterRu
     synced.roots("docs")
     synced.sync()
     assert synced.partitions() == synced.green("raw") == {"docs"}
+
+
+def test_a_partition_that_another_run_has_just_added_stays(
+    synced: DagsterRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows_of = report.rows_of
+
+    def meanwhile(*given: Any) -> Any:
+        synced.installation.rows(
+            "INSERT INTO partitions (source, partition) VALUES ('files', 'new') ON CONFLICT DO NOTHING RETURNING source"
+        )
+        synced.instance.add_dynamic_partitions("files", ["new"])
+        return rows_of(*given)
+
+    monkeypatch.setattr(report, "rows_of", meanwhile)
+    synced.sync()
+    assert synced.partitions() == {"docs", "notes", "new"}
 
 
 def test_partitions_have_names_beside_their_ids(synced: DagsterRuns) -> None:
