@@ -5,6 +5,7 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
+from serving.answers.quoted import Mark
 from serving.answers.schemas import Unanswered
 from serving.answers.support import Verdict
 from serving.search.schemas import Warning_
@@ -18,6 +19,8 @@ class Draft:
     mode: Literal["model", "extractive", "none"] = "none"
     cached: bool = False
     sentences: list[Verdict] = field(default_factory=list[Verdict])
+    marks: list[Mark] = field(default_factory=list[Mark])
+    """Where the sentences were taken from, if they are quotes."""
     removed_citations: int = 0
     removed_links: int = 0
     model_ms: float = 0.0

@@ -14,6 +14,7 @@ from serving.answers.cleaning import clean
 from serving.answers.extremes import extremes
 from serving.answers.gate import coverage, weights
 from serving.answers.parts import COLON, FIGURE, ITEM, TextPart, parts_of
+from serving.answers.quoted import Mark
 from serving.answers.support import Verdict
 from serving.answers.words import content, holds
 from serving.search.quoting import TAG
@@ -65,6 +66,8 @@ WINDOW = 280
 """Longest quote of a piece with neighbours, in characters."""
 _MARK = re.compile(r"\[(\d{1,4})\]")
 _LIST_MARK = re.compile(rf"^(?:[-*+•]|#{{1,6}}|{ITEM_NUMBER})\s+")
+_SAID = re.compile(r"\s*(?:(?:[-*+•]|#{1,6})\s+)?(.*\S)", re.DOTALL)
+"""A piece without the mark of its line and the white space around it."""
 _ANAPHORA = re.compile(
     r"^\W*(?:it|its|this|these|that|those|they|their|he|she|such|then|however|also|otherwise|so|if so|if not)\b",
     re.IGNORECASE,
@@ -332,3 +335,12 @@ def compose(chosen: Sequence[Quote]) -> tuple[str, list[Verdict]]:
         lines.append(line)
         at += len(line) + 1
     return "\n".join(lines), found
+
+
+def marks(chosen: Sequence[Quote], passages: Sequence[tuple[str, str]]) -> list[Mark]:
+    """Return where the passages say what is quoted. What occurs twice, or differs in signs alone, cannot be found by its text."""
+    found: list[Mark] = []
+    for index, one in enumerate(chosen):
+        if said := _SAID.match(passages[one.number - 1][1], one.start, one.end):
+            found.append(Mark(index, one.number, *said.span(1)))
+    return found

@@ -25,7 +25,7 @@ from serving.answers.access_check import AccessCheck, CurrentAccess
 from serving.answers.certainty import REFUSED, SURE, certainty, holds_own
 from serving.answers.checking import Checker
 from serving.answers.draft import Draft
-from serving.answers.extractive import Quote, choose, compose, measured, shortlist, without_strays
+from serving.answers.extractive import Quote, choose, compose, marks, measured, shortlist, without_strays
 from serving.answers.metrics import AnswerMetrics
 from serving.answers.model import LanguageModel
 from serving.answers.prompt import NO_DATA
@@ -234,7 +234,9 @@ class Answers:
             if known < REFUSED and self._may_refuse(asked):
                 pieces = []
         chosen = choose(pieces, passages, [one.page_starts for one in asked.sources])
-        draft.text, draft.sentences = compose(without_strays(chosen, sure=sure))
+        chosen = without_strays(chosen, sure=sure)
+        draft.text, draft.sentences = compose(chosen)
+        draft.marks = marks(chosen, passages)
         if not draft.sentences:
             draft.text, draft.mode = NO_DATA, "none"
             return
@@ -270,7 +272,7 @@ class Answers:
         began: float,
     ) -> AnswerResponse:
         cited = sorted({number for sentence in draft.sentences for number in sentence.citations})
-        quotes = quoted(draft.sentences, dict(enumerate(asked.sources, start=1)))
+        quotes = quoted(draft.sentences, dict(enumerate(asked.sources, start=1)), draft.marks)
         return AnswerResponse(
             answer_id=answer_id,
             query_id=query_id,

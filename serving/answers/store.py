@@ -14,7 +14,7 @@ import msgspec
 
 from resources.core.domain import Access
 from resources.core.permissions import is_unshared
-from serving.answers.quoted import first_of_each, quoted
+from serving.answers.quoted import Mark, first_of_each, quoted
 from serving.answers.schemas import AnswerResponse, KeptAnswer, KeptSource
 from serving.answers.support import Verdict
 from serving.http.background import Background
@@ -34,6 +34,8 @@ class Used(msgspec.Struct, frozen=True):
     doc_id: str
     text_hash: str
     cited: bool
+    marks: list[Mark] = []
+    """What the answer quotes of it."""
 
 
 def keep(
@@ -48,7 +50,14 @@ def keep(
 ) -> None:
     """Queue an answer to be written. `shareable`: it rests on its sources alone, and so may be shared with who may read them."""
     used = [
-        Used(index, passage.chunk_id, passage.doc_id, passage.text_hash, index in answer.cited)
+        Used(
+            index,
+            passage.chunk_id,
+            passage.doc_id,
+            passage.text_hash,
+            index in answer.cited,
+            [Mark(one.sentence, one.source, one.start, one.end) for one in answer.quotes if one.source == index],
+        )
         for index, passage in enumerate(sources, start=1)
     ]
     WebQueue(background).answer_insert(
@@ -104,7 +113,8 @@ async def load(
         for one in used
         if one.doc_id in readable and one.chunk_id in checked.passages
     }
-    quotes = quoted(sentences, allowed)
+    same = [one for one in used if one.index in allowed and allowed[one.index].text_hash == one.text_hash]
+    quotes = quoted(sentences, allowed, [mark for one in same for mark in one.marks])
     marked = first_of_each(quotes)
     sources = [_today(one, allowed.get(one.index), readable, base_url, marked.get(one.index)) for one in used]
     changed = any(one.status == "changed" for one in sources)

@@ -56,6 +56,25 @@ def test_it_opens_for_who_may_read_every_source(site: Site, running: Running, sh
     assert rows[1][3]["asked_by"] == ANN
 
 
+def test_a_kept_answer_marks_what_it_quoted_until_its_source_changes(site: Site, running: Running) -> None:
+    first, last = (
+        "The kettle of the boardroom is descaled on 1 May.",
+        "The kettle of the boardroom is descaled on -1 May.",
+    )
+    text = f"{first} The urn has another day{', which is on its lid' * 20}. {last}"
+    site.add("Kitchen", [text], [ANN])
+    given = ask(running)
+    running.settle()
+    assert {text[one["start"] : one["end"]] for one in given["quotes"]} == {first, last}
+    kept = opened(running, given, ANN).json()
+    assert kept["quotes"] == given["quotes"]
+    site.sql("UPDATE answers SET sources = jsonb_set(sources, '{0,marks}', '[[0, 1, 4, 10], [1, 1, 0, 3]]')")
+    assert [(one["start"], one["end"]) for one in opened(running, given, ANN).json()["quotes"]] == [(4, 10), (0, 3)]
+    site.sql("UPDATE chunks SET text_hash = 'other'")
+    located = opened(running, given, ANN).json()["quotes"]
+    assert {text[one["start"] : one["end"]] for one in located} == {first}
+
+
 def test_text_that_was_removed_before_others_could_read_is_not_shown_to_them(site: Site, running: Running) -> None:
     doc_id = site.add("Kitchen", [SECRET, "The kitchen is on the second floor."], [ANN])
     answer = ask(running)

@@ -6,7 +6,7 @@ import pytest
 
 from serving.answers.answer_type import AnswerType, expected, holds_type
 from serving.answers.certainty import REFUSED, certainty
-from serving.answers.extractive import Quote, choose, compose, measured, shortlist, without_strays
+from serving.answers.extractive import Quote, choose, compose, marks, measured, shortlist, without_strays
 from serving.answers.words import content, holds
 from serving.search.retrieval.highlight import pieces
 
@@ -246,6 +246,21 @@ def test_a_quote_is_a_stretch_of_its_passage() -> None:
     text = "Leave is granted by leads.\nIt is at most four hours for each election.\n\nOther rules follow."
     for one in quoted("How long is leave for an election?", text):
         assert one in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "piece", "marked"),
+    [
+        ("Disks of 15 GB. A limit of 1.5 GB.", "1.5 GB", "1.5 GB"),
+        ("It holds if x = y. It holds if x != y. ", "It holds if x != y. ", "It holds if x != y."),
+        ("Kind | Least\nA | 5\nB | -5", "B | -5", "B | -5"),
+        ("Care\n\n- Water  it.\n- Air it.\n", "- Water  it.\n", "Water  it."),
+    ],
+)
+def test_a_mark_is_where_the_quote_was_taken_from(text: str, piece: str, marked: str) -> None:
+    start = text.index(piece)
+    one = Quote(1, "", " ".join(piece.split()), start, start + len(piece), {})
+    assert [(at, number, text[start:end]) for at, number, start, end in marks([one], [("", text)])] == [(0, 1, marked)]
 
 
 def test_a_quote_stays_on_one_page() -> None:

@@ -52,6 +52,20 @@ def test_a_quote_that_joins_pieces_is_found_in_each() -> None:
     assert [PASSAGE[start:end] for start, end in found] == ["gauge | bridge | installed", "G-2 | Weir | 2026-04-09"]
 
 
+@pytest.mark.parametrize(
+    ("quote", "row"),
+    [
+        ("Plant | Liters: Palm | 5", "Palm | 5"),
+        ("“Plant | Liters: Oil | 6”", "Oil | 6"),
+        ("Plant | Liters: Ilm | 5", "Ilm | 5"),
+    ],
+)
+def test_a_short_row_is_found_below_its_header(quote: str, row: str) -> None:
+    passage = "Plant | Liters\nFern | 12\nIlm | 5\nPalm | 5\nOil | 6"
+    found = locate(quote, passage)
+    assert [passage[start:end] for start, end in found] == ["Plant | Liters", row]
+
+
 @pytest.mark.parametrize("quote", ["", "…", "Nothing of this is said anywhere.", "ridge"])
 def test_what_the_passage_does_not_say_is_not_found(quote: str) -> None:
     assert locate(quote, PASSAGE) == []

@@ -14,7 +14,7 @@ from serving.search.retrieval.highlight import Piece, pieces
 ENOUGH = 0.5
 """Share of a quote's characters, or of its words, that must be found in a passage for the place to be the quote's."""
 _SHORTEST = 8
-"""Letters and digits of the shortest piece that is looked for within a quote."""
+"""Letters and digits of the shortest piece that is looked for within a quote, but for the row that it ends with."""
 _WORD = re.compile(r"\w+")
 _OPENING = "*_`~\"'“„‘«(["
 _UNSPACED = "\u0e00"
@@ -109,9 +109,10 @@ def _contained(wanted: str, passage: str, parts: list[Piece]) -> list[Extent]:
     """Return the pieces of the passage that the quote joins, such as a row and its header."""
     found: list[Extent] = []
     characters = 0
-    for one in parts:
-        text = _Folded.of(passage, one.start, one.end).text
-        if len(text) >= _SHORTEST and text in wanted:
+    texts = [(one, _Folded.of(passage, one.start, one.end).text) for one in parts]
+    tail = max((text for one, text in texts if one.row and wanted.endswith(text)), key=len, default="")
+    for one, text in texts:
+        if (len(text) >= _SHORTEST and text in wanted) or (text and one.row and text == tail):
             found.append(_trimmed(passage, one))
             characters += len(text)
     return found if characters >= ENOUGH * len(wanted) else []
