@@ -236,6 +236,12 @@ def test_a_row_of_another_thing_is_not_quoted_beside_that_of_the_question(more: 
     assert [one.text for one in without_strays(chosen, sure=True)] == [f"Plant | Litres: {row[2:]}" for row in rows[2:]]
 
 
+def test_a_line_with_bars_that_is_no_table_is_quoted() -> None:
+    text = "Acme Ltd | Mill Road 1 | Harwick\n\nHours: 9-17 | Phone: 030 1234567\n"
+    assert "Hours: 9-17 | Phone: 030 1234567" in quoted("What are the hours of Acme?", text)[0]
+    assert quoted("Where is Acme?", "Acme Ltd | Mill Road 1 | Harwick\n\nWe mill.")[0].endswith("Harwick")
+
+
 def test_a_link_alone_is_not_quoted() -> None:
     assert quoted(
         "Where is the guide to leave?", "(https://intra.example/leave)\n\nThe guide to leave is on the intranet."

@@ -189,7 +189,10 @@ def test_a_citation_points_at_the_sentence_that_answers() -> None:
         ("Item | Price\n| of one(1) | in euros\nPump | 9\n| 8", ["Item | Price", "| of one(1) | in euros"]),
         ("Item | Price\n\nPump | 9\nSeal | 2\n\nItem | Price\n\nHose | 4", ["Item | Price", "Item | Price"]),
         ("Item | Price\n\nPump | 9\n\nItem | Price\n\nHose | 4", ["Item | Price", "Item | Price"]),
-        ("Item | Price\n\nOf today:\n\nPump | 9\nSeal | 2", ["Item | Price", "Pump | 9"]),
+        ("Item | Price\n\nOf today:\n\nPump | 9\nSeal | 2", ["Pump | 9"]),
+        ("|Item | Price|\n|---|:-:|\n|Pump | 9|", ["|Item | Price|", "|---|:-:|"]),
+        ("Acme | Mill Road 1 | Harwick\n\nWe mill.\n\nHours: 9-17 | Phone: 030 1234567", []),
+        ("return x | 3", []),
     ],
 )
 def test_the_header_of_a_table_may_stand_alone(text: str, headers: list[str]) -> None:

@@ -50,12 +50,14 @@ _ENDED = re.compile(r"[.!?:;。！？｡।۔؟：；][\"'”’)\]」』）*_]*
 _DATED = re.compile(r"\s*(?:\[?\d{1,2}:\d\d\b|\[?\d{4}-\d\d-\d\d\b|\d{1,2}[/.]\d{1,2}[/.](?:\d\d){1,2}\b)")
 """A message or entry with its time or date, of which two follow each other: `[14:02] Ada: yes`."""
 _CELL = " | "
+_RULE = re.compile(r"(?:\|\s*)?:?-+:?(?:\s*\|\s*:?-+:?)+\s*\|?")
+"""The line below a table's header in Markdown."""
 _FOOTNOTE = re.compile(r"\(\d{1,2}\)")
 _FIGURE = re.compile(r"\d")
 
 
 class Piece(NamedTuple):
-    """A sentence or a row of a table: `text[start:end]`. `header`: the first row of a table, which may stand alone above an empty line."""
+    """A sentence or a row of a table: `text[start:end]`. `header`: the first of several rows, which may stand above an empty line."""
 
     start: int
     end: int
@@ -78,14 +80,14 @@ def pieces(text: str) -> Iterator[Piece]:
     number = 0  # of the last item of a list
     lines = text.splitlines(keepends=True)
     for index, line in enumerate(lines):
-        row = _CELL in line
+        row = _is_row(line)
         item = None if begun is not None and _continued(lines, index, number) else _LIST_ITEM.match(line)
         number = int(item["number"]) if item and item["number"] else number
         if begun is not None and (row or line.isspace() or item or _dated(lines, index)):
             yield from _sentences(text, begun, at)
             begun = None
         if row:
-            header = not rows or (header and _goes_on(line))
+            header = _heads_rows(lines, index) if not rows else header and _goes_on(line)
             yield Piece(at, at + len(line.rstrip()), row=True, header=header)
         elif begun is None and not line.isspace():
             begun = at
@@ -94,6 +96,16 @@ def pieces(text: str) -> Iterator[Piece]:
         at += len(line)
     if begun is not None:
         yield from _sentences(text, begun, at)
+
+
+def _is_row(line: str) -> bool:
+    return _CELL in line or _RULE.fullmatch(line.strip()) is not None
+
+
+def _heads_rows(lines: Sequence[str], index: int) -> bool:
+    """Return True if another row follows a row, after empty lines perhaps: `Hours: 9-17 | Phone: 112` alone heads nothing."""
+    below = (lines[at] for at in range(index + 1, len(lines)) if not lines[at].isspace())
+    return _is_row(next(below, ""))
 
 
 def _continued(lines: Sequence[str], index: int, number: int) -> bool:
