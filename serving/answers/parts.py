@@ -20,7 +20,8 @@ _FOOTER = re.compile(r"^.{,100}\b(?:page|seite) \d+(?: ?(?:of|von|sur|/) ?\d+)?$
 _GAP = re.compile(r"[ \t]*\n[ \t]*\n")
 _RULE = re.compile(r"^[\s|:=-]*$")
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
-COLON = re.compile(r":[*_\s]*$")
+COLON = re.compile(r"[:：][*_\s]*$")
+_QUESTION_MARKS, _AROUND = ("?", "？", "؟"), "*_ \"”'’」』）"
 _LISTED = 280
 """Characters from which lines are a list, of which each says something: what is shorter, as the lines of an invoice, is quoted as one."""
 _LINE = re.compile(r"\S[^\n]*")
@@ -50,7 +51,7 @@ class TextPart(NamedTuple):
             self.header
             or self.title
             or _HEADING.match(self.text)
-            or self.text.rstrip("*_ \"”'’").endswith("?")
+            or _asks(self.text)
             or _LINK_ONLY.match(self.text)
             or _RULE.match(self.text)
             or _FOOTER.match(self.text)
@@ -63,18 +64,24 @@ def parts_of(text: str) -> list[TextPart]:
     found: list[TextPart] = []
     heading = intro = ""
     for piece in pieces(text):
-        titles, said = ([], [(piece.start, piece.end)]) if piece.row else _lines(text, piece.start, piece.end)
+        answers = bool(found) and _asks(found[-1].text)
+        titles, said = ([], [(piece.start, piece.end)])
+        if not piece.row:
+            titles, said = _lines(text, piece.start, piece.end, titled=not answers)
         for start, end in (*titles, *said):
             flat = " ".join(text[start:end].split())
             if not flat:
                 continue
             title = (start, end) in titles or (
-                not piece.row and _stands_alone(text, start, end) and _is_short(flat) and _heads(flat, text[end:])
+                not (piece.row or answers)
+                and _stands_alone(text, start, end)
+                and _is_short(flat)
+                and _heads(flat, text[end:])
             )
             listed = not title and len(said) > 1
             part = TextPart(start, end, flat, piece.row, piece.header, f"{heading} {intro}".strip(), title, listed)
             found.append(part)
-            if title or _HEADING.match(flat) or flat.endswith("?"):
+            if title or _HEADING.match(flat) or _asks(flat):
                 heading, intro = flat, ""
             elif COLON.search(flat) or piece.header:
                 intro = flat
@@ -83,19 +90,27 @@ def parts_of(text: str) -> list[TextPart]:
     return found
 
 
-def _lines(text: str, start: int, end: int) -> tuple[list[Span], list[Span]]:
-    """Return the lines that a piece begins with and that are headings, and what it says below them: a sentence, or lines of a list."""
+def _asks(text: str) -> bool:
+    return text.rstrip(_AROUND).endswith(_QUESTION_MARKS)
+
+
+def _lines(text: str, start: int, end: int, *, titled: bool) -> tuple[list[Span], list[Span]]:
+    """Return the lines that a piece begins with and that are headings, and what it says below them: a sentence, or lines of a list.
+
+    `titled`: one of the headings may lack the mark of one.
+    """
     found: list[Span] = []
     at = start
     if text[:start].rstrip(" \t")[-1:] not in ("", "\n"):  # a sentence that begins within a line
         return [], _listed(text, start, end)
     while (line_end := text.find("\n", at, end)) >= 0:
         line, below = text[at:line_end].strip(), text[line_end:end].lstrip()
-        if below and (not line or _is_title(line, below)):
-            found += [(at, line_end)] if line else []
-            at = line_end + 1
-        else:
+        marked = not line or _HEADING.match(line) is not None
+        if not below or not (marked or (titled and _is_title(line, below))):
             break
+        titled = titled and marked
+        found += [(at, line_end)] if line else []
+        at = line_end + 1
     return found, _listed(text, at, end)
 
 
@@ -107,16 +122,19 @@ def _listed(text: str, start: int, end: int) -> list[Span]:
 
 
 def _is_title(line: str, below: str) -> bool:
-    """Return True if a line above another is its heading: marked as one, or short, without a full stop, and no list item."""
-    if _HEADING.match(line):
-        return True
+    """Return True if a line above another may be its heading: short, without a full stop, and no list item."""
     return _is_short(line) and _opens(line) and not below[0].islower()
 
 
 def _is_short(line: str) -> bool:
     """Return True if a line could be a heading: few words, no full stop, and no figure but its number, or address: an answer has these."""
     short = len(line) <= TITLE_CHARACTERS and len(line.split()) <= TITLE_WORDS
-    return short and line[-1] not in ".,;:!?|" and "@" not in line and not FIGURE.search(_NUMBER.sub("", line))
+    return (
+        short
+        and line[-1] not in ".,;:!?|。！？｡।۔؟…：；"
+        and "@" not in line
+        and not FIGURE.search(_NUMBER.sub("", line))
+    )
 
 
 def _heads(line: str, below: str) -> bool:

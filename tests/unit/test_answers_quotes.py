@@ -7,6 +7,7 @@ import pytest
 from serving.answers.answer_type import AnswerType, expected, holds_type
 from serving.answers.certainty import REFUSED, certainty
 from serving.answers.extractive import Quote, choose, compose, marks, measured, shortlist, without_strays
+from serving.answers.parts import parts_of
 from serving.answers.words import content, holds
 from serving.search.retrieval.highlight import pieces
 
@@ -234,6 +235,33 @@ def test_a_row_of_another_thing_is_not_quoted_beside_that_of_the_question(more: 
     passages = [("Plants", "\n".join(f"{row} |" for row in rows))]
     chosen = choose(shortlist("How many litres does the palm need?", passages), passages, [[]])
     assert [one.text for one in without_strays(chosen, sure=True)] == [f"Plant | Litres: {row[2:]}" for row in rows[2:]]
+
+
+@pytest.mark.parametrize(
+    ("text", "quotable"),
+    [
+        ("Who is the officer?\n\nAnn Smith\n\nWho pays?\n\nThe company pays.", ["Ann Smith", "The company pays."]),
+        ("Who is the officer?\nAnn Smith\nBuilding B", ["Ann Smith Building B"]),
+        ("Who is the officer?\n# Next\nIt is so.", ["It is so."]),
+        ("Head of HR\nAnn Smith\nBuilding B", ["Ann Smith Building B"]),
+        ("# HR\nHead\nAnn Smith\nBuilding B", ["Ann Smith Building B"]),
+        (
+            "付款期限\n\n付款期限为三十天。\n\n以后收费；\n\n谁付款？\n\n公司付款。",
+            ["付款期限为三十天。", "以后收费；", "公司付款。"],
+        ),
+        ("「誰が払う？」\n\n会社が払う。\n\nمن يدفع؟\n\nالشركة تدفع.", ["会社が払う。", "الشركة تدفع."]),
+        ("भुगतान\n\nकंपनी भुगतान करती है।\n\nऔर कुछ नहीं।", ["कंपनी भुगतान करती है।", "और कुछ नहीं।"]),
+    ],
+)
+def test_a_short_line_that_answers_is_no_heading(text: str, quotable: list[str]) -> None:
+    assert [one.text for one in parts_of(text) if one.quotable] == quotable
+
+
+def test_an_answer_of_one_line_is_quoted_below_its_question() -> None:
+    text = (
+        "Who is the data protection officer?\n\nAnn Smith\n\nWho pays for the training?\n\nThe company pays all costs."
+    )
+    assert quoted("Who is the data protection officer?", text)[0] == "Ann Smith"
 
 
 def test_a_line_with_bars_that_is_no_table_is_quoted() -> None:
