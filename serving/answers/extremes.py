@@ -11,8 +11,9 @@ _SUPERLATIVE = re.compile(
     r"least|lowest|smallest|fewest|(?:wenigst|niedrigst|geringst|kleinst)e[nrsm]?)\b",
     re.IGNORECASE,
 )
-_NUMBER = re.compile(r"[^\w-]{0,3}(-?\d{1,3}(?:,\d{3})+(?:\.\d+)?|-?\d+(?:\.\d+|,\d{1,2})?)\s*(?:%|[^\W\d]{0,5})\W?")
-"""A figure with its unit or currency: 1,200 EUR, $4.60, 35 %."""
+_NUMBER = re.compile(r"([^\w(-]{0,3})(-?\d{1,3}(?:,\d{3})+(?:\.\d+)?|-?\d+(?:\.\d+|,\d{1,2})?)\s*(%|[^\W\d]{0,5}\W?)")
+"""A figure with its unit or currency: 1,200 EUR, $4.60, 35 %. In brackets it may be negative, or a note."""
+_MINUS = re.compile(r"(?:−|^–)\s?(?=\d)")
 _HUNDREDS = re.compile(r",(?=\d{3})")
 _EITHER = re.compile(r"(?<!\d)[1-9]\d{0,2}\.\d{3}(?!\d)")
 """Thousands in German, decimals in English."""
@@ -38,6 +39,8 @@ def extremes(question: str, parts: Sequence[TextPart]) -> frozenset[int]:
             start: figure for (start, _), text in zip(rows, texts, strict=True) if (figure := _figure(text)) is not None
         }
         if named[column] and 1 < len(figures) == len(rows):
+            if len({unit for unit, _ in figures.values()}) > 1:
+                continue  # 2 GB is more than 900 MB
             best = choose(figures.values())
             found |= {start for start, figure in figures.items() if figure == best}
     return frozenset(found)
@@ -59,6 +62,9 @@ def _tables(parts: Sequence[TextPart]) -> Iterator[tuple[list[str], list[tuple[i
         yield names, rows
 
 
-def _figure(cell: str) -> float | None:
-    match = _NUMBER.fullmatch(cell)
-    return float(_HUNDREDS.sub("", match[1]).replace(",", ".")) if match else None
+def _figure(cell: str) -> tuple[str, float] | None:
+    """Return the figure of a cell after what stands around it, of which three letters are enough: day, days."""
+    match = _NUMBER.fullmatch(_MINUS.sub("-", cell))
+    if match is None:
+        return None
+    return f"{match[1].strip()} {match[3].strip(' .*')[:3]}", float(_HUNDREDS.sub("", match[2]).replace(",", "."))

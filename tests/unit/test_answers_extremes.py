@@ -69,3 +69,26 @@ def test_german_figures_are_read_as_such_and_none_that_may_be_either(figures: li
     ]
     found = shortlist("Welcher Posten hat die höchsten Kosten?", [("Büro", "\n".join(rows))])
     assert [one.text.split()[1] for one in found if "extreme" in one.features] == most
+
+
+@pytest.mark.parametrize(
+    ("figures", "most"),
+    [
+        (["2 GB", "900 MB", "800 kB"], []),
+        (["2 h", "90 min", "3 h"], []),
+        (["1.5 Mio", "900 k", "2 k"], []),
+        (["$5", "€7", "$6"], []),
+        (["(500)", "200", "100"], []),
+        (["\u2212500", "-200", "\u2013700"], ["Power"]),
+        (["\u2212 500 EUR", "200 EUR", "€ \u2212700"], []),
+        (["1 day", "3 days", "2 days"], ["Power"]),
+        (["8 Mio.", "9 Mio", "7 Mio*"], ["Power"]),
+    ],
+)
+def test_figures_are_compared_with_their_sign_and_only_in_one_unit(figures: list[str], most: list[str]) -> None:
+    rows = [
+        "| Part | Change |",
+        *(f"| {name} | {figure} |" for name, figure in zip(["Rent", "Power", "Water"], figures, strict=True)),
+    ]
+    found = shortlist("Which part has the largest change?", [("Office", "\n".join(rows))])
+    assert [one.text.split()[1] for one in found if "extreme" in one.features] == most
