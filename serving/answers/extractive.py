@@ -65,8 +65,10 @@ LONGEST_NAME = 40
 WINDOW = 280
 """Longest quote of a piece with neighbours, in characters."""
 _MARK = re.compile(r"\[(\d{1,4})\]")
+_BULLET = r"(?:[-*+•]|#{1,6})\s+"
+_LINE_MARK = re.compile(rf"^{_BULLET}")
 _LIST_MARK = re.compile(rf"^(?:[-*+•]|#{{1,6}}|{ITEM_NUMBER})\s+")
-_SAID = re.compile(r"\s*(?:(?:[-*+•]|#{1,6})\s+)?(.*\S)", re.DOTALL)
+_SAID = re.compile(rf"\s*(?:{_BULLET})?(.*\S)", re.DOTALL)
 """A piece without the mark of its line and the white space around it."""
 _ANAPHORA = re.compile(
     r"^\W*(?:it|its|this|these|that|those|they|their|he|she|such|then|however|also|otherwise|so|if so|if not)\b",
@@ -314,8 +316,10 @@ def _with_header(parts: Sequence[TextPart], at: int) -> str:
 
 
 def _quote(text: str) -> str:
-    """Return the text between the quotation marks, without marks, links or tags of the document. What is no tag becomes none: ‹name›."""
-    text = _EMAIL.sub(r"\1", _LIST_MARK.sub("", _MARK.sub(r"(\1)", text)))
+    """Return the text between the quotation marks, without marks, links or tags of the document. What is no tag becomes none: ‹name›.
+
+    A number in front stays: it may count, as in 2. Mahnung."""
+    text = _EMAIL.sub(r"\1", _LINE_MARK.sub("", _MARK.sub(r"(\1)", text)))
     text = _NO_TAG.sub(lambda found: f"‹{found[1][:-1]}›" if found[1] else "‹", text)
     if len(text) > LONGEST:
         space = text.rfind(" ", LONGEST - CUT, LONGEST)

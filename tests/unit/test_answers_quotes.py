@@ -378,8 +378,10 @@ def test_an_email_address_in_angle_brackets_is_quoted() -> None:
     [
         ("24. Dezember ist ein halber Arbeitstag.", "24. Dezember ist ein halber Arbeitstag."),
         ("3. und 4. Mai ist zu.", "3. und 4. Mai ist zu."),
-        ("3. Mailboxen leeren.", "Mailboxen leeren."),
-        ("1. Open <b>it</b><br/> now.", "Open it now."),
+        ("3. Mailboxen leeren.", "3. Mailboxen leeren."),
+        ("2. Mahnung: 10 EUR", "2. Mahnung: 10 EUR"),
+        ("5. Stock, Raum 12", "5. Stock, Raum 12"),
+        ("- Open <b>it</b><br/> now.", "Open it now."),
         ("The condition x<y must hold, p<0.05, q>1.", "The condition x‹y must hold, p<0.05, q>1."),
         ("Run deploy <environment> --force", "Run deploy ‹environment› --force"),
         ("List<String> and <x onload=a()> <IMG src=x onerror=a()> hold.", "List‹String› and ‹x onload=a()› hold."),
