@@ -64,7 +64,10 @@ LONGEST_NAME = 40
 """Longest name of a column."""
 WINDOW = 280
 """Longest quote of a piece with neighbours, in characters."""
-_MARK = re.compile(r"\[(\d{1,4})\]")
+_MARK = re.compile(r"(?<![\w\])])\[(\d{1,4})\]")
+"""What looks like a citation of ours."""
+_INDEX = re.compile(r"\[(\s*\d{1,4}(?:\s*(?:,|;|and|&)\s*\d{1,4})*\s*)\]")
+"""An index or a range: array[0], [1, 5]."""
 _BULLET = r"(?:[-*+•]|#{1,6})\s+"
 _LINE_MARK = re.compile(rf"^{_BULLET}")
 _LIST_MARK = re.compile(rf"^(?:[-*+•]|#{{1,6}}|{ITEM_NUMBER})\s+")
@@ -319,7 +322,8 @@ def _quote(text: str) -> str:
     """Return the text between the quotation marks, without marks, links or tags of the document. What is no tag becomes none: ‹name›.
 
     A number in front stays: it may count, as in 2. Mahnung."""
-    text = _EMAIL.sub(r"\1", _LINE_MARK.sub("", _MARK.sub(r"(\1)", text)))
+    text = _INDEX.sub(r"［\1］", _MARK.sub(r"(\1)", text))
+    text = _EMAIL.sub(r"\1", _LINE_MARK.sub("", text))
     text = _NO_TAG.sub(lambda found: f"‹{found[1][:-1]}›" if found[1] else "‹", text)
     if len(text) > LONGEST:
         space = text.rfind(" ", LONGEST - CUT, LONGEST)

@@ -9,7 +9,7 @@ from serving.search.citations.quote import locate
 PASSAGE = """# Gauges
 
 The **gauge** hangs under the bridge, and is read
-every   15 minutes. See [the manual](https://wiki.example/m) for more. It was built in Straße 5.
+every   15 minutes. See [the manual](https://wiki.example/m) for more. It was built in Straße 5. Read `g[0]` first.
 
 - Call *before* ten.
 - Keep the key.
@@ -30,6 +30,7 @@ G-2 | Weir | 2026-04-09
         ),
         ("“it was built in strasse 5”", "It was built in Straße 5."),
         ("Call before ten.", "Call *before* ten."),
+        ("Read g［0］ first.", "Read `g[0]` first."),
         ("G-2 | Weir | 2026-04-09", "G-2 | Weir | 2026-04-09"),
         ("Weir 2026-04-09", "G-2 | Weir | 2026-04-09"),
         ("See the manual for more.", "See [the manual](https://wiki.example/m) for more."),
