@@ -3,12 +3,12 @@
 import re
 from typing import NamedTuple
 
-from serving.search.retrieval.highlight import pieces
+from serving.search.retrieval.highlight import ITEM_NUMBER, pieces
 
 TITLE_CHARACTERS, TITLE_WORDS = 60, 8
 """Longest line that may be a heading without the mark of one."""
 _HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*[^*]+\*\*:?$|__[^_]+__:?$)")
-ITEM = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s")
+ITEM = re.compile(rf"^\s*(?:[-*+•]|{ITEM_NUMBER})\s")
 _LINK_ONLY = re.compile(r"^\W*(?:!?\[[^\]]*\]\([^)]*\)|<?https?://\S+>?)\W*$", re.IGNORECASE)
 FIGURE = re.compile(r"\d")
 _NUMBER = re.compile(

@@ -7,7 +7,7 @@ import pytest
 from serving.answers.answer_type import AnswerType, expected, holds_type
 from serving.answers.certainty import REFUSED, certainty
 from serving.answers.extractive import Quote, choose, compose, marks, measured, shortlist, without_strays
-from serving.answers.parts import parts_of
+from serving.answers.parts import ITEM, parts_of
 from serving.answers.words import content, holds
 from serving.search.retrieval.highlight import pieces
 
@@ -167,6 +167,15 @@ def test_the_numbered_heading_of_the_next_section_is_no_part_of_a_quote(heading:
 def test_a_quantity_in_a_line_of_its_own_is_quoted() -> None:
     for quantity in ("2.1 litres a day", "2.1 GB a day"):
         assert quantity in quoted("How much goes in a day?", f"Amounts\n\n{quantity}\n\nNothing else.")[0]
+
+
+def test_a_date_at_the_front_of_a_line_is_no_item() -> None:
+    assert [bool(ITEM.match(line)) for line in ("24. Dezember ist zu.", "3. bis 5. Mai", "24. Tische", "- 24")] == [
+        0,
+        0,
+        1,
+        1,
+    ]
 
 
 def test_the_footer_of_a_page_is_not_quoted() -> None:
