@@ -15,7 +15,9 @@ _NUMBER = re.compile(
     r"^(?:§+ ?\d+\w?|\d+(?:\.\d+)+\.?|(?i:article|artikel|art\.|section|abschnitt|chapter|kapitel) \d+\w?)(?=\W+[^\W\da-zà-ÿ]\w\w)"
 )
 """The number of a heading: § 9, 2.1, Article 5. A quantity is none: 2.1 litres, 2.1 GB."""
-_FOOTER = re.compile(r"^.{,100}\b(?:page|seite) \d+(?: ?(?:of|von|sur|/) ?\d+)?$", re.IGNORECASE)
+_FOOTER = re.compile(
+    r"^(?:.{,100}[·•|].{,100}\b|.{,100}[,–—-]\s*)?(?:page|seite) \d+(?: ?(?:of|von|sur|/) ?\d+)?$", re.IGNORECASE
+)
 """What stands below each page: Annual report 2025 · Page 1."""
 _GAP = re.compile(r"[ \t]*\n[ \t]*\n")
 _RULE = re.compile(r"^[\s|:=-]*$")

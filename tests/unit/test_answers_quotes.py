@@ -169,6 +169,21 @@ def test_a_quantity_in_a_line_of_its_own_is_quoted() -> None:
         assert quantity in quoted("How much goes in a day?", f"Amounts\n\n{quantity}\n\nNothing else.")[0]
 
 
+@pytest.mark.parametrize(
+    ("line", "footer"),
+    [
+        ("The answer is given on page 12", False),
+        ("Die Preise stehen auf Seite 3", False),
+        ("Page 3 of 12", True),
+        ("Anvil Works | Seite 3", True),
+        ("Annual report 2025 – page 3/12", True),
+        ("Anvil Works · Annual report 2025 Page 3", True),
+    ],
+)
+def test_a_sentence_that_ends_with_a_page_number_is_no_footer(line: str, footer: bool) -> None:
+    assert [one.quotable for one in parts_of(f"It is so.\n\n{line}")] == [True, not footer]
+
+
 def test_a_date_at_the_front_of_a_line_is_no_item() -> None:
     assert [bool(ITEM.match(line)) for line in ("24. Dezember ist zu.", "3. bis 5. Mai", "24. Tische", "- 24")] == [
         0,
