@@ -13,9 +13,12 @@ TAG = (
     r"</?(?:a|abbr|address|article|aside|audio|b|base|big|blockquote|body|br|button|center|cite|code|dd|del|details|dfn|div|dl|dt|em|embed"
     r"|figcaption|figure|font|footer|form|h[1-6]|head|header|hr|html|i|iframe|img|input|ins|kbd|li|link|main|mark|meta|nav|object|ol|p"
     r"|picture|pre|q|s|samp|script|section|small|source|span|strike|strong|style|sub|summary|sup|svg|table|tbody|td|template|textarea"
-    r"|tfoot|th|thead|title|tr|tt|u|ul|var|video|wbr)(?![\w.-])[^<>\n]{0,200}>"
+    r"|tfoot|th|thead|title|tr|tt|u|ul|var|video|wbr)"
+    r"(?:\s+(?:[\w:@.-]+\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s\"'<>]+)"
+    r"|(?:allowfullscreen|async|autofocus|autoplay|checked|controls|defer|disabled|hidden|loop|multiple|muted|nowrap|open|readonly|required"
+    r"|reversed|selected)(?![\w:@.-])))*\s*/?>"
 )
-"""A tag of HTML, as a pattern without regard to case. `<environment>` and `List<String>` are text."""
+"""A tag of HTML, as a pattern without regard to case. `<environment>`, `List<String>` and `0<a and b>5` are text."""
 _BREAKS = re.compile("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 

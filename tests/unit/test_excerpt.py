@@ -64,6 +64,7 @@ def test_a_long_text_without_spaces_is_cut_around_the_words(begin: str, end: str
         ("> quoted\n> [x] text", "quoted [x] text"),
         ("- [x] done", "done"),
         ("3 < 4 and 5 > 2", "3 < 4 and 5 > 2"),
+        ("0<a and b>5, <b class='x'>so</b><br />", "0<a and b>5, so"),
         ("deploy <environment> to List<String><br/>", "deploy <environment> to List<String>"),
     ],
 )
