@@ -7,8 +7,10 @@ BAR = "| "
 LINK_REMOVED = "(link removed)"
 """What an answer shows in place of an address."""
 INVISIBLE = re.compile(
-    "[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
+    "[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
+    "|(?<![\u0600-\u18af])[\u200c\u200d]|[\u200c\u200d](?![\u0600-\u18af])"
 )
+"""Characters that are not seen. Joiners stay within words of Arabic and Indic scripts and their neighbours, whose spelling needs them."""
 TAG = (
     r"</?(?:a|abbr|address|article|aside|audio|b|base|big|blockquote|body|br|button|center|cite|code|dd|del|details|dfn|div|dl|dt|em|embed"
     r"|figcaption|figure|font|footer|form|h[1-6]|head|header|hr|html|i|iframe|img|input|ins|kbd|li|link|main|mark|meta|nav|object|ol|p"

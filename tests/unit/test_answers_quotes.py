@@ -410,6 +410,8 @@ def test_an_email_address_in_angle_brackets_is_quoted() -> None:
         ("- Open <b>it</b><br/> now.", "Open it now."),
         ("The condition x<y must hold, p<0.05, q>1.", "The condition x‹y must hold, p<0.05, q>1."),
         ("Run deploy <environment> --force", "Run deploy ‹environment› --force"),
+        ("او می\u200cرود، hid\u200cden \u200dx\u200b.", "او می\u200cرود، hidden x."),
+        ("क्\u200dष और क्\u200cष\u200d.", "क्\u200dष और क्\u200cष."),
         ("Valid when 0<a and b>5 holds.", "Valid when 0‹a and b›5 holds."),
         ("Run for <i && j>, or <a name>.", "Run for ‹i && j›, or ‹a name›."),
         ("A <a href='x' id=y>b</a > <input disabled> <td NoWrap v-x.y=\"1 2\"> c<br/>.", "A b c."),
