@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.answer_sets import KEPT, Found, sets
+from resources.core.filetypes import SHEETS
 from resources.embedding import embedder
 from resources.embedding.background import CosineScale, cosine_scale
 from resources.logging import configure
@@ -54,7 +55,8 @@ class Meaning:
     def pieces(self, question: str, sources: Sequence[Passage]) -> list[Quote]:
         """Return the pieces of the passages that may answer."""
         nearness = [self.scale.relative(one.scores.dense or 0.0) for one in sources]
-        listed = shortlist(question, [(one.heading, one.chunk_text) for one in sources], nearness)
+        sheets = [number for number, one in enumerate(sources, start=1) if one.mime_type in SHEETS]
+        listed = shortlist(question, [(one.heading, one.chunk_text) for one in sources], nearness, sheets=sheets)
         return measured(listed, self(question, listed))
 
     def keep(self) -> None:

@@ -32,6 +32,9 @@ CODE: tuple[str, ...] = (
     ".tsx", ".vue", ".zig",
 )  # fmt: skip
 
+SHEETS = frozenset({"text/csv", "text/tab-separated-values", XLSX, ODS, XLS, XLSB})
+"""Rows of cells: text of these has the header in a line of its own, above an empty one (`assets.stages.parse.tables`)."""
+
 MIME_TYPES: Mapping[str, str] = {
     ".md": "text/markdown",
     ".markdown": "text/markdown",

@@ -61,11 +61,11 @@ class TextPart(NamedTuple):
         )
 
 
-def parts_of(text: str) -> list[TextPart]:
-    """Return the parts of a passage, in order, each with what is above it."""
+def parts_of(text: str, *, sheet: bool = False) -> list[TextPart]:
+    """Return the parts of a passage, in order, each with what is above it. `sheet`: it is of a sheet or CSV file."""
     found: list[TextPart] = []
     heading = intro = ""
-    for piece in pieces(text):
+    for piece in pieces(text, sheet=sheet):
         answers = bool(found) and _asks(found[-1].text)
         titles, said = ([], [(piece.start, piece.end)])
         if not piece.row:

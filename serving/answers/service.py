@@ -18,6 +18,7 @@ from msgspec import UNSET, UnsetType
 from resources import tracing
 from resources.core.domain import Access
 from resources.core.errors import ConcordanceError, ServiceUnavailableError, TemporaryError
+from resources.core.filetypes import SHEETS
 from resources.core.permissions import is_unshared
 from resources.logging import logger
 from serving.answers import store
@@ -255,7 +256,8 @@ class Answers:
         scale = self._embedder.scale
         nearness = [scale.relative(one.scores.dense or 0.0) for one in sources] if scale is not None else None
         passages = [(one.heading, one.chunk_text) for one in sources]
-        found = shortlist(focus.text, passages, nearness, own=focus.own, said=focus.said)
+        sheets = [number for number, one in enumerate(sources, start=1) if one.mime_type in SHEETS]
+        found = shortlist(focus.text, passages, nearness, own=focus.own, said=focus.said, sheets=sheets)
         cosines = await self._checker.cosines([(focus.text, piece.whole) for piece in found])
         if scale is None or cosines is None:
             return found, False

@@ -294,6 +294,15 @@ def test_a_line_with_bars_that_is_no_table_is_quoted() -> None:
     assert quoted("Where is Acme?", "Acme Ltd | Mill Road 1 | Harwick\n\nWe mill.")[0].endswith("Harwick")
 
 
+def test_the_first_row_of_a_sheets_passage_is_no_header_without_an_empty_line_below() -> None:
+    rows = "Data | Olga Pratt\nAudit | Quin Ross\nSales | Ina Reyes"
+    for text, header in ((rows, ""), (f"Team | Lead\n\n{rows}", "Team | Lead: ")):
+        passages = [("Teams", text)]
+        for question, row in (("Who leads Data?", "Data | Olga Pratt"), ("Who leads Audit?", "Audit | Quin Ross")):
+            found = shortlist(question, passages, sheets=[1])
+            assert choose(found, passages, [[]])[0].text == f"{header}{row}"
+
+
 def test_a_link_alone_is_not_quoted() -> None:
     assert quoted(
         "Where is the guide to leave?", "(https://intra.example/leave)\n\nThe guide to leave is on the intranet."

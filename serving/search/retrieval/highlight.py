@@ -73,8 +73,11 @@ class Snippet(NamedTuple):
     spans: list[tuple[int, int]]
 
 
-def pieces(text: str) -> Iterator[Piece]:
-    """Yield the text's sentences, list items, headings and table rows, in order; wrapped lines of prose are joined."""
+def pieces(text: str, *, sheet: bool = False) -> Iterator[Piece]:
+    """Yield the text's sentences, list items, headings and table rows, in order; wrapped lines of prose are joined.
+
+    `sheet`: the text is of a sheet or CSV file, whose header has an empty line below it, and which may begin at any row.
+    """
     begun: int | None = None
     at, rows, header = 0, False, False  # whether a row goes on with a table, and whether the row before is a header
     number = 0  # of the last item of a list
@@ -87,7 +90,7 @@ def pieces(text: str) -> Iterator[Piece]:
             yield from _sentences(text, begun, at)
             begun = None
         if row:
-            header = _heads_rows(lines, index) if not rows else header and _goes_on(line)
+            header = _heads_rows(lines, index, apart=sheet) if not rows else header and _goes_on(line)
             yield Piece(at, at + len(line.rstrip()), row=True, header=header)
         elif begun is None and not line.isspace():
             begun = at
@@ -102,8 +105,13 @@ def _is_row(line: str) -> bool:
     return _CELL in line or _RULE.fullmatch(line.strip()) is not None
 
 
-def _heads_rows(lines: Sequence[str], index: int) -> bool:
-    """Return True if another row follows a row, after empty lines perhaps: `Hours: 9-17 | Phone: 112` alone heads nothing."""
+def _heads_rows(lines: Sequence[str], index: int, *, apart: bool) -> bool:
+    """Return True if another row follows a row, after empty lines perhaps: `Hours: 9-17 | Phone: 112` alone heads nothing.
+
+    `apart`: an empty line must be between them.
+    """
+    if apart and not "".join(lines[index + 1 : index + 2]).isspace():
+        return False
     below = (lines[at] for at in range(index + 1, len(lines)) if not lines[at].isspace())
     return _is_row(next(below, ""))
 
