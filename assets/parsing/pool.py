@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import selectors
 import signal
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
@@ -171,12 +172,17 @@ class ParserPool:
             self._selector.register(worker.writes, selectors.EVENT_WRITE, worker)
         if not worker.jobs:
             worker.process.heard()  # it has had nothing to say
+            worker.waited = 0.0
         worker.unsent.extend(batch)
         worker.jobs.extend(batch)
 
     def _move(self, timeout: float | None) -> None:
         """Read and write without blocking, waiting up to `timeout` seconds for the first event (None: `SILENCE_SECONDS`)."""
-        for key, mask in self._selector.select(SILENCE_SECONDS if timeout is None else timeout):
+        before = time.monotonic()
+        events = self._selector.select(SILENCE_SECONDS if timeout is None else timeout)
+        for worker in self._workers:
+            worker.waited += time.monotonic() - before
+        for key, mask in events:
             worker: ParserProcess = key.data
             if worker not in self._workers:
                 continue
@@ -186,8 +192,9 @@ class ParserPool:
             elif sum(self._ready_bytes) < READY_BYTES:
                 self._read(worker)
         longest = max(WALL_FACTOR * self._seconds, START_SECONDS) + SILENCE_SECONDS
-        for worker in [worker for worker in self._workers if worker.jobs and worker.process.hangs(longest)]:
-            self._replace(worker, grace=0)
+        for worker in [worker for worker in self._workers if worker.jobs]:
+            if worker.waited > longest or worker.process.hangs(longest):
+                self._replace(worker, grace=0)
 
     def _write(self, worker: ParserProcess) -> None:
         try:
@@ -216,11 +223,14 @@ class ParserPool:
             self._replace(worker, grace=0, reason=_NONSENSE)
 
     def _take(self, worker: ParserProcess, report: WorkerReport, size: int) -> None:
-        """Take what a worker reports. Raises `msgspec.ValidationError` unless it is about the oldest of its jobs."""
-        worker.ready = True
-        self._failed_starts = 0
-        if report.outcome is not None:
-            outcome = report.outcome
+        """Take what a worker reports. Raises `msgspec.ValidationError` unless it is ready, once, or about the oldest of its jobs."""
+        outcome = report.outcome
+        if outcome is None:
+            if worker.ready:
+                raise msgspec.ValidationError(_NONSENSE)
+            worker.ready = True
+            self._failed_starts = 0
+        else:
             if not worker.jobs or outcome.key != worker.jobs[0].job.key:
                 raise msgspec.ValidationError(_NONSENSE)
             worker.jobs.popleft()
@@ -231,6 +241,7 @@ class ParserPool:
                 outcome = msgspec.structs.replace(outcome, error=worker.unread.pop(outcome.key, outcome.error))
             self._ready.append(outcome)
             self._ready_bytes.append(size)
+        worker.waited = 0.0
 
     def _replace(self, worker: ParserProcess, grace: float = EXIT_SECONDS, reason: str | None = None) -> None:
         """Remove a worker that has ended or hangs: fail its current job, if any, and put the others back in their queues.

@@ -89,8 +89,10 @@ class ParserProcess:
         self._sending: ParseJob | None = None
         self._digest = hashlib.sha256()
         self.outgoing = bytearray()
-        self.reports = Lines(WorkerReport)
+        self.reports = Lines(WorkerReport, memory_mb * 2**20 // 2)  # it holds a text and the report of it at once
         self.ready = False
+        self.waited = 0.0
+        """Seconds that the pool has waited for events since its oldest job became that."""
         self.leaving = False
 
     def serves(self, queue: Queue) -> bool:

@@ -89,7 +89,7 @@ class Worker:
         self.output = self.process.stdout
         self.task: Task | None = None
         self.idle_since = self.busy_since = self.process.since
-        self._reports = Lines(TaskReport)
+        self._reports = Lines(TaskReport, MOST_BYTES)
 
     def give(self, task: Task) -> None:
         """Send a task. Raises `OSError` if the process has ended."""

@@ -19,16 +19,17 @@ def line(message: object) -> bytes:
 
 
 class Lines(Generic[Message]):
-    """The messages of a stream, which may arrive in pieces."""
+    """The messages of a stream, which may arrive in pieces, each of at most `longest` bytes."""
 
-    def __init__(self, kind: type[Message]) -> None:
+    def __init__(self, kind: type[Message], longest: int) -> None:
         self._decoder = msgspec.json.Decoder(kind)
+        self._longest = longest
         self._held = bytearray()
 
     def feed(self, data: bytes) -> Iterator[tuple[Message, int]]:
         """Yield the messages that these bytes complete, each with its length in bytes.
 
-        Raises `msgspec.MsgspecError` at what is no such message, after those before it. Iterate to the end before the next call.
+        Raises `msgspec.MsgspecError` at what is no such message or longer, after those before it. Iterate to the end before the next call.
         """
         searched, start = len(self._held), 0
         self._held += data
@@ -36,3 +37,5 @@ class Lines(Generic[Message]):
             yield self._decoder.decode(memoryview(self._held)[start:end]), end - start
             searched = start = end + 1
         del self._held[:start]
+        if len(self._held) > self._longest:
+            raise msgspec.ValidationError(f"A message is longer than {self._longest:,} bytes.")

@@ -228,28 +228,37 @@ def test_workers_that_do_not_start_end_the_sync() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "does",
     [
-        "no report",
-        '{"outcome": {"key": "of another document", "error": "no"}}',
-        '{"leaving": true}',
+        "print('no report', flush=True)",
+        """print('{"outcome": {"key": "of another document", "error": "no"}}', flush=True)""",
+        """print('{"leaving": true}', flush=True)""",
+        "while True: print('{}', flush=True); time.sleep(0.1)",
+        "while True: print(' ', end='', flush=True); time.sleep(0.1)",
+        "while True: print(' ' * 1000, end='')",
     ],
+    ids=["no report", "of another", "leaving", "only ready", "slow line", "endless line"],
 )
-def test_what_a_worker_that_a_file_has_taken_over_says_counts_for_that_file_alone(tmp_path: Path, said: str) -> None:
-    """The worker is told the file by its name, and ends after what it says, as one whose code a file replaces."""
+def test_what_a_worker_that_a_file_has_taken_over_does_counts_for_that_file_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str
+) -> None:
+    """The worker is told the file by its name, and ends after what it does, as one whose code a file replaces."""
+    for name in ("START_SECONDS", "SILENCE_SECONDS"):
+        monkeypatch.setattr(f"assets.parsing.pool.{name}", 2)
     script = tmp_path / "worker.py"
     script.write_text(
-        "import json, sys\n"
+        "import json, sys, time\n"
         "print('{}', flush=True)\n"
         "while job := sys.stdin.buffer.readline():\n"
         "    key = json.loads(job)['key']\n"
         "    while size := json.loads(sys.stdin.buffer.readline())['size']:\n"
         "        sys.stdin.buffer.read(size)\n"
-        f"    print({said!r} if key == 'bad' else json.dumps({{'outcome': {{'key': key, 'error': 'fine'}}}}), flush=True)\n"
         "    if key == 'bad':\n"
+        f"        {does}\n"
         "        break\n"
+        "    print(json.dumps({'outcome': {'key': key, 'error': 'fine'}}), flush=True)\n"
     )
-    with ParserPool(1, 30, 512, command=[sys.executable, str(script)]) as pool:
+    with ParserPool(1, 0.1, 64, command=[sys.executable, str(script)]) as pool:
         jobs = (text_job(key) for key in ("first", "bad", "last"))
         outcomes = {outcome.key: outcome.error for outcome in islice(pool.run(jobs), 10)}
     assert outcomes.pop("bad") not in {None, "no", "fine"}
