@@ -31,7 +31,7 @@ from resources.core.errors import (
     RetryLaterError,
 )
 from resources.core.ports import Source
-from resources.people import to_sync
+from resources.people import PEOPLE, to_sync
 from resources.people.sync import sync_people
 from resources.schema import declare
 from resources.sources import capabilities, label, spec_of
@@ -40,7 +40,7 @@ from resources.stores.uploads import follow_origins
 from resources.stores.withholding import withhold_partition
 from resources.sync_counts import StageResult
 from resources.syncing import SyncJob, reason_of
-from sql.people import PeopleStates
+from sql.people import People, PeopleStates
 from sql.rows import Permitted
 from sql.sources import Events
 
@@ -93,6 +93,7 @@ def collect(
 def _prepare(job: SyncJob, source: Source) -> None:
     """Record the attempt and save the source's directory of people first, so that revocations take effect first."""
     stores = job.stores
+    job.moved = frozenset(People(stores.connection, PEOPLE).moved())
     declare(stores.connection, spec_of(stores.source))
     if stores.lease is not None and capabilities(stores.source).events:
         Events(stores.connection).drop_unread(source=stores.source.value, owner=stores.lease.owner)

@@ -32,6 +32,7 @@ from resources.stores.fenced import connect_fenced
 from resources.stores.leases import REST, WHOLE
 from resources.stores.postgres import said
 from resources.sync_counts import StageResult, SyncCounts
+from sql.people import MovedAddress
 from sql.rows import JobError
 
 HEARTBEAT_SECONDS = 1.0
@@ -90,6 +91,8 @@ class SyncJob:
     """No change row that it writes to the lake has a lower number."""
     considerate: bool = False
     """Lower this process's priority before long work, for the rest of its life."""
+    moved: frozenset[MovedAddress] = frozenset()
+    """Addresses of Google's directory from which documents were taken before the source was read."""
     error: str | None = None
     tally: Tally = field(default_factory=Tally)
     """Repeated fetches."""

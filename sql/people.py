@@ -34,6 +34,14 @@ class KnownPerson(msgspec.Struct, frozen=True):
     email: str
     external_id: str | None
     active: bool
+    moved_at: datetime | None
+
+
+class MovedAddress(msgspec.Struct, frozen=True):
+    """An address that documents were taken from."""
+
+    email: str
+    moved_at: datetime
 
 
 class PeopleStates(Family, path="people/states.sql"):
@@ -51,4 +59,6 @@ class People(SourceFamily, path="people/people.sql"):
     def date(self, *, read_at: datetime) -> int: ...
     def known_people(self) -> list[KnownPerson]: ...
     def save_people(self, *, rows: Json) -> int: ...
+    def move(self, *, emails: list[str]) -> int: ...
+    def moved(self) -> list[MovedAddress]: ...
     def deactivate(self, *, emails: list[str]) -> int: ...

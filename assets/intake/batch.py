@@ -17,12 +17,14 @@ from assets.stages.plan import BatchPlan, plan_batch, shown, vanished
 from resources.core.domain import Batch, Item, State
 from resources.core.errors import RetryLaterError
 from resources.core.ports import Source
+from resources.people import PEOPLE
 from resources.sources import capabilities
 from resources.stores.clients import Stores
 from resources.stores.uploads import follow_origins, narrow_read
 from resources.stores.withholding import withhold_documents, withhold_narrowed
 from resources.sync_counts import StageResult
 from resources.syncing import SyncJob
+from sql.people import People
 from sql.rows import Hidden, Known, Permitted, SavedCursor
 from sql.sources import Events
 
@@ -113,6 +115,9 @@ class PartitionSync:
         with job.writing, stores.connection.transaction():
             if events is not None:
                 events.save_begins(partition=batch.partition)
+            memory = dict(batch.memory)
+            if self._source.renamed is not None:
+                memory |= self._without_moved(rows, memory, self._source.renamed)
             if rows:
                 if capabilities(stores.source).user_supplied:
                     rows = self._still_there(rows, batch, plan, known)
@@ -125,11 +130,11 @@ class PartitionSync:
                     partitions.clear_fetched(source_ids=ids)
             if batch.keys:
                 self._keep_keys(batch, plan, known)
-            if batch.memory:
-                partitions.remember(partition=batch.partition, entries=batch.memory)
+            if memory:
+                partitions.remember(partition=batch.partition, entries=memory)
             if events is not None:
                 # some messages and members may have been read before an event that has arrived since
-                events.take_over(partition=batch.partition, keys=list(batch.memory))
+                events.take_over(partition=batch.partition, keys=list(memory))
                 ids = [str(row["doc_id"]) for row in rows]
                 again = {
                     *events.hide(partition=batch.partition),
@@ -160,6 +165,18 @@ class PartitionSync:
             refused=len(batch.refused),
         )
         count_deleted(job, result, gone)
+
+    def _without_moved(self, rows: list[dict[str, Any]], memory: Mapping[str, Any], renamed: str) -> dict[str, Any]:
+        """Take documents from addresses that have left their accounts since the sync began: their holders may have been others when
+        the source was read. Return what the memory of the partition is to have, so that the next sync lists it again.
+        """
+        people = People(self._job.stores.connection, PEOPLE)
+        moved = {one.email for one in people.moved() if one not in self._job.moved}
+        theirs = [row for row in rows if not moved.isdisjoint(row["permissions"])]
+        for row in theirs:
+            row |= {"permissions": tuple(one for one in row["permissions"] if one not in moved), "payload_hash": ""}
+        named = any(isinstance(value, str) and value in moved for value in memory.values())
+        return {renamed: True} if moved and (theirs or named or renamed in memory) else {}
 
     def _keep_keys(self, batch: Batch, plan: BatchPlan, known: Mapping[str, Known]) -> None:
         """Keep the keys of documents that the batch leaves as they are, except those whose bytes are to be read again later."""

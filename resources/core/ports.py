@@ -44,6 +44,9 @@ class Source(Protocol):
     """What the sync does without, as sentences that name no document: optional calls that failed so far."""
     known_keys: KnownKeys | None = None
     """Set for a source with `keyed_listing` before its changes are read, unless each document is to be shown."""
+    renamed: str | None = None
+    """Key of its memory that has the next sync list a partition from the beginning, since its readers are named by addresses of Google's
+    directory and one of these has changed."""
     costly: bool = False
     """If True, fetching makes metered calls: each content is recorded as it arrives, so that no crash makes us fetch it twice."""
 

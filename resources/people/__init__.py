@@ -11,6 +11,8 @@ from resources.settings import Settings
 GOOGLE = "google_directory"
 FILE = "groups_file"
 SCIM = "scim"
+PEOPLE = "google"
+"""Name of Google's directory in the table `people`."""
 CLAIM = "groups_claim"
 """Claims of sign-in providers, which sessions carry."""
 SOURCES_OF_GROUPS = (GOOGLE, FILE, SCIM)

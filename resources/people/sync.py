@@ -12,7 +12,7 @@ import msgspec
 from resources.alerts import alert
 from resources.core.domain import SourceName
 from resources.core.errors import AuthorizationError, ConcordanceError
-from resources.people import GOOGLE, google_groups, groups_file, to_sync
+from resources.people import GOOGLE, PEOPLE, google_groups, groups_file, to_sync
 from resources.people.google_groups import GoogleListing
 from resources.people.membership import DirectMembers, flatten
 from resources.settings import Settings
@@ -22,6 +22,7 @@ from resources.stores import leases
 from resources.stores.fenced import fenced_session
 from resources.stores.offboarding import offboard
 from sql.people import KnownPerson, People, PeopleStates, StoredMembership
+from sql.sources import Events
 from sql.sync import Documents, Partitions
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 WORK = "directory"
 """Name of its lease: one process at a time reads people and groups."""
-PEOPLE = "google"
-"""Name of Google's directory in the table `people`."""
 MINIMUM = 5
 """As many people may vanish at once without approval."""
 SHARE = 0.5
@@ -96,7 +95,7 @@ def _moved(known: Mapping[str, KnownPerson], users: Iterable[GoogleUser]) -> lis
         for email, one in known.items()
         if one.external_id is not None
         and (
-            (one.active and address.get(one.external_id, email) != email)
+            ((one.active or one.moved_at is None) and address.get(one.external_id, email) != email)
             or holder.get(email, one.external_id) != one.external_id
         )
     )
@@ -105,10 +104,12 @@ def _moved(known: Mapping[str, KnownPerson], users: Iterable[GoogleUser]) -> lis
 def _readdress(connection: Connection, emails: list[str]) -> list[str]:
     """Take Drive's documents from addresses that no longer are those of the same people, until the next sync lists their roots again.
 
-    Return the documents.
+    A sync that is running saves documents before, or finds the addresses among those that have moved. Return the documents.
     """
     if not emails:
         return []
+    Events(connection).lock_files()
+    People(connection, PEOPLE).move(emails=emails)
     documents = Documents(connection, SourceName.GOOGLE_DRIVE)
     partitions = Partitions(connection, SourceName.GOOGLE_DRIVE)
     lost = documents.readdress(emails=emails)

@@ -42,7 +42,7 @@ ON CONFLICT (source) DO UPDATE SET directory_at = excluded.directory_at;
 
 -- name: known_people
 -- The people of a source, as it last reported them. Parameters: source. Grain: person. Index: primary key.
-SELECT email, external_id, active FROM people WHERE source = :source;
+SELECT email, external_id, active, moved_at FROM people WHERE source = :source;
 
 -- name: save_people!
 -- Save people as a source reports them; tokens that were made for another account of the address end. Parameters: source, rows jsonb
@@ -54,6 +54,14 @@ ON CONFLICT (source, email) DO UPDATE SET
     external_id = excluded.external_id, name = excluded.name, active = excluded.active, updated_at = now(),
     tokens_since = CASE WHEN p.external_id <> excluded.external_id THEN now() ELSE p.tokens_since END
 WHERE (p.external_id, p.name, p.active) IS DISTINCT FROM (excluded.external_id, excluded.name, excluded.active);
+
+-- name: move!
+-- Record that documents are taken from addresses. Parameters: source, emails text[]. Grain: person. Index: primary key.
+UPDATE people SET moved_at = now() WHERE source = :source AND email = ANY(:emails::text []);
+
+-- name: moved
+-- Addresses that documents were taken from, and when last. Parameters: source. Grain: person. Index: people_moved.
+SELECT email, max(moved_at) AS moved_at FROM people WHERE source = :source AND moved_at IS NOT NULL GROUP BY email;
 
 -- name: deactivate!
 -- Make people inactive whom a source no longer reports. Parameters: source, emails text[]. Grain: person.

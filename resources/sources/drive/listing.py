@@ -61,13 +61,13 @@ class RootListing:
     ) -> Generator[Batch, None, DriveCursor]:
         """Yield the whole root and return the cursor from which its feed continues.
 
-        `before` says where to resume; if it is None or has no place in a listing, the listing starts from the beginning. `relist`:
-        most of it is known, so pages are large.
+        `before` says where to resume; if it is None or has no place in a listing, or someone's address has changed since, the listing
+        starts from the beginning. `relist`: most of it is known, so pages are large.
         """
         at = before
         for _ in range(_RESTARTS):
             notes = self._notes(partition).load()
-            if at is None or at.listing is None or notes.root is None:
+            if at is None or at.listing is None or notes.root is None or notes.renamed:
                 at = yield from self._begin(partition, notes, at, PAGE if relist else FIRST_PAGE)
             try:
                 return (yield from self._pages(partition, notes, at))

@@ -20,6 +20,7 @@ from resources.sources.drive.auth import Authority, is_by_consent
 from resources.sources.drive.channels import DriveChannels, address
 from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.company import Company, is_user
+from resources.sources.drive.notes import RENAMED
 from resources.sources.drive.readers import Links
 from resources.sources.drive.roots import MY_DRIVE, SHARED_DRIVES, TITLE, Roots
 from resources.stores import credentials as kept
@@ -30,6 +31,7 @@ class Drive(Source):
     """`resources.core.ports.Source` over Google Drive. `changes` is for one thread at a time, `fetch` for many."""
 
     fetchers = 12
+    renamed = RENAMED
     costly = True
 
     def __init__(
