@@ -420,6 +420,7 @@ def test_a_damaged_collection_is_named_with_what_to_do(vector_process: VectorPro
     )
     assert started.returncode == 1
     assert f"collection `{NAME}` in {vector_process.path / 'collections' / NAME} cannot be opened" in started.stderr
+    assert "delete the folder" in started.stderr
     assert "Traceback" not in started.stderr
 
 

@@ -7,6 +7,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import IO
@@ -19,10 +20,33 @@ from resources.servers.vector.faults import wrong_input
 _FORBIDDEN = frozenset('<>:"/\\|?*\0\x1f')
 _LONGEST_NAME = 255
 _CHUNK = 8 * 1024 * 1024
+_AROUND = {
+    errno.EACCES,
+    errno.EPERM,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOMEM,
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EROFS,
+    errno.EIO,
+}
+"""Errors that say nothing of the files' content."""
+_CODE = re.compile(r"\b(?:os error|code:) (\d+)")
+"""The number of an error of the system in a message of the engine, which is written in Rust."""
 
 
 class FolderError(Exception):
     """The folder cannot be served: another process uses it, or it holds a collection that this server cannot open."""
+
+
+def unopened(error: Exception) -> str:
+    """Return what to do about a collection that cannot be opened: its folder is to be deleted only if it is damaged."""
+    code = _CODE.search(str(error))
+    number = error.errno if isinstance(error, OSError) else int(code[1]) if code else None
+    if number in _AROUND:
+        return "Its files are as they were: repair that (permissions, open files, disk, memory), and start again"
+    return "Serve it with an earlier version, or delete the folder"
 
 
 def check_name(name: str) -> str:

@@ -12,7 +12,14 @@ from resources.core.durable import write_atomic
 from resources.servers.vector.collection import METADATA, VectorCollection
 from resources.servers.vector.compaction import RETRY_SECONDS, compact, worthwhile
 from resources.servers.vector.faults import RequestError, bad_request, not_found
-from resources.servers.vector.files import FolderError, check_name, collection_name, folder_name, remove_folder
+from resources.servers.vector.files import (
+    FolderError,
+    check_name,
+    collection_name,
+    folder_name,
+    remove_folder,
+    unopened,
+)
 from resources.servers.vector.logs import log
 from resources.servers.vector.writing import begin_writing_thread
 
@@ -60,9 +67,8 @@ class CollectionStore:
                 try:
                     self.collections[name] = VectorCollection.load(name, folder, self._graph_from)
                 except (RequestError, msgspec.MsgspecError, OSError) as error:
-                    raise FolderError(
-                        f"collection `{name}` in {folder} cannot be opened: {error}. Serve it with an earlier version, or delete the folder"
-                    ) from error
+                    remedy = unopened(error)
+                    raise FolderError(f"collection `{name}` in {folder} cannot be opened: {error}. {remedy}") from error
             else:
                 remove_folder(folder)
         aliases = self.path / _ALIASES
