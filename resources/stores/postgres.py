@@ -8,11 +8,16 @@ import socket
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from threading import Timer
 from typing import Any, TypeAlias, TypeVar
 
 import psycopg
+from psycopg.abc import AdaptContext, Buffer
+from psycopg.adapt import Loader
+from psycopg.pq import Format
 from psycopg.rows import dict_row
+from psycopg.types.datetime import TimestamptzLoader
 
 from resources.core.errors import ServiceUnavailableError, StorageFullError
 from resources.logging import logger
@@ -27,6 +32,24 @@ DEADLOCK_PAUSES = (0.1, 0.5, 2.0)
 READ_ONLY = "Postgres accepts no writes now: it is a standby, or its provider has made it read-only."
 
 log = logger("postgres")
+
+
+_TIMESTAMPTZ = psycopg.adapters.types["timestamptz"].oid
+_FAST_LOADER = psycopg.adapters.get_loader(_TIMESTAMPTZ, Format.TEXT) or TimestamptzLoader
+
+
+class UtcLoader(Loader):
+    """Loads times in UTC, whatever the time zone of the session is: psycopg's own loader, which is compiled, gives that of the session."""
+
+    def __init__(self, oid: int, context: AdaptContext | None = None) -> None:
+        super().__init__(oid, context)
+        self._load = _FAST_LOADER(oid, context).load
+
+    def load(self, data: Buffer) -> datetime:
+        return self._load(data).astimezone(UTC)
+
+
+psycopg.adapters.register_loader("timestamptz", UtcLoader)
 
 
 def said(error: psycopg.Error) -> str:

@@ -86,6 +86,9 @@ def test_approved_deletions_go_at_the_next_sync(
 def test_only_deletions_that_were_listed_are_approved(
     installation: Installation, shelf: Shelf, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Nor does the time zone of Postgres change which these are."""
+    with session(installation.settings.postgres_dsn) as connection:
+        connection.execute(f"ALTER DATABASE {connection.info.dbname} SET timezone = 'America/New_York'".encode())
     assert run(["prune", "list"]) == 0
     [command] = [one for one in capsys.readouterr().err.splitlines() if "prune approve slack pond" in one]
     with session(installation.settings.postgres_dsn) as connection:
