@@ -45,8 +45,8 @@ class DeletionHold:
         alert(
             stores.settings,
             f"{number} of {self._size} documents of {label(stores.source)}, {self._partition}, are gone at the source. They were "
-            "kept, because that is more than CONCORDANCE_LIMITS__PRUNE_SHARE allows at once. To delete them, run: concordance prune "
-            f"approve {stores.source.value} {self._partition}",
+            "kept, because that is more than CONCORDANCE_LIMITS__PRUNE_SHARE allows at once. To see and "
+            "delete them, run: concordance prune list",
         )
         return number
 

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from orchestration.cli import run
 from resources.core.domain import SourceName
@@ -114,7 +115,9 @@ def test_rejected_deletions_are_forgotten_until_the_source_says_so_again(
     installation.sync(SLACK, port=shelf)
     assert live(installation) == 24
     assert prune(capsys, "list") == (0, [])
-    installation.sync(SLACK, port=shelf, full=True)
+    with capture_logs() as logs:
+        installation.sync(SLACK, port=shelf, full=True)
+    assert [one for one in logs if one["event"] == "alert" and one["text"].endswith("run: concordance prune list")]
     assert live(installation) == 24
     assert len(prune(capsys, "list")[1]) == 2
 
