@@ -56,7 +56,7 @@ OWN_CLOCK = {
     "partitions.acl_checked_at", "partitions.acl_indexed_at",
     "lake_keys.at", "lake_tables.after",
     "partitions.counted_at", "passkeys.created_at", "passkeys.used_at",
-    "partitions.last_sync_at", "partitions.lost_at", "people.tokens_since", "people.updated_at",
+    "partitions.last_sync_at", "partitions.lost_at", "people.moved_at", "people.tokens_since", "people.updated_at",
     "questions.added_at", "revoked_tokens.revoked_at",
     "schema_migrations.applied_at", "scim_groups.created_at", "scim_groups.modified_at", "scim_users.created_at",
     "saved_searches.saved_at", "embedding_reservations.until", "rate_buckets.at", "rate_buckets.full_at",
