@@ -32,10 +32,12 @@ def reconcile_all(settings: Settings) -> dict[str, Any]:
 
         report = reconcile(settings, source, apply=True)
         if not report.clean():
+            lost = f"{report.forgotten} documents are only in the lake. Bring them back with: concordance rebuild registry {source.value}"
             alert(
                 settings,
                 f"Reconciliation of {label(source)} repaired {report.repaired} of {report.faults()} differences; "
-                f"{len(report.unlisted)} partitions could not be listed. See: concordance reconcile {source.value}",
+                f"{len(report.unlisted)} partitions could not be listed. "
+                f"{lost if report.forgotten else f'See: concordance reconcile {source.value}'}",
             )
         return report
 

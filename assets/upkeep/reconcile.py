@@ -54,6 +54,8 @@ class ReconcileReport(msgspec.Struct):
     missing: Sides = msgspec.field(default_factory=Sides)
     """Missing entries: contents in the lake, documents (or chunks) in Postgres, points in Qdrant."""
     repaired: int = 0
+    forgotten: int = 0
+    """Uploads or pushed documents that the lake has and the registry has lost. `concordance rebuild registry` brings them back."""
     waiting: int = 0
     """Deletions awaiting approval. They do not count as differences, because a person decides."""
     unlisted: dict[str, str] = {}
@@ -68,7 +70,7 @@ class ReconcileReport(msgspec.Struct):
 
     def clean(self) -> bool:
         """Return True if all differences were repaired and everything could be checked."""
-        return self.faults() <= self.repaired and not self.unlisted and self.error is None
+        return self.faults() <= self.repaired and not (self.forgotten or self.unlisted) and self.error is None
 
 
 class _Differences:
@@ -142,7 +144,7 @@ def _repair(job: SyncJob, listed: ListingRecord, inventory: Inventory, *, deep: 
         after = _Differences(stores, now)
         unregistered = set(inventory.unregistered())
         left = [
-            len(before.lake.orphans.keys() & after.lake.orphans.keys()),
+            len((before.lake.orphans.keys() & after.lake.orphans.keys()) - _forgotten(stores, inventory)),
             len(before.lake.missing & after.lake.missing),
             len(now.held(before.unshown(listed))),
             len(unregistered - now.held(unregistered)),
@@ -169,15 +171,11 @@ def _sync(job: SyncJob, listed: ListingRecord) -> str | None:
 
 
 def _remove_lake_orphans(stores: Stores, listed: ListingRecord) -> None:
-    """Tombstone documents that only the lake has, except in partitions that could not be listed.
-
-    What users handed in is listed from the registry, so a document that this has lost may still be wanted: it is left to
-    `concordance rebuild registry`.
-    """
+    """Tombstone documents that only the lake has, except in partitions that could not be listed."""
     with open_inventory() as inventory:
         inventory.read_stores(stores)
         orphans = inventory.only_stored()
-        kept = set(inventory.forgotten()) if capabilities(stores.source).user_supplied else set[str]()
+        kept = _forgotten(stores, inventory)
     known = {
         source_id: partition
         for source_id, partition in orphans.items()
@@ -186,16 +184,29 @@ def _remove_lake_orphans(stores: Stores, listed: ListingRecord) -> None:
     append(stores, [], list(known.items()))
 
 
+def _forgotten(stores: Stores, inventory: Inventory) -> set[str]:
+    """Return the documents that only the lake has and that may still be wanted.
+
+    What users handed in is listed from the registry, which says nothing of what it has lost: `concordance rebuild registry` does.
+    """
+    if not capabilities(stores.source).user_supplied:
+        return set()
+    return set(inventory.forgotten()).difference(inventory.unregistered())
+
+
 def _unclear(listed: ListingRecord, partition: str) -> bool:
     return partition in listed.unlisted or EVERYTHING in listed.unlisted
 
 
 def _report(stores: Stores, listed: ListingRecord, found: _Differences) -> ReconcileReport:
     unshown, unknown = found.unshown(listed), set(found.inventory.unregistered())
+    forgotten = _forgotten(stores, found.inventory)
+    orphans = found.lake.orphans.keys() - forgotten
     without_rows = {document.source_id for document in found.incomplete if document.rows}
     without_points = [document.source_id for document in found.incomplete if document.points]
     examples: dict[str, Iterable[str]] = {
-        "orphans.lake": sorted(found.lake.orphans),
+        "orphans.lake": sorted(orphans),
+        "forgotten": sorted(forgotten),
         "orphans.postgres": sorted(unshown),
         "orphans.qdrant": found.examples,
         "missing.lake": sorted(found.lake.missing),
@@ -205,12 +216,13 @@ def _report(stores: Stores, listed: ListingRecord, found: _Differences) -> Recon
     return ReconcileReport(
         source=stores.source,
         checked=found.inventory.checked(),
-        orphans=Sides(lake=len(found.lake.orphans), postgres=len(unshown), qdrant=found.points),
+        orphans=Sides(lake=len(orphans), postgres=len(unshown), qdrant=found.points),
         missing=Sides(
             lake=len(found.lake.missing),
             postgres=len(unknown) + len(without_rows),
             qdrant=sum(document.points for document in found.incomplete),
         ),
+        forgotten=len(forgotten),
         waiting=found.inventory.waiting(),
         unlisted=listed.unlisted,
         examples={kind: ids for kind, all_ids in examples.items() if (ids := list(all_ids)[:EXAMPLES])},

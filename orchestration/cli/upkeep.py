@@ -71,6 +71,7 @@ def summed(reports: Sequence[ReconcileReport]) -> dict[str, Any]:
         "checked": sum(report.checked for report in reports),
         "orphans": {side: sum(getattr(report.orphans, side) for report in reports) for side in SIDES},
         "missing": {side: sum(getattr(report.missing, side) for report in reports) for side in SIDES},
+        "forgotten": sum(report.forgotten for report in reports),
         "repaired": repaired,
         "mended": repaired,  # former name, for scripts that read it
     }
@@ -93,6 +94,10 @@ def _show(report: ReconcileReport, *, apply: bool) -> None:
         note(f"  The repairing sync ended early: {report.error}")
     if report.waiting:
         note(f"  {report.waiting} deletions await approval. See: concordance prune list")
+    if report.forgotten:
+        note(
+            f"  {report.forgotten} documents are only in the lake. Bring them back with: concordance rebuild registry {report.source.value}"
+        )
     if report.faults() and not apply:
         note("  Repair with: concordance reconcile --apply")
 

@@ -281,7 +281,9 @@ def test_uploads(installation: Installation) -> None:
     assert counts(reconcile(installation.settings, SourceName.UPLOAD, apply=False)) == {}
 
 
-def test_an_upload_that_the_registry_has_lost_stays_in_the_lake(installation: Installation) -> None:
+def test_an_upload_that_the_registry_has_lost_stays_in_the_lake(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Its source lists it from the registry, so it says nothing about what the registry has lost."""
     blob = Blobs(installation.settings.lake_address).put([b"The otter of the river sleeps until noon.\n"])
     with session(installation.settings.postgres_dsn, autocommit=True) as connection:
@@ -292,8 +294,14 @@ def test_an_upload_that_the_registry_has_lost_stays_in_the_lake(installation: In
         uploads.record(connection, upload)
     installation.sync(SourceName.UPLOAD)
     do(installation, "TRUNCATE documents, uploads, partitions CASCADE")
+    as_environment(installation, monkeypatch)
     report = reconcile(installation.settings, SourceName.UPLOAD, apply=True)
-    assert (report.orphans.lake, report.clean()) == (1, False)
+    assert (counts(report), report.forgotten, report.clean()) == ({"orphans.qdrant": 1}, 1, False)
+    assert run(["reconcile", "upload", "--apply"]) == 1
+    shown = capsys.readouterr()
+    assert "Orphans: none. Missing: none." in shown.out
+    assert "concordance rebuild registry upload" in shown.err
+    assert "--apply" not in shown.err
     assert rebuild_registry(installation.settings, SourceName.UPLOAD).documents == 1
 
 
@@ -328,7 +336,7 @@ def test_the_command(filled: Installation, monkeypatch: pytest.MonkeyPatch, caps
     status, said = answer()
     assert status == 0
     assert set(said.pop("sources")) == {"upload", "push", "files"}
-    assert said == {"checked": 3, "orphans": none, "missing": none, "repaired": 0, "mended": 0}
+    assert said == {"checked": 3, "orphans": none, "missing": none, "forgotten": 0, "repaired": 0, "mended": 0}
     qdrant_missing(filled)
     status, said = answer("files")
     assert (status, said["missing"], said["repaired"]) == (1, {**none, "qdrant": 1}, 0)
