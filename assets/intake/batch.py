@@ -135,6 +135,7 @@ class PartitionSync:
             if events is not None:
                 # some messages and members may have been read before an event that has arrived since
                 events.take_over(partition=batch.partition, keys=list(memory))
+                events.request(source=stores.source.value, partition=batch.partition)
                 ids = [str(row["doc_id"]) for row in rows]
                 again = {
                     *events.hide(partition=batch.partition),

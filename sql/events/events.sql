@@ -68,6 +68,25 @@ INNER JOIN source_memory AS f ON f.source = e.source AND f.partition = :partitio
 WHERE e.source = 'slack' AND e.partition = '' AND e.key >= 'e:' AND e.key < 'e;' AND f.key = ANY(:keys)
 ON CONFLICT DO NOTHING;
 
+-- name: request!
+-- Have a sync requested for events that no one has asked one for: a partition that is not stored yet may never be, and what was taken over
+-- was not reported of the partition. Parameters: source, partition. Index: primary keys.
+INSERT INTO source_events AS s (event_id, source, partition, kind, urgent)
+SELECT m.source || ':' || substr(m.key, 3) || ':' || m.partition, m.source, m.partition, 'stored', TRUE
+FROM source_memory AS m
+WHERE
+    m.source = :source AND m.partition = :partition AND m.key >= 'e:' AND m.key < 'e;'
+    AND (
+        NOT EXISTS (
+            SELECT FROM partitions AS p WHERE p.source = m.source AND p.partition = m.partition AND p.lost_at IS NULL
+        )
+        OR NOT EXISTS (
+            SELECT FROM source_events AS k WHERE k.event_id = m.source || ':' || substr(m.key, 3) || ':' || m.partition
+        )
+    )
+ORDER BY m.key
+ON CONFLICT (event_id) DO UPDATE SET asked_at = NULL;
+
 -- name: drop_unread!
 -- Delete what was recorded while another sync ran and no channel waits for, unless another one runs now. Call it before anything is read.
 -- Parameters: source, owner (of the caller's leases). Index: source_memory_events.

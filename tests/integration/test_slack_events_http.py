@@ -434,6 +434,7 @@ def test_events_count_while_a_channel_is_read_for_the_first_time(desk: SlackDesk
         assert desk.post(envelope).json() == {"outcome": "recorded"}
 
     sync_with(desk, channel, deliver)
+    eventually(lambda: [channel] in asked_for(desk))
     assert not desk.finds("qzfirstq", EVE)
     desk.sync()
     assert not desk.finds("qzfirstq", EVE)
@@ -454,6 +455,7 @@ def test_a_file_that_is_deleted_while_it_is_stored_is_hidden(desk: SlackDesk, kn
         assert desk.post(desk.envelope(type="file_deleted", file_id=file)).json() == {"outcome": "recorded"}
 
     sync_with(desk, channel, deliver, once_fetched=True, word="qzfileq")
+    eventually(lambda: [channel] in asked_for(desk))
     assert not desk.finds("qzfileq")
     desk.sync()
     assert not desk.finds("qzfileq")
@@ -474,6 +476,11 @@ def test_events_of_what_is_never_stored_ask_for_no_sync_and_are_forgotten(desk: 
     desk.sync()
     assert waiting(desk) == []
     assert desk.post(left(desk, elsewhere, desk.bob)).json() == {"outcome": "unknown_channel"}, "no sync is running"
+
+
+def asked_for(desk: SlackDesk) -> list[Any]:
+    """Return the channels of each sync that events have requested."""
+    return [call["partitions"] for call in desk.running.site.launcher.calls]
 
 
 def waiting(desk: SlackDesk) -> list[Any]:
