@@ -7,7 +7,7 @@ with a larger limit. Workers alternate between the uploads of different people.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -110,8 +110,14 @@ def parse_unrecorded(stores: Stores, documents: Sequence[Pending]) -> dict[str, 
     """Parse documents and return the texts of those that have one, by content key. Nothing is written."""
     if not documents:
         return {}
+
+    def jobs() -> Iterator[ParseJob]:
+        for document in documents:
+            with suppress(FailedDocumentError):  # its bytes are missing or damaged
+                yield _job(stores, document)
+
     with parser_pool(stores.settings, len(documents)) as parsers:
-        outcomes = list(parsers.run(_job(stores, document) for document in documents))
+        outcomes = list(parsers.run(jobs()))
     return {one.key: one.document for one in outcomes if one.document is not None}
 
 

@@ -303,6 +303,19 @@ def previewed(installation: Installation, *, full: bool = False, **settings: Any
         return preview(SyncJob(Stores(wanted, SourceName.FILES, connection)), full=full)
 
 
+def test_a_document_whose_bytes_are_lost_is_previewed_without_passages(
+    served: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in MODULES:
+        monkeypatch.setattr(f"assets.{module}.PARSER_VERSION", "p-next")
+    monkeypatch.setattr(Blobs, "local_path", lambda *_: None)  # as in an object store
+    whole = previewed(served)
+    next((served.settings.home / "lake" / "blobs").glob("??/??/*")).unlink()
+    found = previewed(served)
+    assert found.documents == whole.documents == len(ANIMALS)
+    assert 0 < found.passages < whole.passages
+
+
 def stored(installation: Installation) -> tuple[Any, ...]:
     """Return what a preview must not change."""
     tables = ("documents", "index_entries", "index_work", "index_passes", "sync_jobs", "chunks")
