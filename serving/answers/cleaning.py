@@ -19,11 +19,13 @@ MAX_HOST = 80
 
 _CITED = (
     r"(?:\^|#|(?:sources?|doc(?:ument)?|quellen?|r[ée]f\.?)(?:\s*:\s*|\s+)#?)?(\d{1,4})(?:\s*[-–]\s*(\d{1,4}))?"
-    r"(?:\s*,\s*(?:pp?\.|s\.|page|seite)\s*\d+(?:\s*[-–]\s*\d+)?)?(?:(?::\d+)?†[^,;]*)?"
+    r"(?:\s*,\s*(?:pp?\.|s\.|page|seite)\s*\d+(?:\s*[-–]\s*\d+)?)?(?:(?::\d+)?†[^,;]*+)?"
 )
 """The number of a source, or the first and last of several, as models write them, with page or the mark of another service."""
 _ITEM = re.compile(_CITED, re.IGNORECASE)
 _CITATION = re.compile(rf"\s*{_CITED}(?:\s*(?:,|;|and|&)\s*{_CITED})*\s*", re.IGNORECASE)
+_ELSEWHERE = re.compile(r"#|r[ée]f|quelle|,\s*(?:pp?\.|s\.|page|seite)", re.IGNORECASE)
+"""What numbers something else than our sources: [#123] is a ticket."""
 _INDEXED = re.compile(r"[\w)］]\Z")
 _TAG = re.compile(TAG, re.IGNORECASE)
 _NAMED = re.compile(r"</?[^\W\d_]")
@@ -254,12 +256,17 @@ def _is_ipv6_host(text: str, at: int, final: bool) -> bool | None:
 
 
 def _cited(label: str, sources: int) -> list[int]:
-    """Return the numbers that a label in brackets cites; none for other labels, and for ranges beyond the sources, such as of years."""
+    """Return the numbers that a label in brackets cites; none for other labels, and for ranges beyond the sources, such as of years.
+
+    A plain number that is no source was meant as one.
+    """
     found = list[int]()
     for first, last in _ITEM.findall(label) if _CITATION.fullmatch(label) else ():
         if last and not 0 < int(first) < int(last) <= sources:
             return []
         found += range(int(first), int(last or first) + 1)
+    if _ELSEWHERE.search(label) and not any(0 < number <= sources for number in found):
+        return []
     return found
 
 

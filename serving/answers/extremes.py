@@ -14,6 +14,7 @@ _SUPERLATIVE = re.compile(
 _NUMBER = re.compile(r"([^\w(-]{0,3})(-?\d{1,3}(?:,\d{3})+(?:\.\d+)?|-?\d+(?:\.\d+|,\d{1,2})?)\s*(%|[^\W\d]{0,5}\W?)")
 """A figure with its unit or currency: 1,200 EUR, $4.60, 35 %. In brackets it may be negative, or a note."""
 _MINUS = re.compile(r"(?:−|^–)\s?(?=\d)")
+_CURRENCIES = {"€": "EUR", "Eur": "EUR", "$": "USD", "£": "GBP"}
 _HUNDREDS = re.compile(r",(?=\d{3})")
 _EITHER = re.compile(r"(?<!\d)[1-9]\d{0,2}\.\d{3}(?!\d)")
 """Thousands in German, decimals in English."""
@@ -39,10 +40,10 @@ def extremes(question: str, parts: Sequence[TextPart]) -> frozenset[int]:
             start: figure for (start, _), text in zip(rows, texts, strict=True) if (figure := _figure(text)) is not None
         }
         if named[column] and 1 < len(figures) == len(rows):
-            if len({unit for unit, _ in figures.values()}) > 1:
-                continue  # 2 GB is more than 900 MB
-            best = choose(figures.values())
-            found |= {start for start, figure in figures.items() if figure == best}
+            if len({unit for unit, figure in figures.values() if unit or figure}) > 1:
+                continue  # 2 GB is more than 900 MB, but 0 is as much of each unit
+            best = choose(figure for _, figure in figures.values())
+            found |= {start for start, (_, figure) in figures.items() if figure == best}
     return frozenset(found)
 
 
@@ -63,8 +64,9 @@ def _tables(parts: Sequence[TextPart]) -> Iterator[tuple[list[str], list[tuple[i
 
 
 def _figure(cell: str) -> tuple[str, float] | None:
-    """Return the figure of a cell after what stands around it, of which three letters are enough: day, days."""
+    """Return the unit of a cell, of which three letters are enough (day, days), and its figure."""
     match = _NUMBER.fullmatch(_MINUS.sub("-", cell))
     if match is None:
         return None
-    return f"{match[1].strip()} {match[3].strip(' .*')[:3]}", float(_HUNDREDS.sub("", match[2]).replace(",", "."))
+    unit = match[1].strip(" +~≈") + match[3].strip(" .*")[:3]
+    return _CURRENCIES.get(unit, unit), float(_HUNDREDS.sub("", match[2]).replace(",", "."))

@@ -60,6 +60,7 @@ _PERIOD = re.compile(
 _WEEKDAY = re.compile(r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b", re.IGNORECASE)
 _QUANTITY = re.compile(r"\b\d[\d.,]*\s*(per cent|percent|%|[^\W\d_]+)", re.IGNORECASE)
 _DATE = re.compile(rf"\b(?:\d{{1,2}}\.? (?:{_MONTHS})|(?:{_MONTHS}) \d{{1,2}})\b(?:,? (?:19|20)\d\d\b)?", re.IGNORECASE)
+_YEAR = re.compile(r",? (?:19|20)\d\d$")
 _SIDE = rf"\b(?:{_PREPOSITIONS}|above|below|beyond|(?:less|more|fewer|longer|shorter|higher|lower) than|at least|at most|up to)\s+"
 """What stands before a figure or date and says on which side of it."""
 _QUESTION_WORDS = re.compile(
@@ -179,7 +180,8 @@ def _measured(stem: str, part: str) -> str | None:
         like = re.compile(rf"({_SIDE})?{pattern.pattern}" if new and new[1] else rf"(){pattern.pattern}", re.IGNORECASE)
         found = [one for one in like.finditer(stem) if new and one.groups()[1:] == new.groups()[1:]]
         if len(found) == 1 and found[0][0] != part and (found[0][1] or pattern is not _PERIOD):
-            return f"{stem[: found[0].start()]}{part}{stem[found[0].end() :]}?"
+            year = _YEAR.search(found[0][0]) if pattern is _DATE and not _YEAR.search(part) else None
+            return f"{stem[: found[0].start()]}{part}{year[0] if year else ''}{stem[found[0].end() :]}?"
     return None
 
 

@@ -39,8 +39,8 @@ _UNITS: dict[str, str] = {
 }  # fmt: skip
 _NEGATION = re.compile(
     r"\b(?:not|no|never|none|nobody|nothing|neither|nor|cannot|without|unless|non"
-    r"|nicht|kein\w*|nie(?:mals)?|ohne|weder|pas|jamais|aucune?|sans|ni)\b"
-    r"|n['’]t\b|\bfail(?:s|ed)? to\b|不(?![仅僅但过過])|[没沒]|未(?![来來])|非(?![常洲])",
+    r"|nicht|kein\w*|nie(?:mals)?|ohne|weder|(?<!faux )pas|jamais|aucune?|sans(?![ -]serif))\b"
+    r"|n['’]t\b|\bfail(?:s|ed)? to\b|不(?![仅僅但过過同锈鏽])|[没沒]|未(?![来來])|非(?![常洲])",
     re.IGNORECASE,
 )
 """English, German, French and Chinese."""

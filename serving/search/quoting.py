@@ -11,16 +11,20 @@ INVISIBLE = re.compile(
     "|(?<![\u0600-\u18af])[\u200c\u200d]|[\u200c\u200d](?![\u0600-\u18af])"
 )
 """Characters that are not seen. Joiners stay within words of Arabic and Indic scripts and their neighbours, whose spelling needs them."""
+_VALUE = r"[\w:@.-]++\s*+=\s*+(?:\"[^\"<>]*+\"|'[^'<>]*+'|[^\s\"'<>]++)"
+_BARE = r"[\w:@.-]++(?!\s*=)"
 TAG = (
     r"</?(?:a|abbr|address|article|aside|audio|b|base|big|blockquote|body|br|button|center|cite|code|dd|del|details|dfn|div|dl|dt|em|embed"
     r"|figcaption|figure|font|footer|form|h[1-6]|head|header|hr|html|i|iframe|img|input|ins|kbd|li|link|main|mark|meta|nav|object|ol|p"
     r"|picture|pre|q|s|samp|script|section|small|source|span|strike|strong|style|sub|summary|sup|svg|table|tbody|td|template|textarea"
     r"|tfoot|th|thead|title|tr|tt|u|ul|var|video|wbr)"
-    r"(?:\s+(?:[\w:@.-]+\s*=\s*(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s\"'<>]+)"
-    r"|(?:allowfullscreen|async|autofocus|autoplay|checked|controls|defer|disabled|hidden|loop|multiple|muted|nowrap|open|readonly|required"
-    r"|reversed|selected)(?![\w:@.-])))*\s*/?>"
+    r"(?:(?:\s+(?:allowfullscreen|async|autofocus|autoplay|border|checked|controls|crossorigin|default|defer|disabled|hidden|itemscope|loop"
+    r"|multiple|muted|novalidate|nowrap|open|playsinline|readonly|required|reversed|selected)(?![\w:@.-]))*+"
+    rf"|(?:\s+{_BARE})*+\s+{_VALUE}(?:\s*+{_VALUE}|\s+{_BARE})*+)\s*/?>"
 )
-"""A tag of HTML, as a pattern without regard to case. `<environment>`, `List<String>` and `0<a and b>5` are text."""
+"""A tag of HTML, as a pattern without regard to case. `<environment>`, `List<String>` and `0<a and b>5` are text: a tag without values has
+only attributes that need none.
+"""
 _BREAKS = re.compile("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 

@@ -80,8 +80,11 @@ def test_german_figures_are_read_as_such_and_none_that_may_be_either(figures: li
         (["$5", "€7", "$6"], []),
         (["(500)", "200", "100"], []),
         (["\u2212500", "-200", "\u2013700"], ["Power"]),
-        (["\u2212 500 EUR", "200 EUR", "€ \u2212700"], []),
+        (["\u2212 500 EUR", "200 EUR", "€ \u2212700"], ["Power"]),
         (["1 day", "3 days", "2 days"], ["Power"]),
+        (["-3 %", "+5 %", "~2 %"], ["Power"]),
+        (["0", "5 %", "3 %"], ["Power"]),
+        (["€4", "5 EUR", "3 Euro"], ["Power"]),
         (["8 Mio.", "9 Mio", "7 Mio*"], ["Power"]),
     ],
 )

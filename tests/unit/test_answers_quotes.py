@@ -416,6 +416,7 @@ def test_an_email_address_in_angle_brackets_is_quoted() -> None:
         ("Read array[0], f(x)[1] or m[2][3]; see [4].", "Read array［0］, f(x)［1］ or m［2］［3］; see (4)."),
         ("The range is [1, 5] as said.[6]", "The range is ［1, 5］ as said.(6)"),
         ("5. Stock, Raum 12", "5. Stock, Raum 12"),
+        ("Fixed the crash [#123], see [Ref: 4711].", "Fixed the crash [#123], see [Ref: 4711]."),
         ("- Open <b>it</b><br/> now.", "Open it now."),
         ("The condition x<y must hold, p<0.05, q>1.", "The condition x‹y must hold, p<0.05, q>1."),
         ("Run deploy <environment> --force", "Run deploy ‹environment› --force"),

@@ -149,6 +149,7 @@ ALIKE = [
     ("Lessons take place on 16-20 May.", "On 16-20 May, lessons take place."),
     ("A share of 10 %-20 % is paid.", "Of this share, 10 to 20 % is paid."),
     ("非常安全", "这里非常安全，很好。"),
+    ("水壶很安全", "不锈钢的水壶很安全，颜色不同。"),
     ("The limit is 10 EUR", "the  limit is\n10 EUR."),
 ]
 

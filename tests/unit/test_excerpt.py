@@ -65,6 +65,7 @@ def test_a_long_text_without_spaces_is_cut_around_the_words(begin: str, end: str
         ("- [x] done", "done"),
         ("3 < 4 and 5 > 2", "3 < 4 and 5 > 2"),
         ("0<a and b>5, <b class='x'>so</b><br />", "0<a and b>5, so"),
+        ('<p class=x data-y>a</p> <table border>b <p class="a"id="b">c <script async src=x crossorigin>d', "a b c d"),
         ("deploy <environment> to List<String><br/>", "deploy <environment> to List<String>"),
     ],
 )
