@@ -121,6 +121,8 @@ class Waves:
             if not job.job_id or job.stores.jobs.refuse_requests(job_id=job.job_id):
                 return
             while not self._requested(wait=CLAIM_SECONDS):  # another process has what is requested
+                if job.stores.jobs.refuse_requests(job_id=job.job_id):
+                    return
                 job.progress("raw")
 
     def _round(self) -> bool:

@@ -96,7 +96,7 @@ def _root(root: FileRoot) -> Iterator[Check]:
                 "Create or mount it, or correct its url; other roots are synced.",
             )
         elif not os.access(folder, os.R_OK | os.X_OK):
-            account = f"setfacl -R -m u:{os.geteuid()}:rX {shlex.quote(str(folder))}"
+            account = f"setfacl -R -m u:{os.geteuid()}:rX,d:u:{os.geteuid()}:rX {shlex.quote(str(folder))}"
             yield wrong(
                 "file roots", setting, f"{folder} cannot be read", f"Let this account read it, for example: {account}"
             )

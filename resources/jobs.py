@@ -33,6 +33,9 @@ CALL_SECONDS = 12.0
 ALL_SECONDS = 5.0
 """How long the leases of some sources are held while that of another is waited for, by work that needs all."""
 
+KEPT_SECONDS = 900.0
+"""How long they are held at most, at the end of that wait."""
+
 DIED = "The process that ran this sync died."
 NOT_BEGUN = "The process of this part of a sync died, or none began it. The next sync of the source continues there."
 TERMINATED = "Its run in Dagster was terminated before it began. The next sync of the source does its work."
@@ -212,15 +215,20 @@ def hold_all(settings: Settings) -> Generator[list[Stores]]:
 
 @contextmanager
 def _claim_all(dsn: str, wanted: Sequence[_Wanted]) -> Generator[list[Lease]]:
-    """Hold leases for the block, in their order. While one is waited for, none of the others is held for more than some seconds."""
+    """Hold leases for the block. While one is waited for, none of the others is held for more than some seconds.
+
+    Towards the end of the wait it keeps what it has, always in the same order: where many syncs run, all may never be free at once.
+    """
     deadline = time.monotonic() + WAIT_SECONDS
     awaited = wanted[0]
     while True:
+        keeps = deadline - time.monotonic() < KEPT_SECONDS
         with ExitStack() as stack:
             found: dict[str, Lease] = {}
-            for one in sorted(wanted, key=lambda one: one is not awaited):
+            for one in sorted(wanted, key=lambda one: not keeps and one is not awaited):
                 owner, partitions, name = one
-                lease = claim(dsn, owner, partitions, seconds=ALL_SECONDS if found else deadline - time.monotonic())
+                left = deadline - time.monotonic()
+                lease = claim(dsn, owner, partitions, seconds=left if keeps or not found else ALL_SECONDS)
                 if lease is None:
                     awaited = one
                     break

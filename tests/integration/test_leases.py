@@ -527,10 +527,12 @@ def test_a_process_that_is_paused_in_a_transaction_keeps_others_out_for_a_time_o
         lease.release()
 
 
-def test_who_needs_all_sources_keeps_none_of_them_while_one_is_busy(
-    installation: Installation, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("kept", [0.0, 2 * leases.WAIT_SECONDS])
+def test_who_needs_all_sources_keeps_none_of_them_while_one_is_busy_but_at_the_end_of_the_wait(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch, kept: float
 ) -> None:
     monkeypatch.setattr(jobs, "ALL_SECONDS", 0.0)
+    monkeypatch.setattr(jobs, "KEPT_SECONDS", kept)
     dsn = installation.settings.postgres_dsn
     with session(dsn) as connection:
         first, *_, last = stored_sources(connection)
@@ -552,10 +554,11 @@ def test_who_needs_all_sources_keeps_none_of_them_while_one_is_busy(
     thread = threading.Thread(target=erase)
     thread.start()
     assert asked.wait(60)
-    other = claim(dsn, first.value, None, seconds=60)
-    assert other is not None
+    other = claim(dsn, first.value, None, seconds=1 if kept else 60)
+    assert (other is None) == bool(kept)
     assert not held.is_set()
-    other.release()
+    if other is not None:
+        other.release()
     busy.release()
     assert held.wait(60)
     thread.join()

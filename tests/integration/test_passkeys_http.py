@@ -338,15 +338,15 @@ def test_a_removal_that_fails_removes_nothing(
     site: Site, running: Running, ann: Tab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A repeated removal of a passkey that is gone would not end the sessions that it began."""
-    monkeypatch.setattr("serving.http.database.STATEMENT_SECONDS", 0.5)
-    monkeypatch.setattr("serving.http.database.CALL_SECONDS", 0.5)
     thief = Tab(running).sign_in(ann.add()).cookies[SESSION]
     ((passkey_id,),) = site.sql("SELECT passkey_id::text FROM passkeys")
 
     def remove() -> int:
         return running.http.delete(f"/me/passkeys/{passkey_id}", headers={**PAGE, "Cookie": ann.session}).status_code
 
-    with psycopg.connect(site.settings.postgres_dsn) as holder:
+    with psycopg.connect(site.settings.postgres_dsn) as holder, monkeypatch.context() as patch:
+        patch.setattr("serving.http.database.STATEMENT_SECONDS", 0.5)
+        patch.setattr("serving.http.database.CALL_SECONDS", 0.5)
         holder.execute("SELECT 1 FROM sessions WHERE provider = 'passkey' FOR UPDATE")
         assert remove() == 503
     assert remove() == 200

@@ -217,9 +217,11 @@ def test_a_request_for_the_source_is_taken_by_the_sync_of_the_rest(large: Instal
         create_job(dsn, FILES, partitions=["r3"], full=False, requested_by="api")
 
 
+@pytest.mark.parametrize("died", [False, True])
 def test_a_request_for_what_a_planned_run_has_waits_without_reading_the_marks(
-    large: Installation, queue: Queue, monkeypatch: pytest.MonkeyPatch
+    large: Installation, queue: Queue, monkeypatch: pytest.MonkeyPatch, died: bool
 ) -> None:
+    """`died`: meanwhile another process takes the sync that waits for one whose process died. It then waits for nothing more."""
     roots(large, *ROOTS[:2])
     sync(large)
     roots(large, *ROOTS)
@@ -240,10 +242,16 @@ def test_a_request_for_what_a_planned_run_has_waits_without_reading_the_marks(
         thread.start()
         eventually(lambda: len(refused) >= 10)
         assert len(reads) - before == 1
+        if died:
+            large.rows(
+                "UPDATE sync_jobs SET status = 'failed', accepts = FALSE WHERE job_id = %s RETURNING 1", rest.job_id
+            )
+            thread.join(60)
+            assert not thread.is_alive()
 
     sync(large, job_id=queue.jobs[0], meanwhile=beside)
     thread.join()
-    assert [one.partitions for one in ended] == [["r0", "r1", "r2"]]
+    assert died or [one.partitions for one in ended] == [["r0", "r1", "r2"]]
 
 
 def eventually(found: Callable[[], bool]) -> None:

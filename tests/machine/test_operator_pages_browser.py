@@ -173,7 +173,7 @@ def test_a_source_is_followed_again_after_a_failure(running: Running, browser: B
     browser.goto(f"{running.url}/sources")
     counted = (
         "window.looks = 0; window.whole ??= window.fetch;"
-        "window.fetch = (url, options) => (window.looks += String(url) === '/sources/files', whole(url, options))"
+        "window.fetch = (url, options) => whole(url, options).then(found => (window.looks += String(url) === '/sources/files', found))"
     )
     one = "document.querySelector('[data-sync=files]')"
     press_thrice = f"for (const _ of [1, 2, 3]) {{ {one}.disabled = false; {one}.click(); }}"
@@ -182,7 +182,6 @@ def test_a_source_is_followed_again_after_a_failure(running: Running, browser: B
         browser.evaluate(f"{counted}; {action}")
         until(browser, "document.getElementById('status').textContent.includes('cannot be reached')")
         site.sql("UPDATE sync_jobs SET status = 'success', completed_at = now(), synced = 100")
-        browser.evaluate("window.looks = 0")
         connected(True)
         until(browser, "document.getElementById('status').hidden && !document.querySelector('[data-running]')")
         assert not browser.evaluate("document.querySelector('[data-sync=files]').disabled")

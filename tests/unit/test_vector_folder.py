@@ -15,6 +15,11 @@ from resources.servers.vector.files import unopened
     [
         (OSError(errno.EMFILE, "Too many open files"), False),
         (OSError(errno.EIO, "Input/output error"), False),
+        (OSError(errno.ESTALE, "Stale file handle"), False),
+        (
+            RequestError(500, "Service runtime error: IO Error: Transport endpoint is not connected (os error 107)"),
+            False,
+        ),
         (RequestError(500, "Service runtime error: IO Error: Permission denied (os error 13)"), False),
         (
             RequestError(500, "failed to open WAL: Error { kind: OpenFile, source: Os { code: 24, kind: Other } }"),

@@ -20,18 +20,8 @@ from resources.servers.vector.faults import wrong_input
 _FORBIDDEN = frozenset('<>:"/\\|?*\0\x1f')
 _LONGEST_NAME = 255
 _CHUNK = 8 * 1024 * 1024
-_AROUND = {
-    errno.EACCES,
-    errno.EPERM,
-    errno.EMFILE,
-    errno.ENFILE,
-    errno.ENOMEM,
-    errno.ENOSPC,
-    errno.EDQUOT,
-    errno.EROFS,
-    errno.EIO,
-}
-"""Errors that say nothing of the files' content."""
+_OF_CONTENT = {None, errno.ENOENT, errno.EINVAL, errno.ENOTDIR, errno.EISDIR, errno.EUCLEAN}
+"""Errors of the system that a damaged collection has, or none. Others say nothing of the files' content."""
 _CODE = re.compile(r"\b(?:os error|code:) (\d+)")
 """The number of an error of the system in a message of the engine, which is written in Rust."""
 
@@ -44,7 +34,7 @@ def unopened(error: Exception) -> str:
     """Return what to do about a collection that cannot be opened: its folder is to be deleted only if it is damaged."""
     code = _CODE.search(str(error))
     number = error.errno if isinstance(error, OSError) else int(code[1]) if code else None
-    if number in _AROUND:
+    if number not in _OF_CONTENT:
         return "Its files are as they were: repair that (permissions, open files, disk, memory), and start again"
     return "Serve it with an earlier version, or delete the folder"
 
