@@ -21,9 +21,10 @@ Kind = Literal[
     "not_found",
     "bad_page_token",
     "unnamed_page_token",
+    "bad_request",
 ]
 """`not_found` answers as if there was no such method. `bad_page_token` and `unnamed_page_token` reject a page token, the latter without
-naming the parameter, as Drive sometimes does."""
+naming the parameter, as Drive sometimes does. `bad_request` rejects a call that is right, as Drive now and then does with exports."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 PASSING: tuple[Kind, ...] = ("rate_limit", "server_error", "drop")
 """Kinds that disappear when the same call is repeated."""

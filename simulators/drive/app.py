@@ -158,6 +158,9 @@ class DriveApp:
             raise bad_parameter("pageToken")
         if fault.kind == "unnamed_page_token":
             raise ApiError(400, "badRequest", "Invalid Value")
+        if fault.kind == "bad_request":
+            # observed for exports that succeed later: https://github.com/googleapis/google-api-ruby-client/issues/14445
+            raise ApiError(400, "badRequest", "The requested conversion is not supported.", location="convertTo")
         if fault.kind == "lost_access":
             if "fileId" in parameters:
                 raise file_not_found(parameters["fileId"])

@@ -158,6 +158,8 @@ class SlackApp:
                 error = "token_expired"
             case "bad_page_token" | "unnamed_page_token":
                 error = "invalid_cursor"
+            case "bad_request":
+                error = "invalid_arguments"
             case _:
                 error = self._lost(channel, method)
         return as_json({"ok": False, "error": error}, 404 if method == DOWNLOAD else 200)

@@ -28,6 +28,7 @@ from resources.settings import Settings
 from resources.stores import credentials
 from resources.stores.postgres import session
 from simulators.drive.exports import MAX_EXPORT_BYTES
+from simulators.faults import Kind
 from tests.fixtures.drive import DriveSite, consent, service_account_file
 from tests.fixtures.drive_mirror import Mirror
 
@@ -35,6 +36,7 @@ ME = "sync@larkmoor.example"
 ADA, BOB = "ada@larkmoor.example", "bob@larkmoor.example"
 STAFF = "group:staff@larkmoor.example"
 MEMBERS = {f"user:{ADA}": "writer", STAFF: "reader"}
+REFUSALS: tuple[Kind, ...] = ("not_found", "lost_access", "unauthorized", "bad_request")
 QUIET = Counter({"drives.list": 1, "changes.list": 2, "permissions.list": 1})
 
 
@@ -137,8 +139,10 @@ def test_what_is_too_large_to_export_is_read_by_its_link_or_as_text(kept: Mirror
     drive.calls.clear()
     assert kept.fetch(sheet).startswith(b"PK")
     assert drive.calls["files.exportLinks"] == 0
-    drive.faults.add("not_found", times=0, match="files.exportLinks")
-    assert kept.fetch(doc) == b"# Heron\n\n\n\nwaits"
+    for kind in REFUSALS:
+        drive.faults.add(kind, times=0, match="files.exportLinks")
+        assert kept.fetch(doc) == b"# Heron\n\n\n\nwaits"
+        drive.faults.clear()
 
 
 def test_nothing_changed_costs_two_calls_a_feed(kept: Mirror, drive_site: DriveSite, sample_drive: SampleDrive) -> None:
@@ -756,6 +760,9 @@ def test_what_cannot_be_fetched_has_its_reason(kept: Mirror, drive_site: DriveSi
     for one, reason in ((empty, "empty"), (false, "not match its extension")):
         with pytest.raises(SkipDocumentError, match=reason):
             kept.fetch(one)
+    drive.faults.add("bad_request", match="files.get")
+    with pytest.raises(FailedDocumentError, match="HTTP 400"):
+        kept.fetch(sample_drive.note)
     drive.delete(sample_drive.note)
     with pytest.raises(FailedDocumentError, match="deleted"):
         kept.fetch(sample_drive.note)

@@ -82,6 +82,22 @@ def test_a_changed_file_of_drive_is_found_as_it_was_until_it_can_be_read(
     assert installation.agrees()
 
 
+def test_a_file_that_drive_refuses_for_an_unknown_reason_holds_up_no_other(
+    installation: Installation, drive: SimulatedDrive
+) -> None:
+    for title in ("Herons", "Otters", "Owls"):
+        drive.file(title, drive.my_drive, f"About {title}.", DOCUMENT)
+    drive.faults.add("bad_request", match="files.export")
+    installation.sync(SourceName.GOOGLE_DRIVE)
+    read = "SELECT state FROM documents ORDER BY state"
+    assert [row["state"] for row in installation.rows(read)] == [State.FAILED, State.LIVE, State.LIVE]
+    drive.calls.clear()
+    installation.sync(SourceName.GOOGLE_DRIVE)
+    assert drive.calls["files.list"] == 0
+    assert [row["state"] for row in installation.rows(read)] == [State.LIVE] * 3
+    assert installation.agrees()
+
+
 def test_a_file_of_drive_that_went_into_the_trash_meanwhile_is_not_read(
     installation: Installation, drive: SimulatedDrive
 ) -> None:

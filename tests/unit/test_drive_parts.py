@@ -25,7 +25,15 @@ from resources.sources.drive.client import Backoff
 from resources.sources.drive.content import kind_of, name_for
 from resources.sources.drive.cursor import DriveCursor, ListingPosition
 from resources.sources.drive.documents import describe
-from resources.sources.drive.faults import ExportTooLargeError, ForbiddenError, NotFoundError, PageTokenError, explain
+from resources.sources.drive.faults import (
+    EXPORT_LINK,
+    ExportTooLargeError,
+    ForbiddenError,
+    NotFoundError,
+    PageTokenError,
+    RejectedCallError,
+    explain,
+)
 from resources.sources.drive.feeds import sort
 from resources.sources.drive.notes import FolderState, PartitionState, RootNote, Shortcut
 from resources.sources.drive.permissions import FileGrant
@@ -298,7 +306,7 @@ def error(reason: str, message: str = "It went wrong.", **more: Any) -> str:
         (404, error("notFound", location="fileId"), NotFoundError),
         (400, error("invalid", "Invalid Value", location="pageToken"), PageTokenError),
         (410, error("deleted"), PageTokenError),
-        (400, error("invalid", location="q"), AbortSyncError),
+        (400, error("invalid", location="q"), RejectedCallError),
         (408, "", RetryLaterError),
         (500, error("backendError"), RetryLaterError),
         (503, "<html>", RetryLaterError),
@@ -317,6 +325,25 @@ def test_each_error_says_what_to_do(status: int, body: str, kind: type[Concordan
 @pytest.mark.parametrize("body", [error("badRequest", "Invalid Value"), error("invalid", location="q"), "not json"])
 def test_whatever_a_feed_refuses_is_its_token(status: int, body: str) -> None:
     assert type(explain("changes.list", status, {}, body, "")) is PageTokenError
+
+
+@pytest.mark.parametrize("status", [400, 410, 416])
+def test_an_odd_refusal_names_the_call(status: int) -> None:
+    found = explain("files.get", status, {}, error("badRequest"), "")
+    assert type(found) is RejectedCallError
+    assert str(status) in str(found)
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 410])
+@pytest.mark.parametrize("body", ["<html>Sign in</html>", error("badRequest")])
+def test_a_refused_link_concerns_its_document_alone(status: int, body: str) -> None:
+    assert type(explain(EXPORT_LINK, status, {}, body, "")) is ForbiddenError
+
+
+def test_a_link_may_be_limited() -> None:
+    assert type(explain(EXPORT_LINK, 429, {}, "", "")) is RateLimitedError
+    assert type(explain(EXPORT_LINK, 403, {}, error("userRateLimitExceeded"), "")) is RateLimitedError
+    assert type(explain(EXPORT_LINK, 503, {}, "", "")) is RetryLaterError
 
 
 def test_waiting_grows_until_drive_answers() -> None:

@@ -24,7 +24,7 @@ from resources.sources.drive import content, cursor
 from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.cursor import DriveCursor
 from resources.sources.drive.documents import DriveDocuments
-from resources.sources.drive.faults import ForbiddenError, NotFoundError
+from resources.sources.drive.faults import ForbiddenError, NotFoundError, RejectedCallError
 from resources.sources.drive.feeds import Feeds
 from resources.sources.drive.following import Following
 from resources.sources.drive.listing import RootListing, SharedWithMe
@@ -87,7 +87,7 @@ class Account:
         """Yield a file's bytes, exported if it is a Google document; one attempt."""
         try:
             yield from content.fetch(self._client, item, self._settings.max_file_bytes)
-        except (NotFoundError, ForbiddenError) as error:  # the listing showed it, so this may pass
+        except (NotFoundError, ForbiddenError, RejectedCallError) as error:  # the listing showed it, so this may pass
             raise FailedDocumentError(str(error)) from error
 
     def look_again(self, item: Item) -> Item | None:

@@ -33,7 +33,7 @@ from resources.rates.pace import shared_pace
 from resources.settings import Settings
 from resources.sources.drive import labels
 from resources.sources.drive.auth import SCOPES, Authority
-from resources.sources.drive.faults import ForbiddenError, NotFoundError, explain
+from resources.sources.drive.faults import EXPORT_LINK, NOT_LINKED, ForbiddenError, NotFoundError, explain
 from resources.sources.drive.quota import CallQuota
 from resources.sources.drive.transport import Transport
 
@@ -234,15 +234,16 @@ class DriveClient:
                 return
 
     def linked(self, link: str) -> bytes:
-        """Return the bytes at a link that Drive gave for a file; one attempt. Raises like `call`.
+        """Return the bytes at a link that Drive gave for a file; one attempt.
 
+        Raises `SkipDocumentError` if Google refuses it, whatever the reason, and `RetryLaterError`.
         The token is sent to Google alone. An answer that is a page is one to sign in, since no link leads to HTML.
         """
         if not self._is_google(link):
             raise SkipDocumentError("Google provides a link to an unknown address to export it.")
-        status, content = self._download("files.exportLinks", link, {})
+        status, content = self._download(EXPORT_LINK, link, {})
         if status != 200 or content[:_PAGE_BYTES].lstrip()[:15].lower().startswith((b"<!doctype html", b"<html")):
-            raise SkipDocumentError("Google does not allow it to be exported by its link.")
+            raise SkipDocumentError(NOT_LINKED)
         return content
 
     def _is_google(self, link: str) -> bool:

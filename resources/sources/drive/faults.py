@@ -27,6 +27,9 @@ _RATE = frozenset({"ratelimitexceeded", "userratelimitexceeded", "sharingratelim
 _FOR_USER = "domainpolicy"
 """Drive is switched off for the user, by an administrator or for want of a licence."""
 _FORBIDDING = frozenset({_FOR_USER, "accessnotconfigured", "servicedisabled", "appnotinstalledwithuser"})
+EXPORT_LINK = "files.exportLinks"
+"""Stands for a request to a link that `files.get` gives, which leads to another host and has no errors in the API's format."""
+NOT_LINKED = "Google does not allow it to be exported by its link."
 NOT_DOWNLOADABLE = "Its owner, or Google, does not allow it to be downloaded."
 _NO_DOWNLOAD = frozenset({"cannotdownloadfile", "cannotdownloadabusivefile", "cannotexportfile", "filenotdownloadable"})
 
@@ -55,7 +58,11 @@ class ExportTooLargeError(SkipDocumentError):
         )
 
 
-class PageTokenError(AbortSyncError):
+class RejectedCallError(AbortSyncError):
+    """The call is rejected for a reason that is not known: if it asks for one file's bytes, it concerns this file alone."""
+
+
+class PageTokenError(RejectedCallError):
     """A page token is no longer valid: the listing or feed must start over."""
 
 
@@ -73,6 +80,8 @@ def explain(
     if any(reason.startswith("push.") for reason in reasons):
         # Some of these come with status 401, which says nothing of the credentials here.
         return AbortSyncError(f"Google sends no notifications to this address: {message}.")
+    if method == EXPORT_LINK and status < 500 and status not in {408, 429} and not reasons & _RATE:
+        return ForbiddenError(NOT_LINKED)
     if status == 401:
         return AuthorizationError(f"Google rejects the credentials for {label} ({message or 'they expired'}). {hint}")
     if status == 429 or (status == 403 and reasons & _RATE and not reasons & _DAILY):
@@ -84,13 +93,13 @@ def explain(
         return _forbidden(method, reasons, message, hint, label, scopes)
     if status == 404:
         return NotFoundError(location)
-    if status == 410 or (status == 400 and _is_about_token(method, location, message)):
+    if (status == 410 and method.endswith(".list")) or (status == 400 and _is_about_token(method, location, message)):
         return PageTokenError(
             f"{label} rejects the page token of {method}: HTTP {status}, {message or 'no reason given'}."
         )
     if status >= 500 or status == 408:
         return RetryLaterError(f"{label} is temporarily failing ({method}: HTTP {status}).")
-    return AbortSyncError(f"{label} rejects {method}: HTTP {status}, {message or 'no reason given'}.")
+    return RejectedCallError(f"{label} rejects {method}: HTTP {status}, {message or 'no reason given'}.")
 
 
 def _is_about_token(method: str, location: str, message: str) -> bool:
