@@ -238,7 +238,7 @@ def _media(media: Media, wanted: str) -> Response:
     if span is None or size == 0:
         return Response(media.content, media_type=media.content_type)
     first, last = int(span[1]), min(int(span[2] or size - 1), size - 1)
-    if first >= size:
+    if first >= size:  # source: RFC 9110, section 15.5.17
         return Response(status_code=416, headers={"content-range": f"bytes */{size}"})
     part = {"content-range": f"bytes {first}-{last}/{size}"}
     return Response(media.content[first : last + 1], 206, part, media.content_type)

@@ -783,6 +783,19 @@ def test_a_large_file_comes_in_pieces(kept: Mirror, drive_site: DriveSite, sampl
         list(content)
 
 
+def test_a_large_file_that_shrinks_before_it_is_read_has_changed(
+    kept: Mirror, drive_site: DriveSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resources.sources.drive.client.PIECE", 10)
+    drive = drive_site.drive
+    file = drive.file("large.txt", drive.my_drive, "The heron waits. " * 3)
+    kept.sync()
+    for shorter in ("The heron waits.", "The heron."):
+        drive.edit(file, shorter)
+        with pytest.raises(ChangedDocumentError):
+            kept.fetch(file)
+
+
 # Credentials
 
 

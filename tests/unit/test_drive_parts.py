@@ -327,7 +327,7 @@ def test_whatever_a_feed_refuses_is_its_token(status: int, body: str) -> None:
     assert type(explain("changes.list", status, {}, body, "")) is PageTokenError
 
 
-@pytest.mark.parametrize("status", [400, 410, 416])
+@pytest.mark.parametrize("status", [400, 410, 418])
 def test_an_odd_refusal_names_the_call(status: int) -> None:
     found = explain("files.get", status, {}, error("badRequest"), "")
     assert type(found) is RejectedCallError

@@ -10,6 +10,7 @@ from typing import Any, cast
 from resources.core.errors import (
     AbortSyncError,
     AuthorizationError,
+    ChangedDocumentError,
     ConcordanceError,
     RateLimitedError,
     RetryLaterError,
@@ -91,6 +92,9 @@ def explain(
         return RetryLaterError(f"{label} gives no reason for refusing {method} (HTTP 403).")
     if status == 403:
         return _forbidden(method, reasons, message, hint, label, scopes)
+    if status == 416:
+        # The range that is asked for follows from the size that was listed. Source: RFC 9110, section 15.5.17
+        return ChangedDocumentError()
     if status == 404:
         return NotFoundError(location)
     if (status == 410 and method.endswith(".list")) or (status == 400 and _is_about_token(method, location, message)):
