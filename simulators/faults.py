@@ -22,9 +22,11 @@ Kind = Literal[
     "bad_page_token",
     "unnamed_page_token",
     "bad_request",
+    "download_quota",
 ]
 """`not_found` answers as if there was no such method. `bad_page_token` and `unnamed_page_token` reject a page token, the latter without
-naming the parameter, as Drive sometimes does. `bad_request` rejects a call that is right, as Drive now and then does with exports."""
+naming the parameter, as Drive sometimes does. `bad_request` rejects a call that is right, as Drive now and then does with exports.
+`download_quota` refuses one file, which too many people have downloaded."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 PASSING: tuple[Kind, ...] = ("rate_limit", "server_error", "drop")
 """Kinds that disappear when the same call is repeated."""
@@ -37,7 +39,7 @@ class InjectedFault(msgspec.Struct):
     kind: Kind
     times: int = 1
     match: str = ""
-    """Part of the method's name (`files.list`, `conversations.`); empty: any method."""
+    """Part of the method's name (`files.list`, `files.get_media`, `conversations.`); empty: any method."""
     seconds: float = 1.0
     """Delay of a slow answer; Retry-After of a rate limit."""
 

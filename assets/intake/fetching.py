@@ -11,7 +11,13 @@ import msgspec
 
 from assets.intake.admission import admitted_item
 from resources.core.domain import Item
-from resources.core.errors import ChangedDocumentError, DocumentError, RetryLaterError, SkipDocumentError
+from resources.core.errors import (
+    ChangedDocumentError,
+    DeferredDocumentError,
+    DocumentError,
+    RetryLaterError,
+    SkipDocumentError,
+)
 from resources.core.ports import Source
 from resources.core.retrying import Tally, call_with_retry
 from resources.core.texts import storable
@@ -32,7 +38,7 @@ class Fetched(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     skipped: bool = False
     passing: bool = False
-    """True if the document itself may be read later: it kept changing, or the source did not answer."""
+    """True if the document itself may be read later: it kept changing, or the source did not send it for now."""
 
 
 def fetch_all(job: SyncJob, source: Source, items: Sequence[Item]) -> Iterator[Fetched]:
@@ -89,12 +95,10 @@ def _fetch(job: SyncJob, source: Source, item: Item) -> Fetched:
         blob = call_with_retry(put, job.tally, waits=stores.settings.retry_seconds)
     except SkipDocumentError as error:
         return Fetched(item=item, error=storable(str(error)), skipped=True)
-    except ChangedDocumentError as error:
+    except (DeferredDocumentError, RetryLaterError) as error:
         return Fetched(item=item, error=storable(str(error)), passing=True)
     except DocumentError as error:
         return Fetched(item=item, error=storable(str(error)))
-    except RetryLaterError as error:
-        return Fetched(item=item, error=storable(str(error)), passing=True)
     if source.costly:  # here and not in the consumer: a document recorded late is fetched twice after a crash
         stores.partitions.note_fetched(
             source_id=item.source_id,

@@ -103,7 +103,11 @@ class FailedDocumentError(DocumentError):
     """The document failed and is retried at the next syncs, at most three times for the same content."""
 
 
-class ChangedDocumentError(FailedDocumentError):
+class DeferredDocumentError(FailedDocumentError):
+    """The document cannot be read for now, for a reason that passes by itself: what is indexed of it stays."""
+
+
+class ChangedDocumentError(DeferredDocumentError):
     """The document changed after it was listed: its readers may have changed before its content, so nothing of it is stored."""
 
     def __init__(self, message: str = "It changed while it was read; the next sync looks again.") -> None:

@@ -17,6 +17,7 @@ from simulators.drive.directory import DIRECTORY_METHODS
 from simulators.drive.errors import (
     ApiError,
     bad_parameter,
+    download_quota_exceeded,
     drive_not_found,
     file_not_found,
     insufficient_permissions,
@@ -102,7 +103,8 @@ class DriveApp:
         """Count a call and return the fault that is due. Raises `ApiError` for a fault with an error."""
         with self._drive.lock:
             self._drive.calls[name] += 1
-        fault = self._drive.faults.take(name, paged="pageToken" in parameters)
+        called = f"{name}_media" if parameters.get("alt") == "media" else name
+        fault = self._drive.faults.take(called, paged="pageToken" in parameters)
         if fault is not None:
             if fault.kind == "slow":
                 await asyncio.sleep(fault.seconds)
@@ -161,6 +163,8 @@ class DriveApp:
         if fault.kind == "bad_request":
             # observed for exports that succeed later: https://github.com/googleapis/google-api-ruby-client/issues/14445
             raise ApiError(400, "badRequest", "The requested conversion is not supported.", location="convertTo")
+        if fault.kind == "download_quota":
+            raise download_quota_exceeded()
         if fault.kind == "lost_access":
             if "fileId" in parameters:
                 raise file_not_found(parameters["fileId"])

@@ -68,5 +68,10 @@ def rate_limited(seconds: float, *, per_user: bool) -> ApiError:
     return ApiError(429, "rateLimitExceeded", "Rate Limit Exceeded", domain="usageLimits", retry_after=seconds)
 
 
+def download_quota_exceeded() -> ApiError:
+    """Return the error for a file that too many people have downloaded. Source: https://github.com/rclone/rclone/issues/2652"""
+    return ApiError(403, "downloadQuotaExceeded", "The download quota for this file has been exceeded.")
+
+
 def server_error() -> ApiError:
     return ApiError(500, "backendError", "Internal Error")

@@ -760,7 +760,7 @@ def test_what_cannot_be_fetched_has_its_reason(kept: Mirror, drive_site: DriveSi
     for one, reason in ((empty, "empty"), (false, "not match its extension")):
         with pytest.raises(SkipDocumentError, match=reason):
             kept.fetch(one)
-    drive.faults.add("bad_request", match="files.get")
+    drive.faults.add("bad_request", match="files.get_media")
     with pytest.raises(FailedDocumentError, match="HTTP 400"):
         kept.fetch(sample_drive.note)
     drive.delete(sample_drive.note)

@@ -98,6 +98,24 @@ def test_a_file_that_drive_refuses_for_an_unknown_reason_holds_up_no_other(
     assert installation.agrees()
 
 
+def test_files_that_too_many_have_downloaded_are_kept_as_they_were_and_read_later(
+    installation: Installation, drive: SimulatedDrive
+) -> None:
+    plan = drive.file("plan.txt", drive.my_drive, "The plan of the otters.")
+    installation.sync(SourceName.GOOGLE_DRIVE)
+    drive.edit(plan, "The plan of the herons.")
+    drive.file("new.txt", drive.my_drive, "The news of the owls.")
+    for _ in range(MAX_ATTEMPTS):
+        drive.faults.add("download_quota", times=2, match="files.get_media")
+        installation.sync(SourceName.GOOGLE_DRIVE)
+        assert texts(installation) == ["The plan of the otters."]
+    assert drive.faults.committed["download_quota"] == 2 * MAX_ATTEMPTS, "no call is repeated at once"
+    pass_time(installation, 1.1)
+    installation.sync(SourceName.GOOGLE_DRIVE)
+    assert sorted(texts(installation)) == ["The news of the owls.", "The plan of the herons."]
+    assert installation.agrees()
+
+
 def test_a_file_of_drive_that_went_into_the_trash_meanwhile_is_not_read(
     installation: Installation, drive: SimulatedDrive
 ) -> None:

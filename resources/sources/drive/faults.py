@@ -12,6 +12,7 @@ from resources.core.errors import (
     AuthorizationError,
     ChangedDocumentError,
     ConcordanceError,
+    DeferredDocumentError,
     RateLimitedError,
     RetryLaterError,
     SkipDocumentError,
@@ -25,6 +26,10 @@ EXPORT_LIMIT_MB = 10
 # newer `details`, where `status` may be all that names a rate limit.
 _DAILY = frozenset({"dailylimitexceeded", "quotaexceeded"})
 _RATE = frozenset({"ratelimitexceeded", "userratelimitexceeded", "sharingratelimitexceeded", "resourceexhausted"})
+_DOWNLOADS = "downloadquotaexceeded"
+"""Too many people have downloaded the file, for a day or so. Also written as `quotaExceeded` at the location `quota.download`.
+
+Sources: https://github.com/rclone/rclone/issues/2652, https://github.com/odeke-em/drive/issues/922"""
 _FOR_USER = "domainpolicy"
 """Drive is switched off for the user, by an administrator or for want of a licence."""
 _FORBIDDING = frozenset({_FOR_USER, "accessnotconfigured", "servicedisabled", "appnotinstalledwithuser"})
@@ -90,6 +95,8 @@ def explain(
     if status == 403 and not reasons:
         # A page of a proxy, for example: it says nothing of the file, which must not be taken for lost.
         return RetryLaterError(f"{label} gives no reason for refusing {method} (HTTP 403).")
+    if status == 403 and (_DOWNLOADS in reasons or location == "quota.download"):
+        return DeferredDocumentError("Too many people have downloaded it, so Google does not send it for now.")
     if status == 403:
         return _forbidden(method, reasons, message, hint, label, scopes)
     if status == 416:
