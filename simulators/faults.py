@@ -23,10 +23,12 @@ Kind = Literal[
     "unnamed_page_token",
     "bad_request",
     "download_quota",
+    "concurrency_limit",
 ]
 """`not_found` answers as if there was no such method. `bad_page_token` and `unnamed_page_token` reject a page token, the latter without
 naming the parameter, as Drive sometimes does. `bad_request` rejects a call that is right, as Drive now and then does with exports.
-`download_quota` refuses one file, which too many people have downloaded."""
+`download_quota` refuses one file, which too many people have downloaded. `concurrency_limit` is the other error of Google's directory for too
+many calls."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 PASSING: tuple[Kind, ...] = ("rate_limit", "server_error", "drop")
 """Kinds that disappear when the same call is repeated."""

@@ -163,6 +163,9 @@ class DriveApp:
         if fault.kind == "bad_request":
             # observed for exports that succeed later: https://github.com/googleapis/google-api-ruby-client/issues/14445
             raise ApiError(400, "badRequest", "The requested conversion is not supported.", location="convertTo")
+        if fault.kind == "concurrency_limit":
+            # source: https://developers.google.com/workspace/admin/directory/v1/limits
+            raise ApiError(403, "quotaExceeded", "Too many concurrent requests.", domain="usageLimits")
         if fault.kind == "download_quota":
             raise download_quota_exceeded()
         if fault.kind == "lost_access":

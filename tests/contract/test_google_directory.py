@@ -55,7 +55,7 @@ def test_groups_and_members_come_over_all_pages(drive_site: DriveSite) -> None:
 def test_passing_faults_are_repeated_and_lasting_ones_are_raised(drive_site: DriveSite) -> None:
     drive_site.drive.user("ann@acme.com")
     directory = client(drive_site)
-    for fault in ("rate_limit", "server_error", "drop"):
+    for fault in ("rate_limit", "concurrency_limit", "server_error", "drop"):
         drive_site.faults.add(fault, match="users.list")
         assert [user.email for user in directory.users()] == ["ann@acme.com"]
     drive_site.faults.add("server_error", times=0, match="users.list")

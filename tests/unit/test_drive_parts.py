@@ -25,6 +25,7 @@ from resources.sources.drive import cursor
 from resources.sources.drive.client import Backoff
 from resources.sources.drive.content import kind_of, name_for
 from resources.sources.drive.cursor import DriveCursor, ListingPosition
+from resources.sources.drive.directory import DIRECTORY
 from resources.sources.drive.documents import describe
 from resources.sources.drive.faults import (
     EXPORT_LINK,
@@ -342,6 +343,13 @@ def test_an_odd_refusal_names_the_call(status: int) -> None:
 @pytest.mark.parametrize("body", ["<html>Sign in</html>", error("badRequest")])
 def test_a_refused_link_concerns_its_document_alone(status: int, body: str) -> None:
     assert type(explain(EXPORT_LINK, status, {}, body, "")) is ForbiddenError
+
+
+def test_the_directory_limits_calls_at_a_time_by_another_name() -> None:
+    found = explain("users.list", 403, {}, error("quotaExceeded"), "", DIRECTORY.label, DIRECTORY.scopes)
+    assert type(found) is RateLimitedError
+    found = explain("users.list", 403, {}, error("dailyLimitExceeded"), "", DIRECTORY.label, DIRECTORY.scopes)
+    assert type(found) is AbortSyncError
 
 
 def test_a_link_may_be_limited() -> None:

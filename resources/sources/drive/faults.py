@@ -26,6 +26,8 @@ EXPORT_LIMIT_MB = 10
 # newer `details`, where `status` may be all that names a rate limit.
 _DAILY = frozenset({"dailylimitexceeded", "quotaexceeded"})
 _RATE = frozenset({"ratelimitexceeded", "userratelimitexceeded", "sharingratelimitexceeded", "resourceexhausted"})
+_DIRECTORY = ("groups.", "members.", "users.")
+"""Methods whose `quotaExceeded` means too many calls at a time. Source: https://developers.google.com/workspace/admin/directory/v1/limits"""
 _DOWNLOADS = "downloadquotaexceeded"
 """Too many people have downloaded the file, for a day or so. Also written as `quotaExceeded` at the location `quota.download`.
 
@@ -83,6 +85,8 @@ def explain(
 ) -> ConcordanceError:
     """Return the error for an unsuccessful response of the API `label`; `hint` says how to repair the account's credentials."""
     reasons, message, location = _read(body)
+    if method.startswith(_DIRECTORY) and "quotaexceeded" in reasons:
+        reasons = reasons - {"quotaexceeded"} | {"ratelimitexceeded"}
     if any(reason.startswith("push.") for reason in reasons):
         # Some of these come with status 401, which says nothing of the credentials here.
         return AbortSyncError(f"Google sends no notifications to this address: {message}.")
