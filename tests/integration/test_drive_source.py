@@ -823,6 +823,26 @@ def test_a_service_account(drive_site: DriveSite, sample_drive: SampleDrive, tmp
         kept.sync()
 
 
+def test_a_token_that_ends_within_a_batch_is_renewed(
+    drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path
+) -> None:
+    key = service_account_file(tmp_path, drive_site.url)
+    given = {"google_service_account_file": key, "google_subject": ME, "drive_follow_shortcuts": True}
+    kept = mirror(drive_site, tmp_path, drive_token=None, **given)
+    drive = drive_site.drive
+    for number in range(2):
+        file = drive.file(f"{number}.txt", sample_drive.outside, f"text {number}", owner="zoe@other.example")
+        drive.shortcut(file, drive.my_drive, f"to {number}")
+    kept.sync()
+    # Google's library repeats the two calls at once, with the same token
+    drive.faults.add("unauthorized", times=4, match="files.get")
+    assert kept.sync()["oauth2.token"] == 2
+    assert drive.faults.committed["unauthorized"] == 4
+    drive.faults.add("unauthorized", times=0, match="files.get")
+    with pytest.raises(AuthorizationError, match="SERVICE_ACCOUNT"):
+        kept.sync()
+
+
 def test_a_key_file_that_is_none(drive_site: DriveSite, tmp_path: Path) -> None:
     broken = tmp_path / "key.json"
     broken.write_text("{}")

@@ -273,16 +273,26 @@ class DriveClient:
     def _batch(self, method: str, many: Sequence[Mapping[str, Any]]) -> list[JSON | ConcordanceError]:
         found: dict[str, JSON | ConcordanceError] = {}
 
-        def take(key: str, answer: JSON | None, error: HttpError | None) -> None:
-            found[key] = (answer or {}) if error is None else self._explain(method, error)
+        def ask(http: _BearerHttp) -> None:
+            refused: list[HttpError] = []
 
-        def once() -> None:
+            def take(key: str, answer: JSON | None, error: HttpError | None) -> None:
+                if error is not None and error.status_code == 401:
+                    refused.append(error)
+                else:
+                    found[key] = (answer or {}) if error is None else self._explain(method, error)
+
             batch = BatchHttpRequest(callback=take, batch_uri=self._batch_url)
             for number, parameters in enumerate(many):
                 if isinstance(found.get(str(number), RetryLaterError("")), RetryLaterError):
                     self._tally.call(method)
                     batch.add(self._request(method, parameters), request_id=str(number))
-            self._authorized_call(method, lambda http: batch.execute(http=http), calls=len(many))
+            batch.execute(http=http)
+            if refused:
+                raise refused[0]  # these are asked for again with a new token
+
+        def once() -> None:
+            self._authorized_call(method, ask, calls=len(many))
             passing = [error for error in found.values() if isinstance(error, RetryLaterError)]
             if passing:
                 raise max(passing, key=lambda error: error.retry_after or 0)
