@@ -28,7 +28,7 @@ from resources.settings import Settings
 from resources.stores import credentials
 from resources.stores.postgres import session
 from simulators.drive.exports import MAX_EXPORT_BYTES
-from simulators.faults import Kind
+from simulators.faults import PASSING, Kind
 from tests.fixtures.drive import DriveSite, consent, service_account_file
 from tests.fixtures.drive_mirror import Mirror
 
@@ -132,9 +132,10 @@ def test_what_is_too_large_to_export_is_read_by_its_link_or_as_text(kept: Mirror
     doc = drive.file("Long", drive.my_drive, f"# Heron\n\n{picture}\n\nwaits", "document")
     sheet = drive.file("Wide", drive.my_drive, {"A": [["heron", 1]]}, "spreadsheet")
     kept.sync()
-    drive.faults.add("server_error", times=1, match="files.exportLinks")
-    with pytest.raises(RetryLaterError):
-        kept.fetch(doc)
+    for kind in PASSING:
+        drive.faults.add(kind, times=1, match="files.exportLinks")
+        with pytest.raises(RetryLaterError):
+            kept.fetch(doc)
     assert kept.fetch(doc).endswith(b"waits")
     drive.calls.clear()
     assert kept.fetch(sheet).startswith(b"PK")
@@ -143,6 +144,20 @@ def test_what_is_too_large_to_export_is_read_by_its_link_or_as_text(kept: Mirror
         drive.faults.add(kind, times=0, match="files.exportLinks")
         assert kept.fetch(doc) == b"# Heron\n\n\n\nwaits"
         drive.faults.clear()
+
+
+def test_what_is_read_by_its_link_comes_in_pieces_up_to_the_limit(
+    drive_site: DriveSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resources.sources.drive.client.PIECE", 100_000)
+    drive = drive_site.drive
+    kept = mirror(drive_site, tmp_path, max_file_bytes=1_000_000)
+    doc = drive.file("Long", drive.my_drive, "heron " * (MAX_EXPORT_BYTES // 5), "document")
+    kept.sync()
+    pieces: list[bytes] = []
+    with pytest.raises(SkipDocumentError, match="larger than"):
+        pieces.extend(kept.source.fetch(kept.items()[doc]))
+    assert [len(piece) for piece in pieces] == [100_000] * 10
 
 
 def test_nothing_changed_costs_two_calls_a_feed(kept: Mirror, drive_site: DriveSite, sample_drive: SampleDrive) -> None:

@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
@@ -35,7 +36,7 @@ from resources.sources.drive import labels
 from resources.sources.drive.auth import SCOPES, Authority
 from resources.sources.drive.faults import EXPORT_LINK, NOT_LINKED, ForbiddenError, NotFoundError, explain
 from resources.sources.drive.quota import CallQuota
-from resources.sources.drive.transport import Transport
+from resources.sources.drive.transport import Transport, response_of
 
 JSON = dict[str, Any]
 
@@ -233,18 +234,25 @@ class DriveClient:
             if status != 206 or size is None or at >= size or not content:
                 return
 
-    def linked(self, link: str) -> bytes:
-        """Return the bytes at a link that Drive gave for a file; one attempt.
+    def linked(self, link: str) -> Iterator[bytes]:
+        """Yield the bytes at a link that Drive gave for a file, in pieces of at most `PIECE`; one attempt.
 
         Raises `SkipDocumentError` if Google refuses it, whatever the reason, and `RetryLaterError`.
         The token is sent to Google alone. An answer that is a page is one to sign in, since no link leads to HTML.
         """
         if not self._is_google(link):
             raise SkipDocumentError("Google provides a link to an unknown address to export it.")
-        status, content = self._download(EXPORT_LINK, link, {})
-        if status != 200 or content[:_PAGE_BYTES].lstrip()[:15].lower().startswith((b"<!doctype html", b"<html")):
-            raise SkipDocumentError(NOT_LINKED)
-        return content
+        self._tally.call(EXPORT_LINK)
+        with closing(self._authorized_call(EXPORT_LINK, lambda http: http.open(link))) as response:
+            try:
+                pieces: Iterator[bytes] = response.iter_bytes(PIECE)
+                first = next(pieces, b"")
+                if first[:_PAGE_BYTES].lstrip()[:15].lower().startswith((b"<!doctype html", b"<html")):
+                    raise SkipDocumentError(NOT_LINKED)
+                yield first
+                yield from pieces
+            except httpx.HTTPError as error:
+                raise self._no_answer(EXPORT_LINK, error) from error
 
     def _is_google(self, link: str) -> bool:
         parts = urlsplit(link)
@@ -319,8 +327,11 @@ class DriveClient:
         except HttpError as error:
             raise self._explain(method, error) from None
         except (httpx.HTTPError, BatchError) as error:
-            raise RetryLaterError(f"{self._api.label} did not answer ({method}: {type(error).__name__}).") from error
+            raise self._no_answer(method, error) from error
         raise AssertionError  # unreachable: the second attempt returns or raises
+
+    def _no_answer(self, method: str, error: Exception) -> RetryLaterError:
+        return RetryLaterError(f"{self._api.label} did not answer ({method}: {type(error).__name__}).")
 
     def _explain(self, method: str, error: HttpError) -> ConcordanceError:
         fault = explain(
@@ -353,3 +364,11 @@ class _BearerHttp:
         """Send a request with the signature of `httplib2.Http.request`."""
         headers = {**(headers or {}), "authorization": f"Bearer {self._token}"}
         return self._transport.request(uri, method, body, headers, **more)
+
+    def open(self, uri: str) -> httpx.Response:
+        """Return a response with its body unread, for the caller to close. Raises `HttpError` unless its status is 200."""
+        response = self._transport.open(uri, {"authorization": f"Bearer {self._token}"})
+        if response.status_code != 200:
+            with closing(response):
+                raise HttpError(response_of(response), next(response.iter_bytes(PIECE), b""), uri=uri)
+        return response

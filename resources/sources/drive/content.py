@@ -14,7 +14,7 @@ from resources.core.filetypes import MIME_TYPES, PPTX, SUPPORTED_MIME_TYPES, XLS
 from resources.core.json import object_of
 from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.faults import ExportTooLargeError, ForbiddenError
-from resources.sources.tree import EMPTY, too_large
+from resources.sources.tree import EMPTY
 
 GOOGLE_APPS = "application/vnd.google-apps."
 FOLDER = f"{GOOGLE_APPS}folder"
@@ -115,7 +115,10 @@ def fetch(client: DriveClient, item: Item, limit: int) -> Iterator[bytes]:
             mime_type(name, piece)
         total += len(piece)
         if total > limit:
-            raise SkipDocumentError(too_large(total, limit))
+            raise SkipDocumentError(
+                f"It is larger than the {limit:,} bytes that CONCORDANCE_LIMITS__MAX_FILE_BYTES allows. Split it, or raise the limit "
+                "and sync again."
+            )
         digest.update(piece)
         yield piece
     if item.locator == "media" and len(item.version) == _MD5_LENGTH:
@@ -148,7 +151,7 @@ def _exported(client: DriveClient, item: Item) -> Iterator[bytes]:
         link = object_of(found.get("exportLinks")).get(kind)
         if link:
             try:
-                yield client.linked(str(link))
+                yield from client.linked(str(link))
             except SkipDocumentError:
                 if kind != MARKDOWN:
                     raise

@@ -3,9 +3,11 @@
 httplib2 itself knows a proxy only with PySocks, and no networks in NO_PROXY.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import httplib2
+import httpx
 
 from resources import http_clients
 
@@ -21,10 +23,19 @@ class Transport:
     ) -> tuple[Any, bytes]:
         """Send a request with the signature of `httplib2.Http.request`."""
         answer = self._client.request(method, uri, content=body, headers=headers)
-        response: Any = httplib2.Response({**answer.headers, "status": str(answer.status_code)})
-        response.reason = answer.reason_phrase
-        return response, answer.content
+        return response_of(answer), answer.content
+
+    def open(self, uri: str, headers: Mapping[str, str]) -> httpx.Response:
+        """Return the response to a GET request with its body unread, for the caller to close."""
+        return self._client.send(self._client.build_request("GET", uri, headers=headers), stream=True)
 
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
+
+
+def response_of(answer: httpx.Response) -> Any:
+    """Return status and headers of a response as Google's libraries know them."""
+    response: Any = httplib2.Response({**answer.headers, "status": str(answer.status_code)})
+    response.reason = answer.reason_phrase
+    return response
