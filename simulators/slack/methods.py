@@ -145,13 +145,18 @@ def _conversations_members(call: MethodCall) -> Json:
 
 
 def _conversations_history(call: MethodCall) -> Json:
-    """Return messages newest first, without replies in threads; `response_metadata` is present only if there is another page."""
+    """Return messages newest first, without replies in threads; `response_metadata` is present only if there is another page.
+
+    With `oldest` alone, pages begin at the oldest messages. Source: "if oldest is provided but not latest then the messages returned are
+    those closest to oldest" (https://api.slack.com/methods/channels.history); the page of this method does not say.
+    """
     channel = call.channel(history=True)
     low, high = call.range()
+    forward = bool(call.get("oldest")) and not call.get("latest")
     place = call.at_time()
     if place is not None:
-        high = min(high, place + 1)
-    messages, after = channel.timeline.history(low, high, call.limit(*_HISTORY))
+        low, high = (max(low, place), high) if forward else (low, min(high, place + 1))
+    messages, after = channel.timeline.history(low, high, call.limit(*_HISTORY), forward=forward)
     return _page(
         [shapes.message(call.workspace, channel, message, call.base, history=True) for message in messages],
         after,

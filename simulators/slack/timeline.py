@@ -61,9 +61,15 @@ class Timeline:
             if parent.subtype == "tombstone" and not parent.replies:
                 self._drop(parent)
 
-    def history(self, low: int, high: int, limit: int) -> tuple[list[SimulatedMessage], int | None]:
-        """Return a page, newest first, and the time of the first message of the next page."""
+    def history(
+        self, low: int, high: int, limit: int, *, forward: bool = False
+    ) -> tuple[list[SimulatedMessage], int | None]:
+        """Return a page, newest first, and the time of the first message of the next page; `forward` begins at the oldest messages."""
         first, end = bisect_left(self._shown, low), bisect_left(self._shown, high)
+        if forward:
+            cut = min(end, first + limit)
+            page = [self._messages[micros] for micros in reversed(self._shown[first:cut])]
+            return page, self._shown[cut] if cut < end else None
         cut = max(first, end - limit)
         page = [self._messages[micros] for micros in reversed(self._shown[cut:end])]
         return page, self._shown[cut - 1] if cut > first else None

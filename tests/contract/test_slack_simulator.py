@@ -236,6 +236,9 @@ def test_history_is_bounded_by_times(slack_site: SlackSite, client: WebClient, a
     assert between(oldest="1700000003") == ["4", "3"]
     assert between(latest=low) == ["0"]
     assert between(oldest=low, latest=low, inclusive=True, limit=1) == ["1"]
+    assert between(oldest=low, latest="1700000005", limit=2) == ["4", "3"]
+    nearest = pages(client.conversations_history, "messages", channel=general, oldest=low, limit=2)
+    assert [[message["text"] for message in page] for page in nearest] == [["3", "2"], ["4"]]
 
 
 def test_arguments_that_make_no_sense_are_refused(client: WebClient, general: str) -> None:

@@ -457,6 +457,18 @@ def test_away_for_long_goes_on_where_it_stopped(office: Office) -> None:
     office.index.check(office.workspace)
 
 
+def test_more_new_messages_than_fit_one_page_are_all_read(office: Office) -> None:
+    channel = office.workspace.channel("busy", [office.ada])
+    for number in range(30):
+        office.post(channel, f"Message {number}", after=20 * MINUTE)
+    office.sync(page=10)
+    for number in range(25):
+        office.post(channel, f"Later {number}")
+    for _ in range(2):
+        office.sync(page=10)
+        office.index.check(office.workspace)
+
+
 def test_rate_limit_in_the_middle_of_pages(office: Office) -> None:
     _busy(office, 0)
     office.site.faults.add("rate_limit", times=3, match="conversations.history", seconds=7)

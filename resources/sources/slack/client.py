@@ -28,6 +28,9 @@ from resources.sources.slack.paces import PER_MINUTE, RateLimiter
 
 HISTORY_LIMIT = 900
 """Messages per response; at most 999. Source: https://docs.slack.dev/reference/methods/conversations.history"""
+FOREVER = "9999999999.999999"
+"""Later than any message. With `oldest` alone, Slack may return the messages closest to it instead of the newest. Source:
+https://api.slack.com/methods/channels.history; the page of conversations.history does not say."""
 LIST_LIMIT = 999
 """Channels, members or users per response. Source: https://docs.slack.dev/reference/methods/conversations.list"""
 TIMEOUT_SECONDS = 60
@@ -130,6 +133,7 @@ class SlackClient:
 
         The newest messages of the range are returned first; replies in threads are not included unless they were broadcast.
         """
+        latest = latest or (FOREVER if oldest is not None else None)
         bounds = {name: value for name, value in (("latest", latest), ("oldest", oldest)) if value is not None}
         answer = self.call("conversations.history", channel=channel, limit=limit or self.page, **bounds)
         messages: list[dict[str, Any]] = list(answer.get("messages") or ())
