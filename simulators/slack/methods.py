@@ -148,7 +148,8 @@ def _conversations_history(call: MethodCall) -> Json:
     """Return messages newest first, without replies in threads; `response_metadata` is present only if there is another page.
 
     With `oldest` alone, pages begin at the oldest messages. Source: "if oldest is provided but not latest then the messages returned are
-    those closest to oldest" (https://api.slack.com/methods/channels.history); the page of this method does not say.
+    those closest to oldest" (https://api.slack.com/methods/channels.history); the page of this method does not say. Hidden messages
+    count as further ones. Source: observed by a client (https://github.com/hfaran/slack-auto-export/issues/2).
     """
     channel = call.channel(history=True)
     low, high = call.range()
@@ -156,7 +157,11 @@ def _conversations_history(call: MethodCall) -> Json:
     place = call.at_time()
     if place is not None:
         low, high = (max(low, place), high) if forward else (low, min(high, place + 1))
-    messages, after = channel.timeline.history(low, high, call.limit(*_HISTORY), forward=forward)
+    shown = max(low, call.workspace.hidden_before)
+    messages, after = channel.timeline.history(shown, high, call.limit(*_HISTORY), forward=forward)
+    hidden, _ = channel.timeline.history(low, min(shown, high), 1)
+    if after is None and hidden and not forward:
+        after = hidden[0].micros
     return _page(
         [shapes.message(call.workspace, channel, message, call.base, history=True) for message in messages],
         after,

@@ -50,6 +50,8 @@ class Workspace(SimulatedDirectory):
         self.files: dict[str, SlackFile] = {}
         self._shared: defaultdict[str, list[tuple[SimulatedChannel, int]]] = defaultdict(list)
         self._last = 0
+        self.hidden_before = 0
+        """Older messages are not shown, in microseconds, as on a plan that keeps the last 90 days."""
         self.listeners: list[Callable[[dict[str, Any]], None]] = []
         """Told of each event, in its envelope; called under the lock, so they must not wait."""
         self.interactions: list[Callable[[dict[str, Any]], None]] = []
@@ -156,6 +158,11 @@ class Workspace(SimulatedDirectory):
         self._report(found, events.renamed(found))
 
     # Messages and files
+
+    @locked
+    def hide_before(self, ts: str | float | datetime) -> None:
+        """Show no message that is older, as on a free plan. Source: https://slack.com/help/articles/27204752526611"""
+        self.hidden_before = to_micros(ts)
 
     @locked
     def post(

@@ -241,6 +241,19 @@ def test_history_is_bounded_by_times(slack_site: SlackSite, client: WebClient, a
     assert [[message["text"] for message in page] for page in nearest] == [["3", "2"], ["4"]]
 
 
+def test_messages_that_the_plan_hides_are_announced_and_not_sent(
+    slack_site: SlackSite, client: WebClient, ada: str, general: str
+) -> None:
+    for second in range(3):
+        slack_site.workspace.post(general, ada, str(second), ts=f"170000000{second}.000100")
+    slack_site.workspace.hide_before("1700000001")
+    shown = client.conversations_history(channel=general)
+    assert (texts(shown), shown["has_more"]) == (["2", "1"], True)
+    below = client.conversations_history(channel=general, latest="1700000001")
+    assert (texts(below), below["has_more"]) == ([], True)
+    assert not client.conversations_history(channel=general, latest="1700000000")["has_more"]
+
+
 def test_arguments_that_make_no_sense_are_refused(client: WebClient, general: str) -> None:
     history, replies = client.conversations_history, client.conversations_replies
     assert refusal(history, channel=general, limit=1000) == "invalid_limit"

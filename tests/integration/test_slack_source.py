@@ -469,6 +469,68 @@ def test_more_new_messages_than_fit_one_page_are_all_read(office: Office) -> Non
         office.index.check(office.workspace)
 
 
+def test_messages_that_the_plan_hides_stay_as_they_were_and_stop_nothing(office: Office) -> None:
+    channel = office.workspace.channel("busy", [office.ada])
+    stamps = [office.post(channel, f"Message {number}", after=10 * MINUTE) for number in range(30)]
+    stamps += [office.post(channel, f"Late {number}", after=2 * 3600) for number in range(10)]
+    office.sync(page=10)
+    before = said(office, channel)
+    office.workspace.hide_before(stamps[14])
+    office.workspace.edit(channel, stamps[5], "Nobody sees this")
+    for number in range(3):
+        before.append(("Ada Byron", f"New {number}"))
+        office.post(channel, f"New {number}")
+        source = office.source(page=10)
+        office.index.sync(source)
+        assert said(office, channel) == sorted(before)
+        assert len(source.warnings) == 1
+        assert "hides" in source.warnings[0]
+    office.sync(page=10, full=True)
+    assert said(office, channel) == sorted(before)
+    office.workspace.hide_before(office.time + DAY)
+    office.sync(page=10, full=True)
+    office.sync(page=10)
+    assert said(office, channel) == sorted(before)
+
+
+def test_a_window_that_an_event_names_keeps_only_what_the_plan_shows(office: Office) -> None:
+    channel = office.workspace.channel("busy", [office.ada])
+    stamps = [office.post(channel, f"Message {number}", after=10 * MINUTE) for number in range(30)]
+    office.sync(page=15)
+    office.workspace.hide_before(stamps[14])
+    office.workspace.delete(channel, stamps[5])
+    office.index.memory[channel]["e:1"] = {"ts": stamps[5]}
+    office.sync(page=15)
+    assert {text for _, text in said(office, channel)} == {f"Message {number}" for number in range(14, 30)}
+    assert "e:1" not in office.index.memory[channel]
+
+
+def test_a_first_sync_reads_what_the_plan_shows(office: Office) -> None:
+    channel = office.workspace.channel("busy", [office.ada])
+    stamps = [office.post(channel, f"Message {number}") for number in range(30)]
+    office.workspace.hide_before(stamps[14])
+    for _ in range(3):
+        office.sync(page=10)
+        assert {text for _, text in said(office, channel)} == {f"Message {number}" for number in range(14, 30)}
+    office.workspace.delete(channel, stamps[20])
+    office.sync(page=10)
+    assert "Message 20" not in {text for _, text in said(office, channel)}
+
+
+def test_what_a_sync_found_is_saved_before_older_history_is_read(office: Office) -> None:
+    channel = _busy(office, 0)
+    office.sync(page=60)
+    office.post(channel, "New")
+    source = office.source(page=60)
+    assert source.partitions() == [channel]
+    found = source.changes(channel, office.index.cursors[channel])
+    office.index.take_in(source, next(found))
+    assert ("Ada Byron", "New") in said(office, channel)
+    office.site.faults.add("server_error", times=0, match="conversations.history")
+    with pytest.raises(RetryLaterError):
+        list(found)
+
+
 def test_rate_limit_in_the_middle_of_pages(office: Office) -> None:
     _busy(office, 0)
     office.site.faults.add("rate_limit", times=3, match="conversations.history", seconds=7)

@@ -7,7 +7,7 @@ each time, and one with another name, which all of its documents contain, once. 
 Only times of the channel's own messages are used, never a local clock.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -30,6 +30,7 @@ AHEAD = 10
 """An active thread is read again this many syncs before others; one whose parent was on no page, twice as many."""
 MOST_EVENTS = 500
 """Events processed in one sync; more wait for the next one."""
+HIDDEN = "Slack hides older messages, as the workspace's plan does: those that were read before are kept as they were."
 RENDERING = 1
 """Raise it when a change of the rendering is needed for safety: every channel is then read again from the beginning."""
 
@@ -73,6 +74,7 @@ class ChannelSync:
         budget: RereadBudget,
         mentions: Mentions,
         events: Sequence[PendingEvent],
+        warn: Callable[[str], None],
         *,
         gap: int,
         lookback: int,
@@ -82,6 +84,7 @@ class ChannelSync:
         self._builder = builder
         self._budget = budget
         self._mentions = mentions
+        self._warn = warn
         self._gap = gap
         self._lookback = lookback
         self._seen_from: int | None = None
@@ -106,6 +109,8 @@ class ChannelSync:
                 yield from self._head(cursor)
             yield from self._head(cursor)
             yield from self._read_events(cursor)
+            if self._builder.pending:  # it is saved even if older history cannot be read
+                yield self._batch(cursor)
             yield from self._rotate(cursor)
             yield from self._reread_threads(cursor)
         except LostPartitionError:
@@ -129,25 +134,24 @@ class ChannelSync:
     def _list(self, cursor: ChannelCursor) -> Iterator[Batch]:
         """Yield the whole history, so that what is on no page is deleted. After an interruption, continue below the last saved page."""
         first = begun = cursor.walk is None
-        for page in pages(self._client, self._ledger, self._builder.channel.id, gap=self._gap, high=cursor.walk):
+        for page in self._pages(high=cursor.walk):
             cursor.until = max(cursor.until, page.newest)
             yield from self._settle(page, cursor, "page")
             if page.last:
                 cursor.listing, cursor.walk, cursor.newest = False, None, cursor.until
-                cursor.whole = first
+                cursor.whole = first and not page.hidden
                 for event in self._events if begun else ():
                     self._ledger.settle(event)
             else:
                 cursor.walk = page.low
             first = False
-            yield self._batch(cursor, "complete" if page.last else "page")
+            yield self._batch(cursor, "complete" if page.last and not page.hidden else "page")
 
     def _head(self, cursor: ChannelCursor) -> Iterator[Batch]:
         """Yield new messages and changes within the look-back period, or in the whole channel if it fits one page."""
         floor = self._floor(cursor.newest - self._lookback)
         low = 0 if cursor.whole else floor
-        channel = self._builder.channel.id
-        for page in pages(self._client, self._ledger, channel, gap=self._gap, high=cursor.walk, low=low):
+        for page in self._pages(high=cursor.walk, low=low):
             cursor.until = max(cursor.until, cursor.newest, page.newest)
             yield from self._settle(page, cursor, "delta")
             done = page.last or page.low <= floor
@@ -158,6 +162,15 @@ class ChannelSync:
                 self._seen = len(page.messages)
                 return  # the findings are part of the next batch
             yield self._batch(cursor)
+
+    def _pages(self, *, high: int | None, low: int = 0, drop_hidden: bool = False) -> Iterator[HistoryPage]:
+        channel = self._builder.channel.id
+        for page in pages(
+            self._client, self._ledger, channel, gap=self._gap, high=high, low=low, drop_hidden=drop_hidden
+        ):
+            if page.hidden:
+                self._warn(HIDDEN)
+            yield page
 
     def _floor(self, time: int) -> int:
         """Return the time, or the beginning of the window that contains it."""
@@ -202,7 +215,7 @@ class ChannelSync:
         around = self._ledger.around(at, at + 1)
         low = min([at, *(window.anchor for window in around)])
         high = max([at, *(window.last for window in around)]) + 1
-        for page in pages(self._client, self._ledger, self._builder.channel.id, gap=self._gap, high=high, low=low):
+        for page in self._pages(high=high, low=low, drop_hidden=True):
             yield from self._settle(page, cursor, "delta")
         self._ranges_read.append((low, high))
 
@@ -212,10 +225,10 @@ class ChannelSync:
             return
         start = self._seen_from if cursor.rotate is None else min(cursor.rotate, self._seen_from)
         start = max([window.last + 1 for window in self._ledger.around(start, start)], default=start)
-        page = next(pages(self._client, self._ledger, self._builder.channel.id, gap=self._gap, high=start))
+        page = next(self._pages(high=start))
         yield from self._settle(page, cursor, "delta")
         cursor.rotate = None if page.last else page.low
-        cursor.whole = page.last and self._seen + len(page.messages) <= self._client.page
+        cursor.whole = page.last and not page.hidden and self._seen + len(page.messages) <= self._client.page
 
     def _settle(self, page: HistoryPage, cursor: ChannelCursor, kind: Kind) -> Iterator[Batch]:
         """Compare a page with the ledger; threads are read and saved in portions, the rest is left for the caller's batch."""

@@ -131,16 +131,14 @@ class SlackClient:
     ) -> tuple[list[dict[str, Any]], bool]:
         """Return messages between two times (both exclusive), oldest first, and whether there are older ones in the range.
 
-        The newest messages of the range are returned first; replies in threads are not included unless they were broadcast.
+        The newest messages of the range are returned first; replies in threads are not included unless they were broadcast. No messages
+        although there are older ones: the workspace's plan hides these.
         """
         latest = latest or (FOREVER if oldest is not None else None)
         bounds = {name: value for name, value in (("latest", latest), ("oldest", oldest)) if value is not None}
         answer = self.call("conversations.history", channel=channel, limit=limit or self.page, **bounds)
         messages: list[dict[str, Any]] = list(answer.get("messages") or ())
-        more = bool(answer.get("has_more"))
-        if more and not messages:
-            raise AbortSyncError("Slack's conversations.history announced more messages but returned none.")
-        return messages[::-1], more
+        return messages[::-1], bool(answer.get("has_more"))
 
     def replies(self, channel: str, root: str) -> list[dict[str, Any]]:
         """Return a thread, parent first. Raises `ThreadNotFoundError`."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from resources.sources.slack.client import SlackClient
+from resources.sources.slack.client import FOREVER, SlackClient
 from resources.sources.slack.ledger import Ledger
 from resources.sources.slack.messages import is_reply, is_root
 from resources.sources.slack.windows import clean_cut, micros, stamp
@@ -23,6 +23,8 @@ class HistoryPage(msgspec.Struct, frozen=True, kw_only=True):
     high: int | None
     last: bool
     """True if nothing older is left in the requested range."""
+    hidden: bool = False
+    """True if the range ends here because Slack hides what is older."""
 
     @property
     def newest(self) -> int:
@@ -31,17 +33,33 @@ class HistoryPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pages(
-    client: SlackClient, ledger: Ledger, channel: str, *, gap: int, high: int | None = None, low: int = 0
+    client: SlackClient,
+    ledger: Ledger,
+    channel: str,
+    *,
+    gap: int,
+    high: int | None = None,
+    low: int = 0,
+    drop_hidden: bool = False,
 ) -> Iterator[HistoryPage]:
-    """Yield the pages of `low` ≤ time < `high`, newest first. No known window may cross `low` or `high`."""
+    """Yield the pages of `low` ≤ time < `high`, newest first. No known window may cross `low` or `high`.
+
+    What the workspace's plan hides, and a window that begins there, is on no page; with `drop_hidden` the last page extends to `low`, so
+    that it counts as deleted.
+    """
     kept: list[dict[str, Any]] = []
     oldest = stamp(low - 1) if low > 0 else None
     latest = None if high is None else stamp(high)
     while True:
-        found, more = client.history(channel, latest=latest, oldest=oldest)
-        found = [*found, *kept]
-        if not more:
-            yield HistoryPage(messages=found, low=low, high=high, last=True)
+        older, more = client.history(channel, latest=latest, oldest=oldest)
+        found = [*older, *kept]
+        hidden = more and not older
+        if hidden and not drop_hidden:
+            edge = micros(str(found[0]["ts"])) if found else micros(FOREVER) if high is None else high
+            low = max([edge, *(window.last + 1 for window in ledger.around(edge, edge))])
+            found = [raw for raw in found if micros(raw["ts"]) >= low]
+        if hidden or not more:
+            yield HistoryPage(messages=found, low=low, high=high, last=True, hidden=hidden)
             return
         latest = str(found[0]["ts"])
         times = [(micros(raw["ts"]), not is_root(raw)) for raw in found if not is_reply(raw)]

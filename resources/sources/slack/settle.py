@@ -64,6 +64,11 @@ class ChannelBatchBuilder:
         self._parts: dict[int, Part] = {}
         self._outside: list[IndexedMessage] = []
 
+    @property
+    def pending(self) -> bool:
+        """True if something was found since the last batch."""
+        return bool(self._found or self._deleted)
+
     def open(self, page: HistoryPage, *, everything: bool, turn: int) -> list[int]:
         """Begin a page; return the parents of its threads that must be read. `everything`: all except those read in this turn."""
         self._everything = everything

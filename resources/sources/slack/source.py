@@ -217,7 +217,9 @@ class Slack(Source):
             own_bot=self._identity.bot,
         )
         lookback = duration(self._settings.slack_lookback) // SECOND
-        return ChannelSync(self._client, ledger, builder, budget, mentions, events, gap=gap, lookback=lookback)
+        return ChannelSync(
+            self._client, ledger, builder, budget, mentions, events, self._warn, gap=gap, lookback=lookback
+        )
 
     def _current(self, channel: str) -> dict[str, Any]:
         """Return the current state of a channel: the list may be older than an event. Raises `LostPartitionError`."""
@@ -279,7 +281,9 @@ class Slack(Source):
         return directory.group_names(self._usergroups[0] or ())
 
     def _warn(self, text: str) -> None:
-        self.warnings = [*self.warnings, text]
+        with self._lock:
+            if text not in self.warnings:
+                self.warnings = [*self.warnings, text]
 
     @cached_property
     def _listed(self) -> dict[str, dict[str, Any]]:
