@@ -15,7 +15,7 @@ from simulators.slack.model import Workspace
 OPERATIONS = (
     "user", "deactivate", "reactivate", "set_name", "set_guest", "usergroup", "disable_usergroup",
     "channel", "join", "leave", "invite_bot", "remove_bot", "make_private", "archive", "unarchive", "rename",
-    "post", "edit", "delete", "hide_before", "upload", "delete_file", "direct", "press",
+    "post", "edit", "delete", "hide_before", "upload", "delete_file", "deny_file", "direct", "press",
     "revoke", "renew", "set_scopes", "set_throttle", "messages", "readers",
 )  # fmt: skip
 """Methods of `Workspace` that may be called over HTTP. Channels and users are given by id or name."""

@@ -47,7 +47,12 @@ def admit(workspace: Workspace, token: str | None) -> None:
 def visible_file(workspace: Workspace, id_: str) -> SlackFile | None:
     """Return a file if it exists and is shared where the bot may read."""
     found = workspace.files.get(id_)
-    if found is None or found.deleted or not any(workspace.readable(place.id) for place in workspace.shared_in(id_)):
+    if (
+        found is None
+        or found.deleted
+        or found.denied
+        or not any(workspace.readable(place.id) for place in workspace.shared_in(id_))
+    ):
         return None
     return found
 
@@ -103,6 +108,20 @@ def _bots_info(call: MethodCall) -> Json:
             bot = {"id": user.bot_id, "deleted": user.deactivated, "name": user.name, "user_id": user.id}
             return {"bot": bot | {"app_id": call.workspace.app_id, "updated": user.created // 1_000_000}}
     raise RefusalError("bot_not_found")
+
+
+def _files_info(call: MethodCall) -> Json:
+    """Return a file. Source: https://docs.slack.dev/reference/methods/files.info"""
+    id_ = call.required("file")
+    known = call.workspace.files.get(id_)
+    if known is not None and known.denied:
+        raise RefusalError("access_denied")
+    if known is not None and known.deleted:
+        raise RefusalError("file_deleted")
+    found = visible_file(call.workspace, id_)
+    if found is None:
+        raise RefusalError("file_not_found")
+    return {"file": shapes.file(call.workspace, found, call.base), "comments": [], "response_metadata": {}}
 
 
 def _conversations_list(call: MethodCall) -> Json:
@@ -204,6 +223,7 @@ METHODS: dict[str, tuple[Callable[[MethodCall], Json], str]] = {
     "conversations.list": (_conversations_list, ""),
     "conversations.members": (_conversations_members, ""),
     "conversations.replies": (_conversations_replies, ""),
+    "files.info": (_files_info, "files:read"),
     "usergroups.list": (_usergroups_list, "usergroups:read"),
     "users.info": (_users_info, "users:read"),
     "users.list": (_users_list, "users:read"),

@@ -286,6 +286,11 @@ class Workspace(SimulatedDirectory):
         for found in places[:1]:
             self._report(found, {"type": "file_deleted", "file_id": file})
 
+    @locked
+    def deny_file(self, file: str) -> None:
+        """Keep a file from the app, as the policy of a connected workspace does."""
+        self.files[file].denied = True
+
     # Expected state
 
     @locked

@@ -20,6 +20,7 @@ PER_MINUTE: dict[str, int] = {
     "conversations.list": 20,
     "conversations.members": 100,
     "conversations.replies": 50,
+    "files.info": 100,
     "usergroups.list": 20,
     "users.info": 100,
     "users.list": 20,

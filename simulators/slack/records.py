@@ -118,6 +118,8 @@ class SlackFile:
     deleted: bool = False
     mode: str = "hosted"
     """`quip` for a canvas, which is sent as a page of another size, `list` for a list, which is not sent."""
+    denied: bool = False
+    """True if a connected workspace keeps it from the app."""
 
 
 class Truth(msgspec.Struct, frozen=True):

@@ -89,7 +89,7 @@ def user(workspace: Workspace, found: SimulatedUser) -> Json:
 
 def channel(workspace: Workspace, found: SimulatedChannel) -> Json:
     """Return a channel, without the number of its members."""
-    shared = any(workspace.users[member].external for member in found.members)
+    shared = is_connected(workspace, found)
     return {
         "id": found.id,
         "name": found.name,
@@ -105,6 +105,11 @@ def channel(workspace: Workspace, found: SimulatedChannel) -> Json:
         "topic": {"value": found.topic, "creator": "", "last_set": 0},
         "purpose": {"value": found.purpose, "creator": "", "last_set": 0},
     }
+
+
+def is_connected(workspace: Workspace, found: SimulatedChannel) -> bool:
+    """Return True if people of another workspace are in the channel."""
+    return any(workspace.users[member].external for member in found.members)
 
 
 def members_of(workspace: Workspace, found: SimulatedChannel) -> int:
@@ -129,7 +134,8 @@ def message(
     elif writer.bot:
         shape |= {"bot_id": writer.bot_id, "app_id": workspace.app_id}
     if written.files:
-        shape["files"] = [file(workspace, workspace.files[id_], base) for id_ in written.files]
+        shown = stub if is_connected(workspace, found) else file
+        shape["files"] = [shown(workspace, workspace.files[id_], base) for id_ in written.files]
         shape["upload"] = True
     if written.blocks is not None:
         shape["blocks"] = written.blocks
@@ -180,6 +186,17 @@ def file(workspace: Workspace, found: SlackFile, base: str) -> Json:
         "permalink": f"https://{workspace.domain}.slack.com/files/{found.user}/{found.id}/{name}",
         "file_access": "visible",
     }
+
+
+def stub(workspace: Workspace, found: SlackFile, base: str) -> Json:
+    """Return a file as messages in a channel with connected workspaces have it; `files.info` tells the rest.
+
+    Source: https://docs.slack.dev/reference/objects/file-object#slack_connect_files
+    """
+    if found.deleted:
+        return file(workspace, found, base)
+    facts = {"mode": "file_access", "file_access": "check_file_info"}
+    return {"id": found.id, **facts, "created": 0, "timestamp": 0, "user": ""}
 
 
 def _thread(found: SimulatedChannel, parent: SimulatedMessage) -> Json:

@@ -425,6 +425,28 @@ def test_a_deleted_file_leaves_its_id(slack_site: SlackSite, client: WebClient, 
     assert slack_site.workspace.messages(general)[0].files == ()
 
 
+def test_files_of_a_channel_with_a_connected_workspace_are_to_be_asked_for(
+    slack_site: SlackSite, client: WebClient, ada: str, general: str
+) -> None:
+    workspace = slack_site.workspace
+    file, gone = workspace.upload(ada, "plan.md", "# Plan"), workspace.upload(ada, "old.md", "# Old")
+    kept = workspace.upload(ada, "own.md", "# Own")
+    workspace.post(general, ada, "here", files=[file, gone])
+    workspace.join(general, workspace.user("Pat", "pat@partner.example", external=True))
+    stubs = client.conversations_history(channel=general)["messages"][1]["files"]
+    assert stubs[0] == {
+        "id": file, "mode": "file_access", "file_access": "check_file_info", "created": 0, "timestamp": 0, "user": "",
+    }  # fmt: skip
+    found = client.files_info(file=file)["file"]
+    assert (found["name"], found["file_access"], found["user"]) == ("plan.md", "visible", ada)
+    workspace.deny_file(file)
+    workspace.delete_file(gone)
+    errors = [refusal(client.files_info, file=one) for one in (file, gone, kept, "F0NONE")]
+    assert errors == ["access_denied", "file_deleted", "file_not_found", "file_not_found"]
+    workspace.set_scopes(workspace.scopes - {"files:read"})
+    assert refusal(client.files_info, file=file) == "missing_scope"
+
+
 # Faults
 
 

@@ -597,6 +597,44 @@ def test_files_that_cannot_be_indexed_are_refused_with_the_reason(office: Office
     office.index.check(office.workspace)
 
 
+def test_files_of_a_channel_with_a_connected_workspace_are_asked_for_once(office: Office) -> None:
+    channel = office.workspace.channel("partners", [office.ada, office.eve])
+    plan = office.workspace.upload(office.ada, "plan.md", "# Plan\n\nGrind the rye.\n", "text/markdown")
+    secret = office.workspace.upload(office.eve, "secret.md", "# Secret\n", "text/markdown")
+    office.workspace.deny_file(secret)
+    ts = office.post(channel, "The plan", files=[plan, secret])
+    assert office.sync()["files.info"] == 2
+    file, refused = f"T0LARKMOOR/{channel}/{plan}", f"T0LARKMOOR/{channel}/{secret}"
+    item = office.index.items[file]
+    assert (item.title, item.author, item.mime_type) == ("plan.md", "Ada Byron", "text/markdown")
+    assert office.index.contents[file].startswith(b"# Plan")
+    assert office.index.conversations(channel)[f"T0LARKMOOR/{channel}/{ts}"][0]["files"] == ["plan.md", secret]
+    assert "does not share it" in office.index.refused[refused].reason
+    assert "files.info" not in office.sync()
+    assert office.index.fetched == []
+    office.workspace.deny_file(plan)
+    office.index.memory[channel]["e:1"] = {"file": plan}
+    assert office.sync()["files.info"] == 1
+    assert file in office.index.refused
+    office.workspace.delete(channel, ts)
+    office.sync()
+    assert office.index.files(channel) == set()
+    assert not [key for key in office.index.memory[channel] if key.startswith("i:")]
+
+
+def test_without_the_scope_files_of_connected_workspaces_are_refused_and_stop_nothing(office: Office) -> None:
+    channel = office.workspace.channel("partners", [office.ada, office.eve])
+    plan = office.workspace.upload(office.ada, "plan.md", "# Plan", "text/markdown")
+    office.post(channel, "The plan", files=[plan])
+    office.workspace.set_scopes(office.workspace.scopes - {"files:read"})
+    office.sync()
+    assert "files:read" in office.index.refused[f"T0LARKMOOR/{channel}/{plan}"].reason
+    office.workspace.set_scopes(office.workspace.scopes | {"files:read"})
+    office.sync()
+    assert office.index.files(channel) == {plan}
+    assert office.index.refused == {}
+
+
 def test_file_shared_twice_goes_with_its_last_message(office: Office) -> None:
     channel = office.workspace.channel("ops", [office.ada])
     file = office.workspace.upload(office.ada, "a.txt", "alpha", "text/plain")

@@ -175,7 +175,8 @@ def test_snippets_are_text(name: str, mime_type: str) -> None:
     [
         ({"mode": "external", "is_external": True}, "outside Slack"),
         ({"mode": "hidden_by_limit"}, "plan"),
-        ({"file_access": "check_file_info"}, "connected workspace"),
+        ({"file_access": "access_denied"}, "connected workspace"),
+        ({"file_access": "check_file_info"}, "files:read"),
         ({"mode": "list"}, "as a list"),
         ({"name": "film.mp4"}, ".mp4"),
         ({"name": "film", "mimetype": "video/mp4"}, "video/mp4"),

@@ -98,6 +98,9 @@ class ChannelSync:
     def changes(self, text: str | None) -> Iterator[Batch]:
         """Yield what changed since the cursor `text`; None: everything."""
         cursor = self._start(text)
+        for event in self._events:
+            if event.file is not None:
+                self._ledger.keep_file(event.file, None)
         try:
             if cursor.listing:
                 resumed = cursor.walk is not None

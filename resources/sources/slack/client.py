@@ -59,6 +59,8 @@ LOST = frozenset(
         "method_not_supported_for_channel_type",
     }
 )
+UNSHARED = frozenset({"access_denied", "file_not_found", "file_deleted"})
+"""Errors of files.info for a file that the app may not have. Source: https://docs.slack.dev/reference/methods/files.info"""
 PASSING = frozenset(
     {"internal_error", "fatal_error", "service_unavailable", "request_timeout", "team_added_to_org", "accesslimited"}
 )
@@ -72,6 +74,10 @@ class MissingScopeError(AuthorizationError):
 
 class ThreadNotFoundError(LookupError):
     """The thread's parent and replies no longer exist."""
+
+
+class FileNotSharedError(LookupError):
+    """Slack keeps the file from the app, or no longer has it."""
 
 
 class SlackClient:
@@ -147,6 +153,10 @@ class SlackClient:
         )
         return list({message["ts"]: message for message in found}.values())
 
+    def file(self, file: str) -> dict[str, Any]:
+        """Return a file. Raises `FileNotSharedError`, or `MissingScopeError` without files:read."""
+        return object_of(self.call("files.info", file=file).get("file"))
+
     def members(self, channel: str) -> list[str]:
         found: Iterator[Any] = self.pages("conversations.members", "members", channel=channel, limit=LIST_LIMIT)
         return [str(member) for member in found]
@@ -178,6 +188,8 @@ class SlackClient:
             return MissingScopeError(
                 f"Slack's {method} needs the scope {needed}: add it to the app and install the app again (docs/operations.md)."
             )
+        if method == "files.info" and code in UNSHARED:
+            return FileNotSharedError(code)
         if code in REFUSED:
             return AuthorizationError(
                 f"Slack {REFUSED[code]} ({code}, {method}): set CONCORDANCE_SLACK_BOT_TOKEN to a valid token (docs/operations.md)."

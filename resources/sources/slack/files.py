@@ -22,7 +22,7 @@ from resources.core.errors import (
 from resources.core.filetypes import MIME_TYPES, declared, mime_type, supported
 from resources.core.moments import of_seconds
 from resources.core.retrying import Tally
-from resources.sources.slack.client import is_slack
+from resources.sources.slack.client import FileNotSharedError, SlackClient, is_slack
 from resources.sources.slack.documents import ChannelInfo, file_name
 from resources.sources.slack.paces import RateLimiter
 
@@ -34,6 +34,13 @@ _HOSTED = frozenset({"hosted", "snippet", "email", ""})
 """Modes of files that Slack itself stores. Source: https://docs.slack.dev/reference/objects/file-object"""
 CANVAS = frozenset({"quip", "canvas", "docs"})
 """Modes of canvases, which Slack hands over as pages. Source: https://github.com/rusq/slackdump/pull/401"""
+STUB = "check_file_info"
+"""`file_access` of a file of which files.info tells the rest. Source:
+https://docs.slack.dev/reference/objects/file-object#slack_connect_files"""
+_FACTS = (
+    "id", "name", "title", "mimetype", "mode", "size", "updated", "timestamp", "created", "user", "permalink", "url_private",
+    "url_private_download", "is_external", "file_access",
+)  # fmt: skip
 _SIGN_IN = re.compile(
     rb"""<title>[^<]{0,80}sign[ -]?in\b|<form[^>]{0,400}action=["'][^"']{0,200}/signin|data-qa=["']signin|shouldRedirect""",
     re.IGNORECASE,
@@ -41,6 +48,15 @@ _SIGN_IN = re.compile(
 """What only pages to sign in hold, by which they are told from canvases, whose size is not known."""
 _HEAD_BYTES = 65_536
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
+
+
+def facts(client: SlackClient, file: str) -> dict[str, Any]:
+    """Return what `describe` needs of a file of which a message has only a stub. Raises `MissingScopeError`."""
+    try:
+        found = client.file(file)
+    except FileNotSharedError:
+        found = {"file_access": "access_denied"}
+    return {"id": file} | {name: found[name] for name in _FACTS if name in found}
 
 
 def describe(channel: ChannelInfo, file: dict[str, Any], author: str | None, limit: int) -> Item | Refusal:
@@ -181,7 +197,10 @@ def _kind(file: dict[str, Any], name: str, size: int, limit: int) -> str:
         raise SkipDocumentError("Slack hides it: it is older than the workspace's plan shows.")
     if mode == "external" or file.get("is_external"):
         raise SkipDocumentError("It is stored outside Slack; Slack has only the link to it.")
-    if file.get("file_access") == "check_file_info":
+    access = file.get("file_access") or "visible"
+    if access == STUB:
+        raise SkipDocumentError("It is in a channel with a connected workspace: the app needs the scope files:read.")
+    if access != "visible":
         raise SkipDocumentError("It belongs to a connected workspace, which does not share it.")
     if mode == "list":
         raise SkipDocumentError(

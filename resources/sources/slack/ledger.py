@@ -2,8 +2,8 @@
 
 It combines the committed memory with the changes of the current batch. Keys sort by time, so that a page of history only reads
 the entries of its range:
-`m:TS` a window by its anchor, `t:TS` a thread by its parent, `f:ID` the documents that contain a file, `turn` the number of
-syncs; `e:ID` a pending event, written by `resources.sources.slack.events`.
+`m:TS` a window by its anchor, `t:TS` a thread by its parent, `f:ID` the documents that contain a file, `i:ID` what Slack says of a
+file of which messages have only a stub, `turn` the number of syncs; `e:ID` a pending event, written by `resources.sources.slack.events`.
 """
 
 from collections.abc import Iterable
@@ -90,6 +90,15 @@ class Ledger:
         held: list[str] = self._read(key, key + "\x01").get(key) or []
         return [(holder.startswith("t:"), _time(holder)) for holder in held]
 
+    def file(self, file: str) -> dict[str, Any] | None:
+        """Return what is remembered of a file of which messages have only a stub."""
+        key = f"i:{file}"
+        return self._read(key, key + "\x01").get(key)
+
+    def keep_file(self, file: str, facts: dict[str, Any] | None) -> None:
+        """Remember a file, or forget it, so that Slack is asked again."""
+        self._changes[f"i:{file}"] = facts
+
     def settle(self, event: PendingEvent) -> None:
         """Remove an event whose data was read."""
         self._changes[event.key] = None
@@ -129,6 +138,7 @@ class Ledger:
                 self._gone.discard(file)
             else:
                 self._gone.add(file)
+                self.keep_file(file, None)
 
     def _read(self, low: str, high: str) -> dict[str, Any]:
         found = dict(self._memory.read(SourceName.SLACK, self._channel, low, high))

@@ -7,10 +7,12 @@ document, that of its thread or that of its window.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
+import msgspec
+
 from resources.core.domain import Batch, Item, Refusal
-from resources.sources.slack.client import SlackClient, ThreadNotFoundError
+from resources.sources.slack.client import MissingScopeError, SlackClient, ThreadNotFoundError
 from resources.sources.slack.documents import ChannelInfo, conversation
-from resources.sources.slack.files import describe
+from resources.sources.slack.files import STUB, describe, facts
 from resources.sources.slack.history import HistoryPage
 from resources.sources.slack.ledger import Ledger, Part, Thread
 from resources.sources.slack.messages import IndexedMessage, fingerprint, is_reply, is_root, parse_message
@@ -160,6 +162,7 @@ class ChannelBatchBuilder:
 
     def _report(self, window: Window, held: Sequence[IndexedMessage], before: Part | None, *, thread: bool) -> Part:
         """Report a document unless it is unchanged; always report its files, so that a failed one is retried."""
+        held = [msgspec.structs.replace(message, files=self._complete(message.files)) for message in held]
         document = conversation(self.channel, window.anchor, held, thread=thread)
         if before is None or self._everything or before.seal != document.seal:
             self._found[document.item.source_id] = document.item
@@ -169,6 +172,21 @@ class ChannelBatchBuilder:
             name = self._author(str(file.get("user") or ""))
             self._found[self.channel.source_id(id_)] = describe(self.channel, file, name, self._file_limit)
         return Part(anchor=window.anchor, last=window.last, count=window.count, seal=document.seal, files=sorted(files))
+
+    def _complete(self, files: Iterable[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+        """Return files with what Slack says of those of which the message has only a stub; each is asked for once."""
+        return tuple(self._asked(file) if file.get("file_access") == STUB else file for file in files)
+
+    def _asked(self, stub: dict[str, Any]) -> dict[str, Any]:
+        id_ = stub["id"]
+        known = None if self._everything else self._ledger.file(id_)
+        if known is None:
+            try:
+                known = facts(self._client, id_)
+            except MissingScopeError:
+                return stub
+            self._ledger.keep_file(id_, known)
+        return known
 
     def _forget(self, root: int, thread: Thread) -> None:
         self._ledger.drop_thread(root, thread)
