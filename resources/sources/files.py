@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urldefrag
+from urllib.parse import quote
 
 import msgspec
 
@@ -311,5 +311,5 @@ SPEC = SourceSpec(
     open=lambda settings, _: Files(settings),
     help="Set CONCORDANCE_FILE_ROOTS (docs/configuration.md).",
     capabilities=Capabilities(keyed_listing=True, named_by_path=True, stored_size=True),
-    place=lambda url, anchor: f"{urldefrag(url).url}#{quote(anchor)}",
+    place=lambda url, anchor: f"{url.partition('#')[0]}#{quote(anchor)}",
 )

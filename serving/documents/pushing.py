@@ -2,6 +2,7 @@
 
 import re
 import uuid
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Annotated, TypeVar
 
@@ -12,6 +13,7 @@ from resources.core.domain import Access
 from resources.core.errors import InvalidRequestError
 from resources.core.moments import checked
 from resources.settings import Settings
+from resources.settings.urls import http_url
 from resources.sources import find
 from resources.sources.push import place_of
 from resources.stores.blobs import BlobWriter
@@ -103,6 +105,14 @@ def checked_id(own_id: str) -> str:
     return own_id
 
 
+def checked_link(link: str) -> str:
+    """Return a document's address at its source. Raises `InvalidRequestError` for one that no browser opens or that breaks a citation."""
+    with suppress(ValueError):
+        if link.isprintable():
+            return http_url(link)
+    raise InvalidRequestError("link: must be a web address such as https://wiki.example/tea; write a space as %20.")
+
+
 def write_inline(
     documents: DocumentServices, request: PushRequest, own_id: str, writer: BlobWriter
 ) -> Received[PushMetadata]:
@@ -130,5 +140,6 @@ async def store(
     modified_at = None if metadata.modified_at is None else checked(metadata.modified_at, "modified_at")
     if modified_at is not None and modified_at > documents.http.clock() + CLOCK_SKEW:
         raise InvalidRequestError("modified_at: lies in the future.")
-    place = place_of(access.email, collection, own_id, metadata.link, modified_at)
+    link = None if metadata.link is None else checked_link(metadata.link)
+    place = place_of(access.email, collection, own_id, link, modified_at)
     return await keep(documents, access, new_upload(access, received, writer, place), writer, str(uuid.uuid4()))

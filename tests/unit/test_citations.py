@@ -77,6 +77,10 @@ def test_one_heading_follows_the_title_and_line_breaks_never_survive() -> None:
         ),
         (LINK, "google_drive", "application/pdf", 2, None, LINK + "#page=2"),
         (LINK, "google_drive", "text/markdown", None, "head", LINK),
+        ("https://[HOST]/a.pdf#s2", "push", "application/pdf", 3, None, "https://[HOST]/a.pdf#page=3"),
+        ("https://[HOST]/book#s2", "files", "text/markdown", None, "top", "https://[HOST]/book#top"),
+        ("https://[HOST]/p1", "slack", "text/markdown", None, "p1", "https://[HOST]/p1"),
+        ("https://x.example/a\n[2] B", "push", "text/html", None, None, "https://s.example/documents/d?chunk=4#place"),
     ],
 )
 def test_links(url: str | None, source: str, mime: str, page: int | None, anchor: str | None, expected: str) -> None:
