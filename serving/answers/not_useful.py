@@ -96,7 +96,7 @@ async def propose_question(
     """Propose the question of an answer that was marked not useful, with the document that answers it. For curators and administrators."""
     access = request.user
     known = parse_id(feedback_id, ProblemError("not-found", "There is no such feedback."))
-    doc_id = reference(data.document).own_id
+    doc_id = reference(data.document, "document").own_id
     if doc_id is None:
         raise InvalidRequestError("document: give the ID of a document, or the address of its page (/documents/…).")
     if not await WebReads(answers.http.database).document(doc_ids=[doc_id], **answers.http.readable_by(access)):

@@ -6,7 +6,7 @@ Pure: whether the document exists, and whether the caller may read it, is for th
 import re
 from collections.abc import Sequence
 from datetime import datetime
-from urllib.parse import unquote, urldefrag, urlsplit
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -45,20 +45,20 @@ class PageKeys(msgspec.Struct, frozen=True, kw_only=True):
     paths: list[str]
 
 
-def reference(text: str) -> Reference:
-    """Parse a source id or a link. Raises `InvalidRequestError` for an empty text or an invalid link."""
+def reference(text: str, field: str = "source") -> Reference:
+    """Parse a source id or a link. Raises `InvalidRequestError`, naming the field, for an empty text or an invalid link."""
     text = text.strip().replace("\0", "")
     if not text or len(text) > MAX_LENGTH:
         raise InvalidRequestError(
-            f"source: give the source id or the link of a document, at most {MAX_LENGTH} characters."
+            f"{field}: give the source id or the link of a document, at most {MAX_LENGTH} characters."
         )
     if not text.lower().startswith(("http://", "https://")):
         return Reference(doc_ids=_ids(text), own_id=own_id(text))
-    link, _ = urldefrag(text)
+    link = text.partition("#")[0]
     try:
         parts = urlsplit(link)
     except ValueError:
-        raise InvalidRequestError("source: this is not a valid link.") from None
+        raise InvalidRequestError(f"{field}: this is not a valid link.") from None
     urls = _addresses(text, link)
     if found := _VIEWER.search(parts.path):
         return Reference(doc_ids=_ids(found[1]), own_id=own_id(found[1]), urls=urls)
@@ -70,17 +70,20 @@ def reference(text: str) -> Reference:
 
 
 def page(text: str, roots: Sequence[FileRoot]) -> PageKeys:
-    """Parse the name that a reader's browser gives a page of a book: a URL, the path of one, or a file path."""
+    """Parse the name that a reader's browser gives a page of a book: a URL, the path of one, or a file path. An invalid URL has no keys."""
     text = text.strip().replace("\0", "")
     if text.lower().startswith(("http://", "https://")):
-        found = reference(text)
+        try:
+            found = reference(text)
+        except InvalidRequestError:
+            found = Reference()
         return PageKeys(doc_ids=list(found.doc_ids), own_id=found.own_id, urls=list(found.urls), paths=[])
     urls: list[str] = []
     for root in roots if text.startswith("/") else ():
         if root.base_url is not None:
             parts = urlsplit(root.base_url)
             urls += _addresses(f"{parts.scheme}://{parts.netloc}{text}", f"{parts.scheme}://{parts.netloc}{text}")
-    path = unquote(urldefrag(text).url).removeprefix("./").strip("/")
+    path = unquote(text.partition("#")[0]).replace("\0", "").removeprefix("./").strip("/")
     stems = [path] + ([path.removeprefix("docs/")] if path.startswith("docs/") else [])
     paths = [stem + ending for stem in stems for ending in _PAGE_ENDINGS if stem]
     return PageKeys(doc_ids=list(_ids(text)), own_id=own_id(text), urls=urls, paths=paths)

@@ -60,6 +60,16 @@ def test_whatever_is_wrong_with_a_query_its_limit_is_the_same(running: Running, 
     assert running.request("POST", path, ANN, json={field: f"tea{' ' * 3000}time"} | more).status_code == 200
 
 
+@pytest.mark.parametrize("address", ["http://[x#y", "https://[x]/y", "//[#", "/%00"])
+def test_malformed_addresses_are_refused_or_lead_nowhere(running: Running, address: str) -> None:
+    web = address.startswith("http")
+    traced = running.request("GET", "/api/why", ANN, params={"source": address})
+    assert traced.status_code == (400 if web else 200), traced.text
+    assert not web or traced.json()["detail"].startswith("source: ")
+    local = {"query": "What is it?", "context": "Tea.", "source_file": address}
+    assert running.request("POST", "/ask-local", ANN, json=local).status_code == 404
+
+
 def test_deeply_nested_json_is_refused(running: Running, subtests: pytest.Subtests) -> None:
     for path in [SEARCH, "/api/ask", "/track", "/api/ingest", "/api/feedback"]:
         for opened in ["[", '{"a":']:

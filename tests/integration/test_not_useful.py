@@ -94,7 +94,9 @@ def test_a_question_is_proposed_with_a_document_that_both_may_read(running: Runn
         assert propose(running, refused, document).status_code == 404
     unknown = propose(running, feedback, str(uuid.uuid4())).json()
     assert propose(running, feedback, hers).json()["detail"] == unknown["detail"]
-    assert propose(running, feedback, "https://drive.google.com/file/d/x").status_code == 400
+    for wrong in ("https://drive.google.com/file/d/x", "http://[x#y", "//[#"):
+        answer = propose(running, feedback, wrong)
+        assert (answer.status_code, answer.json()["detail"][:10]) == (400, "document: ")
     assert site.sql("SELECT count(*) FROM questions") == [(0,)]
 
     found = propose(running, feedback, f"{running.url}/documents/{both}?chunk=1")

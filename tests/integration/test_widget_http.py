@@ -200,7 +200,16 @@ def test_a_selection_is_answered_from_its_page_only_and_hidden_pages_are_not_the
         assert [one["title"] for one in found["sources"]["sources"]] == ["Carry-over"], name
     missing = {
         problem_text(visitor, name)
-        for name in ("/docs/secret", "secret.md", "/docs/nowhere", "blog/elsewhere.md", "elsewhere.md", "/docs/stale")
+        for name in (
+            "/docs/secret",
+            "secret.md",
+            "/docs/nowhere",
+            "blog/elsewhere.md",
+            "elsewhere.md",
+            "/docs/stale",
+            "//[#",
+            "http://[x#y",
+        )
     }
     secret, blog = (
         handbook.sql("SELECT doc_id::text FROM documents WHERE source_title = %s", one)[0][0]

@@ -58,9 +58,9 @@ def test_links_and_ids_are_parsed() -> None:
     assert (message.channel, message.names) == ("C01", ("1699886400.000100",))
     assert message.moment is not None
     assert reference("https://acme.slack.com/files/U1/F0AB/plan.pdf").names == ("F0AB",)
-    for nothing in ("", "  ", "x" * 4001):
-        with pytest.raises(InvalidRequestError):
-            reference(nothing)
+    for nothing in ("", "  ", "x" * 4001, "http://[x#y", "https://[x]/y", "http://[x%23y"):
+        with pytest.raises(InvalidRequestError, match=r"^document: "):
+            reference(nothing, "document")
 
 
 def test_a_page_is_looked_up_by_path_and_url() -> None:
@@ -69,3 +69,4 @@ def test_a_page_is_looked_up_by_path_and_url() -> None:
     assert "intro/setup.md" in named.paths
     assert named.paths.index("docs/intro/setup") < named.paths.index("intro/setup.md")
     assert page("https://book.example/docs/intro#x", ROOTS).paths == []
+    assert page("/%00docs/intro#[", ROOTS).paths[:2] == ["docs/intro", "docs/intro.md"]
