@@ -9,6 +9,7 @@ from litestar.params import BodyKwarg, PathParameter
 from msgspec import Meta
 
 from resources.core.domain import Access, Role
+from resources.core.errors import InvalidRequestError
 from resources.sources import configured, parse, spec_of
 from serving.http.errors import ProblemError
 from serving.http.fields import JobId, Name, parse_id
@@ -28,10 +29,10 @@ LAUNCH_SECONDS = 25.0
 class SyncRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Partitions to sync (default: all); `folder_ids` is another name for `partitions`. A folder stands for the root that holds it."""
 
-    partitions: Annotated[list[Name], Meta(max_length=10_000)] | None = None
+    partitions: Annotated[list[Name], Meta(min_length=1, max_length=10_000)] | None = None
     """Roots, folders below them, channels, upload days or pushed sources to sync. Null: all."""
-    folder_ids: Annotated[list[Name], Meta(max_length=10_000)] | None = None
-    """Another name for `partitions`."""
+    folder_ids: Annotated[list[Name], Meta(min_length=1, max_length=10_000)] | None = None
+    """Another name for `partitions`: give one of them."""
     full_sync: bool = False
     """True to read unchanged files again."""
 
@@ -108,10 +109,11 @@ async def start_sync(
     if not configured(await source_services.settings(), name):
         raise ProblemError("source-not-configured", spec_of(name).help)
     options = data or SyncRequest()
-    partitions = options.partitions if options.partitions is not None else options.folder_ids
+    if options.partitions is not None and options.folder_ids is not None:
+        raise InvalidRequestError("folder_ids: is another name for partitions. Give one of them.")
     started = await source_services.launch(
         name,
-        partitions=partitions,
+        partitions=options.partitions or options.folder_ids,
         full=options.full_sync,
         requested_by=request.user.email,
         seconds=LAUNCH_SECONDS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from urllib.parse import quote
 
 import jwt
@@ -232,6 +233,25 @@ def test_syncs_are_for_administrators_and_one_at_a_time(site: Site, running: Run
     assert (busy.status_code, busy.json()["job_id"]) == (409, site.launcher.busy)
     unknown = running.request("POST", "/api/sync/myspace", ROOT, admin=True, json={})
     assert (unknown.status_code, unknown.json()["type"]) == (404, "/problems/unknown-source")
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"partitions": []}, "partitions: "),
+        ({"folder_ids": []}, "folder_ids: "),
+        ({"partitions": ["a"], "folder_ids": ["b"]}, "folder_ids: "),
+    ],
+)
+def test_a_sync_of_no_partitions_is_not_one_of_all(
+    site: Site, running: Running, body: dict[str, Any], field: str
+) -> None:
+    answer = running.request("POST", "/api/sync/files", ROOT, admin=True, json=body)
+    assert (answer.status_code, answer.json()["detail"][: len(field)]) == (400, field)
+    assert site.launcher.calls == []
+    whole = {"partitions": None, "folder_ids": None}
+    assert running.request("POST", "/api/sync/files", ROOT, admin=True, json=whole).status_code == 202
+    assert [call["partitions"] for call in site.launcher.calls] == [None]
 
 
 def test_the_status_of_a_sync_shows_counts_and_errors_to_administrators(site: Site, running: Running) -> None:

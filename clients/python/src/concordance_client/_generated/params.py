@@ -405,7 +405,7 @@ class StartSyncOptions(TypedDict, total=False):
     partitions: list[str] | None
     """Roots, folders below them, channels, upload days or pushed sources to sync. Null: all."""
     folder_ids: list[str] | None
-    """Another name for `partitions`."""
+    """Another name for `partitions`: give one of them."""
     full_sync: bool
     """True to read unchanged files again. Default: `false`."""
 
