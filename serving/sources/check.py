@@ -14,7 +14,7 @@ from litestar.params import JSONBody, PathParameter
 from msgspec import Meta
 
 from resources.core.domain import Access, Role
-from resources.core.errors import ConcordanceError
+from resources.core.errors import ConcordanceError, InvalidRequestError
 from resources.sources import find, names
 from resources.sources.spec import Reach, SourceSpec, Trial
 from serving.http.audit import AuditEvent
@@ -127,8 +127,13 @@ def tried_source(source: str) -> tuple[SourceSpec, Trial]:
 
 
 def given(trial: Trial, values: Mapping[str, str]) -> dict[str, str]:
-    """Return the values of settings that the trial knows."""
-    return {name: value.strip() for name, value in values.items() if name in trial.fields}
+    """Return the values of settings. Raises `InvalidRequestError` for one that the trial does not know, such as a misspelled one."""
+    for name in values:
+        if name not in trial.fields:
+            raise InvalidRequestError(
+                f"settings.{name}: is not a setting that can be tried. These can: {', '.join(trial.fields)}."
+            )
+    return {name: value.strip() for name, value in values.items()}
 
 
 async def attempt(label: str, run: Callable[[], Found]) -> tuple[Found | None, str]:

@@ -112,6 +112,17 @@ def test_nothing_of_the_credentials_is_kept(slack: SlackSite, site: Site, capfd:
     assert "xoxb-" not in printed.out + printed.err
 
 
+@pytest.mark.parametrize("route", ["check", "places"])
+def test_a_misspelled_setting_is_refused(slack: SlackSite, running: Running, route: str) -> None:
+    body = {"settings": {"slack_bot_tokn": SLACK_TOKEN, "slack_bot_token": SLACK_TOKEN}}
+    answer = running.request("POST", f"/api/sources/slack/{route}", ROOT, admin=True, json=body)
+    assert answer.status_code == 400
+    assert answer.json()["detail"] == (
+        "settings.slack_bot_tokn: is not a setting that can be tried. These can: slack_bot_token."
+    )
+    assert sum(slack.workspace.calls.values()) == 0
+
+
 def test_only_sources_that_can_be_tried_are(running: Running) -> None:
     for source in ("files", "nowhere"):
         answer = running.request(
