@@ -15,7 +15,14 @@ class RefusedError(Exception):
 
     def response(self) -> bytes:
         """Return the complete response; it is written to the socket directly, bypassing the application."""
-        problem = {"type": f"/problems/{self.slug}", "title": self.title, "status": self.status, "detail": self.detail}
+        problem = {
+            "type": f"/problems/{self.slug}",
+            "title": self.title,
+            "status": self.status,
+            "detail": self.detail,
+            "instance": "",
+            "documentation": "/docs",
+        }
         body = json.dumps(problem).encode()
         again = b"retry-after: 5\r\n" if self.status == HTTPStatus.SERVICE_UNAVAILABLE else b""
         return (

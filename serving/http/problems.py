@@ -138,10 +138,10 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """The HTTP status of the response."""
     detail: str
     """What is wrong with this request, and what to do about it."""
-    instance: str
-    """The path of the request."""
-    documentation: str
-    """The path of the route's documentation."""
+    instance: str | UnsetType = UNSET
+    """The path of the request; empty if the request was refused before it was read. Older services leave it out then."""
+    documentation: str | UnsetType = UNSET
+    """The path of the route's documentation, or of the whole interface's."""
     errors: list[FieldError] | UnsetType = UNSET
     """The errors of the fields of an invalid request."""
     job_id: str | UnsetType = UNSET

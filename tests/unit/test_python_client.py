@@ -40,6 +40,7 @@ from concordance_client import (
 )
 from concordance_client._retry import seconds_of
 from concordance_client._wire import Deadline
+from resources.servers.refusals import FULL, INVALID, RefusedError, headers_too_large, too_slow
 
 Handler = Callable[[httpx.Request], httpx.Response]
 FOUND = {
@@ -181,6 +182,22 @@ def test_what_is_no_response_of_the_service_says_so(response: httpx.Response, ru
         with pytest.raises(ResponseError, match=r"address") as raised:
             run(Service(response), ask)
         assert raised.value.status == response.status_code
+
+
+@pytest.mark.parametrize("old", [False, True])
+@pytest.mark.parametrize("refusal", [FULL, INVALID, too_slow("Slow."), headers_too_large("Large.")])
+def test_what_the_server_refuses_before_a_route_sees_it_is_a_problem(
+    refusal: RefusedError, old: bool, run: Runner
+) -> None:
+    body: dict[str, Any] = json.loads(refusal.response().partition(b"\r\n\r\n")[2])
+    assert (body["instance"], body["documentation"]) == ("", "/docs")
+    if old:
+        del body["instance"], body["documentation"]
+    media = {"Content-Type": "application/problem+json", "Retry-After": "5"}
+    service = Service(httpx.Response(refusal.status, headers=media, json=body))
+    with pytest.raises(ProblemError, match=refusal.detail) as raised:
+        run(service, lambda client: client.search("tea"), retries=Retries(attempts=1))
+    assert (raised.value.kind, raised.value.retry_after) == (refusal.slug, 5.0)
 
 
 BROKEN = httpx.ReadError("reset")

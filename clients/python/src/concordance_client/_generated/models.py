@@ -1103,10 +1103,10 @@ class Problem(Model):
     """The HTTP status of the response."""
     detail: str
     """What is wrong with this request, and what to do about it."""
-    instance: str
-    """The path of the request."""
-    documentation: str
-    """The path of the route's documentation."""
+    instance: str | None = None
+    """The path of the request; empty if the request was refused before it was read. Older services leave it out then."""
+    documentation: str | None = None
+    """The path of the route's documentation, or of the whole interface's."""
     errors: list[FieldError] | None = None
     """The errors of the fields of an invalid request."""
     job_id: str | None = None
