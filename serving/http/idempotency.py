@@ -142,7 +142,7 @@ class _Claimed:
                 self._body += message.get("body", b"")
                 if message.get("more_body"):
                     return
-                while not self._read:  # such as what follows the last part of a form
+                while self._succeeded and not self._read:  # such as what follows the last part of a form
                     await counted()
                 await self._finish()
                 await send(self._start)
@@ -155,8 +155,12 @@ class _Claimed:
             if not self._settled:
                 await self._release()
 
+    @property
+    def _succeeded(self) -> bool:
+        return 200 <= self._start["status"] < 300
+
     async def _finish(self) -> None:
-        if not 200 <= self._start["status"] < 300 or len(self._body) > MAX_BODY:
+        if not self._succeeded or len(self._body) > MAX_BODY:
             await self._release()
             return
         headers = Headers(self._start["headers"])

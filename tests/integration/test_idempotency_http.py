@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from datetime import timedelta
 from typing import Any
@@ -124,6 +125,18 @@ def test_a_refusal_is_not_stored(site: Site, running: Running, monkeypatch: pyte
     assert send(running, "/api/documents/wiki/batch", "k", json={"documents": []}).status_code == 400
     assert site.sql("SELECT count(*) FROM repeated_requests") == [(0,)]
     assert send(running, "/api/documents/wiki/batch", "k", **batch("tea")).status_code == 200
+
+
+@pytest.mark.parametrize("media", ["text/plain", "multipart/form-data; boundary=B"])
+def test_a_refusal_does_not_wait_for_the_rest_of_the_body(site: Site, running: Running, media: str) -> None:
+    head = (
+        f"PUT /api/documents/wiki/tea HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {site.token(ANN)}\r\n"
+        f"Idempotency-Key: k\r\nContent-Type: {media}\r\nContent-Length: 1000000000\r\n\r\nno form"
+    )
+    with socket.create_connection(("127.0.0.1", running.http.base_url.port), 20) as connection:
+        connection.sendall(head.encode())
+        assert connection.recv(1024).startswith(b"HTTP/1.1 4")
+    assert site.sql("SELECT count(*) FROM repeated_requests") == [(0,)]
 
 
 def test_a_stored_response_is_not_given_to_someone_whose_role_is_gone(site: Site, running: Running) -> None:
