@@ -125,6 +125,13 @@ def test_settings_of_kubernetes_exist(
     assert (ports(objects, "serve")["http"], ports(objects, "webserver")["http"]) == tuple(PORTS.values())
 
 
+def test_no_address_of_a_cluster_is_trusted_before_its_proxies_are_named(objects: list[dict[str, Any]]) -> None:
+    """A client at a trusted address chooses the address that limits and the audit log see."""
+    assert "CONCORDANCE_HTTP__TRUSTED_PROXIES" not in named(objects, "ConfigMap")["concordance"]["data"]
+    _, _, step = (FOLDER / "README.md").read_text().partition("\n3. In the overlay")
+    assert "CONCORDANCE_HTTP__TRUSTED_PROXIES" in step.partition("\n4. ")[0]
+
+
 def ports(objects: list[dict[str, Any]], name: str) -> dict[str, int]:
     """Return the ports of a service, which must be those of its pods, by name."""
     service, pod = named(objects, "Service")[name], named(objects, "Deployment")[name]["spec"]["template"]
