@@ -158,6 +158,34 @@ def test_settings_of_compose_exist(
     assert f"AWS_ACCESS_KEY_ID={key}\n" in (secrets / "storage.env").read_text()
 
 
+WEED = """#!/bin/sh
+# As SeaweedFS 3.97: the shell exits with 0 whatever becomes of its commands. Here, the filer answers the third time.
+cat >"$STATE/commands"
+echo x >>"$STATE/calls"
+if [ "$(wc -l <"$STATE/calls")" -lt 3 ]; then
+  echo "error: get filer configuration: rpc error: code = Unavailable" >&2
+  exit 0
+fi
+echo "create bucket under /buckets"
+grep -q "s3.bucket.create -name concordance" "$STATE/commands" && echo "error: bucket concordance already exists" >&2
+grep -q s3.bucket.list "$STATE/commands" && printf '  concordance\\tsize:0\\tchunk:0\\n'
+exit 0
+"""
+
+
+def test_the_bucket_is_created_until_it_exists(services: dict[str, Any], tmp_path: Path) -> None:
+    objects = manifests.rendered("single-node")
+    (storage,) = named(objects, "StatefulSet")["storage"]["spec"]["template"]["spec"]["containers"]
+    for name, text in (("weed", WEED), ("sleep", "#!/bin/sh\n")):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "STATE": str(tmp_path)}
+    for command in (services["bucket"]["entrypoint"], storage["lifecycle"]["postStart"]["exec"]["command"]):
+        subprocess.run(command, env=environment, check=True, timeout=30)
+        assert (tmp_path / "calls").read_text() == "x\n" * 3
+        (tmp_path / "calls").unlink()
+
+
 def connections(arguments: list[str]) -> int:
     return int(arguments[arguments.index("-c") + 1].removeprefix("max_connections="))
 
