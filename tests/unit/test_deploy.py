@@ -24,7 +24,7 @@ from orchestration.cli.app import app
 from orchestration.supervision import dagster_gate
 from orchestration.supervision.environment import ALLOCATOR
 from orchestration.unknown_settings import unknown_settings
-from resources.servers.postgres import CONNECTIONS, WORKER_CONNECTIONS
+from resources.servers.postgres import CONNECTIONS, SERVER, WORKER_CONNECTIONS
 from resources.settings import Settings, load
 from serving.app import HANDLERS
 
@@ -197,6 +197,20 @@ def test_postgres_has_connections_for_every_serving_process(services: dict[str, 
     most = named(objects, "HorizontalPodAutoscaler")["serve"]["spec"]["maxReplicas"]
     (postgres,) = named(objects, "StatefulSet")["postgres"]["spec"]["template"]["spec"]["containers"]
     assert connections(postgres["args"]) >= CONNECTIONS + WORKER_CONNECTIONS * (most - 1)
+
+
+def test_postgres_has_the_settings_of_the_one_that_is_embedded(services: dict[str, Any]) -> None:
+    """Above all those that keep texts out of the server's log and erased ones out of old write-ahead log files."""
+    spec = named(manifests.rendered("single-node"), "StatefulSet")["postgres"]["spec"]["template"]["spec"]
+    (postgres,) = spec["containers"]
+    wanted = {f"{name}={value}" for name, value in SERVER.items()}
+    wanted -= {one for one in wanted if one.startswith(("listen_addresses=", "unix_socket_directories="))}
+    for line in (services["postgres"]["command"], postgres["args"]):
+        assert set(line[::2]) == {"-c"}
+        assert wanted - set(line[1::2]) == set()
+    assert services["postgres"]["shm_size"] == "256m"
+    assert {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "256Mi"}} in spec["volumes"]
+    assert {"name": "shm", "mountPath": "/dev/shm"} in postgres["volumeMounts"]
 
 
 def test_probes_exist_and_differ(objects: list[dict[str, Any]]) -> None:
