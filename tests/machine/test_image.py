@@ -76,7 +76,7 @@ class Image:
 
     def build(self) -> None:
         instructions = stages()[0]
-        environment = self.clean | variables(instructions)
+        environment = self.clean | {"OCR": "1"} | variables(instructions)
         for name, rest in instructions:
             if name == "COPY":
                 *names, target = shlex.split(rest)
@@ -120,6 +120,7 @@ def test_the_steps_of_the_image_and_what_they_install(
     python = image.placed("/opt/concordance/bin/python")
     installed = subprocess.run([python, "-m", "pip", "list"], capture_output=True, text=True, check=True)
     assert "dagster-k8s" in installed.stdout
+    assert "tesserocr" in installed.stdout
     assert "pytest" not in installed.stdout
     models = sorted((folder / "var/lib/concordance/models").iterdir())
     assert len(models) == 1

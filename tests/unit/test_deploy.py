@@ -210,7 +210,7 @@ def test_postgres_has_the_settings_of_the_one_that_is_embedded(services: dict[st
         assert wanted - set(line[1::2]) == set()
     assert services["postgres"]["shm_size"] == "256m"
     assert {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "256Mi"}} in spec["volumes"]
-    assert {"name": "shm", "mountPath": "/dev/shm"} in postgres["volumeMounts"]
+    assert {"name": "shm", "mountPath": "/dev/shm"} in postgres["volumeMounts"]  # noqa: S108
 
 
 def test_probes_exist_and_differ(objects: list[dict[str, Any]]) -> None:
@@ -433,6 +433,25 @@ def test_images_of_others_are_pinned_by_digest(services: dict[str, Any], objects
     assert len(base) == 1
     images = [*base, *(one["image"] for _, one in (*services.items(), *manifests.containers(objects)))]
     assert [one for one in images if one != IMAGE and not re.search("@sha256:[0-9a-f]{64}$", one)] == []
+
+
+@pytest.mark.parametrize(
+    ("given", "locks"), [({}, ["requirements.lock"]), ({"OCR": "1"}, ["requirements.lock", "requirements-ocr.lock"])]
+)
+def test_the_image_recognises_text_if_the_build_is_told_to(
+    given: dict[str, str], locks: list[str], tmp_path: Path
+) -> None:
+    """Otherwise an installation with text recognition would lose the text of pictures when it moves into containers."""
+    build = (FOLDER / "Containerfile").read_text().split("\nFROM ")[1]
+    assert "\nARG OCR\n" in build
+    pip = tmp_path / "python"
+    pip.write_text('#!/bin/sh\necho "$*" >>"$SAID"\n')
+    pip.chmod(0o755)
+    for step in re.findall(r"^RUN (.*-r .*)$", build, re.MULTILINE):
+        environment = {"PATH": os.defpath, "SAID": str(tmp_path / "said")} | given
+        subprocess.run(["sh", "-c", step.replace("/opt/concordance/bin/python", str(pip))], env=environment, check=True)
+    said = (tmp_path / "said").read_text()
+    assert re.findall(r"--require-hashes -r (\S+)$", said, re.MULTILINE) == locks
 
 
 def test_the_image_is_built_from_what_exists() -> None:
