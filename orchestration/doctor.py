@@ -4,6 +4,7 @@ Nothing is started or changed, except for a temporary file in HOME; each model i
 """
 
 import asyncio
+import re
 import shutil
 import sys
 import tempfile
@@ -12,7 +13,7 @@ from functools import partial
 from typing import NamedTuple
 
 from orchestration import model_checks, network, preflight, store_checks
-from orchestration.supervision import run_state
+from orchestration.supervision import dagster_folder, run_state
 from orchestration.supervision.changes import changed_settings
 from orchestration.supervision.liveness import answers
 from orchestration.supervision.serving import serving_address
@@ -64,7 +65,7 @@ def examine() -> Iterator[Check]:
     checks: list[tuple[str, Callable[[Installation], Iterator[Check]]]] = [
         ("home", _home), ("account", _account), ("disk", _disk), ("ports", _ports), ("postgres", _postgres), ("qdrant", _qdrant),
         ("embedder", _embedder), ("reranker", _reranker), ("language model", _language_model), ("budget", _budget), ("lake", _lake),
-        ("dagster", _dagster), ("serving", _serving), ("email", email),
+        ("dagster", _dagster), ("pools", pools), ("serving", _serving), ("email", email),
         ("reverse proxy", _reverse_proxy), ("keys", _keys), ("file roots", _roots), ("sources", installed_sources),
         ("outsiders", _outsiders), ("parsers", lambda _: parsers()),
     ]  # fmt: skip
@@ -191,6 +192,17 @@ def _dagster(site: Installation) -> Iterator[Check]:
         f"{site.settings.dagster_address} {'responds' if ok else 'is not responding'}",
         "" if ok else f"See {site.settings.home / 'logs' / 'dagster-webserver.log'}, or set CONCORDANCE_DAGSTER_URL.",
     )
+
+
+def pools(site: Installation) -> Iterator[Check]:
+    """Compare the limit in an instance file of the operator's own, which only Dagster reads, with the setting."""
+    file, wanted = dagster_folder.own_file(site.settings), site.settings.sync_runs
+    if file is None or wanted == 1:
+        return
+    limit = re.search(r"^ +default_limit: *(\d+)", file.read_text(encoding="utf-8"), re.MULTILINE)
+    if limit is not None and int(limit[1]) < wanted:
+        both = f"CONCORDANCE_LIMITS__SYNC_RUNS is {wanted}, but Dagster's limit of a pool is {limit[1]}"
+        yield Check("pools", False, both, f"Set concurrency.pools.default_limit in {file} to {wanted}.")
 
 
 def _serving(site: Installation) -> Iterator[Check]:

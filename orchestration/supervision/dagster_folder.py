@@ -51,6 +51,12 @@ def remote(settings: Settings) -> Path:
     return folder
 
 
+def own_file(settings: Settings) -> Path | None:
+    """Return the instance file of a process of Dagster if it is the operator's own."""
+    file = Path(os.environ.get("DAGSTER_HOME") or settings.home / "dagster") / INSTANCE
+    return file if _is_own(file) else None
+
+
 def socket_server(path: Path) -> str:
     """Return the workspace's line for a code server on a Unix socket."""
     return f"socket: {json.dumps(str(path))}"

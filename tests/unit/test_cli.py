@@ -26,6 +26,7 @@ from orchestration.cli.app import app
 from orchestration.cli.arguments import duration
 from orchestration.cli.catalogue import EXAMPLES
 from orchestration.cli.querying import shown
+from orchestration.supervision import dagster_folder
 from orchestration.unknown_settings import unknown_settings
 from resources.servers.processes import free_port
 from resources.settings import Settings, load
@@ -355,6 +356,23 @@ def test_doctor_waits_for_a_silent_postgres_once(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setenv("CONCORDANCE_POSTGRES_URL", f"postgresql://u:p@127.0.0.1:{silent.getsockname()[1]}/db")
         faults = [one for one in doctor.examine() if not one.ok]
     assert [one.name for one in faults if "database" in one.detail or "Postgres" in one.detail] == ["postgres"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "right"),
+    [("    default_limit: 4", False), ("    default_limit: 16", True), ("    granularity: run", True)],
+)
+def test_doctor_compares_the_limit_of_pools_in_an_instance_file_of_ones_own(
+    limit: str, right: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "dagster.yaml").write_text(f"concurrency:\n  pools:\n{limit}\n")
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    monkeypatch.setenv("CONCORDANCE_LIMITS__SYNC_RUNS", "16")
+    found = list(doctor.pools(doctor.Installation(load(), running=False)))
+    assert [one.ok for one in found] == ([] if right else [False])
+    assert all("CONCORDANCE_LIMITS__SYNC_RUNS is 16" in one.detail and str(tmp_path) in one.remedy for one in found)
+    (tmp_path / "dagster.yaml").write_text(f"{dagster_folder.OURS}\n{limit}\n")
+    assert not list(doctor.pools(doctor.Installation(load(), running=False))), "written at each start"
 
 
 def test_doctor_names_wrong_settings(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
