@@ -109,6 +109,11 @@ def configured(settings: Settings, name: SourceName) -> bool:
     return spec_of(name).configured(settings)
 
 
+def is_set_up(settings: Settings, name: str) -> bool:
+    """Return True if the source is installed and has its settings. Those that administrators store must be part of `settings`."""
+    return name in names() and configured(settings, SourceName(name))
+
+
 def open_source(settings: Settings, name: SourceName, memory: Memory | None = None) -> Source:
     """Return the connector of a source, with its stored settings. Raises `ConfigurationError` if its settings are wrong."""
     from resources.sources.stored import complete

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -16,11 +17,10 @@ import psycopg
 from resources.alerts.delivery import deliver, post
 from resources.alerts.rules import FEW_RETRIES, RULES, Observation
 from resources.alerts.states import INTERVAL_SECONDS, judge
-from resources.core.domain import SourceName
 from resources.core.durations import duration, how_long
 from resources.core.errors import TemporaryError
 from resources.logging import logger
-from resources.sources import configured, names, stored
+from resources.sources import is_set_up, stored
 from serving.http.background import cancel
 from serving.http.latency import RecentLatency
 from serving.http.periodic import repeat
@@ -76,7 +76,7 @@ class Alerting:
         health = Alerts(connection).sync_health()
         connection.commit()  # what follows waits for other processes
         settings = stored.complete(self._settings, connection)
-        observed = [*here, *figures_of_syncs(health, lambda source: _is_set_up(settings, source))]
+        observed = [*here, *figures_of_syncs(health, partial(is_set_up, settings))]
         judge(connection, observed, repeat_seconds=self._repeat, notify=self._url is not None)
 
     def figures_here(self) -> Iterator[Observation]:
@@ -97,10 +97,10 @@ class Alerting:
             yield Observation("DiskUnwritable", gauges["home_disk_writable"])
 
 
-def figures_of_syncs(health: Sequence[SyncHealth], is_set_up: Callable[[str], bool]) -> Iterator[Observation]:
+def figures_of_syncs(health: Sequence[SyncHealth], counts: Callable[[str], bool]) -> Iterator[Observation]:
     """Yield what the latest syncs show. Only sources that are set up can be overdue, or fail again."""
     for one in health:
-        if not is_set_up(one.source):
+        if not counts(one.source):
             continue
         if one.good + one.bad:
             yield Observation("SyncsFail", one.good / (one.good + one.bad), one.source)
@@ -116,10 +116,6 @@ def figures_of_syncs(health: Sequence[SyncHealth], is_set_up: Callable[[str], bo
 
 def _webhook(settings: Settings) -> str | None:
     return None if settings.alert_webhook_url is None else settings.alert_webhook_url.get_secret_value()
-
-
-def _is_set_up(settings: Settings, source: str) -> bool:
-    return source in names() and configured(settings, SourceName(source))
 
 
 class Outage:

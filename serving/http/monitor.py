@@ -15,12 +15,18 @@ from sql.web import WebReads
 from sql.web_rows import Figure
 
 REFRESH_SECONDS = 10.0
+OF_SYNCS = frozenset({"source_paused", "sync_failures_in_a_row", "latest_sync"})
+"""Figures that alerts compare. A source that is not set up has none: it would be overdue, paused or failing for ever."""
 COMPLETE_SHARE = 0.99
 """An index that holds a smaller share of the registry's passages at two readings in a row is incomplete. One reading is not enough: a
 sync may be between its two writes, and Qdrant's count is an estimate.
 """
 
 log = logger("serving")
+
+
+async def _all() -> Callable[[str], bool]:
+    return lambda _: True
 
 
 class StatusMonitor:
@@ -32,12 +38,17 @@ class StatusMonitor:
         index: Callable[[], Awaitable[tuple[int | None, int | None]]],
         disk: Callable[[], Sequence[DiskFault]],
         gauges: Callable[[], Mapping[str, float]] = dict,
+        sources: Callable[[], Awaitable[Callable[[str], bool]]] = _all,
     ) -> None:
-        """`disk` returns the disks and folders that cannot be written to, `gauges` further figures by name. Both block."""
+        """`disk` returns the disks and folders that cannot be written to, `gauges` further figures by name. Both block.
+
+        `sources` returns a function that returns True for a source that is set up.
+        """
         self._database = database
         self._read_index = index
         self._read_disk = disk
         self._read_gauges = gauges
+        self._read_sources = sources
         self._was_short = False
         self._task: asyncio.Task[None] | None = None
         self.totals: Sequence[Figure] = ()
@@ -72,7 +83,10 @@ class StatusMonitor:
         self.points, self.size = await self._read_index()
         points, expected, short = self.points, 0, False
         try:
-            self.totals = await statements.totals()
+            is_set_up = await self._read_sources()
+            self.totals = [
+                one for one in await statements.totals() if one.what not in OF_SYNCS or is_set_up(one.source)
+            ]
             if points is not None and points < COMPLETE_SHARE * await statements.listed_passages():
                 expected = await statements.expected_passages()
                 short = points < COMPLETE_SHARE * expected

@@ -15,6 +15,8 @@ from resources.core.durations import duration
 from resources.core.errors import AbortSyncError, ConcordanceError
 from resources.keys import metrics_token, secret_keys
 from resources.servers.addresses import Origins
+from resources.sources import is_set_up
+from resources.sources.stored import merged
 from resources.stores import disk
 from resources.stores.blobs import STORE, Blobs
 from resources.stores.qdrant import ALIAS, DENSE, async_client, qdrant_errors
@@ -33,6 +35,7 @@ from serving.http.origins import serving_rules
 from serving.http.rate_limit import CallerLimits
 from serving.http.request_limits import RequestLimits
 from serving.http.sign_ins import SignIns
+from sql.source_settings import StoredSettingReads
 
 if TYPE_CHECKING:
     from resources.core.domain import Access
@@ -77,7 +80,7 @@ class HttpServices:
         self.background = Background(self.database, self.metrics, shared)
         self.audit = Audit(settings.home / "audit", self.database, self.metrics, shared)
         self.monitor = StatusMonitor(
-            self.database, self.index_size, partial(disk.faults, settings), partial(capacity, settings)
+            self.database, self.index_size, partial(disk.faults, settings), partial(capacity, settings), self.sources
         )
         first = self.shared.worker == 0
         self.load = Load(self.database, self.metrics, self.blobs.lake_size if first else None)
@@ -92,6 +95,11 @@ class HttpServices:
     def readable_by(self, access: Access) -> ReadableBy:
         """Return the parameters that restrict a statement to documents that the caller may read."""
         return ReadableBy(principals=sorted(access.principals), fresh_since=self.fresh_since())
+
+    async def sources(self) -> Callable[[str], bool]:
+        """Return a function that returns True for a source that is set up, in the environment or by an administrator."""
+        stored_settings = await StoredSettingReads(self.database).stored_settings()
+        return partial(is_set_up, merged(self.settings, stored_settings))
 
     async def index_size(self) -> tuple[int | None, int | None]:
         """Return the number of points and the bytes of their dense vectors; None while Qdrant does not answer."""
