@@ -7,6 +7,8 @@ never a guess by length or position.
 import re
 from typing import Any
 
+from assets.stages.normalize import one_line
+
 _TAGS = frozenset({"nav"})
 _ROLES = frozenset({"navigation", "search", "contentinfo", "menu", "menubar", "toolbar"})
 _CONTAINERS = frozenset({"div", "section", "aside", "ul", "ol", "span", "p", "form", "dialog", "footer", "header"})
@@ -20,7 +22,7 @@ _CLASS = re.compile(
     r"(?:(?:social|post|article|entry|page|content)[-_])?(?:share|sharing)(?:[-_](?:buttons?|links?|bar|icons?|tools?|widget|list|this|box))?"
     r"|social[-_](?:links|icons|media|buttons?|bar|nav)|sharedaddy|addtoany[\w-]*|addthis[\w-]*"
     r"|(?:[\w-]+[-_])?related[-_]?(?:posts?|articles?|content|stories|links|pages|items|reading|entries)|jp-relatedposts"
-    r"|(?:recommended|more|popular|recent)[-_](?:posts?|articles?|stories|reading|content)"
+    r"|(?:recommended|more|popular|recent)[-_](?:posts?|articles?|stories|reading)|(?:recommended|popular|recent)[-_]content"
     r"|breadcrumbs?|skip-?(?:to-content|link|nav)|mw-(?:editsection|jump-link|portlet[\w-]*|interlanguage[\w-]*)|noprint|vector-menu"
     r"|site-footer|page-footer|global-footer|footer-body",
     re.IGNORECASE,
@@ -35,7 +37,7 @@ _TITLES = re.compile(
     r"|articles? (?:liés|similaires|connexes)|das könnte sie auch interessieren",
     re.IGNORECASE,
 )
-"""First headings of sections that lead to other pages."""
+"""First headings of sections that lead to other pages, if most of their text is links: "Share on Teams" may also begin instructions."""
 _COOKIES = re.compile(r"cookie", re.IGNORECASE)
 _MAX_CLASSES = 30
 _MOST_OF_BANNER = 1_200
@@ -78,8 +80,10 @@ def is_boilerplate(node: Any, tag: str, attributes: dict[str, str | None]) -> bo
     name = (attributes.get("id") or "") if attributes else ""
     if (name in _IDS or _BANNER.fullmatch(name)) and node.css_first("h1, h2, h3") is None:
         return True
-    if tag in {"section", "aside", "div"} and (title := _first_heading(node)) is not None and _TITLES.fullmatch(title):
-        return True
+    if tag in {"section", "aside", "div"} and (heading := _first_heading(node)) is not None:
+        title = one_line(heading.text() or "").rstrip(":… ¶#")
+        if _TITLES.fullmatch(title) and _is_mostly_links(node, heading):
+            return True
     return _is_cookie_dialog(tag, attributes, node)
 
 
@@ -110,13 +114,21 @@ def _has_headline(node: Any) -> bool:
     return node.css_first("h1, main, article") is not None
 
 
-def _first_heading(node: Any) -> str | None:
+def _first_heading(node: Any) -> Any | None:
     child = node.child
     while child is not None and child.tag == "-text" and not (child.text_content or "").strip():
         child = child.next
-    if child is None or child.tag not in {"h2", "h3", "h4", "h5", "h6"}:
-        return None
-    return " ".join((child.text() or "").split()).rstrip(":… ")
+    return child if child is not None and child.tag in {"h2", "h3", "h4", "h5", "h6"} else None
+
+
+def _is_mostly_links(node: Any, heading: Any) -> bool:
+    """Return True if at least half of the text below the heading is that of links and buttons."""
+    linked = _length(*node.css("a, button")) - _length(*heading.css("a, button"))
+    return 2 * linked >= _length(node) - _length(heading)
+
+
+def _length(*nodes: Any) -> int:
+    return sum(len(one_line(node.text() or "")) for node in nodes)
 
 
 def _is_cookie_dialog(tag: str, attributes: dict[str, str | None], node: Any) -> bool:
