@@ -197,6 +197,17 @@ def test_a_charset_that_is_unknown_or_wrong_is_guessed(charset: str, body: bytes
     assert text in read(raw(f"Content-Type: text/plain; charset={charset}", body)).text
 
 
+def test_a_stray_byte_in_an_email_is_noted() -> None:
+    body = ("Grüße aus Köln. " * 3).encode() + "Müller".encode("cp1252")
+    for kind in ("text/plain", "text/html"):
+        document = read(raw(f"Content-Type: {kind}; charset=utf-8", body))
+        assert document.text.endswith("Grüße aus Köln. Müller")
+        assert document.warnings == ["Some bytes are not valid UTF-8 and were read as Windows-1252."]
+    document = read(outlook.message(TEXTS, binaries={0x1013: body}), MSG)
+    assert "Grüße aus Köln. Müller" in document.text
+    assert document.warnings == ["Some bytes are not valid UTF-8 and were read as Windows-1252."]
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-8-sig"])
 def test_an_email_saved_in_another_encoding(encoding: str) -> None:
     assert "The pump hums." in read("From: ana@acme.com\nSubject: Pump\n\nThe pump hums.".encode(encoding)).text

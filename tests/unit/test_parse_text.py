@@ -63,6 +63,28 @@ def test_short_text_is_read_in_the_encoding_of_its_language(text: str, encoding:
     assert warnings or encoding.startswith("iso2022")
 
 
+@pytest.mark.parametrize(
+    ("start", "stray"),
+    [
+        ("Grüße aus Köln.\n" * 3, "Herr Müller zahlt 5 €.\n"),
+        ("Name;Ort\n" + "Jörg;Köln\n" * 3, "Müller;Bonn\n"),
+        ("你好，世界。\n", "Café\n"),
+        ("The pump hums.\n" * 9000 + "Grüße aus Köln.\n" * 3, "Müller\n"),
+    ],
+)
+def test_a_stray_byte_in_utf8_is_a_letter_of_windows(start: str, stray: str) -> None:
+    assert decode(start.encode() + stray.encode("cp1252")) == (
+        start + stray,
+        ["Some bytes are not valid UTF-8 and were read as Windows-1252."],
+    )
+
+
+def test_a_character_that_the_end_of_the_file_cuts_off_is_left_out() -> None:
+    text, warnings = decode("Grüße aus Köln, 5 €".encode()[:-1])
+    assert text == "Grüße aus Köln, 5 "
+    assert warnings
+
+
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "iso2022_kr"])
 def test_text_of_several_bytes_a_character_is_text(encoding: str, mark: str) -> None:

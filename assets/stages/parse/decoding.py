@@ -46,6 +46,8 @@ _NAMES = {"iso-8859-1": "cp1252", "latin1": "cp1252", "us-ascii": "cp1252", "gb2
           "shift_jis": "cp932", "x-sjis": "cp932", "euc-kr": "cp949", "iso-8859-9": "cp1254", "x-user-defined": "cp1252",
           "x-mac-cyrillic": "mac_cyrillic"}  # fmt: skip
 """Names as they are meant. Source: https://encoding.spec.whatwg.org/#names-and-labels"""
+_STRAY = "concordance.stray"
+"""Name of the handler of bytes that are not UTF-8."""
 _NO_CHARSETS = frozenset({"idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "utf-7"})
 
 
@@ -111,10 +113,10 @@ def _guessed(data: bytes) -> tuple[str, list[str]]:
     sample = data[:_SAMPLE]
     if sample.count(0) * 20 > len(sample):
         raise SkipDocumentError(_NO_TEXT)
-    text = data.decode("utf-8", errors="replace")
-    if text.count("\ufffd") * 100 < len(text) - text.count("\ufffd") and not text.isascii() and _is_mostly_utf8(text):
-        # A file that is UTF-8 except for a few bytes (truncated, a Latin-1 name) is still worth indexing.
-        return _checked(text.replace("\ufffd", ""), ["Some bytes are not valid UTF-8 and were left out."])
+    if _is_mostly_utf8(data):
+        # A Latin-1 name, or a file that was cut off, is no reason to read all other letters in another encoding.
+        text = data.decode("utf-8", errors=_STRAY)
+        return _checked(text, ["Some bytes are not valid UTF-8 and were read as Windows-1252."])
     encoding = cyrillic(sample) or latin(sample) or other(sample)
     if encoding is None:
         from charset_normalizer import from_bytes
@@ -124,10 +126,21 @@ def _guessed(data: bytes) -> tuple[str, list[str]]:
     return _checked(data.decode(encoding, errors="replace"), [f"The file is not UTF-8; it was read as {encoding}."])
 
 
-def _is_mostly_utf8(text: str) -> bool:
-    """Return True if more characters beyond ASCII are valid than not."""
-    beyond = sum(character > "\x7f" for character in text[:_SAMPLE])
-    return beyond > 2 * text[:_SAMPLE].count("\ufffd")
+def _is_mostly_utf8(data: bytes) -> bool:
+    """Return True if more characters beyond ASCII are valid than bytes are not."""
+    valid = data.decode("utf-8", errors="ignore")
+    return len(valid) - len(valid.encode("ascii", errors="ignore")) > len(data) - len(valid.encode())
+
+
+def _stray(error: UnicodeError) -> tuple[str, int]:
+    """Return invalid bytes as cp1252 has them. What the end of the file cuts off is left out."""
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    cut_off = error.reason == "unexpected end of data"
+    return "" if cut_off else error.object[error.start : error.end].decode("cp1252", errors="ignore"), error.end
+
+
+codecs.register_error(_STRAY, _stray)
 
 
 def _wide(data: bytes) -> tuple[str, list[str]] | None:

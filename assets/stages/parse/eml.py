@@ -81,7 +81,7 @@ def _contents(part: Part, warnings: list[str], *, whole: bool = False) -> tuple[
     name = _name(part)
     attached = part.get_content_disposition() == "attachment" or (name and part.get_content_disposition() != "inline")
     if kind in _BODIES and (whole or not (attached or name)):
-        return _body(part, kind), []
+        return _body(part, kind, warnings), []
     data = part.get_payload(decode=True)
     inline = kind.startswith("image/") and ("Content-ID" in part or part.get_content_disposition() == "inline")
     if kind in _SEALED or not isinstance(data, bytes):
@@ -161,7 +161,7 @@ def _status(part: Part) -> list[BlockDraft]:
     return [BlockDraft(kind="paragraph", text=text) for text in texts if text]
 
 
-def _body(part: Part, kind: str) -> list[BlockDraft]:
+def _body(part: Part, kind: str, warnings: list[str]) -> list[BlockDraft]:
     data = part.get_payload(decode=True)
     if not isinstance(data, bytes) or not data.strip():
         return []
@@ -169,8 +169,8 @@ def _body(part: Part, kind: str) -> list[BlockDraft]:
     charset = charset[2] if isinstance(charset, tuple) else charset
     named = charset if isinstance(charset, str) else None
     if kind == "text/html":
-        return html_body(decoded_html(data, named))
-    text = decoded(data, named)
+        return html_body(decoded_html(data, named, warnings))
+    text = decoded(data, named, warnings)
     if all(str(part.get_param(name)).lower() == value for name, value in _FLOWED.items()):
         text = _FLOW.sub("", text)
     return plain_body(text)

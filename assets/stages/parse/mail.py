@@ -86,8 +86,8 @@ def parsed(message: Mail) -> Parsed:
     )
 
 
-def decoded(data: bytes, charset: str | None) -> str:
-    """Decode text that may name its charset. A charset that is unknown or wrong is replaced by a guess."""
+def decoded(data: bytes, charset: str | None, warnings: list[str] | None = None) -> str:
+    """Decode text that may name its charset. One that is unknown or wrong is replaced by a guess, which is added to `warnings`."""
     name = (charset or "").strip(" \t\"';").lower()
     name = _CHARSETS.get(name, name)
     try:
@@ -103,9 +103,12 @@ def decoded(data: bytes, charset: str | None) -> str:
     except (LookupError, ValueError):  # an unknown name, or one with a NUL, or other bytes than those of the charset
         pass
     try:
-        return decode(data, charset)[0]
+        text, doubts = decode(data, charset)
     except SkipDocumentError:  # empty or binary
         return ""
+    if warnings is not None:
+        warnings += doubts
+    return text
 
 
 def _utf8(data: bytes) -> str | None:
@@ -115,10 +118,10 @@ def _utf8(data: bytes) -> str | None:
         return None
 
 
-def decoded_html(data: bytes, charset: str | None) -> str:
+def decoded_html(data: bytes, charset: str | None, warnings: list[str] | None = None) -> str:
     """Decode a page, which may name its charset itself."""
     named = _META_CHARSET.search(data[:4096])
-    return decoded(data, charset or (named.group(1).decode("ascii") if named else None))
+    return decoded(data, charset or (named.group(1).decode("ascii") if named else None), warnings)
 
 
 def plain_body(text: str) -> list[BlockDraft]:

@@ -46,6 +46,7 @@ class _Properties:
         self._streams = {stream.name.upper(): stream.bytes_ for stream in storage.streams}
         listed = self._streams.get("__PROPERTIES_VERSION1.0", b"")[offset:]
         whole = len(listed) - len(listed) % _ENTRY.size
+        self.warnings: list[str] = []
         self._fixed = {number: value for _, number, value in _ENTRY.iter_unpack(listed[:whole])}
 
     def number(self, name: int) -> int | None:
@@ -67,12 +68,14 @@ class _Properties:
         if wide is not None:
             return wide.decode("utf-16-le", errors="replace").rstrip("\0")
         narrow = self._streams.get(f"__SUBSTG1.0_{name:04X}001E")
-        return decoded(narrow, self._charset(body=name == BODY)).rstrip("\0") if narrow is not None else ""
+        if narrow is None:
+            return ""
+        return decoded(narrow, self._charset(body=name == BODY), self.warnings).rstrip("\0")
 
     def page(self) -> str:
         """Return the text as HTML, or an empty string."""
         data = self.binary(HTML)
-        return decoded_html(data, self._charset(body=True)) if data is not None else self.text(HTML)
+        return decoded_html(data, self._charset(body=True), self.warnings) if data is not None else self.text(HTML)
 
     def _charset(self, *, body: bool) -> str | None:
         number = (self.number(0x3FDE) if body else None) or self.number(0x3FFD)
@@ -121,6 +124,7 @@ def _message(storage: Any, offset: int) -> Mail:
         head=head,
         body=outlook_body(properties.text(BODY), properties.page(), properties.binary(RTF)),
         attachments=[_attachment(one) for one in storage.storages if one.name.startswith("__attach_version1.0_#")],
+        warnings=properties.warnings,
     )
 
 
