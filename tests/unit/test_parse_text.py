@@ -162,3 +162,9 @@ def test_a_quotation_mark_that_is_never_closed_swallows_no_rows() -> None:
 
 def test_a_word_is_joined_where_a_soft_hyphen_ends_the_line() -> None:
     assert parse("soft\u00ad\r\nhyphen".encode(), "text/plain", title="x").text == "softhyphen"
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "text/markdown"])
+def test_plus_signs_of_a_list_stay_apart_from_its_minus_signs(kind: str) -> None:
+    for text in ("+ fast\n+ cheap\n- slow", "+ 500 EUR Zuschuss\n- 200 EUR Abzug"):
+        assert parse(text.encode(), kind, title="x").text.replace("\n\n", "\n") == text

@@ -227,7 +227,7 @@ def _list_lines(tokens: list[Any], index: int, env: dict[str, Any]) -> tuple[str
                     break
             case "list_item_open":
                 number = stack[-1]
-                marker = "- " if number is None else f"{number}. "
+                marker = f"{number}. " if number is not None else "+ " if token.markup == "+" else "- "
                 stack[-1] = None if number is None else number + 1
             case "inline":
                 text = plain(token.content, env).strip()

@@ -9,7 +9,8 @@ from assets.stages.parse.result import Parsed
 _PARAGRAPHS = re.compile(r"\n[ \t]*\n\s*")
 _ITEM = re.compile(r"[ \t]*(?:[-*+•‣◦▪–]|\d{1,3}[.)])[ \t]+\S")
 _SOFT_HYPHEN = re.compile(r"\xad\r?\n[ \t]*")
-_BULLET = re.compile(r"^([ \t]*)[•‣◦▪●–*+][ \t]+", re.MULTILINE)
+_BULLET = re.compile(r"^([ \t]*)[•‣◦▪●–*][ \t]+", re.MULTILINE)
+"""Bullets that a hyphen stands for. A plus sign is none: it may be the opposite of a minus sign."""
 
 
 def paragraphs(text: str, page: int | None = None) -> list[BlockDraft]:
