@@ -123,6 +123,57 @@ def test_content_stays_that_looks_like_it(markup: str) -> None:
 @pytest.mark.parametrize(
     "markup",
     [
+        "<h3><button aria-expanded=false aria-controls=p1>Refunds?</button></h3><div id=p1 role=region hidden>14 days.</div>",
+        '<button aria-controls="x p1">Refunds?</button><div id=p1 aria-hidden=true style="color:red;display:none">14 days.</div>',
+        "<h3>Refunds?</h3><div role=region aria-labelledby=q hidden>14 days.</div>",
+        '<h3 role=tab>Refunds?</h3><div role=tabpanel aria-hidden=true style="display: none">14 days.</div>',
+        '<button class="faq-accordion">Refunds?</button><div class=panel>14 days.</div>',
+        '<div class="expand-container"><button class="expand-control"><span>Refunds?</span></button>'
+        '<div class="expand-content" style="display: none; opacity: 0;">14 days.</div></div>',
+        '<h4>Refunds?</h4><div class="panel-collapse" style="display: none">14 days.</div>',
+        "<table><tr><th>Question<th>Answer<tr><td><button aria-controls=a>Refunds?</button><td><p id=a hidden>14 days.</p></table>",
+    ],
+)
+def test_accordions_keep_questions_and_answers(markup: str) -> None:
+    text = page(f"<h1>Questions</h1>{markup}<p>Thirty days a year.</p>")
+    assert "Refunds?" in text
+    assert "14 days." in text
+    assert "14 days.Thirty" not in text
+
+
+@pytest.mark.parametrize(
+    "markup",
+    [
+        "<div id=p1 hidden>Shop</div><button>More</button>",
+        '<button hidden aria-controls=p1>More</button><div id=p1 style="display:none">Shop</div>',
+        "<button aria-controls=p1>More</button><dialog id=p1>Shop</dialog>",
+        "<button aria-controls=p1>More</button><div id=p1 role=dialog hidden>Shop</div>",
+        "<button aria-controls=p1>More</button><ul id=p1 role=menu hidden><li>Shop</li></ul>",
+        "<button aria-controls=p1>More</button><nav id=p1 hidden>Shop</nav>",
+        "<div id=p1><p hidden>Shop</p></div><a aria-controls=p1>Leave</a>",
+    ],
+)
+def test_what_no_control_of_the_text_shows_stays_hidden(markup: str) -> None:
+    text = page(f"<h1>Leave</h1>{markup}<p>Thirty days a year.</p>")
+    assert "Shop" not in text
+    assert "More" not in text
+
+
+@pytest.mark.parametrize(
+    "markup",
+    [
+        '<div role=region aria-label="Cookies"><table><tr><th>Cookie<th>Days<tr><td><a href=s>sid</a><td>30</table></div>',
+        "<div role=region aria-labelledby=q>Session cookies stay for 30 days: <a href=/p>policy</a>.</div>",
+        "<header role=banner><h1>Cookies</h1><p>All of the last 30 days: <a href=/p>policy</a></p></header>",
+    ],
+)
+def test_a_section_about_cookies_is_no_banner(markup: str) -> None:
+    assert "30" in page(f"<h1>Leave</h1>{markup}<p>Thirty days a year.</p>")
+
+
+@pytest.mark.parametrize(
+    "markup",
+    [
         pytest.param(
             '<span class="mwe-math-element"><span class="mwe-math-mathml-inline mwe-math-mathml-a11y" style="display: none;">'
             '<math alttext="{\\displaystyle A^{2}}"><mi>A</mi><mn>2</mn></math></span>'

@@ -44,6 +44,17 @@ _MOST_OF_BANNER = 1_200
 """Characters of a cookie banner."""
 _CONTENT = ("main", "article", "blockquote", "section")
 _UNSEEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse))", re.IGNORECASE)
+_PANEL = re.compile(
+    r"expand-content|panel-collapse|(?:[\w-]+-)?accordion-(?:content|panel|body|collapse)|(?:mw-)?collapsible-content"
+)
+"""Classes of folded panels of Confluence, Bootstrap, jQuery UI and MediaWiki, as whole names."""
+_FOLDS = re.compile(
+    r"expand-control|(?:[\w-]+[-_])?(?:accordion|collapsible)(?:[-_](?:button|header|title|heading|trigger|toggle))?"
+)
+"""Classes of the buttons that show them."""
+_NO_PANELS = _ROLES | {"dialog", "alertdialog"}
+FOLD = "data-fold"
+"""Attribute of a button that is the heading of a panel."""
 _MATH = "mwe-math-mathml"
 """Class of MediaWiki's formulas, which are hidden behind pictures of them."""
 _ARTICLE_SHARE = 0.5
@@ -51,19 +62,58 @@ _ARTICLE_SHARE = 0.5
 
 
 def is_hidden(tag: str, attributes: dict[str, str | None]) -> bool:
-    """Return True if browsers do not show the element. Panels of tabs are hidden until they are chosen, so they are content."""
+    """Return True if browsers do not show the element. Panels of tabs and accordions are hidden until they are chosen: content."""
     if not attributes:
         return tag == "dialog"
-    if "hidden" in attributes:
-        return attributes["hidden"] != "until-found" and attributes.get("role") != "tabpanel"
-    if attributes.get("aria-hidden") == "true":
-        return True
     if tag == "dialog" and "open" not in attributes:
         return True
+    if "hidden" in attributes:
+        return attributes["hidden"] != "until-found" and not _is_panel(attributes)
+    if attributes.get("aria-hidden") == "true":
+        return not _is_panel(attributes)
     if _MATH in (attributes.get("class") or ""):
         return False
     style = attributes.get("style")
-    return style is not None and _UNSEEN.search(style) is not None and attributes.get("role") != "tabpanel"
+    return style is not None and _UNSEEN.search(style) is not None and not _is_panel(attributes)
+
+
+def _is_panel(attributes: dict[str, str | None]) -> bool:
+    role = attributes.get("role")
+    return (
+        role == "tabpanel"
+        or (role == "region" and "aria-labelledby" in attributes)
+        or any(map(_PANEL.fullmatch, _classes(attributes)))
+    )
+
+
+def _classes(attributes: dict[str, str | None]) -> list[str]:
+    return (attributes.get("class") or "").split()[:_MAX_CLASSES]
+
+
+def unfold(tree: Any) -> None:
+    """Show the elements that a control of the page shows, and mark the buttons that are headings of panels with `FOLD`."""
+    controls = [node.attributes for node in tree.css("[aria-controls]") if not is_hidden(node.tag, node.attributes)]
+    named = {name for attributes in controls for name in _controlled(attributes)}
+    panels = {
+        name: node
+        for node in (tree.css("[id]") if named else ())
+        if (name := node.attributes["id"]) in named
+        and node.tag not in {"nav", "dialog"}
+        and node.attributes.get("role") not in _NO_PANELS
+    }
+    for node in panels.values():
+        for name in {"hidden", "aria-hidden", "style"} & node.attributes.keys():
+            del node.attrs[name]
+    for button in tree.css("button"):
+        attributes = button.attributes
+        if attributes.get("role") != "tab" and (
+            any(name in panels for name in _controlled(attributes)) or any(map(_FOLDS.fullmatch, _classes(attributes)))
+        ):
+            button.attrs[FOLD] = ""
+
+
+def _controlled(attributes: dict[str, str | None]) -> list[str]:
+    return (attributes.get("aria-controls") or "").split()
 
 
 def is_boilerplate(node: Any, tag: str, attributes: dict[str, str | None]) -> bool:
@@ -74,7 +124,7 @@ def is_boilerplate(node: Any, tag: str, attributes: dict[str, str | None]) -> bo
         return False
     if tag == "footer" and _is_of_the_page(node):
         return True
-    names = (attributes.get("class") or "").split()[:_MAX_CLASSES] if attributes else []
+    names = _classes(attributes) if attributes else ()
     if any(_CLASS.fullmatch(name) or _BANNER.fullmatch(name) for name in names) and not _has_headline(node):
         return True
     name = (attributes.get("id") or "") if attributes else ""
@@ -132,9 +182,7 @@ def _length(*nodes: Any) -> int:
 
 
 def _is_cookie_dialog(tag: str, attributes: dict[str, str | None], node: Any) -> bool:
-    if tag != "dialog" and (
-        not attributes or attributes.get("role") not in {"dialog", "alertdialog", "region", "banner"}
-    ):
+    if tag != "dialog" and (not attributes or attributes.get("role") not in {"dialog", "alertdialog"}):
         return False
     text = node.text() or ""
     return (

@@ -10,7 +10,7 @@ from typing import Any
 
 from assets.stages.normalize import BlockDraft, clean, one_line
 from assets.stages.parse.alt_text import described
-from assets.stages.parse.boilerplate import content, is_boilerplate, is_hidden
+from assets.stages.parse.boilerplate import FOLD, content, is_boilerplate, is_hidden, unfold
 from assets.stages.parse.decoding import decode
 from assets.stages.parse.html_tables import box, children, formula, grid, inline_text, script
 from assets.stages.parse.result import Parsed
@@ -27,7 +27,7 @@ _DROPPED = frozenset(
 """Elements without text of their own; of ruby, the readings beside it."""
 _BLOCKS = frozenset(
     {
-        "address", "article", "aside", "blockquote", "body", "caption", "center", "dd", "details", "dialog", "div",
+        "address", "article", "aside", "blockquote", "body", "button", "caption", "center", "dd", "details", "dialog", "div",
         "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form", "header", "hgroup", "hr", "html", "legend",
         "li", "main", "ol", "p", "section", "summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul",
     }
@@ -132,9 +132,9 @@ class _Walker:
             if tag == "-text":
                 self._inline.append(_WHITE_SPACE.sub(" ", node.text_content or ""))
                 continue
-            if tag in _DROPPED or tag.startswith(("-", "!")):
-                continue
             attributes = node.attributes
+            if (tag in _DROPPED and FOLD not in attributes) or tag.startswith(("-", "!")):
+                continue
             if is_hidden(tag, attributes) or (
                 not self._all and node is not root and is_boilerplate(node, tag, attributes)
             ):
@@ -248,6 +248,7 @@ def html(decoded: str, warnings: list[str]) -> Parsed:
     if _nests_too_deeply(text):
         return _without_structure(text, warnings)
     tree = LexborHTMLParser(_CLOSED.sub(r"<\1\2></\1>", text) if _XHTML.search(text[:1000]) else text)
+    unfold(tree)
     head = tree.css_first("title")
     author = tree.css_first("meta[name=author]")
     body = tree.body or tree.root
