@@ -168,3 +168,18 @@ def test_a_word_is_joined_where_a_soft_hyphen_ends_the_line() -> None:
 def test_plus_signs_of_a_list_stay_apart_from_its_minus_signs(kind: str) -> None:
     for text in ("+ fast\n+ cheap\n- slow", "+ 500 EUR Zuschuss\n- 200 EUR Abzug"):
         assert parse(text.encode(), kind, title="x").text.replace("\n\n", "\n") == text
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        ("2024-01-01 10:00;21,5;40,2\n2024-01-01 11:00;22,5;41,2\n",
+         "2024-01-01 10:00 | 21,5 | 40,2\n2024-01-01 11:00 | 22,5 | 41,2"),
+        ("12,5;13,5\n1,5;2,5\n", "12,5 | 13,5\n1,5 | 2,5"),
+        ("Artikel;Preis, netto\nHeron;3,50\nStork;4,20\n", "Artikel | Preis, netto\nHeron | 3,50\nStork | 4,20"),
+        ("Name\tOrt, Land, Region\nJan\tBonn, DE, EU\n", "Name | Ort, Land, Region\nJan | Bonn, DE, EU"),
+        ("name,tags\nAda,a;b\nBen,c;d\n", "name | tags\nAda | a;b\nBen | c;d"),
+    ],
+)  # fmt: skip
+def test_commas_within_cells_do_not_part_them(data: str, text: str) -> None:
+    assert parse(data.encode(), "text/csv", title="x").text.replace("\n\n", "\n") == text
