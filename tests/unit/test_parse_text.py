@@ -183,3 +183,30 @@ def test_plus_signs_of_a_list_stay_apart_from_its_minus_signs(kind: str) -> None
 )  # fmt: skip
 def test_commas_within_cells_do_not_part_them(data: str, text: str) -> None:
     assert parse(data.encode(), "text/csv", title="x").text.replace("\n\n", "\n") == text
+
+
+ACCOUNT = (
+    "Kontonummer:;DE12 3456\nKontostand:;{}\n{}Buchungstag;Empfänger;Zweck;Betrag\n02.01.2024;Stadtwerke;Strom;-80,50\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("data", "headers"),
+    [
+        ("Region,2019,2020,2021\nNord,5,6,7\n", ["Region | 2019 | 2020 | 2021"]),
+        ("Region,2024-01-01,2024-02-01\nNord,5,6\n", ["Region | 2024-01-01 | 2024-02-01"]),
+        ("2019,2020\n2021,2022\n", []),
+        ("2024-01-01,Ada\n2024-01-02,Ben\n", []),
+        ("Bericht 2024\n\nArtikel;Preis\nHeron;3,50\n", ["Artikel | Preis"]),
+        (ACCOUNT.format("1.234,56 EUR", ""), ["Buchungstag | Empfänger | Zweck | Betrag"]),
+        (ACCOUNT.format("1.234,56", ""), ["Buchungstag | Empfänger | Zweck | Betrag"]),
+        (ACCOUNT.format("1.234,56", "\n"), ["Buchungstag | Empfänger | Zweck | Betrag"]),
+        ("Name:;Ort:\nAda;Rom\n", ["Name: | Ort:"]),
+        ("time,message\n10:00,started\n10:01,done, ok, fine\n", ["time | message"]),
+        ("Host: a,up\nHost: b,down\n", ["Host: a | up"]),
+    ],
+)
+def test_the_header_of_a_delimited_file(data: str, headers: list[str]) -> None:
+    document = parse(data.encode(), "text/csv", title="x")
+    assert [document.text[block.start : block.end] for block in document.blocks if block.row_start == 0] == headers
+    assert document.text.count("Betrag") == data.count("Betrag")

@@ -4,13 +4,11 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Iterable, Iterator
 
-from assets.stages.normalize import BlockDraft
 from assets.stages.parse.decoding import decode
 from assets.stages.parse.result import Parsed
-from assets.stages.parse.tables import table
+from assets.stages.parse.sheets import AHEAD, YEARS, SheetRow, tables
 
 _DELIMITERS = ";\t|,"
 _SAMPLE = 20_000
@@ -19,6 +17,7 @@ _SEPARATOR = re.compile(r"\ufeff?sep=(.)\r?\n")
 _LONG_CELL = 50
 """Line ends in a cell from which a quotation mark that is never closed is taken for a character: it would swallow the rows below."""
 _NUMBER = re.compile(r"[-+]?[\d.,]+%?")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(?!\d)|\d{1,2}([./])\d{1,2}\1\d{2,4}(?!\d)")
 
 
 class _Dialect(csv.excel):
@@ -46,12 +45,6 @@ def _dialect(text: str) -> csv.Dialect:
     return found
 
 
-def is_header(row: list[str]) -> bool:
-    """Return True if a first row is a header: at most one empty cell, and no cell is a number."""
-    filled = [cell for cell in row if cell.strip()]
-    return len(filled) >= max(1, len(row) - 1) and not any(_NUMBER.fullmatch(cell.strip()) for cell in filled)
-
-
 def _rows(text: str) -> Iterator[list[str]]:
     csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))  # of the whole process: never lower
     dialect = _dialect(text)
@@ -68,16 +61,23 @@ def _read(text: str, dialect: csv.Dialect) -> Iterator[list[str]]:
     return csv.reader(io.StringIO(text, newline=""), dialect)
 
 
-def _drafts(text: str) -> Iterator[BlockDraft]:
-    rows = _rows(text)
-    first = next((row for row in rows if any(cell.strip() for cell in row)), list[str]())
-    if is_header(first):
-        yield from table(rows, header=first, numbered=True)
-    else:
-        yield from table(chain([first], rows), numbered=True)
+def _sheet_rows(rows: Iterable[list[str]]) -> Iterator[SheetRow]:
+    """Yield the rows, those at the beginning of a table with what their cells are."""
+    near = AHEAD
+    for cells in rows:
+        filled = [text for cell in cells if (text := cell.strip())]
+        if not filled:
+            near = AHEAD
+        elif near:
+            near -= 1
+            dates = [_DATE.match(text) is not None or (text.isdecimal() and int(text[:9]) in YEARS) for text in filled]
+            figures = any(_NUMBER.fullmatch(text) and not date for text, date in zip(filled, dates, strict=True))
+            yield SheetRow(cells, figures, any(dates))
+            continue
+        yield SheetRow(cells)
 
 
 def parse(data: bytes) -> Parsed:
     """Return the rows of a delimited file. The delimiter is one of comma, semicolon, tab and vertical bar, guessed."""
     decoded, warnings = decode(data)
-    return Parsed(drafts=list(_drafts(decoded)), warnings=warnings)
+    return Parsed(drafts=list(tables(_sheet_rows(_rows(decoded)))), warnings=warnings)

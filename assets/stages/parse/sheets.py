@@ -8,7 +8,7 @@ import msgspec
 from assets.stages.normalize import MAX_NAME, BlockDraft
 from assets.stages.parse.tables import table
 
-_AHEAD = 12
+AHEAD = 12
 """Rows that are looked at for a header."""
 _APART = 20
 """Empty rows within a table; more part two tables with the same header."""
@@ -44,9 +44,18 @@ def sheet(name: str, rows: Iterable[SheetRow]) -> Iterator[BlockDraft]:
     name = name[:MAX_NAME]
     if reader.skip_empty():
         yield BlockDraft(kind="heading", text=name, level=1, sheet=name)
+    yield from _tables(reader, name)
+
+
+def tables(rows: Iterable[SheetRow]) -> Iterator[BlockDraft]:
+    """Yield the blocks of a file that is one sheet without a name: titles as paragraphs, tables with the numbers of their rows."""
+    return _tables(_Reader(rows), None)
+
+
+def _tables(reader: "_Reader", name: str | None) -> Iterator[BlockDraft]:
     header: Sequence[str] | None = None
     while reader.skip_empty():
-        titles, found = _head(reader.ahead(_AHEAD), first=header is None)
+        titles, found = _head(reader.ahead(AHEAD), first=header is None, ragged=name is None)
         for row in reader.take(titles):
             yield BlockDraft(kind="paragraph", text=" ".join(cell for cell in row.cells if cell), sheet=name)
         if found:
@@ -55,19 +64,20 @@ def sheet(name: str, rows: Iterable[SheetRow]) -> Iterator[BlockDraft]:
         yield from table(_table(reader), header=header, sheet=name, numbered=True, start=reader.number)
 
 
-def _head(ahead: Sequence[SheetRow], *, first: bool) -> tuple[int, bool]:
+def _head(ahead: Sequence[SheetRow], *, first: bool, ragged: bool = False) -> tuple[int, bool]:
     """Return how many rows at the beginning of a table are titles, and whether a header follows them.
 
     Titles are much narrower than the table below them. `first`: the sheet has no header yet. A later table has one of its own only
-    below a title, or if figures follow it.
+    below a title, or if figures follow it. `ragged`: rows may have more cells than their header, so that only single cells and labels
+    with their values are titles.
     """
     rows = list(takewhile(lambda row: row.filled, ahead))
     widest = max(row.filled for row in rows)
     if widest == 1:
         above = len(rows) <= _TITLES and len(rows) < len(ahead)
         return (len(rows), False) if above else (0, first and _is_header(rows, 0))
-    titles = _widest(rows, widest)
-    if any(row.figures or row.filled > rows[titles].filled for row in rows[:titles]):
+    titles = _first_of_several(rows) if ragged else _widest(rows, widest)
+    if any((row.figures and not _is_labelled(row)) or row.filled > rows[titles].filled for row in rows[:titles]):
         return 0, first and _is_header(rows, 0)
     if not _is_header(rows, titles):
         return titles, False
@@ -82,12 +92,25 @@ def _widest(rows: Sequence[SheetRow], widest: int) -> int:
     return near[-1] if near and not _is_header(rows, place) else place
 
 
+def _first_of_several(rows: Sequence[SheetRow]) -> int:
+    return next((place for place, row in enumerate(rows) if row.filled > 1 and not _is_labelled(row)), 0)
+
+
 def _is_header(rows: Sequence[SheetRow], place: int) -> bool:
-    """Return True if a row may be a header: at most one cell is empty and none is a figure; years have figures below them."""
+    """Return True if a row may be a header: at most one cell is empty and none is a figure; years have figures below them.
+
+    "Account: | DE12 3456" is none.
+    """
     row = rows[place]
-    if row.figures or row.filled < len(_trimmed(row.cells)) - 1:
+    if row.figures or row.filled < len(_trimmed(row.cells)) - 1 or _is_labelled(row):
         return False
     return not row.years or any(other.figures for other in rows[place + 1 : place + 2])
+
+
+def _is_labelled(row: SheetRow) -> bool:
+    """Return True for a label with its value."""
+    filled = [cell.strip() for cell in row.cells if cell.strip()]
+    return len(filled) > 1 and filled[0].endswith(":") and not filled[-1].endswith(":")
 
 
 def _trimmed(cells: list[str]) -> list[str]:
@@ -105,7 +128,7 @@ def _table(reader: "_Reader") -> Iterator[list[str]]:
         while (following := reader.ahead(1)) and not following[0].filled:
             reader.next()
             empty += 1
-        if not following or empty > _APART or any(_head(reader.ahead(_AHEAD), first=False)):
+        if not following or empty > _APART or any(_head(reader.ahead(AHEAD), first=False)):
             return
         yield from repeat([], empty)
 
