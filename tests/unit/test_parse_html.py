@@ -237,3 +237,35 @@ def test_empty_elements_of_xhtml_swallow_nothing() -> None:
 )
 def test_headings_readings_and_numbers_as_they_are_shown(markup: str, text: str) -> None:
     assert page(markup) == text
+
+
+PYGMENTS = (
+    '<div class="highlight"><table class="highlighttable"><tr><td class="linenos"><div class="linenodiv"><pre>'
+    '<span class="normal">1</span>\n<span class="normal">2</span></pre></div></td><td class="code"><div><pre><span></span>'
+    "<code>if x:\n    <span>y()</span>\n</code></pre></div></td></tr></table></div>"
+)
+CHROMA = (
+    '<table class="lntable"><tr><td class="lntd"><pre><code><span class="lnt">1\n</span><span class="lnt">2\n</span></code></pre>'
+    '</td><td class="lntd"><pre><code>if x:\n    y()\n</code></pre></td></tr></table>'
+)
+
+
+@pytest.mark.parametrize(
+    ("markup", "text"),
+    [
+        ("<pre>if x:<br>    y()<br>z</pre>", "if x:\n    y()\nz"),
+        ("<pre><div>if x:</div><div>    y()</div></pre>", "if x:\n    y()"),
+        ("<pre><code>if x:\n    y()</code><button>Copy</button></pre>", "if x:\n    y()"),
+        ('<pre><span class="linenos">1 </span>if x:\n<span class="linenos">2 </span>    y()</pre>', "if x:\n    y()"),
+        (PYGMENTS, "if x:\n    y()"),
+        (CHROMA, "if x:\n    y()"),
+        ('<pre>key = <span style="display:none">secret</span>x</pre>', "key = x"),
+        (
+            "<ol><li>Install:<pre>pip install acme\n\n  acme init\n</pre></li><li><pre>acme run\nacme stop</pre></li></ol>",
+            "1. Install:\n  pip install acme\n    acme init\n2. acme run\n  acme stop",
+        ),
+        ("<ul><li>a<ul><li>b<pre>c\nd</pre></li></ul></li></ul>", "- a\n  - b\n    c\n    d"),
+    ],
+)
+def test_code_keeps_its_lines_and_nothing_else(markup: str, text: str) -> None:
+    assert page(markup) == text

@@ -53,6 +53,13 @@ _FOLDS = re.compile(
 )
 """Classes of the buttons that show them."""
 _NO_PANELS = _ROLES | {"dialog", "alertdialog"}
+_LINE_NUMBERS = ", ".join(
+    (
+        *(f"td.{name}" for name in ("linenos", "lineno", "lntd", "gutter", "rouge-gutter", "line-numbers")),
+        *(f"pre .{name}" for name in ("linenos", "lineno", "lnt", "ln")),
+    )
+)
+"""Cells and spans of Pygments, Rouge and Chroma; some of these classes are also those of the code itself."""
 FOLD = "data-fold"
 """Attribute of a button that is the heading of a panel."""
 _MATH = "mwe-math-mathml"
@@ -110,6 +117,15 @@ def unfold(tree: Any) -> None:
             any(name in panels for name in _controlled(attributes)) or any(map(_FOLDS.fullmatch, _classes(attributes)))
         ):
             button.attrs[FOLD] = ""
+
+
+def hide_line_numbers(tree: Any) -> None:
+    """Hide the numbers beside lines of code."""
+    for node in tree.css(_LINE_NUMBERS):
+        if not (node.text() or "").strip("0123456789 \n") and (
+            node.tag != "td" or node.css_first("pre, div") is not None
+        ):
+            node.attrs["hidden"] = ""
 
 
 def _controlled(attributes: dict[str, str | None]) -> list[str]:

@@ -6,13 +6,14 @@ Pages whose tree would take the HTML parser too long are read as plain text.
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from assets.stages.normalize import BlockDraft, clean, one_line
 from assets.stages.parse.alt_text import described
-from assets.stages.parse.boilerplate import FOLD, content, is_boilerplate, is_hidden, unfold
+from assets.stages.parse.boilerplate import FOLD, content, hide_line_numbers, is_boilerplate, is_hidden, unfold
 from assets.stages.parse.decoding import decode
-from assets.stages.parse.html_tables import box, children, formula, grid, inline_text, script
+from assets.stages.parse.html_tables import box, children, code_text, formula, grid, inline_text, script
 from assets.stages.parse.result import Parsed
 from assets.stages.parse.tables import table
 from assets.stages.parse.tags import strip_html
@@ -160,9 +161,13 @@ class _Walker:
             self.drafts.append(
                 BlockDraft(kind="heading", text=text, level=_HEADINGS[tag], anchor=node.attributes.get("id") or None)
             )
-        elif tag == "pre" and not self._lists:
+        elif tag == "pre":
             self._flush()
-            self.drafts.append(BlockDraft(kind="code", text=node.text(separator="")))
+            text = code_text(node)
+            if self._lists:
+                self._add_lines(text.split("\n"))
+            else:
+                self.drafts.append(BlockDraft(kind="code", text=text))
         elif tag == "br":
             self._inline.append("\n")
         elif tag == "img":
@@ -223,6 +228,13 @@ class _Walker:
                 )
             )
 
+    def _add_lines(self, lines: Iterable[str]) -> None:
+        """Add lines to the item of a list, as they are."""
+        indent = "  " * min(len(self._lists) - 1, 8)
+        for line in filter(str.strip, lines):
+            self._items.append(indent + (self._marker or "  ") + line)
+            self._marker = ""
+
     def _end_list(self) -> None:
         if self._items:
             self.drafts.append(BlockDraft(kind="list", text="\n".join(self._items)))
@@ -249,6 +261,7 @@ def html(decoded: str, warnings: list[str]) -> Parsed:
         return _without_structure(text, warnings)
     tree = LexborHTMLParser(_CLOSED.sub(r"<\1\2></\1>", text) if _XHTML.search(text[:1000]) else text)
     unfold(tree)
+    hide_line_numbers(tree)
     head = tree.css_first("title")
     author = tree.css_first("meta[name=author]")
     body = tree.body or tree.root

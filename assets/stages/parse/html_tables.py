@@ -94,6 +94,33 @@ def inline_text(node: Any) -> str:
     )
 
 
+def code_text(node: Any) -> str:
+    """Return the lines of preformatted text as they are shown."""
+    pieces: list[str] = []
+    stack: list[Any] = [node]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str):
+            if pieces and not pieces[-1].endswith(item):
+                pieces.append(item)
+            continue
+        tag = item.tag
+        if tag == "-text":
+            pieces.append(item.text_content or "")
+        elif tag == "br":
+            pieces.append("\n")
+        elif (
+            tag not in _SILENT
+            and tag != "button"
+            and not tag.startswith(("-", "!"))
+            and not is_hidden(tag, item.attributes)
+        ):
+            if tag in _PARTS:
+                stack.append("\n")
+            _push_children(item, stack)
+    return "".join(pieces)
+
+
 def script(node: Any, tag: str, before: str) -> str:
     """Return superscript or subscript text as it follows `before`: a footnote's mark stays apart, H2O stays in one word."""
     text = one_line(node.text() or "")
