@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from typing import cast
+from functools import partial
+from typing import Any, cast
 
 import pytest
 from PIL import Image
@@ -623,6 +624,51 @@ def test_scanned_pages_are_read_where_text_recognition_is_installed(monkeypatch:
     document = read_bytes(drawn(with_a_scan))
     assert page_text(document, 2) == f"{ocr.READ}\nInvoice 4711\nTotal 30 EUR"
     assert document.warnings == []
+
+
+def stamped(sheet: Canvas, side: int = 595, stamp: str = "Envelope ID: 7A1B-44", mode: int = 0) -> None:
+    sheet.drawImage(ImageReader(Image.new("L", (40, 40), 255)), 0, 0, side, side)
+    sheet.drawString(20, 830, stamp, mode=mode)
+    sheet.showPage()
+
+
+def test_a_scan_with_a_stamp_is_recognised_and_keeps_its_stamp(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pdf_parser, "languages", lambda: ("eng",))
+    monkeypatch.setattr(ocr, "_engine", Engine)
+    document = read_bytes(drawn(stamped))
+    assert blocks(document) == ["Envelope ID: 7A1B-44", ocr.READ, "Invoice 4711\nTotal 30 EUR"]
+    assert document.warnings == []
+
+
+@pytest.mark.parametrize(
+    ("page", "warnings"),
+    [
+        pytest.param({}, ["Page 1 shows a picture that is not read."], id="stamp"),
+        pytest.param({"side": 200}, [], id="logo"),
+        pytest.param({"stamp": "What it says. " * 20}, [], id="text above a picture"),
+        pytest.param({"mode": 3}, [], id="recognised before"),
+    ],
+)
+def test_a_picture_of_a_page_is_named(
+    page: dict[str, Any], warnings: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pdf_parser, "languages", tuple[str, ...])
+    assert read_bytes(drawn(partial(stamped, **page))).warnings == warnings
+
+
+def test_a_scan_in_a_form_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def draw(sheet: Canvas) -> None:
+        sheet.beginForm("scan")
+        sheet.drawImage(ImageReader(Image.new("L", (40, 40), 255)), 0, 0, 100, 100)
+        sheet.endForm()
+        sheet.saveState()
+        sheet.scale(6, 6)
+        sheet.doForm("scan")
+        sheet.restoreState()
+        sheet.drawString(20, 830, "Bates 000123")
+
+    monkeypatch.setattr(pdf_parser, "languages", tuple[str, ...])
+    assert read_bytes(drawn(draw)).warnings == ["Page 1 shows a picture that is not read."]
 
 
 def test_pages_beyond_the_time_of_text_recognition_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

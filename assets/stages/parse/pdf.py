@@ -194,7 +194,12 @@ def _metadata(reader: Any) -> tuple[str, str]:
 def _parsed(pages: list[PdfPage], damaged: list[int], *, outline: Sequence[Outline], title: str, author: str) -> Parsed:
     warnings = [
         *_about(damaged, "cannot be read"),
-        *_about(_numbers(page.images for page in pages), "hold no text", "holds no text"),
+        *_about(_numbers(page.images and not page.lines for page in pages), "hold no text", "holds no text"),
+        *_about(
+            _numbers(page.images and bool(page.lines) for page in pages),
+            "show pictures that are not read",
+            "shows a picture that is not read",
+        ),
         *_about(
             _numbers(page.undecoded for page in pages),
             "have text that cannot be decoded",

@@ -6,6 +6,7 @@ PDFium is not thread-safe. Only the parser process calls it, which has one threa
 import ctypes
 import logging
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -13,10 +14,16 @@ import msgspec
 from assets.stages.normalize import BlockDraft
 from assets.stages.parse.pdf_lines import Line, PageText, Shown, turned
 
-_IMAGE = 3
-"""FPDF_PAGEOBJ_IMAGE. Source: fpdf_edit.h"""
+_TEXT_OBJECT, _IMAGE, _FORM = 1, 3, 5
+"""Kinds of a page's objects. Source: fpdf_edit.h"""
+_INVISIBLE = 3
+"""FPDF_TEXTRENDERMODE_INVISIBLE: text that a program recognised in the picture above it. Source: fpdf_edit.h"""
 _MAX_OBJECTS = 20_000
 """Objects of a page that are looked at to find images."""
+_FORM_DEPTH = 5
+"""Maximum depth of forms within forms that are looked at."""
+_FEW_CHARACTERS = 200
+"""A stamp, a fax's header or a running line; a page of text has more."""
 _MAX_ANNOTATIONS = 5_000
 _MAX_VALUE = 100_000
 """Bytes of a field's value or of a note."""
@@ -38,6 +45,7 @@ class PdfPage(msgspec.Struct, kw_only=True):
     undecoded: bool = False
     """True if the page has text in a font that does not say which characters it shows."""
     images: bool = False
+    """True if the page shows pictures that may have text, and at most a stamp besides."""
     recognised: list[BlockDraft] = []
     """What text recognition finds on the page."""
 
@@ -122,7 +130,7 @@ class Reader:
             lines, undecoded = PageText(self._raw, page, shown).read(split=bool(self._file.formenv))
             found = PdfPage(lines=lines, undecoded=undecoded)
             self._annotations(page, shown, found)
-            found.images = not found.lines and self._has_images(page)
+            found.images = self._has_images(page) if not found.lines else self._is_stamped(page, found.lines)
             if self._file.formenv:
                 found.lines = list(_joined(found.lines))
         except pypdfium2.PdfiumError as error:
@@ -142,12 +150,41 @@ class Reader:
             page.close()
 
     def _has_images(self, page: Any) -> bool:
-        count = min(self._raw.FPDFPage_CountObjects(page), _MAX_OBJECTS)
-        return any(
-            self._raw.FPDFPageObj_GetType(self._raw.FPDFPage_GetObject(page, index))
-            in {_IMAGE, self._raw.FPDF_PAGEOBJ_FORM}
-            for index in range(count)
-        )
+        kinds = (self._raw.FPDFPageObj_GetType(one) for one, _ in self._objects(page, depth=0))
+        return any(kind in {_IMAGE, _FORM} for kind in kinds)
+
+    def _is_stamped(self, page: Any, lines: list[Line]) -> bool:
+        """Return True if pictures cover half of a page that has little text, none of which was recognised in them."""
+        if sum(len(line.text) for line in lines) > _FEW_CHARACTERS:
+            return False
+        covered = 0.0
+        for one, scale in self._objects(page, depth=_FORM_DEPTH):
+            kind = self._raw.FPDFPageObj_GetType(one)
+            if kind == _TEXT_OBJECT and self._raw.FPDFTextObj_GetTextRenderMode(one) == _INVISIBLE:
+                return False
+            covered += self._scale(one) * scale if kind == _IMAGE else 0.0
+        width, height = page.get_size()
+        return 2 * covered > width * height
+
+    def _objects(self, page: Any, *, depth: int) -> Iterator[tuple[Any, float]]:
+        """Yield the objects of a page and of its forms, with the factor by which a form scales areas."""
+        count = self._raw.FPDFPage_CountObjects(page)
+        found = ((self._raw.FPDFPage_GetObject(page, index), 1.0) for index in range(count))
+        return islice(self._nested(found, depth), _MAX_OBJECTS)
+
+    def _nested(self, objects: Iterator[tuple[Any, float]], depth: int) -> Iterator[tuple[Any, float]]:
+        for one, scale in objects:
+            yield one, scale
+            if depth and self._raw.FPDFPageObj_GetType(one) == _FORM:
+                count, own = self._raw.FPDFFormObj_CountObjects(one), scale * self._scale(one)
+                within = ((self._raw.FPDFFormObj_GetObject(one, index), own) for index in range(max(count, 0)))
+                yield from self._nested(within, depth - 1)
+
+    def _scale(self, one: Any) -> float:
+        """Return by which factor an object's matrix scales areas: for a picture, its area in square points."""
+        matrix = self._raw.FS_MATRIX()
+        known = self._raw.FPDFPageObj_GetMatrix(one, matrix)
+        return abs(matrix.a * matrix.d - matrix.b * matrix.c) if known else 0.0
 
     def _annotations(self, page: Any, shown: Shown, found: PdfPage) -> None:
         raw = self._raw
