@@ -373,6 +373,64 @@ def test_hidden_text_is_not_indexed_and_the_document_says_so() -> None:
     assert document.warnings == ["The document has hidden text that is not indexed."]
 
 
+HIDING = part(
+    "styles",
+    "<w:style w:type='character' w:styleId='Note'><w:rPr><w:vanish/></w:rPr></w:style>"
+    "<w:style w:type='paragraph' w:styleId='Teacher'><w:rPr><w:vanish/></w:rPr></w:style>"
+    "<w:style w:type='character' w:styleId='Own'><w:basedOn w:val='Note'/></w:style>"
+    "<w:style w:type='paragraph' w:styleId='Pupil'><w:basedOn w:val='Teacher'/><w:rPr><w:vanish w:val='0'/></w:rPr></w:style>"
+    "<w:style w:type='paragraph' w:styleId='Circle'><w:basedOn w:val='Circle'/></w:style>",
+)
+STYLED, PARAGRAPH = "<w:rStyle w:val='{}'/>", "<w:pStyle w:val='{}'/>"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(line(run("secret", STYLED.format("Note")) + run("Shown.")), id="style of characters"),
+        pytest.param(line(run("secret", STYLED.format("Own")) + run("Shown.")), id="inherited"),
+        pytest.param(
+            line(run("secret") + run("Shown.", "<w:vanish w:val='0'/>"), PARAGRAPH.format("Teacher")),
+            id="style of a paragraph",
+        ),
+        pytest.param(
+            f"<w:tbl><w:tr><w:tc>{line(run('Shown.'))}</w:tc></w:tr><w:tr><w:trPr><w:hidden/></w:trPr>"
+            f"<w:tc>{line(run('secret'))}</w:tc></w:tr></w:tbl>",
+            id="row",
+        ),
+        pytest.param(
+            f"<w:tbl><w:tr><w:tc>{line(run('Shown.'))}</w:tc></w:tr><w:tr>"
+            f"<w:tc>{line(run('secret'), PARAGRAPH.format('Teacher'))}</w:tc></w:tr></w:tbl>",
+            id="cell",
+        ),
+        pytest.param(
+            line(run("Shown.") + "<w:r><w:rPr><w:vanish/></w:rPr><w:t>x</w:t><w:footnoteReference w:id='1'/></w:r>"),
+            id="note of hidden text",
+        ),
+        pytest.param(
+            line(f"{maths('f', num='secret', den='2')}", PARAGRAPH.format("Teacher")) + line(run("Shown.")),
+            id="formula",
+        ),
+    ],
+)
+def test_what_styles_and_rows_hide_is_not_indexed(body: str) -> None:
+    notes = part("footnotes", f"<w:footnote w:id='1'>{line(run('secret'))}</w:footnote>")
+    document = read(docx(body, {"styles.xml": HIDING, "footnotes.xml": notes}))
+    assert document.text == "Shown."
+    assert document.warnings == ["The document has hidden text that is not indexed."]
+
+
+@pytest.mark.parametrize(
+    ("style", "character"),
+    [("Pupil", "Missing"), ("Circle", "Missing"), ("Teacher", "Note")],
+)
+def test_what_styles_show_is_indexed(style: str, character: str) -> None:
+    document = read(
+        docx(line(run("Shown.", STYLED.format(character)), PARAGRAPH.format(style)), {"styles.xml": HIDING})
+    )
+    assert (document.text, document.warnings) == ("Shown.", [])
+
+
 def test_a_frame_around_text_is_no_table() -> None:
     cell = f"<w:tc>{line(run('First.'))}{line(run('Second.'))}</w:tc>"
     assert shown(read(docx(f"<w:tbl><w:tr>{cell}</w:tr></w:tbl>"))) == [

@@ -33,6 +33,7 @@ from resources.core.filetypes import MIME_TYPES, extension
 
 _NESTING = 5
 """Maximum depth of nested tables and of text boxes within text boxes that are read."""
+_HIDDEN = "The document has hidden text that is not indexed."
 _REPEATED = 200
 """Characters of a cell that are repeated in each row that it spans."""
 _GONE = frozenset(
@@ -75,6 +76,7 @@ class _Document:
         self._items: list[str] = []
         self._after: list[BlockDraft] = []
         self._held = ""
+        self._hides = False
         self._depth = depth
         self._boxes = 0
 
@@ -133,12 +135,11 @@ class _Document:
 
     def _paragraph(self, element: Any) -> Iterator[BlockDraft]:
         properties = child(element, "pPr")
-        text = self._held + self.inline(element)
-        self._held = ""
+        style = self._style(properties)
+        text = self._line(element, style)
         if continues(properties):
             self._held = text.strip() if child(properties, "framePr") is not None else text
             return
-        style = self._style(properties)
         level = self._styles.heading(style, properties)
         depth, marker = self._marker(style, properties)
         if not text.strip():
@@ -155,6 +156,13 @@ class _Document:
             yield BlockDraft(kind="paragraph", text=text)
         yield from self._following()
 
+    def _line(self, element: Any, style: ParagraphStyle) -> str:
+        """Return the text of a paragraph, after that of the one that it continues."""
+        outer, self._hides = self._hides, self._styles.hides(style.identifier)
+        text = self._held + self.inline(element)
+        self._hides, self._held = outer, ""
+        return text
+
     def _style(self, properties: Any) -> ParagraphStyle:
         named = child(properties, "pStyle") if properties is not None else None
         return self._styles.of(attribute(named, "val") if named is not None else None)
@@ -170,7 +178,7 @@ class _Document:
         return None, ""
 
     def _table(self, element: Any) -> Iterator[BlockDraft]:
-        cells = [[*cells_of(row)] for row in rows_of(element)]
+        cells = [[*cells_of(row)] for row in self._rows(element)]
         if (
             all(len(row) == 1 for row in cells)
             and any(len([*blocks_of(row[0])]) > 1 for row in cells)
@@ -185,6 +193,13 @@ class _Document:
         rows = self._texts(element)
         yield from table(rows[1:], header=rows[0]) if len(rows) > 1 else table(rows)
 
+    def _rows(self, grid: Any) -> Iterator[Any]:
+        for row in rows_of(grid):
+            if is_on(child(row, "trPr", "hidden")):
+                self._warn(_HIDDEN)
+            else:
+                yield row
+
     def _texts(self, grid: Any, depth: int = 0) -> list[list[str]]:
         """Return a table's cells: one that spans columns appears once in its row, one that spans rows in each of them.
 
@@ -192,7 +207,7 @@ class _Document:
         """
         rows: list[list[str]] = []
         above: dict[int, str] = {}
-        for row in rows_of(grid):
+        for row in self._rows(grid):
             properties = child(row, "trPr")
             before = child(properties, "gridBefore") if properties is not None else None
             column = number(attribute(before, "val"), 0) if before is not None else 0
@@ -215,10 +230,11 @@ class _Document:
         for element in blocks_of(cell):
             if local(element.tag) == "p":
                 properties = child(element, "pPr")
-                text = self._held + self.inline(element)
+                style = self._style(properties)
+                text = self._line(element, style)
                 self._held = text if continues(properties) else ""
                 if not self._held:
-                    _, marker = self._marker(self._style(properties), properties)
+                    _, marker = self._marker(style, properties)
                     texts.append(f"{marker} {text}" if marker and text.strip() else text)
             elif local(element.tag) == "tbl" and depth < _NESTING:
                 texts += [text for row in self._texts(element, depth + 1) for text in row]
@@ -299,17 +315,27 @@ class _Document:
 
     def _run(self, element: Any, before: str) -> str:
         properties = child(element, "rPr")
+        if self._is_hidden(properties):
+            kept = len(self._after)
+            if self.inline(element).strip() or len(self._after) > kept:
+                self._warn(_HIDDEN)
+            del self._after[kept:]
+            return ""
         if properties is not None:
-            if is_on(child(properties, "vanish")):
-                if self.inline(element).strip():
-                    self._warn("The document has hidden text that is not indexed.")
-                return ""
             if child(properties, "del") is not None:
                 return ""
             align = child(properties, "vertAlign")
             if align is not None and attribute(align, "val") == "superscript":
                 return raised(before, self.inline(element, before))
         return self.inline(element, before)
+
+    def _is_hidden(self, properties: Any) -> bool:
+        """Return True if a run is hidden. Styles of a paragraph and of characters cancel each other. Source: ECMA-376, part 1, 17.7.3"""
+        own = child(properties, "vanish") if properties is not None else None
+        if own is not None:
+            return is_on(own)
+        named = child(properties, "rStyle") if properties is not None else None
+        return self._hides != (named is not None and self._styles.hides(attribute(named, "val") or ""))
 
     def _warn(self, warning: str) -> None:
         if warning not in self.warnings:
@@ -327,6 +353,8 @@ class _Document:
         match name:
             case "sym":
                 return symbol(element)
+            case "oMath" | "oMathPara" if self._hides:
+                self._warn(_HIDDEN)
             case "oMath" | "oMathPara":
                 return formula(element)
             case "footnoteReference" | "endnoteReference":

@@ -1,12 +1,13 @@
-"""The styles of a Word document: which paragraphs are headings or items of lists. Source: ECMA-376, part 1, 17.7."""
+"""The styles of a Word document: which paragraphs are headings or items of lists, and which text is hidden. Source: ECMA-376, part 1, 17.7."""
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from assets.stages.parse.numbering import MAX_LEVEL
-from assets.stages.parse.package import attribute, child, local, number
+from assets.stages.parse.package import attribute, child, is_on, local, number
 
 _HEADING = re.compile(
     r"(?:heading|überschrift|titre|título|titolo|kop|nagłówek|rubrik|overskrift|заголовок) ?(\d)", re.IGNORECASE
@@ -30,18 +31,20 @@ class ParagraphStyle(msgspec.Struct):
 
 
 class Styles:
-    """Looks up styles by the identifiers that paragraphs name."""
+    """Looks up styles by the identifiers that paragraphs and runs name."""
 
     def __init__(self, root: Any) -> None:
         self._elements: dict[str, Any] = {}
+        self._hiding: dict[str, bool] = {}
         self._found: dict[str, ParagraphStyle] = {}
         self._default = ""
         for one in root if root is not None else ():
-            if local(one.tag) != "style" or attribute(one, "type") not in ("paragraph", None):
+            kind = attribute(one, "type")
+            if local(one.tag) != "style" or kind not in ("paragraph", "character", None):
                 continue
             name = attribute(one, "styleId") or ""
             self._elements[name] = one
-            if attribute(one, "default") in ("1", "true", "on"):
+            if kind != "character" and attribute(one, "default") in ("1", "true", "on"):
                 self._default = name
 
     def of(self, identifier: str | None) -> ParagraphStyle:
@@ -51,13 +54,27 @@ class Styles:
             self._found[name] = self._inherited(name)
         return self._found[name]
 
-    def _inherited(self, identifier: str) -> ParagraphStyle:
-        found = ParagraphStyle(identifier=identifier)
+    def hides(self, identifier: str) -> bool:
+        """Return True if a style of a paragraph or of characters hides text."""
+        if identifier not in self._hiding:
+            switches = (child(element, "rPr", "vanish") for _, element in self._chain(identifier))
+            self._hiding[identifier] = is_on(next((one for one in switches if one is not None), None))
+        return self._hiding[identifier]
+
+    def _chain(self, identifier: str) -> Iterator[tuple[str, Any]]:
+        """Yield a style and those that it is based on, each with its identifier."""
         name: str | None = identifier
         for _ in range(_CHAIN):
             element = self._elements.get(name or "")
             if element is None:
-                break
+                return
+            yield name or "", element
+            based = child(element, "basedOn")
+            name = attribute(based, "val") if based is not None else None
+
+    def _inherited(self, identifier: str) -> ParagraphStyle:
+        found = ParagraphStyle(identifier=identifier)
+        for name, element in self._chain(identifier):
             if (named := child(element, "name")) is not None:
                 own = (attribute(named, "val") or "").lower()
                 found.name = found.name or own
@@ -66,9 +83,7 @@ class Styles:
                     found.outline = max(int(heading.group(1)) - 1, 0)
             properties = child(element, "pPr")
             if properties is not None:
-                _inherit(found, properties, name or "")
-            based = child(element, "basedOn")
-            name = attribute(based, "val") if based is not None else None
+                _inherit(found, properties, name)
         return found
 
     def heading(self, style: ParagraphStyle, properties: Any) -> int | None:
