@@ -114,6 +114,50 @@ def test_styles_raise_hide_and_number_text() -> None:
     assert document.warnings == ["The file has 1 hidden text that is not indexed."]
 
 
+HIDING = (
+    "<style:style style:name='no'><style:text-properties text:display='none'/></style:style>"
+    "<style:style style:name='own' style:parent-style-name='no'/>"
+    "<style:style style:name='yes' style:parent-style-name='no'><style:text-properties text:display='true'/></style:style>"
+    "<style:style style:name='circle' style:parent-style-name='circle'/>"
+)
+SECRET = "<text:p text:style-name='{}'>secret</text:p>"
+IF_TRUE = "text:display='condition' text:is-hidden='true'"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(SECRET.format("own"), id="inherited"),
+        pytest.param("<text:p><text:span text:style-name='own'>secret</text:span></text:p>", id="span"),
+        pytest.param(f"<text:list><text:list-item>{SECRET.format('no')}</text:list-item></text:list>", id="list"),
+        pytest.param(
+            f"<table:table><table:table-row><table:table-cell>{SECRET.format('no')}</table:table-cell></table:table-row></table:table>",
+            id="cell",
+        ),
+        pytest.param(
+            f"<text:p text:style-name='no'>x<text:note><text:note-body>{SECRET.format('')}</text:note-body></text:note></text:p>",
+            id="note of a hidden paragraph",
+        ),
+        pytest.param(
+            "<text:p>secret<text:hidden-paragraph text:condition='ooow:true' text:is-hidden='true'/></text:p>",
+            id="field",
+        ),
+        pytest.param(f"<text:section {IF_TRUE}>{SECRET.format('')}</text:section>", id="section"),
+    ],
+)
+def test_what_a_text_hides_is_not_indexed(body: str) -> None:
+    document = opened("text", f"{body}<text:p>Shown.</text:p>", HIDING)
+    assert document.text == "Shown."
+    (warning,) = document.warnings
+    assert warning.startswith("The file has 1 hidden ")
+
+
+@pytest.mark.parametrize("style", ["yes", "circle", "missing"])
+def test_what_a_style_shows_is_indexed(style: str) -> None:
+    document = opened("text", f"<text:p text:style-name='{style}'>Shown.</text:p>", HIDING)
+    assert (document.text, document.warnings) == ("Shown.", [])
+
+
 def test_a_spreadsheet_as_it_is_shown() -> None:
     styles = "<style:style style:name='off'><style:table-properties table:display='false'/></style:style>"
     header = "<table:table-row>" + cell("Item") + cell("Cost") + cell("Margin") + cell("Since") + "</table:table-row>"

@@ -111,7 +111,7 @@ class _OpenDocument(TextReader):
 
     def _sheet(self, element: Any) -> Iterator[BlockDraft]:
         name = attribute(element, "name") or ""
-        if attribute(element, "style-name") in self._hidden:
+        if self._has(self._hiding, element):
             self._hide("sheet")
             return
         shown = False

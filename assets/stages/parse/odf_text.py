@@ -24,6 +24,8 @@ MAX_COLUMNS = 16_384
 _MAX_LEVEL = 8
 _NESTING = 5
 """Maximum depth of text boxes within text boxes, and of tables within tables, that are read."""
+_CHAIN = 20
+"""Styles that are based on each other; longer chains exist in damaged files only."""
 _REPEATED = 200
 """Characters of a cell that are repeated in each row that it spans."""
 IGNORED = frozenset(
@@ -54,8 +56,9 @@ class TextReader:
         self.pages = 0
         self._archive = archive
         self._root = root
-        self._raised: set[str] = set()
-        self._hidden: set[str] = set()
+        self._parents: dict[str, str | None] = {}
+        self._raising: dict[str, bool] = {}
+        self._hiding: dict[str, bool] = {}
         self._numbers: dict[str, dict[int, tuple[str, str, int]]] = {}
         self._after: list[BlockDraft] = []
         self._notes = 0
@@ -81,12 +84,25 @@ class TextReader:
             if local(one.tag) == "list-style":
                 self._numbers[name] = {number(attribute(level, "level"), 1): _numbered(level) for level in one}
                 continue
+            self._parents.setdefault(name, attribute(one, "parent-style-name"))
             for properties in one:
-                position = attribute(properties, "text-position") or ""
-                if position.startswith("super") or position[:1].isdigit():
-                    self._raised.add(name)
-                if attribute(properties, "display") in ("none", "false"):
-                    self._hidden.add(name)
+                if position := attribute(properties, "text-position"):
+                    self._raising.setdefault(name, position.startswith("super") or position[:1].isdigit())
+                if display := attribute(properties, "display"):
+                    self._hiding.setdefault(name, display in ("none", "false"))
+
+    def _has(self, looks: dict[str, bool], element: Any) -> bool:
+        """Return what the style of an element says of a look, or the nearest that it is based on and says something."""
+        name = attribute(element, "style-name")
+        for _ in range(_CHAIN):
+            if name is None or name in looks:
+                break
+            name = self._parents.get(name)
+        return name is not None and looks.get(name, False)
+
+    def _is_hidden(self, element: Any) -> bool:
+        fields = (one for one in element if local(one.tag) == "hidden-paragraph")
+        return self._has(self._hiding, element) or any(attribute(one, "is-hidden") == "true" for one in fields)
 
     # Blocks
 
@@ -107,7 +123,7 @@ class TextReader:
                 )
                 yield from self._following()
             elif kind in _BLOCKS:
-                if attribute(element, "display") == "none":
+                if attribute(element, "display") == "none" or attribute(element, "is-hidden") == "true":
                     self._hide("section")
                 else:
                     yield from self._blocks(element)
@@ -123,15 +139,12 @@ class TextReader:
         self._left_out[kind] = self._left_out.get(kind, 0) + 1
 
     def _paragraph(self, element: Any, kind: str) -> Iterator[BlockDraft]:
-        text = self.inline(element)
-        if text.strip():
-            if attribute(element, "style-name") in self._hidden:
-                self._hide("paragraph")
-            elif kind == "h":
-                level = number(attribute(element, "outline-level"), 1, least=1, most=10)
-                yield BlockDraft(kind="heading", text=text, level=level, page=self._page)
-            else:
-                yield BlockDraft(kind="paragraph", text=text, page=self._page)
+        text = self._line(element)
+        if text.strip() and kind == "h":
+            level = number(attribute(element, "outline-level"), 1, least=1, most=10)
+            yield BlockDraft(kind="heading", text=text, level=level, page=self._page)
+        elif text.strip():
+            yield BlockDraft(kind="paragraph", text=text, page=self._page)
         yield from self._following()
 
     def _list_style(self, element: Any, inherited: str) -> str:
@@ -147,7 +160,7 @@ class TextReader:
             for one in item:
                 kind = local(one.tag)
                 if kind in ("p", "h"):
-                    text = one_line(self.inline(one))
+                    text = one_line(self._line(one))
                     if text:
                         yield f"{'  ' * min(depth, _MAX_LEVEL)}{marker or ' '} {text}"
                         count += marker not in ("-", "")
@@ -186,7 +199,7 @@ class TextReader:
         for one in cell:
             kind = local(one.tag)
             if kind in ("p", "h"):
-                texts.append(self.inline(one))
+                texts.append(self._line(one))
             elif kind == "list":
                 texts += [line.strip() for line in self._list(one, 0, self._list_style(one, ""))]
             elif kind == "table" and depth < _NESTING:
@@ -198,6 +211,17 @@ class TextReader:
         return " ".join(text for text in texts if text.strip())
 
     # Text within a paragraph
+
+    def _line(self, element: Any, kind: str = "paragraph") -> str:
+        """Return the text of a paragraph or of a part of one; nothing, and nothing that it refers to, if it is hidden."""
+        kept = len(self._after)
+        text = self.inline(element)
+        if not self._is_hidden(element):
+            return text
+        if text.strip() or len(self._after) > kept:
+            self._hide(kind)
+        del self._after[kept:]
+        return ""
 
     def inline(self, element: Any) -> str:
         """Return the text of a paragraph; what it refers to is kept for after the block."""
@@ -219,13 +243,8 @@ class TextReader:
             case "annotation":
                 self._comment(element, "")
             case "span":
-                style = attribute(element, "style-name")
-                text = self.inline(element)
-                if style in self._hidden:
-                    if text.strip():
-                        self._hide("text")
-                    return ""
-                return raised(before, text) if style in self._raised else text
+                text = self._line(element, "text")
+                return raised(before, text) if self._has(self._raising, element) else text
             case _ if kind in IGNORED:
                 return ""
             case "control":
