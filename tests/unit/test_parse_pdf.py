@@ -31,6 +31,7 @@ from assets.stages.parse import pdf as pdf_parser
 from assets.stages.parse.pdfium import DamagedError
 from assets.stages.parse.running import running_lines
 from resources.core.domain import ParsedDocument
+from resources.core.errors import SkipDocumentError
 
 WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 
@@ -600,8 +601,8 @@ def test_a_line_of_unknown_characters_loses_no_text() -> None:
 
 
 def test_damaged_metadata_lose_no_text_of_a_file_that_is_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unopened(data: bytes) -> None:
-        raise DamagedError(str(len(data)))
+    def unopened(*_: object) -> None:
+        raise DamagedError("no header")
 
     def damaged(_reader: PdfReader) -> None:
         raise PdfReadError("Illegal character in Name Object")
@@ -609,6 +610,80 @@ def test_damaged_metadata_lose_no_text_of_a_file_that_is_repaired(monkeypatch: p
     monkeypatch.setattr(pdf_parser, "Reader", unopened)
     monkeypatch.setattr(PdfReader, "metadata", property(damaged))
     assert read([["Leave is thirty days."]]).text == "Leave is thirty days."
+
+
+def layered(content: str, state: str, *names: str, inner: str = "") -> bytes:
+    """Return a PDF whose content marks text as of the layers `L0`, `L1` and so on; `state`: which are on and off. It has a form, `F`."""
+    layers = [f"{8 + number} 0 R" for number in range(len(names))]
+    properties = "".join(f"/L{number} {layer}" for number, layer in enumerate(layers))
+    resources = f"<</Font<</F1 5 0 R>>/Properties<<{properties}>>/XObject<</F 6 0 R>>>>"
+    objects = [
+        f"<</Type/Catalog/Pages 2 0 R/OCProperties<</OCGs[{' '.join(layers)}]/D<<{state}>>>>>>",
+        "<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Contents 4 0 R/Resources {resources}>>",
+        f"<</Length {len(content)}>>stream\n{content}\nendstream",
+        "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+        f"<</Type/XObject/Subtype/Form/BBox[0 0 612 792]/Resources {resources}/Length {len(inner)}>>stream\n{inner}\nendstream",
+        "null",
+        *(f"<</Type/OCG/Name({name})>>" for name in names),
+    ]
+    data, places = "%PDF-1.7\n", list[int]()
+    for number, one in enumerate(objects, start=1):
+        places.append(len(data))
+        data += f"{number} 0 obj\n{one}\nendobj\n"
+    entries = "".join(f"{place:010d} 00000 n \n" for place in places)
+    size = len(objects) + 1
+    data += f"xref\n0 {size}\n0000000000 65535 f \n{entries}trailer<</Size {size}/Root 1 0 R>>\nstartxref\n{data.rindex('endobj') + 7}\n"
+    return f"{data}%%EOF".encode()
+
+
+def string(words: str, height: int) -> str:
+    return f"BT /F1 12 Tf 72 {height} Td ({words}) Tj ET"
+
+
+def in_layer(content: str, layer: int = 0) -> str:
+    return f"/OC /L{layer} BDC {content} EMC "
+
+
+SHOWN, SECRET = string("Shown.", 700), string("secret", 680)
+
+
+@pytest.mark.parametrize(
+    ("content", "inner", "state", "names"),
+    [
+        pytest.param(SHOWN + in_layer(SECRET), "", "/OFF[8 0 R]", ["Internal"], id="off"),
+        pytest.param(
+            in_layer(SHOWN, 1) + in_layer(SECRET), "", "/BaseState/OFF/ON[9 0 R]", ["Internal", "Public"], id="base"
+        ),
+        pytest.param(
+            in_layer(SHOWN, 1) + in_layer("/P <</MCID 0>> BDC " + SECRET + " EMC"),
+            "",
+            "/OFF[8 0 R]",
+            ["In", "Out"],
+            id="tag",
+        ),
+        pytest.param(SHOWN + in_layer("/F Do"), SECRET, "/OFF[8 0 R]", ["Internal"], id="form"),
+        pytest.param(SHOWN + "/F Do ", in_layer(SECRET), "/OFF[8 0 R]", ["Internal"], id="in a form"),
+    ],
+)
+def test_layers_that_are_switched_off_are_not_indexed(content: str, inner: str, state: str, names: list[str]) -> None:
+    document = read_bytes(layered(content, state, *names, inner=inner))
+    assert document.text == "Shown."
+    assert document.warnings == ["The PDF has hidden layers that are not indexed."]
+
+
+@pytest.mark.parametrize(
+    ("state", "names"),
+    [("", ["One"]), ("/OFF[9 0 R]", ["One", "Two"]), ("/OFF[9 0 R]", ["One", "One"]), ("/OFF 7", ["One"])],
+)
+def test_layers_that_are_shown_are_indexed(state: str, names: list[str]) -> None:
+    document = read_bytes(layered(in_layer(SHOWN), state, *names))
+    assert (document.text, document.warnings) == ("Shown.", [])
+
+
+def test_text_in_hidden_layers_alone_is_no_text() -> None:
+    with pytest.raises(SkipDocumentError, match="holds no text"):
+        read_bytes(layered(in_layer(SECRET), "/OFF[8 0 R]", "Internal"))
 
 
 def with_a_scan(sheet: Canvas) -> None:

@@ -5,6 +5,7 @@ import logging
 import struct
 import zlib
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -57,7 +58,7 @@ def _pdf(data: bytes, *, attachments: bool) -> Parsed:
     if b"%PDF-" not in data[:_HEAD]:
         raise SkipDocumentError("The file is not a PDF, despite its name.")
     try:
-        reader = Reader(data)
+        reader = Reader(data, partial(_layers_off, data))
     except PasswordError:
         raise SkipDocumentError(_ENCRYPTED) from None
     except DamagedError:
@@ -80,6 +81,8 @@ def _first(reader: Reader, data: bytes, *, attachments: bool) -> Parsed:
     _recognise(reader, pages)
     attached, warnings = _attached(reader) if attachments else ([], [])
     if not attached and not any(page.lines or page.notes or page.recognised for page in pages):
+        if any(page.hidden for page in pages):
+            raise SkipDocumentError("The PDF holds no text except in hidden layers.")
         try:
             return _second(data)
         except SkipDocumentError:
@@ -180,6 +183,26 @@ def _open(data: bytes) -> Any:
     return reader
 
 
+def _layers_off(data: bytes) -> frozenset[str]:
+    """Return the names of the layers that are switched off when the file is opened. Source: ISO 32000-1, 8.11.4.3
+
+    A name that another layer shares, which is on, is none of them: PDFium tells layers apart by their names only.
+    """
+    from pypdf.errors import PyPdfError
+
+    try:
+        layers = _open(data).trailer["/Root"]["/OCProperties"]
+        state = layers["/D"]
+        on, off = ({id(one.get_object()) for one in state.get(key, ())} for key in ("/ON", "/OFF"))
+        groups = [one.get_object() for one in layers["/OCGs"]]
+        all_off = state.get("/BaseState") == "/OFF"
+        shown = [id(one) in on if all_off else id(one) not in off for one in groups]
+        names = [str(one["/Name"]) for one in groups]
+    except (SkipDocumentError, PyPdfError, *_FAULTS):  # the file does not tell
+        return frozenset()
+    return frozenset(names) - {name for name, one in zip(names, shown, strict=True) if one}
+
+
 def _metadata(reader: Any) -> tuple[str, str]:
     from pypdf.errors import PyPdfError
 
@@ -206,6 +229,8 @@ def _parsed(pages: list[PdfPage], damaged: list[int], *, outline: Sequence[Outli
             "has text that cannot be decoded",
         ),
     ]
+    if any(page.hidden for page in pages):
+        warnings.append("The PDF has hidden layers that are not indexed.")
     if removed := _remove_running(pages):
         warnings.append(f"{removed} repeated headers, footers and page numbers were left out.")
     return Parsed(

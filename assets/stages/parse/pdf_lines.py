@@ -5,7 +5,7 @@ import math
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from itertools import pairwise
 from statistics import median
 from typing import Any
@@ -110,14 +110,18 @@ class PageText:
         self._beyond: list[int] = []
         self._rows = 0
 
-    def read(self, *, split: bool) -> tuple[list[Line], bool]:
+    def read(self, *, split: bool, hidden: Set[int] = frozenset()) -> tuple[list[Line], bool]:
         """Return the lines, and whether some were left out because their characters are unknown.
 
-        With `split`, wide gaps separate lines of the same row.
+        With `split`, wide gaps separate lines of the same row. `hidden`: addresses of text objects that are left out.
         """
         try:
             text: str = self._text.get_text_range(errors="surrogatepass") if self._text.count_chars() else ""
             self._beyond = [match.start() for match in _BEYOND.finditer(text)]
+            if hidden:
+                text = "".join(
+                    " " if self._object(place) in hidden else character for place, character in enumerate(text)
+                )
             parts: list[tuple[str, int]] = []
             start = 0
             for part in text.split("\r\n"):
@@ -147,6 +151,11 @@ class PageText:
 
     def _index(self, place: int) -> int:
         return self._raw.FPDFText_GetCharIndexFromTextIndex(self._text, place + bisect_left(self._beyond, place))
+
+    def _object(self, place: int) -> int:
+        """Return the address of the text object of a character; 0 for one that PDFium has added."""
+        found = self._raw.FPDFText_GetTextObject(self._text, self._index(place))
+        return ctypes.addressof(found.contents) if found else 0
 
     def _lines(self, part: str, start: int, *, split: bool) -> Iterator[Line]:
         """Yield the lines of a part of the page's text, of which hyphens and spaces may have joined several."""

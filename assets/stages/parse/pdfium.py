@@ -6,6 +6,7 @@ PDFium is not thread-safe. Only the parser process calls it, which has one threa
 import ctypes
 import logging
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import islice
 from typing import Any
 
@@ -22,6 +23,8 @@ _MAX_OBJECTS = 20_000
 """Objects of a page that are looked at to find images."""
 _FORM_DEPTH = 5
 """Maximum depth of forms within forms that are looked at."""
+_MAX_NAME = 256
+"""Characters of a layer's name; a longer one is taken for shown."""
 _FEW_CHARACTERS = 200
 """A stamp, a fax's header or a running line; a page of text has more."""
 _MAX_ANNOTATIONS = 5_000
@@ -44,6 +47,8 @@ class PdfPage(msgspec.Struct, kw_only=True):
     """Comments of people, each with its author."""
     undecoded: bool = False
     """True if the page has text in a font that does not say which characters it shows."""
+    hidden: bool = False
+    """True if the page has text in layers that are switched off."""
     images: bool = False
     """True if the page shows pictures that may have text, and at most a stamp besides."""
     recognised: list[BlockDraft] = []
@@ -67,14 +72,18 @@ class DamagedError(Exception):
 
 
 class Reader:
-    """An open PDF. Close it after use: its memory is not Python's."""
+    """An open PDF. Close it after use: its memory is not Python's.
 
-    def __init__(self, data: bytes) -> None:
+    `layers_off` is asked for the names of the layers that are switched off if the file has any: PDFium shows them only.
+    """
+
+    def __init__(self, data: bytes, layers_off: Callable[[], frozenset[str]] = frozenset[str]) -> None:
         import pypdfium2
         import pypdfium2.raw as raw
 
         logging.getLogger("pypdfium2").setLevel(logging.CRITICAL)  # it prints advice about builds with XFA
         self._raw: Any = raw
+        self._layers_off = cache(layers_off)
         try:
             self._file: Any = pypdfium2.PdfDocument(data)
             if not len(self._file):
@@ -127,8 +136,9 @@ class Reader:
             raise DamagedError(str(error)) from None
         try:
             shown = _shown(turned(self._raw, page))
-            lines, undecoded = PageText(self._raw, page, shown).read(split=bool(self._file.formenv))
-            found = PdfPage(lines=lines, undecoded=undecoded)
+            hidden = set(self._hidden(self._objects_of(page), _FORM_DEPTH, within=False))
+            lines, undecoded = PageText(self._raw, page, shown).read(split=bool(self._file.formenv), hidden=hidden)
+            found = PdfPage(lines=lines, undecoded=undecoded, hidden=bool(hidden))
             self._annotations(page, shown, found)
             found.images = self._has_images(page) if not found.lines else self._is_stamped(page, found.lines)
             if self._file.formenv:
@@ -150,7 +160,7 @@ class Reader:
             page.close()
 
     def _has_images(self, page: Any) -> bool:
-        kinds = (self._raw.FPDFPageObj_GetType(one) for one, _ in self._objects(page, depth=0))
+        kinds = map(self._raw.FPDFPageObj_GetType, islice(self._objects_of(page), _MAX_OBJECTS))
         return any(kind in {_IMAGE, _FORM} for kind in kinds)
 
     def _is_stamped(self, page: Any, lines: list[Line]) -> bool:
@@ -158,7 +168,7 @@ class Reader:
         if sum(len(line.text) for line in lines) > _FEW_CHARACTERS:
             return False
         covered = 0.0
-        for one, scale in self._objects(page, depth=_FORM_DEPTH):
+        for one, scale in islice(self._nested(self._objects_of(page), _FORM_DEPTH, 1.0), _MAX_OBJECTS):
             kind = self._raw.FPDFPageObj_GetType(one)
             if kind == _TEXT_OBJECT and self._raw.FPDFTextObj_GetTextRenderMode(one) == _INVISIBLE:
                 return False
@@ -166,19 +176,40 @@ class Reader:
         width, height = page.get_size()
         return 2 * covered > width * height
 
-    def _objects(self, page: Any, *, depth: int) -> Iterator[tuple[Any, float]]:
-        """Yield the objects of a page and of its forms, with the factor by which a form scales areas."""
+    def _objects_of(self, page: Any) -> Iterator[Any]:
         count = self._raw.FPDFPage_CountObjects(page)
-        found = ((self._raw.FPDFPage_GetObject(page, index), 1.0) for index in range(count))
-        return islice(self._nested(found, depth), _MAX_OBJECTS)
+        return (self._raw.FPDFPage_GetObject(page, index) for index in range(count))
 
-    def _nested(self, objects: Iterator[tuple[Any, float]], depth: int) -> Iterator[tuple[Any, float]]:
-        for one, scale in objects:
+    def _objects_in(self, form: Any) -> Iterator[Any]:
+        count = self._raw.FPDFFormObj_CountObjects(form)
+        return (self._raw.FPDFFormObj_GetObject(form, index) for index in range(max(count, 0)))
+
+    def _nested(self, objects: Iterator[Any], depth: int, scale: float) -> Iterator[tuple[Any, float]]:
+        """Yield objects and those of forms among them, with the factor by which forms scale their areas."""
+        for one in objects:
             yield one, scale
             if depth and self._raw.FPDFPageObj_GetType(one) == _FORM:
-                count, own = self._raw.FPDFFormObj_CountObjects(one), scale * self._scale(one)
-                within = ((self._raw.FPDFFormObj_GetObject(one, index), own) for index in range(max(count, 0)))
-                yield from self._nested(within, depth - 1)
+                yield from self._nested(self._objects_in(one), depth - 1, scale * self._scale(one))
+
+    def _hidden(self, objects: Iterator[Any], depth: int, *, within: bool) -> Iterator[int]:
+        """Yield the addresses of text objects in layers that are switched off. `within`: the objects are of a form in one."""
+        for one in objects:
+            kind = self._raw.FPDFPageObj_GetType(one)
+            if kind not in {_TEXT_OBJECT, _FORM}:
+                continue
+            hidden = within or any(name in self._layers_off() for name in self._layers(one))
+            if hidden and kind == _TEXT_OBJECT:
+                yield ctypes.addressof(one.contents)
+            elif depth and kind == _FORM:
+                yield from self._hidden(self._objects_in(one), depth - 1, within=hidden)
+
+    def _layers(self, one: Any) -> Iterator[str]:
+        """Yield the names of the layers that an object is marked with. Source: ISO 32000-1, 8.11.3.2 (OC)"""
+        raw = self._raw
+        for index in range(raw.FPDFPageObj_CountMarks(one)):
+            mark = raw.FPDFPageObj_GetMark(one, index)
+            if _marked(raw.FPDFPageObjMark_GetName, mark) == "OC":
+                yield _marked(raw.FPDFPageObjMark_GetParamStringValue, mark, b"Name")
 
     def _scale(self, one: Any) -> float:
         """Return by which factor an object's matrix scales areas: for a picture, its area in square points."""
@@ -292,6 +323,13 @@ def _string(get: Callable[[Any, int], int]) -> str:
         .replace("\r", "\n")
         .strip("\x00 \n")
     )
+
+
+def _marked(get: Callable[..., int], *of: Any) -> str:
+    """Return a UTF-16 string of a mark, or nothing if it is missing or too long for the name of a layer."""
+    buffer, size = (ctypes.c_ushort * _MAX_NAME)(), ctypes.c_ulong()
+    known = get(*of, buffer, ctypes.sizeof(buffer), size) and 2 < size.value <= ctypes.sizeof(buffer)
+    return bytes(buffer)[: size.value - 2].decode("utf-16-le", errors="ignore") if known else ""
 
 
 def _place(lines: list[Line], field: _Field, box: _Box) -> None:
