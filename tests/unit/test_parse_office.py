@@ -599,3 +599,37 @@ def test_a_paragraph_whose_end_is_deleted_stays_before_the_table_that_follows() 
     cells = "".join(f"<w:tc>{line(run(text))}</w:tc>" for text in ("Pump", "12"))
     body = line(run("Prices"), "<w:rPr><w:del/></w:rPr>") + f"<w:tbl><w:tr>{cells}</w:tr></w:tbl>"
     assert shown(read(docx(body))) == [("paragraph", "Prices"), ("table", "Pump | 12")]
+
+
+def test_hidden_slides_and_shapes_are_not_indexed_and_the_presentation_says_so() -> None:
+    hidden = "<p:nvSpPr><p:cNvPr id='2' name='x' hidden='1'/>"
+    secret = shape("secret").replace("<p:nvSpPr>", hidden)
+    group = f"<p:grpSp><p:nvGrpSpPr><p:cNvPr hidden='true'/></p:nvGrpSpPr>{shape('secret')}</p:grpSp>"
+    data = pptx(shape("Plan", "title") + secret + group, shape("secret", "title"), shape("End", "title"))
+    with zipfile.ZipFile(io.BytesIO(data)) as file:
+        slide = file.read("ppt/slides/slide1.xml").decode().replace("<p:sld ", "<p:sld show='0' ")
+    document = read(with_part(data, "ppt/slides/slide1.xml", slide), PPTX)
+    assert [(block.page, *one) for block, one in zip(document.blocks, shown(document), strict=True)] == [
+        (1, "heading", "Plan"),
+        (3, "heading", "End"),
+    ]
+    assert document.page_count == 3
+    assert document.warnings == [
+        "The presentation has 1 hidden slide that is not indexed.",
+        "The presentation has 2 hidden shapes that are not indexed.",
+    ]
+
+
+@pytest.mark.parametrize(
+    "drawing",
+    [
+        pytest.param(f"<w:drawing><wp:anchor><wp:docPr hidden='1'/>{box(line(run('secret')))}</wp:anchor></w:drawing>"),
+        pytest.param(
+            f"<w:pict><v:shape style='width:9pt;visibility: hidden'>{box(line(run('secret')))}</v:shape></w:pict>"
+        ),
+    ],
+)
+def test_hidden_drawings_are_not_indexed(drawing: str) -> None:
+    document = read(docx(line(run("Shown.") + f"<w:r>{drawing}</w:r>")))
+    assert document.text == "Shown."
+    assert document.warnings == ["The document has hidden text that is not indexed."]

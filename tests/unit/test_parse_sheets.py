@@ -139,6 +139,40 @@ def test_hidden_sheets_rows_and_columns_are_not_indexed_and_the_document_says_so
     ]
 
 
+def test_rows_and_columns_of_no_size_and_texts_in_an_empty_format_are_not_indexed() -> None:
+    styles = f'<styleSheet {SHEET}><numFmts><numFmt numFmtId="200" formatCode=";;;"/><numFmt numFmtId="201" formatCode=";;;@"/></numFmts>'
+    styles += '<cellXfs><xf numFmtId="200"/><xf numFmtId="201"/></cellXfs></styleSheet>'
+    strings = f"<sst {SHEET}><si><t>secret</t></si></sst>"
+    sheet = (
+        '<cols><col min="2" max="2" width="0.0"/></cols><sheetData>'
+        '<row><c t="str"><v>Item</v></c><c t="str"><v>secret</v></c><c t="str"><v>Note</v></c></row>'
+        '<row ht="0"><c t="str"><v>secret</v></c></row>'
+        '<row ht="12.5"><c t="str" s="1"><v>Pump</v></c><c><v>8</v></c><c t="str" s="0"><v>secret</v></c></row>'
+        '<row><c t="str"><v>Valve</v></c><c/><c t="s" s="0"><v>0</v></c></row>'
+        '<row><c t="str"><v>Seal</v></c><c/><c t="inlineStr" s="0"><is><t>secret</t></is></c></row></sheetData>'
+    )
+    document = read(raw(sheet, styles=styles, sharedStrings=strings))
+    assert lines(document) == ["Prices", "Item | Note", "Pump", "Valve", "Seal"]
+    assert document.warnings == [
+        "The workbook has 1 hidden row that is not indexed.",
+        "The workbook has 1 hidden column that is not indexed.",
+        "The workbook has 3 hidden texts that are not indexed.",
+    ]
+
+
+def test_a_hidden_shape_of_a_sheet_is_not_indexed() -> None:
+    book, sheet = workbook(["Item"], ["Pump"])
+    sheet.add_chart(BarChart(), "E2")
+    with zipfile.ZipFile(io.BytesIO(saved(book))) as file:
+        parts = {name: file.read(name) for name in file.namelist()}
+    texts = "<x:sp><x:nvSpPr><x:cNvPr{}/></x:nvSpPr><x:txBody><a:p><a:r><a:t>{}</a:t></a:r></a:p></x:txBody></x:sp>"
+    shapes = texts.format(' hidden="1"', "secret") + texts.format("", "Shown")
+    parts["xl/drawings/drawing1.xml"] = f'<x:wsDr xmlns:x="urn:x" xmlns:a="urn:a">{shapes}</x:wsDr>'.encode()
+    document = parse(archive(parts), XLSX, title="x")
+    assert lines(document) == ["Prices", "Item", "Pump", "Shown"]
+    assert document.warnings == ["The workbook has 1 hidden shape that is not indexed."]
+
+
 def test_a_formula_without_a_stored_result_is_shown_itself() -> None:
     book, _ = workbook(["Item", "Price"], ["Pump", 9], ["Sum", "=SUM(B2:B2)"])
     document = read(book)

@@ -215,6 +215,27 @@ def test_slides_with_notes() -> None:
     assert document.page_count == 2
 
 
+def test_hidden_slides_and_shapes_are_not_indexed() -> None:
+    style = (
+        "<style:style style:name='off'><style:drawing-page-properties presentation:visibility='hidden'/></style:style>"
+    )
+    secret = "<draw:frame {}><draw:text-box><text:p>secret</text:p></draw:text-box></draw:frame>"
+    slides = (
+        f"<draw:page draw:style-name='off'>{secret.format('')}</draw:page>"
+        "<draw:page>"
+        + secret.format("draw:display='none'")
+        + f"{secret.format('').replace('secret', 'Shown')}</draw:page>"
+    )
+    document = opened("presentation", slides, style)
+    assert [(block.page, *one) for block, one in zip(document.blocks, shown(document), strict=True)] == [
+        (2, "paragraph", "Shown")
+    ]
+    assert document.warnings == [
+        "The file has 1 hidden slide that is not indexed.",
+        "The file has 1 hidden shape that is not indexed.",
+    ]
+
+
 def record(kind: int, data: bytes) -> bytes:
     return struct.pack("<HH", kind, len(data)) + data
 

@@ -17,6 +17,7 @@ from assets.stages.parse.docx_elements import (
     cells_of,
     continues,
     field,
+    is_hidden,
     outermost,
     rows_of,
     symbol,
@@ -405,6 +406,9 @@ class _Document:
 
     def _drawing(self, element: Any) -> str:
         """Keep the text boxes, charts and diagrams of a drawing for after the block."""
+        if is_hidden(element):
+            self._warn(_HIDDEN)
+            return ""
         for box in outermost(element, "txbxContent"):
             self._after += self._apart(box, self._part)
         for path in within(element, "textpath"):

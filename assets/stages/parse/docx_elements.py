@@ -3,10 +3,11 @@
 Source: ECMA-376, part 1, section 17.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
-from assets.stages.parse.package import attribute, child, is_on, local, number
+from assets.stages.parse.package import attribute, child, is_on, local, number, within
 
 WRAPPERS = frozenset(
     {
@@ -25,6 +26,7 @@ WRAPPERS = frozenset(
     }
 )
 """Elements that only wrap others."""
+_INVISIBLE = re.compile(r"visibility:\s*hidden", re.IGNORECASE)
 _TICKS = {
     "FE": "☒",
     "FD": "☒",
@@ -99,6 +101,14 @@ def outermost(element: Any, name: str) -> Iterator[Any]:
                     break
         else:
             yield from outermost(one, name)
+
+
+def is_hidden(drawing: Any) -> bool:
+    """Return True if a drawing with text is hidden, in the format of Word 2007 or an older one."""
+    properties = next(within(drawing, "docPr"), None)
+    hidden = properties is not None and attribute(properties, "hidden") in ("1", "true")
+    hidden = hidden or any(_INVISIBLE.search(one.get("style") or "") for one in drawing)
+    return hidden and any(one.text for one in within(drawing, "t"))
 
 
 def symbol(element: Any) -> str:

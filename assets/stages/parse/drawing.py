@@ -28,6 +28,13 @@ def _reference(element: Any, name: str) -> str | None:
     return next((value for key, value in element.attrib.items() if local(key) == name and "}" in key), None)
 
 
+def is_hidden(shape: Any) -> bool:
+    """Return True if a shape or a group is hidden, as the pane of a program lists them."""
+    named = next((one for one in shape if local(one.tag).startswith("nv")), None)
+    properties = child(named, "cNvPr") if named is not None else None
+    return properties is not None and properties.get("hidden") in ("1", "true")
+
+
 def diagram(root: Any, page: int | None = None, sheet: str | None = None) -> Iterator[BlockDraft]:
     """Yield the texts of a diagram as a list."""
     lines = [one_line(paragraph(one)) for point in within(root, "pt") for one in within(point, "p")]

@@ -36,6 +36,7 @@ _COMPARE: dict[str, Callable[[float, float], bool]] = {
 }  # fmt: skip
 _CURRENCY = re.compile(r"\$([^-\]]*)")
 _ELAPSED = re.compile(r"h+|m+|s+", re.IGNORECASE)
+_SECTIONS = 4
 _MAX_FORMAT = 500
 _MAX_SERIAL = 2_958_466
 """The day after 9999-12-31."""
@@ -78,6 +79,12 @@ def is_date(code: str) -> bool:
     return any(section.moment for section in map(_section, _split(code[:_MAX_FORMAT])[:1]))
 
 
+def hides_text(code: str) -> bool:
+    """Return True if a format shows nothing in place of a text: `;;;`."""
+    sections = _split(code[:_MAX_FORMAT])
+    return len(sections) == _SECTIONS and not _section(sections[-1]).tokens
+
+
 def _split(code: str) -> list[str]:
     """Split a format at semicolons that are not in quotes. Source: 18.8.31: positive; negative; zero; text."""
     parts: list[str] = []
@@ -90,7 +97,7 @@ def _split(code: str) -> list[str]:
         quoted ^= one == '"' and not escaped
         escaped = one == "\\" and not escaped and not quoted
         current += one
-    return [*parts, current][:4]
+    return [*parts, current][:_SECTIONS]
 
 
 class _Section:

@@ -79,6 +79,9 @@ class _OpenDocument(TextReader):
     # Presentations
 
     def _slide(self, element: Any, page: int) -> Iterator[BlockDraft]:
+        if self._has(self._hiding, element):
+            self._hide("slide")
+            return
         self._page = page
         notes: list[Any] = []
         titled = False

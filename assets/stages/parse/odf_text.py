@@ -90,6 +90,8 @@ class TextReader:
                     self._raising.setdefault(name, position.startswith("super") or position[:1].isdigit())
                 if display := attribute(properties, "display"):
                     self._hiding.setdefault(name, display in ("none", "false"))
+                if local(properties.tag) == "drawing-page-properties":
+                    self._hiding.setdefault(name, attribute(properties, "visibility") == "hidden")
 
     def _has(self, looks: dict[str, bool], element: Any) -> bool:
         """Return what the style of an element says of a look, or the nearest that it is based on and says something."""
@@ -305,6 +307,9 @@ class TextReader:
     def _drawing(self, element: Any) -> None:
         """Keep the texts of a shape, the figures of a chart and the description of a picture for after the block."""
         if self._depth >= _NESTING:
+            return
+        if attribute(element, "display") == "none":
+            self._hide("shape")
             return
         kind = local(element.tag)
         if kind == "object":

@@ -8,9 +8,10 @@ from typing import Any
 
 from assets.stages.normalize import BlockDraft, one_line
 from assets.stages.parse.alt_text import described
-from assets.stages.parse.drawing import graphics, paragraph
+from assets.stages.parse.drawing import graphics, is_hidden, paragraph
 from assets.stages.parse.package import Package, attribute, child, local, number, within
 from assets.stages.parse.result import Parsed
+from assets.stages.parse.sheets import counted
 from assets.stages.parse.tables import table
 from resources.core.errors import SkipDocumentError
 
@@ -39,7 +40,7 @@ def parse(data: bytes) -> Parsed:
         title=title if title != "PowerPoint Presentation" else None,
         author=author,
         page_count=len(slides),
-        warnings=package.warnings,
+        warnings=[*deck.warnings(), *package.warnings],
     )
 
 
@@ -50,6 +51,7 @@ def _reference(element: Any) -> str:
 class _Deck:
     def __init__(self, package: Package) -> None:
         self._package = package
+        self._hidden = {"slide": 0, "shape": 0}
         self._footers: set[str] = set()
         self._authors: dict[str, str] = {}
         for kind in ("commentAuthors", "authors"):
@@ -58,11 +60,22 @@ class _Deck:
                 for one in root if root is not None else ():
                     self._authors[attribute(one, "id") or ""] = one_line(attribute(one, "name") or "")
 
+    def warnings(self) -> list[str]:
+        """Return what is left out."""
+        return [
+            f"The presentation has {counted(count, f'hidden {kind}')} not indexed."
+            for kind, count in self._hidden.items()
+            if count
+        ]
+
     def slide(self, name: str, page: int) -> Iterator[BlockDraft]:
         root = self._package.xml(name)
         if root is None:
             return
-        shapes = list(_shapes(child(root, "cSld", "spTree")))
+        if root.get("show") in ("0", "false"):
+            self._hidden["slide"] += 1
+            return
+        shapes = list(self._shapes(child(root, "cSld", "spTree")))
         titles = [one for one in shapes if _placeholder(one) in _TITLES and _lines(one)]
         if titles:
             yield BlockDraft(
@@ -100,7 +113,7 @@ class _Deck:
 
     def _notes(self, name: str, page: int) -> Iterator[BlockDraft]:
         root = self._package.optional(name)
-        for one in _shapes(child(root, "cSld", "spTree")) if root is not None else ():
+        for one in self._shapes(child(root, "cSld", "spTree")) if root is not None else ():
             if _placeholder(one) in ("sldNum", "sldImg", "hdr", "ftr", "dt"):
                 continue
             if local(one.tag) == "graphicFrame":
@@ -108,6 +121,22 @@ class _Deck:
             text = "\n".join(line for _, _, line in _lines(one))
             if text:
                 yield BlockDraft(kind="paragraph", text=f"Notes: {text}", page=page)
+
+    def _shapes(self, tree: Any) -> Iterator[Any]:
+        """Yield shapes in order, including those in groups, without hidden ones; of alternatives, the first that has any."""
+        for element in tree if tree is not None else ():
+            kind = local(element.tag)
+            if is_hidden(element):
+                self._hidden["shape"] += any(one.text for one in within(element, "t"))
+            elif kind in ("sp", "pic", "graphicFrame", "cxnSp"):
+                yield element
+            elif kind in _CONTAINERS:
+                yield from self._shapes(element)
+            elif kind == "AlternateContent":
+                for choice in element:
+                    if found := [*self._shapes(choice)]:
+                        yield from found
+                        break
 
     def _comments(self, name: str, page: int) -> Iterator[BlockDraft]:
         for part in [*self._package.related(name, "comments"), *self._package.related(name, "comment")]:
@@ -124,21 +153,6 @@ class _Deck:
                 if text:
                     said = f"Comment by {author}: {text}" if author else f"Comment: {text}"
                     yield BlockDraft(kind="paragraph", text=said, page=page)
-
-
-def _shapes(tree: Any) -> Iterator[Any]:
-    """Yield shapes in order, including those in groups; of alternatives, the first that has any."""
-    for element in tree if tree is not None else ():
-        kind = local(element.tag)
-        if kind in ("sp", "pic", "graphicFrame", "cxnSp"):
-            yield element
-        elif kind in _CONTAINERS:
-            yield from _shapes(element)
-        elif kind == "AlternateContent":
-            for choice in element:
-                if found := [*_shapes(choice)]:
-                    yield from found
-                    break
 
 
 def _placeholder(shape: Any) -> str:

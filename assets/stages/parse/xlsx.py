@@ -12,8 +12,8 @@ from itertools import repeat
 from typing import Any
 
 from assets.stages.normalize import MAX_CHARACTERS, MAX_NAME, BlockDraft, one_line
-from assets.stages.parse.drawing import chart, diagram, paragraph
-from assets.stages.parse.number_format import BUILT_IN, Formatter, formatter, general, is_date
+from assets.stages.parse.drawing import chart, diagram, is_hidden, paragraph
+from assets.stages.parse.number_format import BUILT_IN, Formatter, formatter, general, hides_text, is_date
 from assets.stages.parse.package import Package, attribute, child, local, number, within
 from assets.stages.parse.result import Parsed
 from assets.stages.parse.sheets import YEARS, SheetRow, counted, sheet
@@ -29,6 +29,8 @@ _ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
 _REMEMBERED = 50_000
 """Numbers whose text is kept: sheets repeat them."""
 _DIGITS = 9
+_TEXTS = frozenset({"s", "str", "inlineStr"})
+"""Types of cells that hold text."""
 _THREADED = "[Threaded comment]"
 """What Excel writes for older versions in place of a comment that has replies."""
 
@@ -125,7 +127,7 @@ class _Workbook:
                     place = number(element.get("r"), expected + 1, least=expected + 1)
                     if place > MAX_ROWS:
                         break
-                    if is_on_attribute(element, "hidden"):
+                    if is_on_attribute(element, "hidden") or _is_zero(element.get("ht")):
                         hidden.rows.add(place)
                         expected = place
                     else:
@@ -138,10 +140,13 @@ class _Workbook:
                 element.clear()
                 while element.getprevious() is not None:
                     del element.getparent()[0]
-        for kind, count in (("row", len(hidden.rows)), ("column", len(hidden.seen))):
-            if count:
-                self._hidden[kind] = self._hidden.get(kind, 0) + count
+        for kind, count in (("row", len(hidden.rows)), ("column", len(hidden.seen)), ("text", cells.hidden)):
+            self._hide(kind, count)
         self._formulas += cells.formulas
+
+    def _hide(self, kind: str, count: int) -> None:
+        if count:
+            self._hidden[kind] = self._hidden.get(kind, 0) + count
 
     def _bound(self, height: int, width: int, size: int) -> None:
         if size > MAX_CHARACTERS:
@@ -157,19 +162,19 @@ class _Workbook:
         root = self._package.xml(names[0]) if names else None
         return [_rich(one) for one in root if local(one.tag) == "si"] if root is not None else []
 
-    def _cell_formats(self) -> list[tuple[Formatter, bool]]:
-        """Return, for each style of a cell, how it shows numbers and whether as a date."""
+    def _cell_formats(self) -> list["_Format"]:
+        """Return, for each style of a cell, how it shows numbers, whether as a date, and whether it hides texts."""
         names = self._package.related(self._package.main, "styles")
         root = self._package.xml(names[0]) if names else None
         codes: dict[int, str] = dict(BUILT_IN)
-        found: list[tuple[Formatter, bool]] = []
+        found: list[_Format] = []
         for group in root if root is not None else ():
             if local(group.tag) == "numFmts":
                 codes |= {number(one.get("numFmtId"), 0): one.get("formatCode") or "" for one in group}
             elif local(group.tag) == "cellXfs":
                 for one in group:
                     code = codes.get(number(one.get("numFmtId"), 0), "")
-                    found.append((formatter(code, from_1904=self._from_1904), is_date(code)))
+                    found.append((formatter(code, from_1904=self._from_1904), is_date(code), hides_text(code)))
         return found
 
     # What is on a sheet beside its cells
@@ -207,6 +212,9 @@ class _Workbook:
             if root is None:
                 continue
             for body in within(root, "txBody"):
+                if is_hidden(body.getparent()):
+                    self._hide("shape", 1)
+                    continue
                 text = "\n".join(line for one in within(body, "p") if (line := one_line(paragraph(one))))
                 if text:
                     yield BlockDraft(kind="paragraph", text=text, sheet=name)
@@ -217,6 +225,9 @@ class _Workbook:
                         yield from diagram(drawn, sheet=name)
                     elif drawn is not None:
                         yield from chart(drawn, sheet=name, data=False)
+
+
+_Format = tuple[Formatter, bool, bool]
 
 
 class _Hidden:
@@ -232,7 +243,7 @@ class _Hidden:
 
     def columns_of(self, element: Any) -> None:
         for one in element:
-            if is_on_attribute(one, "hidden") or one.get("width") == "0":
+            if is_on_attribute(one, "hidden") or _is_zero(one.get("width")):
                 first = number(one.get("min"), 1, least=1, most=MAX_COLUMNS)
                 last = number(one.get("max"), first, least=first, most=MAX_COLUMNS)
                 self._columns[first - 1 : last] = b"\1" * (last - first + 1)
@@ -256,8 +267,8 @@ class _Hidden:
 class _Cells:
     """Reads the cells of rows."""
 
-    def __init__(self, strings: list[str], formats: list[tuple[Formatter, bool]]) -> None:
-        self.formulas = 0
+    def __init__(self, strings: list[str], formats: list[_Format]) -> None:
+        self.formulas = self.hidden = 0
         self._strings = strings
         self._formats = formats
         self._figures: dict[tuple[str, str | None], tuple[str, str]] = {}
@@ -274,6 +285,9 @@ class _Cells:
             if hidden and hidden.has(column):
                 continue
             text = self._cell(cell, row)
+            if text and cell.get("t") in _TEXTS and self._format(cell.get("s"))[2]:
+                self.hidden += 1
+                text = ""
             if text:
                 if column >= MAX_COLUMNS:
                     break
@@ -340,9 +354,12 @@ class _Cells:
             figure = float(value)
         except ValueError:
             return value, ""
-        at = int(style) if style and style.isdecimal() and len(style) < _DIGITS else -1
-        show, dated = self._formats[at] if 0 <= at < len(self._formats) else (general, False)
+        show, dated, _ = self._format(style)
         return show(figure), "year" if not dated and figure in YEARS else "figure"
+
+    def _format(self, style: str | None) -> _Format:
+        at = int(style) if style and style.isdecimal() and len(style) < _DIGITS else -1
+        return self._formats[at] if 0 <= at < len(self._formats) else (general, False, False)
 
     def _formula(self, element: Any) -> str:
         """Return a formula; one that is shared is written at the first of its cells."""
@@ -363,6 +380,10 @@ def column_of(letters: str) -> int:
 def is_on_attribute(element: Any, name: str) -> bool:
     """Return True if an element has a switch among its attributes that is on."""
     return element is not None and element.get(name) in ("1", "true", "on")
+
+
+def _is_zero(size: str | None) -> bool:
+    return bool(size) and not size.strip("0.")
 
 
 def _rich(element: Any) -> str:

@@ -595,7 +595,7 @@ class TextNote(Model):
     """Something that the reader of a document cannot tell from its text."""
 
     kind: str
-    """The kind of the note: `hidden` (sheets, rows, columns, text), `not_read` (attachments, parts, pages), `no_text`
+    """The kind of the note: `hidden` (sheets, slides, layers, text), `not_read` (attachments, parts, pages), `no_text`
     (pages without text), `decoding` (encoding guessed), `removed` (page headers and footers), `formulas`,
     `structure` (read as plain text) or `other`.
     """
