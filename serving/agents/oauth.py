@@ -18,8 +18,8 @@ from resources.core.errors import TemporaryError
 from serving.agents import pages
 from serving.agents.service import AgentServices
 from serving.http.errors import UnauthorizedError
+from serving.http.open_route import open_route
 from serving.http.origins import FORM, accepts
-from serving.http.request_limits import limited
 from serving.identity.authentication import SESSION, SessionFrom, check_same_origin, session_access, session_of
 from serving.identity.begin import DATABASE_DOWN
 from serving.identity.sign_in.pages import failure_page
@@ -31,13 +31,12 @@ if TYPE_CHECKING:
 OpenRequest = Request[Any, Any, Any]
 
 
-@get(
+@open_route(
+    get,
     ["/.well-known/oauth-protected-resource", "/.well-known/oauth-protected-resource/mcp"],
-    operation_id="protectedResource",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    sync_to_thread=False,
-    opt=limited("open"),
+    "protectedResource",
+    "open",
+    thread=False,
 )
 def protected_resource(agents: NamedDependency[AgentServices]) -> dict[str, Any]:
     """Say which server issues tokens for `/mcp`. Source: RFC 9728."""
@@ -49,14 +48,7 @@ def protected_resource(agents: NamedDependency[AgentServices]) -> dict[str, Any]
     }
 
 
-@get(
-    "/.well-known/oauth-authorization-server",
-    operation_id="authorizationServer",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    sync_to_thread=False,
-    opt=limited("open"),
-)
+@open_route(get, "/.well-known/oauth-authorization-server", "authorizationServer", "open", thread=False)
 def authorization_server(agents: NamedDependency[AgentServices]) -> dict[str, Any]:
     """Say what the authorization server supports. Source: RFC 8414."""
     base = agents.http.settings.base_url
@@ -77,39 +69,19 @@ def authorization_server(agents: NamedDependency[AgentServices]) -> dict[str, An
     }
 
 
-@post(
-    "/oauth/register",
-    operation_id="registerAgent",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    status_code=201,
-    opt=limited("sign-in"),
-)
+@open_route(post, "/oauth/register", "registerAgent", "sign-in", status=201)
 async def register_agent(request: OpenRequest, agents: NamedDependency[AgentServices]) -> Response[bytes]:
     """Register an application as a public client. Source: RFC 7591."""
     return await (await _authorization()).register(agents, request)
 
 
-@get(
-    "/oauth/authorize",
-    operation_id="authorizeAgent",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    opt=limited("sign-in"),
-)
+@open_route(get, "/oauth/authorize", "authorizeAgent", "sign-in")
 async def authorize_agent(request: OpenRequest, agents: NamedDependency[AgentServices]) -> Response[Any]:
     """Check what an application asks for, and redirect to the page on which the person decides."""
     return await (await _authorization()).authorize(agents, request)
 
 
-@post(
-    "/oauth/token",
-    operation_id="agentToken",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    status_code=200,
-    opt=limited("sign-in") | accepts(FORM),
-)
+@open_route(post, "/oauth/token", "agentToken", "sign-in", accepts(FORM), status=200)
 async def agent_token(request: OpenRequest, agents: NamedDependency[AgentServices]) -> Response[bytes]:
     """Exchange a code, or a refresh token, for an access token and a refresh token."""
     return await (await _authorization()).token(agents, request)
@@ -122,14 +94,7 @@ async def _authorization():
     return authorization
 
 
-@post(
-    "/oauth/revoke",
-    operation_id="revokeAgent",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    status_code=200,
-    opt=limited("sign-in") | accepts(FORM),
-)
+@open_route(post, "/oauth/revoke", "revokeAgent", "sign-in", accepts(FORM), status=200)
 async def revoke_agent(request: OpenRequest, agents: NamedDependency[AgentServices]) -> Response[bytes]:
     """End the connection of a token. An unknown token is no error. Source: RFC 7009."""
     fields = await _form(request)
@@ -143,14 +108,7 @@ async def agent_consent(request: OpenRequest, agents: NamedDependency[AgentServi
     return await _consent(request, agents, request.query_params.get("request", ""))
 
 
-@post(
-    "/oauth/consent",
-    operation_id="decideAgent",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    status_code=200,
-    opt=limited("sign-in") | accepts(FORM) | {SESSION: SessionFrom.OWN},
-)
+@open_route(post, "/oauth/consent", "decideAgent", "sign-in", accepts(FORM) | {SESSION: SessionFrom.OWN}, status=200)
 async def decide_agent(request: OpenRequest, agents: NamedDependency[AgentServices]) -> Response[Any]:
     """Connect the agent or refuse it, as the person decided on the page."""
     check_same_origin(request)

@@ -19,6 +19,7 @@ from resources.core.domain import Access
 from resources.core.errors import InvalidRequestError
 from serving.http.errors import ProblemError
 from serving.http.fields import parse_id
+from serving.http.open_route import open_route
 from serving.http.origins import FORM, accepts
 from serving.http.request_limits import limited
 from serving.identity.authentication import SESSION, SessionFrom, check_same_origin
@@ -79,14 +80,7 @@ async def own_passkeys_of(identity: IdentityServices, access: Access) -> list[Ow
     return await PasskeyReads(identity.http.database).own_passkeys(email=access.email)
 
 
-@post(
-    "/sign-in/passkey/options",
-    operation_id="passkeyOptions",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    status_code=200,
-    opt=limited("sign-in"),
-)
+@open_route(post, "/sign-in/passkey/options", "passkeyOptions", "sign-in", status=200)
 async def passkey_options(
     request: Request[Any, Any, Any], identity: NamedDependency[IdentityServices]
 ) -> Response[PasskeyOffer]:
@@ -97,13 +91,7 @@ async def passkey_options(
     return Response(PasskeyOffer(dict(offer.options), offer.state), cookies=[binding.cookie])
 
 
-@post(
-    "/sign-in/passkey",
-    operation_id="passkeySignIn",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    opt=limited("sign-in") | accepts(FORM) | {SESSION: SessionFrom.OWN},
-)
+@open_route(post, "/sign-in/passkey", "passkeySignIn", "sign-in", accepts(FORM) | {SESSION: SessionFrom.OWN})
 async def passkey_sign_in(
     request: Request[Any, Any, Any], identity: NamedDependency[IdentityServices]
 ) -> Response[Any]:

@@ -9,8 +9,8 @@ from litestar import Request, Response, get, post
 from litestar.di import NamedDependency
 
 from serving.http.errors import ProblemError
+from serving.http.open_route import open_route
 from serving.http.origins import FORM, accepts
-from serving.http.request_limits import limited
 from serving.identity.authentication import SESSION, SessionFrom, check_same_origin, origin_of
 from serving.identity.begin import attempted, begin, require_active
 from serving.identity.service import IdentityServices
@@ -22,14 +22,7 @@ from serving.identity.sign_in.sessions import EMAIL, LINK
 from serving.web.render import view
 
 
-@post(
-    "/sign-in/email",
-    operation_id="emailLink",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    status_code=200,
-    opt=limited("sign-in") | accepts(FORM),
-)
+@open_route(post, "/sign-in/email", "emailLink", "sign-in", accepts(FORM), status=200)
 async def email_link(request: Request[Any, Any, Any], identity: NamedDependency[IdentityServices]) -> Response[Any]:
     """Send a link to an address, if it may have one. The response is the same for every address."""
     check_same_origin(request)
@@ -45,26 +38,13 @@ async def email_link(request: Request[Any, Any, Any], identity: NamedDependency[
     return pages.sent_page()
 
 
-@get(
-    links.PATH,
-    operation_id="linkPage",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    sync_to_thread=False,
-    opt=limited("sign-in"),
-)
+@open_route(get, links.PATH, "linkPage", "sign-in", thread=False)
 def link_page() -> Response[str]:
     """Show whom a link signs in, and a button. The page's script reads the token, which is in the address's fragment."""
     return view("sign_in_link.html", script="link.js")
 
 
-@post(
-    links.PATH,
-    operation_id="linkSignIn",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    opt=limited("sign-in") | accepts(FORM) | {SESSION: SessionFrom.OWN},
-)
+@open_route(post, links.PATH, "linkSignIn", "sign-in", accepts(FORM) | {SESSION: SessionFrom.OWN})
 async def link_sign_in(request: Request[Any, Any, Any], identity: NamedDependency[IdentityServices]) -> Response[Any]:
     """Sign in with the token of a link."""
     check_same_origin(request)

@@ -11,8 +11,8 @@ from litestar.params import FromPath
 
 from resources.core.errors import TemporaryError
 from serving.http.errors import ProblemError, UnauthorizedError
+from serving.http.open_route import open_route
 from serving.http.origins import FORM, accepts
-from serving.http.request_limits import limited
 from serving.identity.authentication import SESSION, SessionFrom, check_same_origin, session_access, session_of
 from serving.identity.begin import attempted, begin, down, require_active
 from serving.identity.service import IdentityServices
@@ -23,13 +23,7 @@ from serving.identity.sign_in.flow import own_path
 from serving.identity.sign_in.sessions import SAMPLE, session_cookie
 
 
-@get(
-    "/sign-in",
-    operation_id="signInPage",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    opt=limited("open") | {SESSION: SessionFrom.LINK},
-)
+@open_route(get, "/sign-in", "signInPage", "open", {SESSION: SessionFrom.LINK})
 async def sign_in(request: Request[Any, Any, Any], identity: NamedDependency[IdentityServices]) -> Response[str]:
     """Show the ways to sign in. `next` is the path to return to."""
     after = own_path(request.query_params.get("next", "/"))
@@ -47,13 +41,7 @@ async def signed_in_email(request: Request[Any, Any, Any], identity: IdentitySer
         return None
 
 
-@get(
-    "/sign-in/{provider:str}",
-    operation_id="startSignIn",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    opt=limited("sign-in"),
-)
+@open_route(get, "/sign-in/{provider:str}", "startSignIn", "sign-in")
 async def start_sign_in(
     request: Request[Any, Any, Any], identity: NamedDependency[IdentityServices], provider: FromPath[str]
 ) -> Response[Any]:
@@ -70,13 +58,7 @@ async def start_sign_in(
     return Response(None, status_code=302, headers={"Location": address}, cookies=[cookie])
 
 
-@get(
-    "/sign-in/{provider:str}/callback",
-    operation_id="finishSignIn",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    opt=limited("sign-in") | {SESSION: SessionFrom.LINK},
-)
+@open_route(get, "/sign-in/{provider:str}/callback", "finishSignIn", "sign-in", {SESSION: SessionFrom.LINK})
 async def finish_sign_in(
     request: Request[Any, Any, Any], identity: NamedDependency[IdentityServices], provider: FromPath[str]
 ) -> Response[Any]:
@@ -96,13 +78,7 @@ async def finish_sign_in(
     return await attempted(request, identity, provider, state, sign_in, after=identity.sign_in_flow.after(state))
 
 
-@post(
-    "/sign-in/sample",
-    operation_id="sampleSignIn",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    opt=limited("sign-in") | accepts(FORM) | {SESSION: SessionFrom.OWN},
-)
+@open_route(post, "/sign-in/sample", "sampleSignIn", "sign-in", accepts(FORM) | {SESSION: SessionFrom.OWN})
 async def sample_sign_in(request: Request[Any, Any, Any], identity: NamedDependency[IdentityServices]) -> Response[Any]:
     """Sign in as a person of the sample company, if this installation only tries it out."""
     check_same_origin(request)
@@ -119,14 +95,7 @@ async def sample_sign_in(request: Request[Any, Any, Any], identity: NamedDepende
         return pages.failure_page(down(error), after, 503)
 
 
-@post(
-    "/sign-out",
-    operation_id="signOut",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    status_code=200,
-    opt=limited("sign-in") | accepts(FORM) | {SESSION: SessionFrom.OWN},
-)
+@open_route(post, "/sign-out", "signOut", "sign-in", accepts(FORM) | {SESSION: SessionFrom.OWN}, status=200)
 async def sign_out(request: Request[Any, Any, Any], identity: NamedDependency[IdentityServices]) -> Response[Any]:
     """End the browser's session, and go on to the provider's sign-out page."""
     check_same_origin(request)

@@ -15,6 +15,7 @@ from resources.sources import connecting, names
 from resources.sources.spec import Consent, ConsentError, SourceSpec
 from serving.http.audit import AuditEvent
 from serving.http.errors import ProblemError
+from serving.http.open_route import open_route
 from serving.http.openapi.describe import HTML, JSON, Answer, described
 from serving.http.request_limits import limited
 from serving.http.roles import NeedsRole
@@ -101,13 +102,7 @@ async def connect_source(
     return await connect(request, provider, source_services)
 
 
-@get(
-    f"{PATH}/{{provider:str}}/callback",
-    operation_id="sourceCallback",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    opt=limited("sign-in"),
-)
+@open_route(get, f"{PATH}/{{provider:str}}/callback", "sourceCallback", "sign-in")
 async def source_callback(
     request: Request[Any, Any, Any], provider: FromPath[str], source_services: NamedDependency[SourceServices]
 ) -> Response[str]:

@@ -13,7 +13,7 @@ from resources.core.domain import Access, Role
 from resources.dagster_access import Grant, Person, browser_address, grant_of_session, link_of
 from resources.dagster_access import Role as Rights
 from serving.http.errors import ProblemError, UnauthorizedError
-from serving.http.request_limits import limited
+from serving.http.open_route import open_route
 from serving.http.roles import AnyConnection, NeedsRole, dagster_rights
 from serving.identity.authentication import credential_of, origin_of, session_access, session_access_by_id, session_of
 from serving.identity.sign_in import events
@@ -65,13 +65,7 @@ async def open_dagster(
     return Response(None, status_code=302, headers={"Location": location})
 
 
-@get(
-    "/dagster/rights",
-    operation_id="dagsterRights",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    opt=limited("open"),
-)
+@open_route(get, "/dagster/rights", "dagsterRights", "open")
 async def dagster_session(
     request: Request[Any, Any, Any], source_services: NamedDependency[SourceServices]
 ) -> DagsterRights:

@@ -14,8 +14,8 @@ from litestar.params import FromPath
 from markupsafe import Markup
 
 from resources.core.errors import ConfigurationError
+from serving.http.open_route import open_route
 from serving.http.openapi.document import build
-from serving.http.request_limits import limited
 from serving.web.render import view
 
 MEDIA_TYPES = {"swagger-ui-bundle.js": "text/javascript; charset=utf-8", "swagger-ui.css": "text/css; charset=utf-8"}
@@ -68,40 +68,19 @@ def _document(app: Litestar) -> bytes:
     return msgspec.json.encode(build(app, release()))
 
 
-@get(
-    "/docs",
-    operation_id="docsPage",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    sync_to_thread=False,
-    opt=limited("open"),
-)
+@open_route(get, "/docs", "docsPage", "open", thread=False)
 def docs_page() -> Response[bytes]:
     """Show the interface with the files of `static_folder`."""
     return Response(_PAGE, media_type=MediaType.HTML)
 
 
-@get(
-    "/docs/openapi.json",
-    operation_id="docsDocument",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    sync_to_thread=True,
-    opt=limited("open"),
-)
+@open_route(get, "/docs/openapi.json", "docsDocument", "open", thread=True)
 def docs_document(request: Request[Any, Any, Any]) -> Response[bytes]:
     """Return the OpenAPI document. It is composed for the first request."""
     return Response(_document(request.app), media_type=MediaType.JSON)
 
 
-@get(
-    "/docs/static/{name:str}",
-    operation_id="docsFile",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    sync_to_thread=True,
-    opt=limited("open"),
-)
+@open_route(get, "/docs/static/{name:str}", "docsFile", "open", thread=True)
 def docs_file(name: FromPath[str]) -> Response[bytes]:
     if name == START:
         return Response(_SCRIPT, media_type="text/javascript; charset=utf-8")

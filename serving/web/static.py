@@ -8,7 +8,7 @@ from litestar import Response, get
 from litestar.exceptions import NotFoundException
 from litestar.params import FromPath
 
-from serving.http.request_limits import limited
+from serving.http.open_route import open_route
 
 FOLDER = Path(__file__).parent / "static"
 MEDIA_TYPES = {
@@ -38,14 +38,7 @@ def address(name: str) -> str:
     return f"/static/{version()}/{name}"
 
 
-@get(
-    "/static/{release:str}/{name:str}",
-    operation_id="staticFile",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    sync_to_thread=False,
-    opt=limited("open"),
-)
+@open_route(get, "/static/{release:str}/{name:str}", "staticFile", "open", thread=False)
 def static_file(release: FromPath[str], name: FromPath[str]) -> Response[bytes]:
     """Return a file of the pages. An address of another release gives today's file, which is then not kept."""
     content = _files().get(name)

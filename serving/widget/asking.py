@@ -19,6 +19,7 @@ from serving.answers.schemas import AskRequest, ErrorEvent, Message, Selection, 
 from serving.http.errors import ProblemError, UnauthorizedError
 from serving.http.heartbeat import with_heartbeats
 from serving.http.leaving import unless_left
+from serving.http.open_route import open_route
 from serving.http.openapi.describe import EVENTS, Answer, described
 from serving.http.origins import accepts
 from serving.http.request_limits import limited
@@ -64,14 +65,7 @@ class WidgetQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Text that the question is about. Null: the whole collection is searched."""
 
 
-@get(
-    "/widget.js",
-    operation_id="widgetScript",
-    include_in_schema=False,
-    exclude_from_auth=True,
-    sync_to_thread=False,
-    opt=limited("open"),
-)
+@open_route(get, "/widget.js", "widgetScript", "open", thread=False)
 def widget_script() -> Response[bytes]:
     """Return the script that pages of other sites load, also with `crossorigin` or under an embedder policy."""
     headers = {

@@ -47,7 +47,7 @@ def test_no_two_migrations_have_the_same_number() -> None:
 
 def test_every_module_with_routes_is_listed_by_its_room() -> None:
     listed = {module.__name__ for room in ROOMS for module in room.MODULES}
-    route = re.compile(r"^@(get|post|put|patch|delete|head|asgi|route|\w*page_route)\(", re.MULTILINE)
+    route = re.compile(r"^@(get|post|put|patch|delete|head|asgi|route|\w*(page|open)_route)\(", re.MULTILINE)
     files = [file for file in sorted((ROOT / "serving").rglob("*.py")) if route.search(file.read_text())]
     assert len(files) > 40
     modules = {str(file.relative_to(ROOT).with_suffix("")).replace("/", ".") for file in files}
