@@ -13,32 +13,20 @@ from litestar.types import Message, Receive, Scope, Send
 from resources.servers.shared import Shared
 from resources.settings import Settings
 from resources.sources import specs
-from serving.account import routes as account
-from serving.agents import routes as agents
-from serving.answers import routes as answers
 from serving.assistant.worker import SlackAssistant
-from serving.compatibility import routes as compatibility
-from serving.documents import routes as documents
 from serving.http import parameters, rate_headers
-from serving.http import routes as http
 from serving.http.bodies import StrictRequest
 from serving.http.idempotency import Idempotency
 from serving.http.middleware import LimitRequests, guarded
 from serving.http.observed import observed
 from serving.http.opaque_ids import routed
 from serving.http.request_limits import check_limits
-from serving.identity import routes as identity
 from serving.identity.authentication import Authentication
 from serving.identity.visitor import ERRORS, identify_visitor
-from serving.search import routes as search
+from serving.routes import ROOMS
 from serving.search.embedding import EmbedsQueries
 from serving.services import PROVIDED, Services
-from serving.sources import routes as sources
 from serving.sources.service import Launcher
-from serving.web import routes as web
-from serving.widget import routes as widget
-
-ROOMS = (http, web, identity, search, answers, sources, documents, agents, widget, compatibility, account)
 
 MAX_BODY_BYTES = 1024 * 1024
 """Largest body of any route but the upload."""
@@ -131,7 +119,7 @@ def handlers_of(module: ModuleType) -> Iterator[BaseRouteHandler]:
     return (value for value in vars(module).values() if isinstance(value, BaseRouteHandler))
 
 
-HANDLERS = [handler for room in ROOMS for module in room.MODULES for handler in handlers_of(module)]
+HANDLERS = [handler for room in ROOMS for module in room for handler in handlers_of(module)]
 """Every route."""
 
 
