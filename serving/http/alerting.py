@@ -6,7 +6,6 @@ has each change told once. While Postgres is down there is no common state, so e
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -21,9 +20,8 @@ from resources.core.durations import duration, how_long
 from resources.core.errors import TemporaryError
 from resources.logging import logger
 from resources.sources import is_set_up, stored
-from serving.http.background import cancel
 from serving.http.latency import RecentLatency
-from serving.http.periodic import repeat
+from serving.http.periodic import Repeated
 from sql.alerting import Alerts, SyncHealth
 
 if TYPE_CHECKING:
@@ -38,24 +36,18 @@ DOWN = "DependencyDown"
 log = logger("alerts")
 
 
-class Alerting:
+class Alerting(Repeated):
     """The task that judges and delivers."""
 
     def __init__(self, settings: Settings, database: Database, metrics: Metrics, monitor: StatusMonitor) -> None:
+        super().__init__("alerts", INTERVAL_SECONDS, self.look)
         self._settings = settings
         self._database = database
         self._monitor = monitor
         self._latency = RecentLatency(metrics.families)
         self._outage = Outage(settings)
-        self._repeat = duration(settings.alert_repeat).total_seconds()
+        self._repeat_seconds = duration(settings.alert_repeat).total_seconds()
         self._url = _webhook(settings)
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.create_task(repeat("alerts", INTERVAL_SECONDS, self.look), name="alerts")
-
-    async def stop(self) -> None:
-        await cancel(self._task)
 
     async def look(self) -> None:
         """Judge once, and send what is due. Before the monitor's first look, alerts that fire would read as ended."""
@@ -77,7 +69,7 @@ class Alerting:
         connection.commit()  # what follows waits for other processes
         settings = stored.complete(self._settings, connection)
         observed = [*here, *figures_of_syncs(health, partial(is_set_up, settings))]
-        judge(connection, observed, repeat_seconds=self._repeat, notify=self._url is not None)
+        judge(connection, observed, repeat_seconds=self._repeat_seconds, notify=self._url is not None)
 
     def figures_here(self) -> Iterator[Observation]:
         """Yield what this process sees of the installation and of its machine."""

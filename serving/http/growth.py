@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,8 +11,7 @@ import psycopg
 from resources.core.errors import TemporaryError
 from resources.logging import logger
 from resources.stores.room import rooms
-from serving.http.background import cancel
-from serving.http.periodic import repeat
+from serving.http.periodic import Repeated
 from sql.growth import Growth
 
 if TYPE_CHECKING:
@@ -49,22 +47,16 @@ def samples(settings: Settings, points: int | None) -> list[Fullness]:
     return found
 
 
-class Sampling:
+class Sampling(Repeated):
     """The task that stores samples. `index_size` returns the passages in the index and the bytes of their vectors."""
 
     def __init__(
         self, settings: Settings, database: Database, index_size: Callable[[], Awaitable[tuple[int | None, int | None]]]
     ) -> None:
+        super().__init__("growth", INTERVAL_SECONDS, self.take, FIRST_SECONDS)
         self._settings = settings
         self._database = database
         self._index_size = index_size
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.create_task(repeat("growth", INTERVAL_SECONDS, self.take, FIRST_SECONDS), name="growth")
-
-    async def stop(self) -> None:
-        await cancel(self._task)
 
     async def take(self) -> None:
         """Store samples once, and remove old ones."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -12,8 +11,7 @@ import psycopg
 from resources.alerts.jobs import job_webhook, tell
 from resources.core.errors import TemporaryError
 from resources.logging import logger
-from serving.http.background import cancel
-from serving.http.periodic import repeat
+from serving.http.periodic import Repeated
 
 if TYPE_CHECKING:
     from resources.settings import Settings
@@ -24,21 +22,18 @@ INTERVAL_SECONDS = 5.0
 log = logger("alerts")
 
 
-class ToldJobs:
+class ToldJobs(Repeated):
     """The task that tells, if a webhook is set."""
 
     def __init__(self, settings: Settings, database: Database, clock: Callable[[], datetime]) -> None:
+        super().__init__("job-webhook", INTERVAL_SECONDS, self.look)
         self._webhook = job_webhook(settings)
         self._database = database
         self._clock = clock
-        self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         if self._webhook is not None:
-            self._task = asyncio.create_task(repeat("job-webhook", INTERVAL_SECONDS, self.look), name="job-webhook")
-
-    async def stop(self) -> None:
-        await cancel(self._task)
+            super().start()
 
     async def look(self) -> None:
         """Tell of what is due."""

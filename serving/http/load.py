@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from resources.core.errors import ConcordanceError
 from resources.logging import logger
 from serving.http.background import cancel
-from serving.http.periodic import repeat
+from serving.http.periodic import Repeated
 
 if TYPE_CHECKING:
     from serving.http.database import Database
@@ -29,18 +29,17 @@ class Load:
         self._database = database
         self._metrics = metrics
         self._lake_size = lake_size
-        self._tasks: list[asyncio.Task[None]] = []
+        self._lake = Repeated("lake-size", LAKE_SECONDS, self._measure_lake)
+        self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._tasks.append(asyncio.create_task(self._watch(), name="load"))
+        self._task = asyncio.create_task(self._watch(), name="load")
         if self._lake_size is not None:
-            self._tasks.append(
-                asyncio.create_task(repeat("lake-size", LAKE_SECONDS, self._measure_lake), name="lake-size")
-            )
+            self._lake.start()
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            await cancel(task)
+        await cancel(self._task)
+        await self._lake.stop()
 
     async def _watch(self) -> None:
         while True:

@@ -8,9 +8,8 @@ import psycopg
 from resources.core.errors import TemporaryError
 from resources.logging import logger
 from resources.stores.disk import DiskFault
-from serving.http.background import cancel
 from serving.http.database import Database
-from serving.http.periodic import repeat
+from serving.http.periodic import Repeated
 from sql.web import WebReads
 from sql.web_rows import Figure
 
@@ -29,7 +28,7 @@ async def _all() -> Callable[[str], bool]:
     return lambda _: True
 
 
-class StatusMonitor:
+class StatusMonitor(Repeated):
     """The latest readings; those of a dependency that is down are empty."""
 
     def __init__(
@@ -44,13 +43,13 @@ class StatusMonitor:
 
         `sources` returns a function that returns True for a source that is set up.
         """
+        super().__init__("status-monitor", REFRESH_SECONDS, self._look)
         self._database = database
         self._read_index = index
         self._read_disk = disk
         self._read_gauges = gauges
         self._read_sources = sources
         self._was_short = False
-        self._task: asyncio.Task[None] | None = None
         self.totals: Sequence[Figure] = ()
         self.points: int | None = None
         self.size: int | None = None
@@ -66,17 +65,11 @@ class StatusMonitor:
         """Ask at each look whether a dependency answers."""
         self._watched[dependency] = answers
 
-    def start(self) -> None:
-        self._task = asyncio.create_task(repeat("status", REFRESH_SECONDS, self._look), name="status-monitor")
-
     @property
     def passages_per_document(self) -> float:
         """The mean over the whole index; 1 until it is known."""
         documents = sum(one.value for one in self.totals if (one.what, one.label) == ("documents", "live"))
         return max(1.0, (self.points or 0) / documents) if documents else 1.0
-
-    async def stop(self) -> None:
-        await cancel(self._task)
 
     async def _look(self) -> None:
         statements = WebReads(self._database)

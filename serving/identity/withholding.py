@@ -18,8 +18,7 @@ from resources.stores import qdrant
 from resources.stores.postgres import session
 from resources.stores.withheld import WithheldCollection
 from resources.stores.withholding import settle, withhold_documents, withhold_groups, withhold_people, withhold_token
-from serving.http.background import cancel
-from serving.http.periodic import repeat
+from serving.http.periodic import Repeated
 from sql.web import WebReads
 
 if TYPE_CHECKING:
@@ -75,22 +74,22 @@ class Withholding:
         self._client.close()
 
 
-class WithholdingKeeper:
+class WithholdingKeeper(Repeated):
     """Settles the collection when the service starts, when Postgres is back, when something was noted, and now and then."""
 
     def __init__(self, withholding: Withholding, database: Database, reads: WithheldReads) -> None:
+        super().__init__("withholding", LOOK_SECONDS, self._look)
         self._withholding = withholding
         self._database = database
         self._reads = reads
-        self._task: asyncio.Task[None] | None = None
         self._settled: float | None = None
 
     def start(self) -> None:
         self._database.watch.on_return(self._settle)
-        self._task = asyncio.create_task(repeat("withholding", LOOK_SECONDS, self._look), name="withholding")
+        super().start()
 
     async def stop(self) -> None:
-        await cancel(self._task)
+        await super().stop()
         self._withholding.close()
 
     async def _look(self) -> None:
