@@ -1,11 +1,12 @@
 """The daily job that erases deleted documents after their grace period and deletes old records."""
 
+from collections.abc import Callable
 from typing import Any
 
 import dagster as dg
 import msgspec
 
-from orchestration.jobs import scheduled
+from orchestration.jobs import reason, scheduled
 from orchestration.run_history import prune_runs
 from resources.alerts import alert
 from resources.core.durations import duration
@@ -17,18 +18,32 @@ CRON = "30 1 * * *"
 
 
 def erase_due(settings: Settings, instance: dg.DagsterInstance | None = None) -> dict[str, Any]:
-    """Erase what is due, apply the retention settings and return the counts. Raises `ConcordanceError` after an alert."""
-    from assets.upkeep.erase import erase
-    from assets.upkeep.retention import prune, prune_expired
+    """Erase what is due, apply the retention settings and return the counts.
 
-    try:
-        deleted = prune(settings) | prune_expired(settings)
-        runs = 0 if instance is None else prune_runs(settings, instance)
-        erased = erase(settings, after=duration(settings.erase_after))
-    except ConcordanceError as error:
-        alert(settings, f"Erasure did not finish: {error} It is retried tomorrow. To retry now, run: concordance erase")
-        raise
-    return {"erased": msgspec.to_builtins(erased), "deleted_rows": deleted, "deleted_runs": runs}
+    A part that fails does not stop the others. Raises `ConcordanceError` in the end, after an alert.
+    """
+    from assets.upkeep import retention
+    from assets.upkeep.erase import erase
+
+    parts: dict[str, Callable[[], Any]] = {
+        "deleted_rows": lambda: retention.prune(settings),
+        "expired_rows": lambda: retention.prune_expired(settings),
+        "deleted_runs": lambda: 0 if instance is None else prune_runs(settings, instance),
+        "erased": lambda: msgspec.to_builtins(erase(settings, after=duration(settings.erase_after))),
+    }
+    done: dict[str, Any] = {}
+    failures: list[str] = []
+    for name, part in parts.items():
+        try:
+            done[name] = part()
+        except Exception as error:  # noqa: BLE001 # raised in the end
+            failures.append(reason(error))
+    if failures:
+        why = " ".join(dict.fromkeys(failures))  # all parts may fail alike
+        alert(settings, f"Erasure did not finish: {why} It is retried tomorrow. To retry now, run: concordance erase")
+        raise ConcordanceError(why)
+    done["deleted_rows"] |= done.pop("expired_rows")
+    return done
 
 
 @dg.op(description="Erase deleted documents whose grace period is over, and records older than their settings allow.")

@@ -1,10 +1,14 @@
 """Jobs of a single op that run at fixed times."""
 
 import dagster as dg
+import structlog
 
 from assets import catalog
 from orchestration import dagster_api
 from orchestration.dagster_api import UnresolvedAssetJobDefinition
+from resources.core.errors import ConcordanceError
+
+log = structlog.get_logger("jobs")
 
 
 def scheduled(
@@ -34,3 +38,11 @@ def at_fixed_times(
         owners=catalog.OWNERS,
         default_status=dg.DefaultScheduleStatus.RUNNING,
     )
+
+
+def reason(error: Exception) -> str:
+    """Return why a part of a job failed, for people. An unexpected error is logged with its stack trace: it may quote documents."""
+    if isinstance(error, ConcordanceError):
+        return str(error)
+    log.error("unexpected_error", exc_info=error)
+    return f"Unexpected {type(error).__name__}: its stack trace is in the log."

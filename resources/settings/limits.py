@@ -4,12 +4,10 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, field_validator
 
-from resources.core.durations import PATTERN
-from resources.settings.values import Words
+from resources.settings.values import Duration, Period, Words
 
 MAX_UPLOAD_BYTES = 50 * 1024 * 1024
 Count = Annotated[int, Field(ge=1)]
-Period = Annotated[str, Field(pattern=PATTERN)]
 
 
 class Prompts(BaseModel, frozen=True, extra="forbid"):
@@ -68,22 +66,22 @@ class LimitSettings(BaseModel):
     """Tokens that the model reads and writes together. Unset: nothing is shortened to fit."""
     llm_concurrency: Count | None = None
     """Calls of the model at a time. Unset: 1 for a service on this machine, else 16."""
-    alert_repeat: Annotated[str, Field(pattern=r"^\d+[smhd]$")] = "4h"
+    alert_repeat: Duration = "4h"
     """How often an alert that lasts is sent again. Source: the default of Prometheus's Alertmanager."""
     evaluation_floor: Annotated[float, Field(ge=0, le=1)] = 0.8
     """Recall@10 on the question set below which the monthly evaluation alerts."""
-    slack_lookback: Annotated[str, Field(pattern=r"^\d+[smhd]$")] = "24h"
+    slack_lookback: Duration = "24h"
     """How far back each sync looks for edits and deletions in every channel."""
     http_connections: Count = 500
     http_connections_per_address: Count = 100
     """Limit for one address, or one IPv6 /64 network."""
     sign_in_failures: Count = 60
     """A minute, from one address."""
-    token_max_lifetime: Annotated[str, Field(pattern=r"^\d+[smhd]$")] = "90d"  # noqa: S105 # a duration
+    token_max_lifetime: Duration = "90d"  # noqa: S105 # a duration
     """Access tokens are accepted for at most this long after they were issued."""
-    session_lifetime: Annotated[str, Field(pattern=r"^\d+[smhd]$")] = "7d"
+    session_lifetime: Duration = "7d"
     """A browser has to sign in again after this time."""
-    session_idle: Annotated[str, Field(pattern=r"^\d+[smhd]$")] = "12h"
+    session_idle: Duration = "12h"
     """A browser has to sign in again after this time without a request."""
 
     @field_validator("upload_share_domains")
@@ -97,7 +95,7 @@ class LimitSettings(BaseModel):
 
 
 class RetentionSettings(BaseModel):
-    erase_after: Annotated[str, Field(pattern=r"^\d+[smhd]$")] = "7d"
+    erase_after: Duration = "7d"
     retention_answers: Period = "365d"
     retention_questions: Period = "90d"
     retention_conversations: Period = "90d"

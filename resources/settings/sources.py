@@ -10,7 +10,7 @@ from pydantic_settings import NoDecode
 from resources.core import permissions
 from resources.core.errors import InvalidRequestError
 from resources.settings.urls import HttpUrl, StoreUrl, http_url
-from resources.settings.values import Words, json_or_file, json_value, words
+from resources.settings.values import Duration, Words, json_or_file, json_value, words
 
 
 class FileRoot(BaseModel):
@@ -55,7 +55,7 @@ class SourceSettings(BaseModel):
     """Files, Google Drive, Slack, how often they are synced, and how long their permissions count."""
 
     sync_minutes: Annotated[int, Field(ge=1, le=60)] = 10
-    acl_max_age: Annotated[str, Field(pattern=r"^\d+[smhd]$")] = "24h"
+    acl_max_age: Duration = "24h"
     """Hits whose permissions were last checked longer ago than this are held back."""
     file_roots: Annotated[tuple[FileRoot, ...], NoDecode] = ()
     drive_roots: Words = ()

@@ -1,12 +1,14 @@
-"""Values of settings with several entries: words, JSON, or `@path` of a file with JSON."""
+"""Values of settings: durations, and several entries as words, JSON, or `@path` of a file with JSON."""
 
 import json
 import re
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_settings import NoDecode
+
+from resources.core.durations import PATTERN, kept_for
 
 
 def words(value: Any) -> Any:
@@ -46,4 +48,12 @@ def json_value(text: str) -> Any:
         raise ValueError(f"is not valid JSON: {error}") from error
 
 
+def _in_range(text: str) -> str:
+    kept_for(text)
+    return text
+
+
 Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(words)]
+Duration = Annotated[str, Field(pattern=r"^\d+[smhd]$"), AfterValidator(_in_range)]
+Period = Annotated[str, Field(pattern=PATTERN), AfterValidator(_in_range)]
+"""A duration, or `forever`."""

@@ -5,9 +5,11 @@
 from __future__ import annotations
 
 import pytest
+from structlog.testing import capture_logs
 
 from assets.upkeep.retention import TABLES, prune
-from resources.core.errors import ConfigurationError
+from orchestration.erasure import erase_due
+from resources.core.errors import ConcordanceError, ConfigurationError
 from resources.settings import load
 from tests.fixtures.installation import Installation
 from tests.fixtures.upkeep import do
@@ -94,6 +96,21 @@ def test_a_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONCORDANCE_RETENTION__AUDIT", "two years")
     with pytest.raises(ConfigurationError, match="CONCORDANCE_RETENTION__AUDIT"):
         load()
+
+
+def test_what_fails_in_the_daily_job_stops_nothing_else(aged: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(*_args: object, **_kwargs: object) -> None:
+        raise ValueError("canary")
+
+    monkeypatch.setattr("assets.upkeep.retention.prune_expired", breaks)
+    monkeypatch.setattr("assets.upkeep.erase.erase", breaks)
+    with capture_logs() as logs, pytest.raises(ConcordanceError, match="Unexpected ValueError"):
+        erase_due(aged.settings)
+    assert set(counts(aged).values()) == {1, 3}
+    [sent] = [entry["text"] for entry in logs if entry["event"] == "alert"]
+    assert "Erasure did not finish" in sent
+    assert "canary" not in sent
+    assert [entry["event"] for entry in logs if entry.get("exc_info")] == ["unexpected_error"] * 2
 
 
 def test_pruned_syncs_stay_counted_in_the_figures(aged: Installation) -> None:

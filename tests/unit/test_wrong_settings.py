@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from orchestration import preflight
 from orchestration.cli import run
 from resources import dagster_access, http_clients, keys
 from resources.core.errors import ConfigurationError
-from resources.settings import Settings, load
+from resources.settings import Settings, load, variables
 from resources.settings.secret_files import secret_fields
 
 ROOT = {"name": "notes", "url": "file:///", "tenant": "acme", "dataset": "notes", "permissions": ["public"]}
@@ -345,6 +346,22 @@ def test_every_blank_secret_counts_as_unset(blank: str, monkeypatch: pytest.Monk
         monkeypatch.setenv(f"CONCORDANCE_{name.upper()}", blank)
     settings = load()
     assert {name: getattr(settings, name) for name in optional} == dict.fromkeys(optional)
+
+
+DURATIONS = [
+    name for name, field in Settings.model_fields.items() if re.fullmatch(r"\d+[smhd]|forever", str(field.default))
+]
+
+
+@pytest.mark.parametrize("given", ["0d", "0s", "3651d", "9999999999s", "٣d"])
+@pytest.mark.parametrize("field", DURATIONS)
+def test_a_duration_that_no_one_can_use_is_refused_at_the_start(
+    field: str, given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variable = variables.variable_of(field)
+    monkeypatch.setenv(variable, given)
+    with pytest.raises(ConfigurationError, match=rf"{variable}: '{given}' is (out of range|not a valid duration): "):
+        load()
 
 
 def test_the_remedy_of_an_error_is_known_whatever_its_names_contain(monkeypatch: pytest.MonkeyPatch) -> None:
