@@ -446,6 +446,21 @@ def test_rotation_reaches_old_history(office: Office) -> None:
     office.index.check(office.workspace)
 
 
+def test_a_broadcast_reply_brings_its_old_thread_at_once(office: Office) -> None:
+    channel = office.workspace.channel("busy", [office.ada, office.ben])
+    roots = [office.post(channel, f"Question {number}", after=2 * 3600) for number in range(60)]
+    for root in roots:
+        office.post(channel, "First", after=1, thread=root)
+    office.sync(page=20)
+    office.post(channel, "For all to see", after=30 * DAY, thread=roots[3], broadcast=True)
+    calls = office.sync(page=20)
+    assert ("Ada Byron", "For all to see") in said(office, channel)
+    office.index.check(office.workspace)
+    assert calls["conversations.replies"] <= 21
+    office.sync(page=20)
+    assert office.index.fetched == []
+
+
 def test_away_for_long_goes_on_where_it_stopped(office: Office) -> None:
     channel = _busy(office, 2)
     office.sync(page=15)

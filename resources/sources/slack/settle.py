@@ -91,6 +91,14 @@ class ChannelBatchBuilder:
                 continue
             self.unread[root] = before.turn
             self.threads.append((root, micros(before.latest), before.turn))
+        for raw in filter(
+            is_reply, page.messages
+        ):  # it was broadcast, and its parent may be on a page that is not read soon
+            root = micros(raw["thread_ts"])
+            before = self._ledger.threads(root, root + 1).get(root)
+            unread = before is None or micros(before.latest) < micros(raw["ts"])
+            if unread and root not in self._roots and root not in due:
+                due.append(root)
         return due
 
     def read_thread(self, root: int, turn: int) -> int:
