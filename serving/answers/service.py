@@ -38,7 +38,7 @@ from serving.answers.unanswered import close, count_readable, not_understood, un
 from serving.answers.writing import Writer, supported
 from serving.http.audit import AuditEvent
 from serving.search.citations.quote import Extent
-from serving.search.results import Result, results
+from serving.search.results import Result, documents_of, results
 from serving.search.retrieval.passage import Passage
 from serving.search.schemas import Warning_
 from serving.search.service import SearchServices
@@ -132,7 +132,7 @@ class Answers:
         access = asked.access
         answer_id, query_id = str(uuid.uuid4()), str(uuid.uuid4())
         closest = close(asked)
-        shown_ids = list(dict.fromkeys(one.doc_id for one in asked.sources or closest))
+        shown_ids = documents_of(asked.sources) or [one.doc_id for one in closest]
         await self._audit.record(
             # as it was asked: what it was rewritten to may hold what earlier answers say, which auditors must not see
             AuditEvent(email=access.email, action="ask", query_id=query_id, query=asked.question, doc_ids=shown_ids)

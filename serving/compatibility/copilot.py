@@ -22,7 +22,7 @@ from serving.identity.authentication import current_access
 from serving.search.filters import Filters, narrowing
 from serving.search.results import Result, link_of
 from serving.search.retrieval.highlight import snippet
-from serving.search.retrieval.passage import Passage
+from serving.search.retrieval.passage import Passage, SearchOutcome
 from serving.search.retrieval.query import normalise, search_query
 from serving.search.schemas import DenseWeight, Fusion, Question, Warning_
 from serving.search.searches import enforce_rate_limit, recorded_search, warnings_of
@@ -194,7 +194,11 @@ async def search_files(
         group=False,
         narrowing=narrowing(_filters(data.folder_id, data.file_id)),
     )
-    _, outcome = await recorded_search(answers.search, query)
+
+    def documents(outcome: SearchOutcome) -> list[str]:
+        return list(dict.fromkeys(one.doc_id for one in outcome.passages[: data.limit]))
+
+    _, outcome = await recorded_search(answers.search, query, returned=documents)
     return DriveSearchResponse(
         [_result(one, answers.http.settings.base_url) for one in outcome.passages[: data.limit]],
         warnings_of(outcome.degradations),

@@ -25,7 +25,7 @@ from serving.search.results import link_of
 from serving.search.retrieval.engines import EMBEDDING_DOWN
 from serving.search.retrieval.fuse import clamp
 from serving.search.retrieval.highlight import snippet
-from serving.search.retrieval.passage import SCORE_DIGITS, Passage
+from serving.search.retrieval.passage import SCORE_DIGITS, Passage, SearchOutcome
 from serving.search.retrieval.query import normalise, search_query
 from serving.search.schemas import DenseWeight, Fusion, Question, Warning_
 from serving.search.searches import enforce_rate_limit, recorded_search, warnings_of
@@ -171,6 +171,16 @@ def _check(body: RagSearchRequest) -> None:
         parse_id(body.document_id, InvalidRequestError(f"documentId: {body.document_id!r} is not a valid document ID."))
 
 
+def _lacks_vectors(body: RagSearchRequest, outcome: SearchOutcome) -> bool:
+    return body.mode == "vector" and EMBEDDING_DOWN in outcome.degradations
+
+
+def _documents(body: RagSearchRequest, outcome: SearchOutcome) -> list[str]:
+    """Return the IDs of the documents that the response names."""
+    shown = [] if _lacks_vectors(body, outcome) else _kept(body, outcome.passages)[: body.limit]
+    return list(dict.fromkeys(one.doc_id for one in shown))
+
+
 def _no_vectors(search: SearchServices) -> ProblemError:
     wait = search.embedder.retry_after
     if wait is not None:
@@ -238,8 +248,8 @@ async def rag_search(
         group=data.mode == "hybrid",
         narrowing=narrowing(wanted),
     )
-    _, outcome = await recorded_search(search, query)
-    if data.mode == "vector" and EMBEDDING_DOWN in outcome.degradations:
+    _, outcome = await recorded_search(search, query, returned=lambda outcome: _documents(data, outcome))
+    if _lacks_vectors(data, outcome):
         raise _no_vectors(search)
     statements = WebReads(search.http.database)
     if not outcome.passages and not await statements.any_chunk(principals=sorted(request.user.principals)):

@@ -152,6 +152,11 @@ def link_of(passage: Passage, base_url: str, offset: int = 0, quote: Extent | No
     )
 
 
+def documents_of(passages: Sequence[Passage]) -> list[str]:
+    """Return the IDs of the documents that the results of passages name: their own, and those with the same passage."""
+    return list(dict.fromkeys(one.doc_id for passage in passages for one in (passage, *passage.also_in)))
+
+
 def _explanations(passages: Sequence[Passage], expansions: Sequence[str]) -> list[Explanation]:
     """Return the parts of each passage's score, and what was added to the query.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -27,7 +27,7 @@ from serving.http.request_limits import limited
 from serving.search.citations.format import Format
 from serving.search.facets import Facet, FacetValue, facets
 from serving.search.filters import Filters
-from serving.search.results import Result, results
+from serving.search.results import Result, documents_of, results
 from serving.search.retrieval.passage import Degradation, SearchOutcome
 from serving.search.retrieval.query import MOST_RESULTS, Respelled, SearchQuery, search_query
 from serving.search.retrieval.respell import respelled
@@ -171,33 +171,45 @@ def warnings_of(degradations: Sequence[Degradation]) -> list[Warning_]:
     return [Warning_(code, message) for code, message in degradations]
 
 
+def _returned(outcome: SearchOutcome) -> list[str]:
+    return documents_of(outcome.passages)
+
+
 async def recorded_search(
-    search: SearchServices, query: SearchQuery, asked: str | None = None
+    search: SearchServices,
+    query: SearchQuery,
+    asked: str | None = None,
+    *,
+    action: str = "search",
+    returned: Callable[[SearchOutcome], list[str]] = _returned,
 ) -> tuple[str, SearchOutcome]:
     """Search, record it in the audit log and count it; return its id and outcome. The event is stored before the response is sent.
 
-    `asked` is the query as it was sent, if other words are searched for.
+    `asked` is the query as it was sent, if other words are searched for. `returned` gives the IDs of the documents that the caller gets.
     """
     began = time.perf_counter()
     query_id = str(uuid.uuid4())
     outcome = await search.retriever.search(query)
-    found = [one.doc_id for one in outcome.passages]
     await search.http.audit.record(
         AuditEvent(
-            email=query.access.email, action="search", query_id=query_id, query=asked or query.text, doc_ids=found
+            email=query.access.email,
+            action=action,
+            query_id=query_id,
+            query=asked or query.text,
+            doc_ids=returned(outcome),
         )
     )
     seconds = time.perf_counter() - began
     codes = [one.code for one in outcome.degradations]
     search.http.metrics.searched(
-        mode=query.mode, cached=outcome.cached, seconds=seconds, results=len(found), warnings=codes
+        mode=query.mode, cached=outcome.cached, seconds=seconds, results=len(outcome.passages), warnings=codes
     )
     log.info(
         "search",
         query_id=query_id,
         mode=query.mode,
         fusion=query.fusion,
-        results=len(found),
+        results=len(outcome.passages),
         cached=outcome.cached,
         warnings=codes,
         duration_ms=round(seconds * 1000, 2),

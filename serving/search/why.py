@@ -78,7 +78,8 @@ async def why(
     points, rank = await _points(search, access, doc_id), None
     if asked is not None:
         query = search_query(asked, access, search.http.settings, limit=RANKS)
-        rank = rank_of(doc_id, (await recorded_search(search, query))[1].passages)
+        _, outcome = await recorded_search(search, query, action="why", returned=lambda _: [])
+        rank = rank_of(doc_id, outcome.passages)
     return trace(
         row,
         points=points,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -222,6 +223,36 @@ def test_every_search_is_audited(company: Site, running: Running, asked: str) ->
             [result["doc_id"] for result in answer["results"]],
         )
     ]
+
+
+def test_the_audit_names_the_documents_that_were_returned_and_no_others(site: Site, running: Running) -> None:
+    twin = "The parking garage opens at seven and closes at nine."
+    one, two = (site.add(name, [twin], [BOB]) for name in ("One", "Two"))
+    three = site.add("Three", ["The parking garage has two levels for parking cars."], [BOB])
+
+    def recorded(path: str, **body: Any) -> tuple[str, set[str], Any]:
+        asked = {"params": body} if path == "/api/why" else {"json": body}
+        answer = running.request("GET" if path == "/api/why" else "POST", path, BOB, **asked)
+        assert answer.status_code == 200, answer.text
+        running.settle()
+        event = site.sql("SELECT action, query, doc_ids::text[] FROM audit_log ORDER BY at DESC LIMIT 1")
+        action, query, doc_ids = event[0]
+        assert query == "parking garage"
+        assert len(doc_ids) == len(set(doc_ids))
+        return action, set(doc_ids), answer.json()
+
+    action, documents, found = recorded("/api/rag/search", query="parking garage")
+    assert (action, documents) == ("search", {one, two, three})
+    assert {place["doc_id"] for result in found["results"] for place in result["also_in"]} < {one, two}
+    action, documents, found = recorded("/api/rag.search", query="parking garage", limit=1)
+    assert (action, documents) == ("search", {found["data"][0]["document"]["id"]})
+    action, documents, found = recorded("/api/search", query="parking garage", limit=1)
+    assert (action, documents) == ("search", {found["results"][0]["file"]["id"]})
+    assert recorded("/api/why", source=two, query="parking garage")[:2] == ("why", set())
+    action, documents, found = recorded("/api/ask", query="parking garage", top_k=2)
+    also = {place["doc_id"] for result in found["sources"] for place in result["also_in"]}
+    assert also
+    assert (action, documents) == ("ask", {result["doc_id"] for result in found["sources"]} | also)
 
 
 def test_the_audit_tells_when_it_was_asked_not_when_it_was_written(company: Site, running: Running) -> None:
