@@ -420,6 +420,22 @@ def test_secrets_and_files_of_compose_are_not_committed() -> None:
     assert {f"/deploy/{name}/" for name in made} <= set(ignored)
 
 
+def test_what_services_of_compose_keep_is_in_named_volumes(services: dict[str, Any]) -> None:
+    """Folders where their images keep data; Caddy's certificates and its account are in the last."""
+    kept = {
+        "postgres": "/var/lib/postgresql/data",
+        "qdrant": "/qdrant/storage",
+        "storage": "/data",
+        "serve-1": "/var/lib/concordance/audit",
+        "serve-2": "/var/lib/concordance/audit",
+        "proxy": "/data",
+    }
+    named_volumes = manifests.compose()["volumes"]
+    for name, folder in kept.items():
+        mounted = dict(reversed(one.split(":")[:2]) for one in services[name]["volumes"])
+        assert mounted[folder] in named_volumes, name
+
+
 def test_a_build_is_sent_what_it_copies_and_nothing_else() -> None:
     """Not the environment, HOME, `.env` and secrets, which a builder on another machine would get, too."""
     steps = re.findall(r"^COPY (?!--from)(.+) \S+$", (FOLDER / "Containerfile").read_text(), re.MULTILINE)
