@@ -72,11 +72,12 @@ def check_command(arguments: list[str]) -> None:
 
 
 def check_settings(
-    environment: Mapping[str, str], secrets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    environment: Mapping[str, str | None], secrets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Settings:
     """Read the settings of a container, with its secrets from the folder that the script writes. No key is generated."""
     monkeypatch.chdir(tmp_path)
-    for name, value in (environment | {"CONCORDANCE_HOME": str(tmp_path / "home")}).items():
+    given = {name: value for name, value in environment.items() if value is not None}
+    for name, value in (given | {"CONCORDANCE_HOME": str(tmp_path / "home")}).items():
         monkeypatch.setenv(name, str(secrets / Path(value).name) if value.startswith(MOUNTED) else value)
     settings = load()
     assert unknown_settings() == []
@@ -184,6 +185,23 @@ def test_the_bucket_is_created_until_it_exists(services: dict[str, Any], tmp_pat
         subprocess.run(command, env=environment, check=True, timeout=30)
         assert (tmp_path / "calls").read_text() == "x\n" * 3
         (tmp_path / "calls").unlink()
+
+
+def test_dagster_can_be_opened_at_a_host_name_of_its_own(services: dict[str, Any]) -> None:
+    for name in ("serve-1", "webserver"):  # the page that leads there, and the process that accepts the name
+        assert services[name]["environment"]["CONCORDANCE_HTTP__DAGSTER_PUBLIC_URL"] is None, "as it is in the shell"
+    assert f"reverse_proxy webserver:{PORTS['dagster_port']}" in (FOLDER / "compose/Caddyfile").read_text()
+    cluster = FOLDER / "kubernetes/overlays/cluster"
+    lines = (cluster / "ingress.yaml").read_text()
+    ingress = yaml.safe_load(re.sub(r"^( +)# ( *(?:- |\w+:))", r"\1\2", lines, flags=re.MULTILINE))
+    assert manifests.validate(ingress)
+    hosts = {rule["host"]: rule["http"]["paths"][0]["backend"]["service"] for rule in ingress["spec"]["rules"]}
+    assert hosts["dagster.example.com"] == {"name": "webserver", "port": {"name": "http"}}
+    assert {name for one in ingress["spec"]["tls"] for name in one["hosts"]} == hosts.keys()
+    assert (
+        "CONCORDANCE_HTTP__DAGSTER_PUBLIC_URL=https://dagster.example.com"
+        in (cluster / "kustomization.yaml").read_text()
+    )
 
 
 def connections(arguments: list[str]) -> int:
