@@ -73,6 +73,13 @@ def print_report(
         "leaked": observed.leaks,
         "missed": observed.missed,
         "attacks answered by 500": hostile.server_errors,
+        "other requests answered by 500": [
+            f"{of}: {kind}, {number} times"
+            for of, errors in (("searches", observed.errors), ("changes", changes.errors), ("syncs", syncs.errors))
+            for kind, number in errors.items()
+            if kind.startswith("500")
+        ],
+        "what did not happen": [*([] if latencies else ["an answered search"]), *([] if kills else ["a kill"])],
         "faults of visits": [fault for visitor in visitors for fault in visitor.faults],
         "processes left behind": left,
         "threads of the soak test that ended early": broken,
