@@ -269,3 +269,10 @@ CHROMA = (
 )
 def test_code_keeps_its_lines_and_nothing_else(markup: str, text: str) -> None:
     assert page(markup) == text
+
+
+def test_a_table_in_an_item_keeps_its_rows() -> None:
+    rows = "<tr><th>Plan<th>EUR<tr><td>Basic<td>5<tr><td>Pro<td>9"
+    assert page(f"<ol><li>Check:<table><caption>Plans</caption>{rows}</table></li><li><table>{rows}</table></ol>") == (
+        "1. Check:\n  Plans\n  Plan | EUR\n  Basic | 5\n  Pro | 9\n2. Plan | EUR\n  Basic | 5\n  Pro | 9"
+    )

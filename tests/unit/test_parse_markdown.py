@@ -77,3 +77,16 @@ def test_of_lines_that_begin_with_import_or_export_only_those_of_a_program_go() 
         "export * from './b'",
     ]
     assert text("\n".join(program) + f"\n\n{prose}\n") == prose
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "| Plan | EUR |\n   |---|---|\n   | Basic | 5 |\n   | *Pro* | 9 |",
+        "<table>\n   <tr><th>Plan</th><th>EUR</th></tr>\n   <tr><td>Basic</td><td>5</td></tr>\n   <tr><td>Pro</td>"
+        "\n   <td>9</td></tr>\n   </table>",
+    ],
+)
+def test_a_table_in_an_item_keeps_its_rows(table: str) -> None:
+    text = parse(f"1. Check:\n\n   {table}\n\n2. Go on\n".encode(), "text/markdown", title="x").text
+    assert text == "1. Check:\n  Plan | EUR\n  Basic | 5\n  Pro | 9\n2. Go on"

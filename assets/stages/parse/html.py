@@ -15,7 +15,7 @@ from assets.stages.parse.boilerplate import FOLD, content, hide_line_numbers, is
 from assets.stages.parse.decoding import decode
 from assets.stages.parse.html_tables import box, children, code_text, formula, grid, inline_text, script
 from assets.stages.parse.result import Parsed
-from assets.stages.parse.tables import table
+from assets.stages.parse.tables import line, table
 from assets.stages.parse.tags import strip_html
 from assets.stages.parse.text import paragraphs
 
@@ -178,8 +178,11 @@ class _Walker:
             self._inline.append(box(node.attributes))
         elif tag == "math":
             self._inline.append(formula(node))
-        elif tag == "table" and not self._lists and (found := grid(node)) is not None:
+        elif tag == "table" and (found := grid(node)) is not None:
             self._flush()
+            if self._lists:
+                self._add_lines([found.caption, *map(line, (found.header or (), *found.rows))])
+                return True
             if found.caption:
                 self.drafts.append(BlockDraft(kind="paragraph", text=found.caption))
             self.drafts.extend(table(found.rows, header=found.header))
@@ -223,16 +226,14 @@ class _Walker:
                 self._end_list()
         else:
             self.drafts.append(
-                BlockDraft(
-                    kind="paragraph", text="\n".join(line for part in text.split("\n") if (line := one_line(part)))
-                )
+                BlockDraft(kind="paragraph", text="\n".join(filter(None, map(one_line, text.split("\n")))))
             )
 
     def _add_lines(self, lines: Iterable[str]) -> None:
         """Add lines to the item of a list, as they are."""
         indent = "  " * min(len(self._lists) - 1, 8)
-        for line in filter(str.strip, lines):
-            self._items.append(indent + (self._marker or "  ") + line)
+        for text in filter(str.strip, lines):
+            self._items.append(indent + (self._marker or "  ") + text)
             self._marker = ""
 
     def _end_list(self) -> None:

@@ -16,6 +16,7 @@ from assets.stages.parse.decoding import decode
 from assets.stages.parse.html import html
 from assets.stages.parse.marks import raised
 from assets.stages.parse.result import Parsed
+from assets.stages.parse.tables import line as row_line
 from assets.stages.parse.tables import table
 from assets.stages.parse.tags import strip_html
 from resources.core.json import list_of
@@ -233,13 +234,22 @@ def _list_lines(tokens: list[Any], index: int, env: dict[str, Any]) -> tuple[str
                 text = plain(token.content, env).strip()
                 lines.append("  " * (len(stack) - 1) + (marker or "  ") + text.replace("\n", " "))
                 marker = ""
-            case "fence" | "code_block" | "html_block":
-                text = strip_html(token.content) if token.type == "html_block" else token.content
-                lines.extend("  " * len(stack) + line for line in text.rstrip("\n").split("\n") if line.strip())
-                marker = ""
+            case "table_open" | "fence" | "code_block" | "html_block":
+                if token.type == "table_open":
+                    rows, index = _table_rows(tokens, index, env)
+                    text = "\n".join(map(row_line, rows))
+                else:
+                    text = _html_text(token.content) if token.type == "html_block" else token.content
+                for part in filter(str.strip, text.split("\n")):
+                    lines.append("  " * (len(stack) - 1) + (marker or "  ") + part)
+                    marker = ""
             case _:
                 pass
     return "\n".join(lines), index
+
+
+def _html_text(block: str) -> str:
+    return "\n".join(draft.text for draft in html(block, []).drafts) if _TABLE.search(block) else strip_html(block)
 
 
 def _table_rows(tokens: list[Any], index: int, env: dict[str, Any]) -> tuple[list[list[str]], int]:
