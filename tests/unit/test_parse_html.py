@@ -276,3 +276,19 @@ def test_a_table_in_an_item_keeps_its_rows() -> None:
     assert page(f"<ol><li>Check:<table><caption>Plans</caption>{rows}</table></li><li><table>{rows}</table></ol>") == (
         "1. Check:\n  Plans\n  Plan | EUR\n  Basic | 5\n  Pro | 9\n2. Plan | EUR\n  Basic | 5\n  Pro | 9"
     )
+
+
+@pytest.mark.parametrize(
+    ("markup", "text"),
+    [
+        ("<p>Price <del>500</del><ins>600</ins> EUR</p>", "Price 600 EUR"),
+        ("<p>Price <del>500</del> <ins>600</ins> EUR</p>", "Price 600 EUR"),
+        ("<p>Price <s>500</s>600, <strike>1</strike>€ 2</p>", "Price 500 600, 1 € 2"),
+        ("<p><b>The <del>500</del></b>600 (<s>700</s>), <s>800</s>.</p>", "The 500 600 (700), 800."),
+        ("<p><ins>600</ins><del>500</del></p>", "600 500"),
+        ("<h2><s>500</s>600</h2><pre><del>500</del>600</pre>", "500 600\n\n500 600"),
+        ("<table><tr><th>A<th>B<tr><td><s>500</s>600<td><del>5</del><ins>6</ins></table>", "A | B\n500 600 | 6"),
+    ],
+)
+def test_struck_text_is_not_glued_to_the_new_one(markup: str, text: str) -> None:
+    assert page(markup) == text

@@ -90,3 +90,17 @@ def test_of_lines_that_begin_with_import_or_export_only_those_of_a_program_go() 
 def test_a_table_in_an_item_keeps_its_rows(table: str) -> None:
     text = parse(f"1. Check:\n\n   {table}\n\n2. Go on\n".encode(), "text/markdown", title="x").text
     assert text == "1. Check:\n  Plan | EUR\n  Basic | 5\n  Pro | 9\n2. Go on"
+
+
+@pytest.mark.parametrize(
+    ("markdown", "expected"),
+    [
+        ("~~500~~600 EUR, ~~4~~.", "500 600 EUR, 4."),
+        ("Price <del>500</del><ins>600</ins> EUR, <s>4</s>5", "Price 600 EUR, 4 5"),
+        ("# ~~500~~*600*\n\n- ~~5~~6\n", "500 600\n\n- 5 6"),
+        ("<p>Price <del>500</del><ins>600</ins>, <s>4</s>5</p>\n", "Price 600 , 4 5"),
+        ("Write `<del>a</del><ins>b</ins>`, <del>a</del> or <ins>b</ins>", "Write `<del>a</del><ins>b</ins>`, a or b"),
+    ],
+)
+def test_struck_text_is_not_glued_to_the_new_one(markdown: str, expected: str) -> None:
+    assert text(markdown) == expected

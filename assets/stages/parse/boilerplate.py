@@ -128,6 +128,16 @@ def hide_line_numbers(tree: Any) -> None:
             node.attrs["hidden"] = ""
 
 
+def hide_replaced(tree: Any) -> None:
+    """Hide deleted text that an insertion follows directly."""
+    for node in tree.css("del"):
+        after = node.next
+        if after is not None and after.tag == "-text" and not (after.text_content or "").strip():
+            after = after.next
+        if after is not None and after.tag == "ins":
+            node.attrs["hidden"] = ""
+
+
 def _controlled(attributes: dict[str, str | None]) -> list[str]:
     return (attributes.get("aria-controls") or "").split()
 

@@ -11,9 +11,18 @@ from typing import Any
 
 from assets.stages.normalize import BlockDraft, clean, one_line
 from assets.stages.parse.alt_text import described
-from assets.stages.parse.boilerplate import FOLD, content, hide_line_numbers, is_boilerplate, is_hidden, unfold
+from assets.stages.parse.boilerplate import (
+    FOLD,
+    content,
+    hide_line_numbers,
+    hide_replaced,
+    is_boilerplate,
+    is_hidden,
+    unfold,
+)
 from assets.stages.parse.decoding import decode
 from assets.stages.parse.html_tables import box, children, code_text, formula, grid, inline_text, script
+from assets.stages.parse.marks import STRUCK, STRUCK_TAGS, apart
 from assets.stages.parse.result import Parsed
 from assets.stages.parse.tables import line, table
 from assets.stages.parse.tags import strip_html
@@ -201,6 +210,8 @@ class _Walker:
             self._marker = "- " if number is None else f"{number}. "
             if self._lists and number is not None:
                 self._lists[-1] = number + 1
+        elif tag in STRUCK_TAGS:
+            self._inline.append(STRUCK)
         elif tag in _BLOCKS:
             self._flush()
 
@@ -210,11 +221,13 @@ class _Walker:
             self._lists.pop()
             if not self._lists:
                 self._end_list()
+        elif tag in STRUCK_TAGS:
+            self._inline.append(STRUCK)
         elif tag in _BLOCKS:
             self._flush()
 
     def _flush(self) -> None:
-        text = "".join(self._inline)
+        text = apart("".join(self._inline))
         self._inline.clear()
         if not text or text.isspace():
             return
@@ -263,6 +276,7 @@ def html(decoded: str, warnings: list[str]) -> Parsed:
     tree = LexborHTMLParser(_CLOSED.sub(r"<\1\2></\1>", text) if _XHTML.search(text[:1000]) else text)
     unfold(tree)
     hide_line_numbers(tree)
+    hide_replaced(tree)
     head = tree.css_first("title")
     author = tree.css_first("meta[name=author]")
     body = tree.body or tree.root

@@ -9,7 +9,7 @@ import msgspec
 from assets.stages.normalize import one_line
 from assets.stages.parse.alt_text import described
 from assets.stages.parse.boilerplate import is_hidden
-from assets.stages.parse.marks import raised
+from assets.stages.parse.marks import STRUCK, STRUCK_TAGS, apart, raised
 
 _GROUPS = frozenset({"thead", "tbody", "tfoot"})
 _CELLS = frozenset({"td", "th"})
@@ -83,11 +83,14 @@ def inline_text(node: Any) -> str:
         else:
             if tag in {"td", "th"}:
                 pieces.append(" ")
+            elif tag in STRUCK_TAGS:
+                pieces.append(STRUCK)
+                stack.append(STRUCK)
             elif tag in _PARTS and item is not node:
                 pieces.append("\x1f")
                 stack.append("\x1f")
             _push_children(item, stack)
-    parts = [text for part in "".join(pieces).split("\x1f") if (text := one_line(part))]
+    parts = [text for part in apart("".join(pieces)).split("\x1f") if (text := one_line(part))]
     return "".join(
         part if not number else f" {part}" if parts[number - 1][-1] in ".,;:!?" else f"; {part}"
         for number, part in enumerate(parts)
@@ -101,7 +104,7 @@ def code_text(node: Any) -> str:
     while stack:
         item = stack.pop()
         if isinstance(item, str):
-            if pieces and not pieces[-1].endswith(item):
+            if item == STRUCK or (pieces and not pieces[-1].endswith(item)):
                 pieces.append(item)
             continue
         tag = item.tag
@@ -117,8 +120,11 @@ def code_text(node: Any) -> str:
         ):
             if tag in _PARTS:
                 stack.append("\n")
+            elif tag in STRUCK_TAGS:
+                pieces.append(STRUCK)
+                stack.append(STRUCK)
             _push_children(item, stack)
-    return "".join(pieces)
+    return apart("".join(pieces))
 
 
 def script(node: Any, tag: str, before: str) -> str:

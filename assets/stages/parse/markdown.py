@@ -14,7 +14,7 @@ from assets.stages.normalize import BlockDraft, clean, one_line
 from assets.stages.parse import front_matter
 from assets.stages.parse.decoding import decode
 from assets.stages.parse.html import html
-from assets.stages.parse.marks import raised
+from assets.stages.parse.marks import STRUCK, apart, raised
 from assets.stages.parse.result import Parsed
 from assets.stages.parse.tables import line as row_line
 from assets.stages.parse.tables import table
@@ -34,6 +34,7 @@ _FENCE = re.compile(r"^[ \t]{0,3}(```+|~~~+)", re.MULTILINE)
 _TABLE = re.compile(r"<table\b", re.IGNORECASE)
 _DELIMITERS = re.compile(r"[ \t]{0,3}\|?(?:[ \t]*:?-+:?[ \t]*\|)+(?:[ \t]*:?-+:?[ \t]*)?")
 _CODE = re.compile(r"(?<!`)(`+)(?!`)([^`]++)\1(?!`)")
+_CHANGE = re.compile(r"</?(?:del|ins|s|strike)\b", re.IGNORECASE)
 _BAR = re.compile(r"(?<!\\)\|")
 
 _TABLE_TOKENS = 10_000
@@ -85,6 +86,7 @@ def plain(content: str, env: dict[str, Any] | None = None) -> str:
         return content
     pieces: list[str] = []
     script: int | None = None
+    start = end = 0
     for token in _inline_parser().parseInline(content, {} if env is None else env):
         for child in list_of(token.children):
             match child.type:
@@ -103,9 +105,17 @@ def plain(content: str, env: dict[str, Any] | None = None) -> str:
                 case "html_inline" if child.content.lower() == "</sup>" and script is not None:
                     pieces[script:] = [raised("".join(pieces[:script][-3:]), "".join(pieces[script:]))]
                     script = None
+                case "s_open" | "s_close":
+                    pieces.append(STRUCK)
+                case "html_inline" if (tag := _CHANGE.match(child.content)) is not None:
+                    name = tag.group().lower()
+                    if name == "<ins" and start < end and not "".join(pieces[end:]).strip():
+                        del pieces[start:]  # it was replaced
+                    pieces.append(STRUCK)
+                    start, end = (start, len(pieces)) if name == "</del" else (len(pieces), 0)
                 case _:
                     pass
-    return "".join(pieces)
+    return apart("".join(pieces))
 
 
 def _custom_id(heading: str) -> tuple[str, str | None]:

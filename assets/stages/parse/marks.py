@@ -1,4 +1,4 @@
-"""Superscript text: a footnote's mark stays apart from what it follows, a power stays readable."""
+"""Superscript and struck text: a footnote's mark and a struck figure stay apart from what is next to them, a power stays readable."""
 
 import re
 
@@ -8,6 +8,16 @@ _RAISED = str.maketrans("0123456789+-=()n", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻�
 _MARK = re.compile(r"\d{1,3}(?:\s?[,;–-]\s?\d{1,3})*|[*†‡§]+|[a-z]")
 _POWERS = re.compile(r"(?:^|[^\w.,])(?:10|2|e)$")
 _UNIT = re.compile(r"(?:^|[^\w])[a-zA-Zµ]{1,2}$")
+
+STRUCK = "\x1e"
+"""Stands for the edges of struck text until `apart` has all of the text. `clean` leaves none in a file's own text."""
+STRUCK_TAGS = frozenset({"del", "s", "strike"})
+_EDGES = re.compile(f"(?<=[\\w%€$£]){STRUCK}++(?=[\\w€$£+-])")
+
+
+def apart(text: str) -> str:
+    """Return text with a space between struck text and what was written in its place: "500600" is another figure."""
+    return _EDGES.sub(" ", text).replace(STRUCK, "") if STRUCK in text else text
 
 
 def raised(before: str, text: str) -> str:
