@@ -331,6 +331,59 @@ def test_a_line_that_begins_with_a_raised_number_is_one() -> None:
     assert blocks(read_bytes(drawn(draw))) == ["Reports\nare in the docket.\n8MCAS trims the\nhorizontal\nstabilizer."]
 
 
+def with_marks(*pieces: tuple[str, float]) -> bytes:
+    """Return a PDF with a line of pieces, each with its rise, in smaller type if it has one, and a line below it."""
+
+    def draw(sheet: Canvas) -> None:
+        at = 60.0
+        for piece, rise in pieces:
+            size = 7 if rise else 10
+            sheet.setFont("Helvetica", size)
+            sheet.drawString(at, 700 + rise, piece)
+            at += pdfmetrics.stringWidth(piece, "Helvetica", size)
+        sheet.setFont("Helvetica", 10)
+        sheet.drawString(60, 688, "below it.")
+
+    return drawn(draw)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "expected"),
+    [
+        ([("The margin was 4.2", 0), ("1", 4), (" percent", 0)], "The margin was 4.2 [1] percent"),
+        ([("The margin was 4.2", 0), ("1,2", 4), (" percent", 0)], "The margin was 4.2 [1,2] percent"),
+        ([("In all 10", 0), ("6", 4), (" units and 10", 0), ("-6", 4), (".", 0)], "In all 10^6 units and 10^-6."),
+        ([("An area of 50 m", 0), ("2", 4), (", and 2024", 0), ("*", 4)], "An area of 50 m², and 2024 [*]"),
+        ([("As reported", 0), ("12", 4)], "As reported [12]"),
+        ([("The CO", 0), ("2", -2), (" of 2024", 0)], "The CO2 of 2024"),
+        ([("A pipe of 3", 0), ("1", 4), ("/2 inches", 0)], "A pipe of 3 1/2 inches"),
+        ([("On the 1", 0), ("st", 4), (" of May", 0)], "On the 1st of May"),
+        ([("Sum ", 0), ("12", 4), (" small", 0)], "Sum 12 small"),
+    ],
+)
+def test_raised_numbers_stay_apart_and_powers_readable(pieces: list[tuple[str, float]], expected: str) -> None:
+    assert blocks(read_bytes(with_marks(*pieces))) == [f"{expected}\nbelow it."]
+
+
+def test_columns_beside_a_raised_number_stay_apart() -> None:
+    def draw(sheet: Canvas) -> None:
+        for place in range(4):
+            sheet.setFont("Helvetica", 10)
+            sheet.drawString(60, 700 - 12 * place, f"left {WORDS[place]}")
+            sheet.setFont("Helvetica", 7)
+            sheet.drawString(
+                60 + pdfmetrics.stringWidth(f"left {WORDS[place]}", "Helvetica", 10), 704 - 12 * place, "1"
+            )
+        for place in range(4):
+            sheet.setFont("Helvetica", 10)
+            sheet.drawString(300, 700 - 12 * place, f"right {WORDS[place]}")
+
+    left, right = (
+        "\n".join(f"{side} {word}{mark}" for word in WORDS[:4]) for side, mark in (("left", " [1]"), ("right", ""))
+    )
+    assert read_bytes(drawn(draw)).text == f"{left}\n{right}"
+
+
 def test_figures_in_cells_of_one_digit_stay_apart() -> None:
     """Programs that shrink a PDF write such cells as one string with wide spaces between its characters."""
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from assets.stages.parse.marks import raised
+
 _HYPHENS = "\ufffe\x02"
 """What PDFium gives for a hyphen at the end of a line, without the line's end, in its newer and older versions."""
 _PIECES = re.compile(f"([^{_HYPHENS}]+)([{_HYPHENS}]?)")
@@ -49,6 +51,16 @@ _LINE_STEP = 0.3
 """Least distance between lines, as a share of the font size: a raised number at the beginning of a line is near the one above."""
 _CELL_GAP = 1.0
 """Gap between the cells of a row, as a share of the font size."""
+_MARK_ENDS = re.compile(r"(?<=\S)[\d*†‡§](?![\d*†‡§])")
+_MARK_SIZE = 0.9
+"""Raised type is smaller than the text's by at least this factor: browsers take 0.83, Word and TeX less."""
+_MIN_RISE, _MAX_RISE = 0.15, 0.8
+"""How far raised type is above the line, as a share of the font size."""
+_LONGEST_MARK = 12
+_SLASHES = ("/", "\u2044")
+_ENDS = re.compile(r"(?<=\S)\r\n *(?=\S)")
+_JOINED = "\x03\x03"
+"""Takes the place of a line's end within a line, and is left out with other characters that are none."""
 _DIGITS = re.compile(r"\d(?=\d)")
 _DIGIT_GAP = 1.5
 """Least gap between cells that one string fills, as a share of the font size: the digits of a date in boxes are closer."""
@@ -122,6 +134,7 @@ class PageText:
                 text = "".join(
                     " " if self._object(place) in hidden else character for place, character in enumerate(text)
                 )
+            text = _ENDS.sub(self._continued, text)
             parts: list[tuple[str, int]] = []
             start = 0
             for part in text.split("\r\n"):
@@ -225,22 +238,29 @@ class PageText:
     def _placed(self, text: str, first: int, last: int) -> Line:
         """Return a line with its place; `first` and `last` are the places of its outer characters in the page's text."""
         raw, start, end = self._raw, self._index(first), self._index(last)
-        if text[1:2] in _AFTER_BULLETS and raw.FPDFText_HasUnicodeMapError(self._text, start) == 1:
-            text = f"• {text[1:].lstrip(_AFTER_BULLETS)}"
-        line = Line(text=_UNDECODED.sub("", text).translate(_LIGATURES))
+        is_bullet = text[1:2] in _AFTER_BULLETS and raw.FPDFText_HasUnicodeMapError(self._text, start) == 1
+        line = Line(text="", size=self._size(start))
+        edited = self._edited(text, first, line.size)
+        if is_bullet:
+            edited = f"• {edited[1:].lstrip(_AFTER_BULLETS)}"
+        line.text = _UNDECODED.sub("", edited).translate(_LIGATURES)
         if start < 0 or end < 0:
             return line
         line.left, line.baseline = self._origin(start)
         box = [ctypes.c_double() for _ in range(4)]
         raw.FPDFText_GetCharBox(self._text, end, *box)
         line.right = max(self._shown(box[0].value, box[2].value)[0], self._shown(box[1].value, box[3].value)[0])
-        line.size = self._size(start)
         line.bold = self._is_bold(start) and self._is_bold(end)
         if _is_spaced_out(text):
             line.text = self._respaced(text, first, line.size)
-        elif len(line.text) == len(text):
-            line.text = self._apart(line.text, first, line.size)
         return line
+
+    def _edited(self, text: str, first: int, size: float) -> str:
+        """Return a line with spaces between the digits of cells, and with raised numbers as they are written on one line."""
+        edits = [*self._gaps(text, first, size), *self._marks(text, first, size)]
+        for start, end, replacement in sorted(edits, reverse=True):
+            text = f"{text[:start]}{replacement}{text[end:]}"
+        return text
 
     def _size(self, index: int) -> float:
         """Return the font size in points. The size in the file counts in units that the text's matrix scales."""
@@ -264,13 +284,50 @@ class PageText:
         known = self._raw.FPDFText_GetFontInfo(self._text, index, name, 128, ctypes.c_int())
         return name.value if known else b""
 
-    def _apart(self, text: str, first: int, size: float) -> str:
-        """Return a line with spaces between the digits of cells: PDFium sees none within a string, however wide its spacing."""
-        for match in reversed(list(_DIGITS.finditer(text))):
+    def _gaps(self, text: str, first: int, size: float) -> Iterator[tuple[int, int, str]]:
+        """Yield the places between digits of cells: PDFium sees no space within a string, however wide its spacing."""
+        for match in _DIGITS.finditer(text):
             left, right = (self._span(self._index(first + place)) for place in (match.start(), match.end()))
             if right[0] - left[1] > _DIGIT_GAP * max(size, 1.0):
-                text = f"{text[: match.end()]} {text[match.end() :]}"
-        return text
+                yield match.end(), match.end(), " "
+
+    def _marks(self, text: str, first: int, size: float) -> Iterator[tuple[int, int, str]]:
+        """Yield the spans of raised numbers and signs in a line of a size, each with how it is written."""
+        begun = len(text)
+        for match in reversed(list(_MARK_ENDS.finditer(text))):
+            last, start, end = self._index(first + match.start()), match.start(), match.end()
+            own, height = self._size(last), self._origin(last)[1]
+            if own >= _MARK_SIZE * size or end > begun:
+                continue
+            while start > max(match.start() - _LONGEST_MARK, 0) and self._is_like(first + start - 1, own, height):
+                start -= 1
+            above = text[:start].rstrip(_JOINED)
+            before = self._index(first + len(above) - 1)
+            rise = height - self._origin(before)[1]
+            if above and own < _MARK_SIZE * self._size(before) and _MIN_RISE * size < rise < _MAX_RISE * size:
+                begun, mark, is_fraction = (
+                    start,
+                    text[start:end],
+                    text[end : end + 3].lstrip(_JOINED).startswith(_SLASHES),
+                )
+                yield start, end, f" {mark}" if is_fraction else raised(above, mark)
+
+    def _is_like(self, place: int, size: float, height: float) -> bool:
+        """Return True if a character has a size and a baseline."""
+        index = self._index(place)
+        return abs(self._size(index) - size) < 0.1 * size and abs(self._origin(index)[1] - height) < 0.1 * size
+
+    def _continued(self, end: re.Match[str]) -> str:
+        """Return the end of a line, or as many other characters if the line goes on: PDFium ends one beside raised and lowered type."""
+        before, after = self._index(end.start() - 1), self._index(end.end())
+        small, size = sorted((self._size(before), self._size(after)))
+        if small >= _MARK_SIZE * size:
+            return end.group()
+        rise = self._origin(before)[1] - self._origin(after)[1]
+        gap = self._span(after)[0] - self._span(before)[1]
+        if abs(rise) >= _MAX_RISE * size or not -size / 2 < gap < size:
+            return end.group()
+        return end.group().replace("\r\n", _JOINED if gap < _WORD_GAP * size else " " + _JOINED[1:])
 
     def _respaced(self, text: str, first: int, size: float) -> str:
         """Return a line whose letters are spaced out with spaces only where gaps are wider than between letters."""
