@@ -27,7 +27,7 @@ import numpy as np
 import psutil
 
 from assets import pipeline
-from assets.index.agreement import agree, totals
+from assets.index.agreement import changed
 from bench.ingest_uploads import beside_large_file, upload_to_searchable, vocabulary_of_samples
 from orchestration.supervision.supervisor import start as start_set
 from resources import embedding
@@ -126,8 +126,8 @@ def _run(
                 done[stage] = job.run(stage, partial(pipeline.WORK[stage], job)).counts
                 seconds[stage] = time.perf_counter() - began
         seconds["all"] = time.perf_counter() - started
-        if not agree(totals(job.stores)):
-            sys.exit(f"The stores do not agree: {totals(job.stores)}")
+        if not (found := changed(job.stores, 0)).agrees:
+            sys.exit(f"The stores do not agree: {found}")
     return job, seconds, done
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from assets import pipeline
-from assets.index.agreement import agree, totals
+from assets.index.agreement import changed
 from bench.ingest import Seeded, without_embedding
 from orchestration.supervision.supervisor import start as start_set
 from resources.core.domain import STAGES, SourceName
@@ -91,8 +91,8 @@ def _sync(settings: Settings, source: SourceName, calls: Counter[str], name: str
             started = time.perf_counter()
             done[stage] = job.run(stage, partial(pipeline.WORK[stage], job)).counts
             seconds[stage] = round(time.perf_counter() - started, 2)
-        if not agree(totals(job.stores)):
-            sys.exit(f"The stores do not agree: {totals(job.stores)}")
+        if not (found := changed(job.stores, 0)).agrees:
+            sys.exit(f"The stores do not agree: {found}")
     simulator = _server_seconds() - server
     made = calls - before
     figures[name] = {

@@ -1,4 +1,4 @@
-"""Compare a source in the lake, Postgres and Qdrant: what changed after each sync, and everything for tests and benchmarks."""
+"""Compare a source in the lake, Postgres and Qdrant: after each sync what it changed, and now and then everything."""
 
 from __future__ import annotations
 
@@ -40,25 +40,6 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
 def ledger(stores: Stores, partitions: list[str] | None) -> dict[str, Any]:
     """Count documents by state, and those of these partitions (None: all) whose index entry does not match their state."""
     return stores.index.ledger(partitions=partitions)
-
-
-def totals(stores: Stores) -> dict[str, int]:
-    """Count documents in the lake and Postgres, and chunks in Postgres (both ways) and Qdrant."""
-    counted = stores.index.totals()
-    changes = stores.lake.latest(raw_table(stores.source)).select("doc_id", "op").collect()
-    lake = set(changes.filter(pl.col("op") == "upsert")["doc_id"])
-    held = set(stores.index.content_ids())
-    name = active_target(stores).collection.name
-    return {
-        "lake_documents": len(lake),
-        "postgres_documents_with_content": len(held),
-        "only_in_lake": len(lake - held),
-        "only_in_postgres": len(held - lake),
-        "postgres_live_documents": counted.documents,
-        "postgres_chunks": stores.index.chunk_total(),
-        "postgres_chunks_counted": counted.chunks,
-        "qdrant_points": qdrant.count_source(stores.qdrant, name, stores.source.value),
-    }
 
 
 def changed(stores: Stores, since: int) -> Changed:
@@ -109,12 +90,3 @@ def _pages(rows: pl.LazyFrame, newest: pl.DataFrame) -> Iterator[pl.DataFrame]:
     while not (page := rows.slice(start, PAGE_ROWS).collect(engine="streaming")).is_empty():
         yield from page.join(newest, on=["seq", "at"], how="semi").iter_slices(COMPARED)
         start += page.height
-
-
-def agree(counts: dict[str, int]) -> bool:
-    """Return True if the counts of the stores match."""
-    return (
-        counts["only_in_lake"] == 0
-        and counts["only_in_postgres"] == 0
-        and counts["postgres_chunks"] == counts["postgres_chunks_counted"] == counts["qdrant_points"]
-    )

@@ -188,13 +188,6 @@ SELECT
         ), 0) AS bigint
     ) AS chunks;
 
--- name: chunk_total
--- Passages of a source's live documents in the active collection. Grain: one row.
-SELECT count(*) AS chunks
-FROM active_chunks AS c
-INNER JOIN documents AS d ON d.doc_id = c.doc_id
-WHERE d.source = :source AND d.state = 'live';
-
 -- name: ledger
 -- The ledger of a source in one row. unfinished: live but not indexed; lingering: deleted but still indexed; both of these partitions only
 -- (null: all). They are marked, so only marked documents are read; the others are counted by triggers. Parameters: partitions or null.
@@ -233,10 +226,6 @@ FROM active_entries AS e
 INNER JOIN documents AS d ON d.doc_id = e.doc_id
 WHERE d.source = :source AND e.content <> '' AND d.doc_id = ANY(:doc_ids::uuid [])
 ORDER BY e.indexed_at DESC, d.doc_id ASC;
-
--- name: content_ids
--- Documents whose content the lake should hold: seen and not deleted. Grain: document.
-SELECT doc_id::text AS doc_id FROM documents WHERE source = :source AND state <> 'deleted' AND content_hash IS NOT NULL;
 
 -- name: to_refresh
 -- Partitions whose permission check, as searches without Postgres know it, is about to expire. Grain: partition.
