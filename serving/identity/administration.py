@@ -17,6 +17,7 @@ from serving.http.request_limits import limited
 from serving.http.roles import NeedsRole
 from serving.identity import api_keys
 from serving.identity.service import IdentityServices
+from serving.identity.session_routes import SessionEnded
 from serving.identity.sign_in import events
 from sql.commands import KeyEntry
 from sql.operators import CommandReads
@@ -68,15 +69,6 @@ class AllSessions(msgspec.Struct, frozen=True):
 
     sessions: list[SessionEntry]
     """Sessions that are valid now."""
-
-
-class OthersSessionEnded(msgspec.Struct, frozen=True):
-    """A session that is over."""
-
-    session_id: str
-    """ID of the session."""
-    status: Literal["ended"]
-    """The session is over."""
 
 
 @get(
@@ -153,7 +145,7 @@ async def end_any_session(
     request: Request[Access, Any, Any],
     identity: NamedDependency[IdentityServices],
     session_id: Annotated[str, PathParameter(description="ID of the session, from `GET /api/admin/sessions`.")],
-) -> OthersSessionEnded:
+) -> SessionEnded:
     """Sign a browser of anyone out. For administrators."""
     missing = ProblemError("not-found", "There is no such session.")
     known = parse_id(session_id, missing)
@@ -162,4 +154,4 @@ async def end_any_session(
         raise missing
     event = events.session_ended(ended.email, known, by=request.user.email, reason="ended by an administrator")
     await identity.http.audit.record(event)
-    return OthersSessionEnded(known, "ended")
+    return SessionEnded(known)

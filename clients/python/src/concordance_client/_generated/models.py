@@ -1065,15 +1065,6 @@ class KeyRevoked(Model):
     """The key is revoked."""
 
 
-class OthersSessionEnded(Model):
-    """A session that is over."""
-
-    session_id: str
-    """ID of the session."""
-    status: Literal["ended"]
-    """The session is over."""
-
-
 class OwnKeyList(Model):
     """The caller's own keys, newest first."""
 
@@ -1284,6 +1275,15 @@ class SearchResponse(Model):
     """The most frequent values of each requested facet, at most 20, among the results of all pages; absent unless
     requested.
     """
+
+
+class SessionEnded(Model):
+    """A session that is over."""
+
+    session_id: str
+    """The ID of the session."""
+    status: Literal["ended"]
+    """The session is over."""
 
 
 class ShareState(Model):

@@ -161,13 +161,13 @@ class Operations(ABC):
         """
         return self.send(Call("DELETE", f"/api/admin/agents/{quoted(agent_id)}", models.AgentEnded, repeatable=True))
 
-    def end_any_session(self, session_id: str) -> models.OthersSessionEnded:
+    def end_any_session(self, session_id: str) -> models.SessionEnded:
         """End a browser session of anyone.
 
         Sign a browser of anyone out. For administrators.
         """
         return self.send(
-            Call("DELETE", f"/api/admin/sessions/{quoted(session_id)}", models.OthersSessionEnded, repeatable=True)
+            Call("DELETE", f"/api/admin/sessions/{quoted(session_id)}", models.SessionEnded, repeatable=True)
         )
 
     def export_me(self) -> models.Export:
@@ -724,13 +724,13 @@ class AsyncOperations(ABC):
             Call("DELETE", f"/api/admin/agents/{quoted(agent_id)}", models.AgentEnded, repeatable=True)
         )
 
-    async def end_any_session(self, session_id: str) -> models.OthersSessionEnded:
+    async def end_any_session(self, session_id: str) -> models.SessionEnded:
         """End a browser session of anyone.
 
         Sign a browser of anyone out. For administrators.
         """
         return await self.send(
-            Call("DELETE", f"/api/admin/sessions/{quoted(session_id)}", models.OthersSessionEnded, repeatable=True)
+            Call("DELETE", f"/api/admin/sessions/{quoted(session_id)}", models.SessionEnded, repeatable=True)
         )
 
     async def export_me(self) -> models.Export:
