@@ -12,7 +12,7 @@ OPERATIONS = (
     "file", "folder", "shortcut", "edit", "rename", "move", "trash", "restore", "delete",
     "share", "unshare", "limit", "inherit", "comment", "reply", "label", "unlabel", "hide_labels", "lose_file", "regain_file",
     "shared_drive", "add_member", "remove_member", "rename_drive", "lose_drive", "regain_drive",
-    "expire_tokens", "revoke", "readers", "transfer", "open",
+    "lag", "expire_tokens", "revoke", "readers", "transfer", "open",
     "user", "suspend", "reinstate", "rename_user", "delete_user", "group", "join", "leave", "delete_group",
 )  # fmt: skip
 """Methods of `SimulatedDrive` that may be called over HTTP."""

@@ -19,6 +19,7 @@ _CORPORA = ("user", "drive", "allDrives")
 
 def files_list(world: DriveState, parameters: Parameters) -> Any:
     """Return the files of a corpus that match a query, in pages."""
+    world = world.listed()
     chosen = mask(parameters.get("fields", f"kind,incompleteSearch,nextPageToken,files({FILE_FIELDS})"), "FileList")
     question = tuple(parameters.get(name) for name in ("q", "corpora", "driveId", "includeItemsFromAllDrives"))
     query, fits = _corpus(world, parameters)

@@ -4,6 +4,9 @@ Changes reach the feeds as in the real Drive: a change of a folder lists only th
 membership are not listed.
 """
 
+from __future__ import annotations
+
+import copy
 import hashlib
 import threading
 from collections import Counter
@@ -69,6 +72,7 @@ class DriveState:
         self._told = 0
         self._last = datetime.min.replace(tzinfo=UTC)
         self.expiring: dict[tuple[str, str], datetime] = {}
+        self._lag: tuple[datetime, DriveState] | None = None
         self.feeds[""] = Feed(self.ids.number(1_000, 9_000))
         self.sessions.workspace = self.workspace
         self.tops: dict[str, str] = {account: self.ids.root()}
@@ -79,6 +83,28 @@ class DriveState:
     def my_drive(self) -> str:
         """Id of the root folder of the viewer: the account, except while a call in another user's name is answered."""
         return self.tops[self.access.viewer]
+
+    def lag(self, seconds: float) -> None:
+        """Let listings show for so long what they show now, as Google's may for minutes; everything else answers with the present.
+
+        Source: https://github.com/googleapis/google-api-go-client/issues/906
+        """
+        with self.lock:
+            now = copy.copy(self)
+            now.items, now.drives = copy.deepcopy(self.items), dict(self.drives)
+            now.access = AccessRules(now.items, self.account)
+            now.access.opened = set(self.access.opened)
+            now._lag = None
+            self._lag = self._clock() + timedelta(seconds=seconds), now
+
+    def listed(self) -> DriveState:
+        """Return the state that listings show to the viewer."""
+        if self._lag is None or self._clock() >= self._lag[0]:
+            return self
+        shown = self._lag[1]
+        shown.access.view(self.access.viewer)
+        shown.include_labels = self.include_labels
+        return shown
 
     @contextmanager
     def acting_for(self, email: str) -> Generator[None]:

@@ -262,6 +262,41 @@ def test_a_right_that_ends_is_noticed_without_a_change(
     assert kept.readers(sample_drive.note) == {ME}
 
 
+LAGGING: dict[str, tuple[Change, Change]] = {
+    "share of a folder": (lambda s: s.drive.share(s.plans, STAFF), lambda s: s.drive.unshare(s.plans, STAFF)),
+    "limited folder": (lambda s: s.drive.inherit(s.offers), lambda s: s.drive.limit(s.offers)),
+    "member who keeps a file": (
+        lambda s: (
+            s.drive.share(s.drive.file("own.txt", s.sales, "own"), STAFF),
+            s.drive.file("later.txt", s.offers, "later"),
+        ),
+        lambda s: s.drive.remove_member(s.sales, STAFF),
+    ),
+    "folder that moves": (
+        lambda s: s.drive.share(s.plans, STAFF),
+        lambda s: s.drive.move(s.deep, s.drive.my_drive),
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "change"), LAGGING.values(), ids=LAGGING)
+def test_readers_in_a_listing_that_lags_are_read_once_more(
+    clock_site: tuple[DriveSite, Any], tmp_path: Path, before: Change, change: Change
+) -> None:
+    site, advance = clock_site
+    sample, kept = SampleDrive(site), mirror(site, tmp_path)
+    begun = datetime.now(UTC)
+    before(sample)
+    kept.sync(now=lambda: begun)
+    site.drive.lag(300)
+    change(sample)
+    kept.sync(now=lambda: begun)
+    advance(timedelta(minutes=10))
+    kept.sync(now=lambda: begun + timedelta(minutes=10))
+    agrees(kept, site)
+    assert kept.sync(now=lambda: begun + timedelta(minutes=20)) == QUIET
+
+
 @pytest.mark.parametrize("on", ["offer", "offers"])
 def test_a_right_in_a_shared_drive_ends_for_somebody_known_from_another_file(
     drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path, on: str

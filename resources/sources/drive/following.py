@@ -3,11 +3,15 @@
 A changed folder stands for everything below it: Drive's feed reports a share, a rename or a move only on the folder itself. So
 the folder is compared with what is remembered of it, and its content is listed if it differs. Membership of a shared drive is
 in no feed, so it is compared at every sync.
+
+Listings may show for minutes what was before a change, and readers reach the content of a folder step by step. So what is listed because
+of a change is listed once more by a later sync.
+Source: https://github.com/googleapis/google-api-go-client/issues/906
 """
 
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from resources.core.domain import Batch
@@ -23,6 +27,9 @@ from resources.sources.drive.readers import Links, Readers
 from resources.sources.drive.roots import Roots
 from resources.sources.drive.shortcuts import LinkedFolders, Targets
 from resources.sources.drive.tree import FolderTree, folder_of, parent_of
+
+_LAG = timedelta(minutes=10)
+"""After this time, a listing is taken to show a change."""
 
 
 class Relist(NamedTuple):
@@ -46,6 +53,8 @@ class _Page:
     deleted: dict[str, datetime | None] = field(default_factory=dict[str, "datetime | None"])
     forgotten: set[str] = field(default_factory=set[str])
     """Folders that are no longer below the root."""
+    again: frozenset[str] = frozenset()
+    """Folders to list once more."""
     relist: list[JSON] = field(default_factory=list[JSON])
     """Folders whose whole content may have changed."""
     gathered: list[JSON] = field(default_factory=list[JSON])
@@ -76,11 +85,13 @@ class Following:
         root = self._roots.root(partition)
         if notes.root is None or self._must_readdress(partition, notes):
             return Relist(at)
+        again = frozenset(notes.due_again(self._now()))
         if root.drive is not None and self._readers.members(root.drive) != notes.members:
+            notes.set_again(self._now() + _LAG, root.id)
             return Relist(at)
-        if root.kind == "drive" and root.name != notes.root.name:
+        if root.id in again or (root.kind == "drive" and root.name != notes.root.name):
             return Relist(at)
-        due = [*notes.due(self._now()), *self._differently_opened(notes)]
+        due = [*notes.due(self._now()), *self._differently_opened(notes), *again]
         while True:
             try:
                 page = self._feeds.page(root.drive, at.token)
@@ -95,7 +106,8 @@ class Following:
                 if self._roots.root(partition, fresh=True).drive != root.drive:
                     return Relist(None)  # it is in another drive, with another feed
                 self._look_at(root.id, changes)
-            yield from self._process_page(partition, page, changes, at, following)
+            yield from self._process_page(partition, page, changes, at, following, again)
+            again = frozenset[str]()
             at, root = following, self._roots.root(partition)
             if page.last:
                 break
@@ -128,7 +140,13 @@ class Following:
                 changes.note(one, file)
 
     def _process_page(
-        self, partition: str, page: FeedPage, changes: Changes, at: DriveCursor, following: DriveCursor
+        self,
+        partition: str,
+        page: FeedPage,
+        changes: Changes,
+        at: DriveCursor,
+        following: DriveCursor,
+        again: frozenset[str],
     ) -> Iterator[Batch]:
         """Yield one page: first what is below changed folders, then everything else with the cursor after it."""
         notes = self._notes(partition)
@@ -137,7 +155,7 @@ class Following:
             cursor = cursors.encode(following)
             yield Batch(partition=partition, cursor=cursor, memory=notes.take(), title=root.name)
             return
-        work = _Page(root, notes.load(), page, changes)
+        work = _Page(root, notes.load(), page, changes, again=again)
         self._look_up_departed(work)
         self._sort_folders(partition, work)
         here = cursors.encode(at)
@@ -187,12 +205,15 @@ class Following:
             if folder_id in grants:
                 self._tree.grant(folder_id, grants[folder_id])
                 now = folder_of(file, grants[folder_id])
-                if now != before or not was[folder_id]:
+                differs = now != before or not was[folder_id]
+                if differs or folder_id in work.again:
                     if now.closed:
                         self._gather(work, file)
                         self._forget(work, folder_id, all_of_it=True)
                     else:
                         work.relist.append(file)
+                        if differs:
+                            notes.set_again(self._now() + _LAG, folder_id)
                     notes.set_folder(folder_id, now)
                 if (ends := grants[folder_id].expires) is not None:
                     notes.set_end(ends, folder_id)

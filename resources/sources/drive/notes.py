@@ -1,7 +1,7 @@
 """The memory of one partition: what is committed, with the changes to save with the next batch.
 
-Keys: `!root` is the root, `!members` the members of its shared drive, `!until:TIME:ID` when a permission expires, `!opened:ID`
-who opened a file that is shared by link, `!renamed` that someone's address has changed, `!linked` the folders that are indexed at the
+Keys: `!root` is the root, `!members` the members of its shared drive, `!until:TIME:ID` when a permission expires, `!again:TIME:ID`
+when a folder whose readers changed is listed once more, `!opened:ID` who opened a file that is shared by link, `!renamed` that someone's address has changed, `!linked` the folders that are indexed at the
 place of a shortcut, `f:ID` a folder, `p:ID` the principal behind a permission id, `s:ID` a shortcut's target. Those with `!` are read
 at every sync, the rest only if something changed.
 """
@@ -112,11 +112,11 @@ class PartitionState:
 
     def due(self, now: datetime) -> list[str]:
         """Return the files with a permission that has expired since they were last seen, and remove their entries."""
-        limit = f"!until:{_stamp(now)}:\x7f"
-        keys = [key for key in self._read_head() if key.startswith("!until:") and key <= limit]
-        for key in keys:
-            self._put_head(key, None)
-        return [key.rpartition(":")[2] for key in keys]
+        return self._due("!until:", now)
+
+    def due_again(self, now: datetime) -> list[str]:
+        """Return the folders to list once more, and remove their entries."""
+        return self._due("!again:", now)
 
     @property
     def opened(self) -> dict[str, list[str]]:
@@ -135,6 +135,10 @@ class PartitionState:
     def set_end(self, when: datetime, file_id: str) -> None:
         """Remember to check a file again when one of its permissions expires."""
         self._put_head(f"!until:{_stamp(when)}:{file_id}", True)
+
+    def set_again(self, when: datetime, folder_id: str) -> None:
+        """Remember to list a folder, or the root, once more."""
+        self._put_head(f"!again:{_stamp(when)}:{folder_id}", True)
 
     def set_folder(self, folder_id: str, folder: FolderState | None) -> None:
         _put(self.folders, self._pending, "f", folder_id, folder)
@@ -206,6 +210,12 @@ class PartitionState:
             found = self._memory.read(SourceName.GOOGLE_DRIVE, self._partition, "s:", "s;")
             self._early = [msgspec.convert(value, Shortcut) for _, value in sorted(found.items())]
         return self._early
+
+    def _due(self, kind: str, now: datetime) -> list[str]:
+        keys = [key for key in self._read_head() if key.startswith(kind) and key <= f"{kind}{_stamp(now)}:\x7f"]
+        for key in keys:
+            self._put_head(key, None)
+        return [key.rpartition(":")[2] for key in keys]
 
     def _read_head(self) -> dict[str, Any]:
         if self._head is None:
