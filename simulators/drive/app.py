@@ -150,6 +150,8 @@ class DriveApp:
         if fault.kind == "rate_limit":
             # Google has two errors for too many calls; they alternate
             raise rate_limited(fault.seconds, per_user=self._drive.faults.committed["rate_limit"] % 2 == 0)
+        if fault.kind == "bare_rate_limit":
+            raise rate_limited(None, per_user=True)
         if fault.kind == "server_error":
             raise server_error()
         if fault.kind == "unauthorized":

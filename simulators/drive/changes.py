@@ -78,7 +78,7 @@ def _change(
         "time": timestamp(entry.at),
         "changeType": "file",
     }
-    if item is not None and not gone:
+    if item is not None and not gone and not world.bare_changes:
         change["file"] = file_resource(world, item, None if chosen is None else chosen.get("file", {}))
     return shallow(change, chosen)
 

@@ -59,8 +59,8 @@ def unauthorized() -> ApiError:
     return ApiError(401, "authError", "Invalid Credentials", location="Authorization", location_type="header")
 
 
-def rate_limited(seconds: float, *, per_user: bool) -> ApiError:
-    """Return one of the two errors that Google uses for too many calls."""
+def rate_limited(seconds: float | None, *, per_user: bool) -> ApiError:
+    """Return one of the two errors that Google uses for too many calls; None: it does not say how long to wait."""
     if per_user:
         return ApiError(
             403, "userRateLimitExceeded", "User Rate Limit Exceeded", domain="usageLimits", retry_after=seconds

@@ -54,6 +54,8 @@ class DriveState:
         """Called with the method's id and the body of every JSON response."""
         self.incomplete: set[str] = set()
         """Corpora whose search leaves out half of the results and says so."""
+        self.bare_changes = False
+        """True if feeds leave out the files of changes."""
         self.lock = threading.RLock()
         self.items: dict[str, DriveFile] = {}
         self.drives: dict[str, SharedDrive] = {}

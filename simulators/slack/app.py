@@ -146,7 +146,7 @@ class SlackApp:
 
     def _failed(self, fault: InjectedFault, channel: str, method: str) -> Response:
         match fault.kind:
-            case "rate_limit":
+            case "rate_limit" | "bare_rate_limit":
                 return _limited(fault.seconds)
             case "server_error":
                 return HTMLResponse(_SERVER_ERROR, 500)

@@ -762,6 +762,30 @@ def test_passing_faults_are_waited_out(
     assert (kept.source.tally.retries > 0) == (kind != "rate_limit")
 
 
+def test_limits_without_a_time_are_waited_out_for_longer_each_time(
+    kept: Mirror, drive_site: DriveSite, sample_drive: SampleDrive
+) -> None:
+    drive_site.faults.add("bare_rate_limit", times=4, match="files.list")
+    kept.sync()
+    agrees(kept, drive_site)
+    assert [seconds for seconds in kept.slept if seconds in {1.0, 2.0, 4.0, 8.0}] == [1.0, 2.0, 4.0, 8.0]
+    assert kept.source.tally.retries == 0
+
+
+def test_changes_without_their_files_are_no_deletions(
+    drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path
+) -> None:
+    drive, kept = drive_site.drive, mirror(drive_site, tmp_path, drive_roots=("my_drive",))
+    kept.sync()
+    drive.bare_changes = True
+    drive.edit(sample_drive.note, "# Egret")
+    drive.rename(sample_drive.plans, "Schemes")
+    drive.trash(sample_drive.top)
+    kept.sync()
+    agrees(kept, drive_site, drive.my_drive)
+    assert kept.items().keys() == {sample_drive.note}
+
+
 def test_faults_that_last_end_the_sync_and_keep_the_cursor(
     kept: Mirror, drive_site: DriveSite, sample_drive: SampleDrive
 ) -> None:

@@ -72,12 +72,14 @@ class Feeds:
 
 @dataclass
 class Changes:
-    """Items by id. `gone`: when they were deleted, if known; those in `unseen` left the feed's view, not to the trash."""
+    """Items by id. `gone`: when they were deleted, if known; those in `unseen` left the feed's view, not to the trash. Those in
+    `unnamed` have changed, and the feed does not say how."""
 
     files: dict[str, JSON] = field(default_factory=dict[str, JSON])
     folders: dict[str, JSON] = field(default_factory=dict[str, JSON])
     gone: dict[str, datetime | None] = field(default_factory=dict[str, "datetime | None"])
     unseen: set[str] = field(default_factory=set[str])
+    unnamed: set[str] = field(default_factory=set[str])
 
     @property
     def changed(self) -> set[str]:
@@ -89,6 +91,7 @@ class Changes:
         for kept in (self.files, self.folders, self.gone):
             kept.pop(file_id, None)
         self.unseen.discard(file_id)
+        self.unnamed.discard(file_id)
         if file is None:
             self.gone[file_id] = when
             self.unseen.add(file_id)
@@ -105,6 +108,10 @@ def sort(changes: Iterable[JSON]) -> Changes:
     found = Changes()
     for change in changes:
         file_id = change.get("fileId")
-        if change.get("changeType", "file") == "file" and file_id:
+        if change.get("changeType", "file") != "file" or not file_id:
+            continue
+        if change.get("removed") or change.get("file"):
             found.note(file_id, None if change.get("removed") else change.get("file"), moment(change.get("time")))
+        else:
+            found.unnamed.add(file_id)
     return found

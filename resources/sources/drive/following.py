@@ -99,6 +99,7 @@ class Following:
                 return Relist(None, str(error))
             following = DriveCursor(token=page.following, account=at.account, watched=at.watched)
             changes = sort(page.changes)
+            due = [*due, *sorted(changes.unnamed)]
             for file_id, file in self._documents.ask(due).items() if due else ():
                 changes.note(file_id, file)
             due = []
