@@ -97,8 +97,11 @@ class Index:
         kept = self._memory.get(partition, {})
         return {key: kept[key] for key in sorted(kept, key=str.encode) if low <= key and (high is None or key < high)}
 
-    def sync(self, source: Source, *, batches: int | None = None) -> bool:
-        """Run a sync, or only so many batches, as if the process were killed then. Return True if it came to its end."""
+    def sync(self, source: Source, *, batches: int | None = None, meanwhile: Callable[[], None] = lambda: None) -> bool:
+        """Run a sync, or only so many batches, as if the process were killed then. Return True if it came to its end.
+
+        `meanwhile` is called after the first batch.
+        """
         self.fetched, self.listings = [], []
         source.directory()
         available = source.partitions()
@@ -114,6 +117,8 @@ class Index:
                     if batches is not None and len(self.listings) >= batches:
                         return False
                     self._apply(source, batch)
+                    if len(self.listings) == 1:
+                        meanwhile()
             except LostPartitionError:
                 self._drop(lambda item, gone=partition: item.partition == gone)
         return True
@@ -292,6 +297,14 @@ class Conformance:
         stage.world.take(document, reader)
         assert reader not in stage.world.readers(document)
         stage.followed()
+
+    def test_readers_who_are_taken_away_during_a_listing_lose_access_with_the_next_sync(self, stage: Stage) -> None:
+        document, reader, index = next(iter(stage.documents)), "zoe@acme.example", Index()
+        stage.add(MANY)
+        stage.world.give(document, reader)
+        assert index.sync(stage.world.open(index), meanwhile=lambda: stage.world.take(document, reader))
+        index.sync(stage.world.open(index))
+        stage.check(index)
 
     def test_a_killed_sync_resumes(self, stage: Stage) -> None:
         stage.add(MANY)

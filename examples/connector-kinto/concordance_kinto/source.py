@@ -51,7 +51,7 @@ class Kinto(Source):
         self._root = (own.url or "").rstrip("/")
         self._limit = page
         self._history = cache(self._history_since)
-        self._permissions = cache(self._collection_permissions)
+        self._permissions = cache(self._permissions_of)
         self._members = cache(self._members_of)
 
     @property
@@ -102,6 +102,8 @@ class Kinto(Source):
         path = self._records(partition)
         if at is None:
             at = Cursor(self._history_now()[1])
+            self._permissions.cache_clear()  # what changed before `since` is in no history that is followed
+            self._members.cache_clear()
             body, following, _ = self._client.get(path, _sort="last_modified", _limit=self._limit)
         else:
             body, following, _ = self._client.get(at.page or path)
@@ -114,20 +116,26 @@ class Kinto(Source):
             body, following, _ = self._client.get(following)
 
     def _follow(self, partition: str, since: int) -> Iterator[Batch]:
-        """Yield the records that the history names; one batch at least, which says that permissions are up to date."""
+        """Yield the records that the history names; one batch at least, which says that permissions are up to date.
+
+        The cursor stays if permissions of more than records changed while the collection was listed: the next sync lists it again.
+        """
         entries = [one for one in self._history(since) if one.get("collection_id") == partition and "record_id" in one]
         ids = list(dict.fromkeys(entry["record_id"] for entry in entries))
         for start in range(0, len(ids) or 1, self._limit):
             seen, gone = self._items(partition, ids[start : start + self._limit])
             last = start + self._limit >= len(ids)
-            reached = max((one["last_modified"] for one in self._history(since)), default=since) if last else since
+            ends = last and not self._changed_above(partition, since)
+            reached = max((one["last_modified"] for one in self._history(since)), default=since) if ends else since
             yield self._batch(partition, Cursor(reached), seen=seen, deleted=gone, listing="delta")
 
     def _relists(self, partition: str, since: int) -> bool:
         """Return True if permissions of more than records changed, or if entries after `since` may have been removed."""
         oldest, _ = self._history_now()
-        if oldest is None or oldest > since:
-            return True
+        return oldest is None or oldest > since or self._changed_above(partition, since)
+
+    def _changed_above(self, partition: str, since: int) -> bool:
+        """Return True if permissions of more than records, or groups, changed after `since`."""
         wide = [entry for entry in self._history(since) if "record_id" not in entry]
         return any(entry.get("collection_id") in (None, partition) for entry in wide)
 
@@ -140,7 +148,8 @@ class Kinto(Source):
 
     def _item(self, partition: str, path: str, body: dict[str, Any]) -> Item:
         data = body["data"]
-        who = readers([self._bucket_permissions, self._permissions(partition), permissions_of(body)], self._members)
+        above = map(self._permissions, (self._bucket, path.rpartition("/records/")[0]))
+        who = readers([*above, permissions_of(body)], self._members)
         title = str(data.get("title") or data["id"])
         changed = datetime.fromtimestamp(data["last_modified"] / 1000, UTC)
         collection = _source_id(self._records(partition))
@@ -172,12 +181,8 @@ class Kinto(Source):
         except LostPartitionError as error:
             raise AbortSyncError(f"{error} CONCORDANCE_KINTO_BUCKET names the bucket.") from None
 
-    @cached_property
-    def _bucket_permissions(self) -> Permissions:
-        return permissions_of(self._client.get(self._bucket)[0])
-
-    def _collection_permissions(self, partition: str) -> Permissions:
-        return permissions_of(self._client.get(f"{self._bucket}/collections/{quote(partition)}")[0])
+    def _permissions_of(self, path: str) -> Permissions:
+        return permissions_of(self._client.get(path)[0])
 
     def _members_of(self, group: str) -> Collection[str]:
         (body,) = self._client.records([group])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,7 +22,7 @@ from resources.sources.conformance import Conformance, Fault, Index, Stage, Worl
 sys.path.insert(0, str(Path(__file__).parent))
 from kinto_server import ADMIN, Server, kinto
 
-ANN = "account:ann@acme.example"
+ANN, BOB = "account:ann@acme.example", "account:bob@acme.example"
 STATUS = {"unavailable": 503, "rate_limit": 429, "unauthorized": 401}
 
 
@@ -109,12 +109,51 @@ def test_permissions_of_a_collection_and_of_groups_reach_all_its_records(world: 
     stage.add(2)
     stage.followed()
     group = "/buckets/main/groups/eng"
-    world.server.put(group, data={"members": ["account:bob@acme.example", "account:robot"]})
+    world.server.put(group, data={"members": [BOB, "account:robot"]})
     world.server.patch("/buckets/main/collections/pages", permissions={"read": [group]})
     stage.sync()
     assert set(map(frozenset, stage.index.words().values())) == {frozenset({"ann@acme.example", "bob@acme.example"})}
     world.server.patch(group, data={"members": []})
     stage.followed()
+
+
+def _give_above(world: KintoWorld, level: str) -> Callable[[], Any]:
+    """Let Bob read all records by something above them; return what withdraws that."""
+    group = "/buckets/main/groups/eng"
+    if level == "group":
+        world.server.put(group, data={"members": [BOB]})
+        world.server.patch("/buckets/main/collections/pages", permissions={"read": [group]})
+        return lambda: world.server.patch(group, data={"members": []})
+    path = "/buckets/main" if level == "bucket" else "/buckets/main/collections/pages"
+    world.server.patch(path, permissions={"read": [BOB]})
+    return lambda: world.server.patch(path, permissions={"read": []})
+
+
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("level", ["bucket", "collection", "group"])
+def test_a_right_that_ends_above_the_records_during_a_listing_ends_with_the_next_sync(
+    world: KintoWorld, level: str, killed: bool
+) -> None:
+    stage, index = Stage(world), Index()
+    stage.add(7)
+    withdraw = _give_above(world, level)
+    assert index.sync(world.open(index), meanwhile=withdraw, batches=2 if killed else None) is not killed
+    assert "bob@acme.example" in set().union(*index.words().values())
+    for _ in range(2):
+        index.sync(world.open(index))
+    stage.check(index)
+    index.sync(world.open(index))
+    assert "complete" not in index.listings
+
+
+def test_a_right_that_ends_between_the_listings_of_two_collections_is_noticed(world: KintoWorld) -> None:
+    stage, index = Stage(world), Index()
+    stage.add(2)
+    world.server.put("/buckets/main/collections/first")
+    world.server.put("/buckets/main/collections/first/records/a", data={"content": "Apples"})
+    index.sync(world.open(index), meanwhile=_give_above(world, "bucket"))
+    index.sync(world.open(index))
+    stage.check(index)
 
 
 def test_a_bucket_that_the_account_may_not_write_is_no_empty_one(world: KintoWorld) -> None:
