@@ -8,6 +8,7 @@ import re
 from typing import cast
 from urllib.parse import quote, unquote_to_bytes
 
+from litestar.datastructures import Headers
 from litestar.types import Scope
 
 from resources.core.errors import InvalidRequestError
@@ -18,7 +19,12 @@ _METHODS = {"PUT", "DELETE"}
 
 def routed(scope: Scope) -> Scope:
     """Return the scope with the path that its request is routed by."""
-    if scope["type"] != "http" or scope["method"] not in _METHODS:
+    if scope["type"] != "http":
+        return scope
+    method: str = scope["method"]
+    if method == "OPTIONS":  # the preflight request of a page for another one
+        method = Headers.from_scope(scope).get("access-control-request-method", "")
+    if method not in _METHODS:
         return scope
     match = _SENT.fullmatch(scope["raw_path"])
     if match is None:

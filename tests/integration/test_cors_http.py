@@ -48,6 +48,15 @@ def test_a_page_that_the_setting_names_may_call_and_read_problems(site: Site, op
     assert {"retry-after", "ratelimit", "ratelimit-policy", "idempotent-replayed"} <= set(exposed)
 
 
+@pytest.mark.parametrize("own_id", ["tea", "kitchen%2Ftea", "kitchen/tea/", "a%2Fb%2Foriginal"])
+def test_a_page_may_push_and_delete_whatever_the_id(open_to_page: Running, own_id: str) -> None:
+    for method in ("PUT", "DELETE"):
+        asked = {"Origin": PAGE, "Access-Control-Request-Method": method}
+        answer = open_to_page.request("OPTIONS", f"/api/documents/wiki/{own_id}", headers=asked)
+        assert (answer.status_code, answer.headers.get("access-control-allow-origin")) == (204, PAGE)
+        assert method in answer.headers["access-control-allow-methods"]
+
+
 def test_other_origins_and_cookies_get_nothing(site: Site, open_to_page: Running) -> None:
     for origin in (OTHER, "null", PAGE + ".evil.example", PAGE.upper(), "http://intranet.acme.com"):
         asked = open_to_page.request("OPTIONS", "/api/rag/search", headers={"Origin": origin, **PREFLIGHT})
