@@ -273,6 +273,14 @@ def remove(conn: Connection, *, doc_id: str, owner: str) -> SourceName | None:
     return SourceName(source)
 
 
+def removed(conn: Connection, *, doc_id: str, owner: str, curator: bool) -> SourceName | None:
+    """Return the source of an upload that its owner has removed, or with `curator` one that was taken down, until it is erased."""
+    source = statements.UploadChanges(conn).removed_upload(
+        doc_id=doc_id, owner=principals.email(owner), curator=curator
+    )
+    return None if source is None else SourceName(source)
+
+
 def readers_of(row: statements.Readership) -> tuple[str, ...]:
     """Return who may read an upload: those its owner shares it with; for a copy, only readers of the original."""
     wanted = principals.granted(row.permissions, row.owner, row.tags)

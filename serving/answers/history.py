@@ -174,7 +174,7 @@ async def share_answer(
     tags=["answers"],
     summary="Stop sharing an answer",
     opt=limited("write")
-    | described(problems=("not-found",), parameters={"answer_id": EXAMPLE_ID}, example=_shared(None)),
+    | described(repeatable=True, problems=("not-found",), parameters={"answer_id": EXAMPLE_ID}, example=_shared(None)),
 )
 async def unshare_answer(
     request: Request[Access, Any, Any], answers: NamedDependency[Answers], answer_id: AnswerId

@@ -189,6 +189,7 @@ async def _decoded(request: Request[Access, Any, Any]) -> PushRequest:
     guards=[NeedsRole(Role.PUBLISHER)],
     opt=limited("write")
     | described(
+        repeatable=True,
         problems=("not-found", "invalid-request"),
         parameters={"source": "wiki", "id": "kitchen/tea"},
         example={
@@ -207,7 +208,7 @@ async def delete_pushed(
 ) -> DeleteResponse:
     """Delete a document that you pushed. It is hidden at once, and removed from the index by the sync that this starts.
 
-    Needs the role `publisher`. Pushed again, it is created again.
+    Needs the role `publisher`. Sent again, it changes nothing. Pushed again, the document is created again.
     """
     source_id = source_id_of(request.user.email, valid_collection(source), checked_id(opaque_id(id)))
     return await delete_own(documents, request.user, document_id(SourceName.PUSH, source_id), curator=False)

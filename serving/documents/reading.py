@@ -243,6 +243,7 @@ async def get_document(
     summary="Delete an upload or a pushed document",
     opt=limited("write")
     | described(
+        repeatable=True,
         problems=("not-found",),
         parameters={"doc_id": "b01b2115-b591-5686-a292-6e3ca11e28cb"},
         example={
@@ -258,7 +259,7 @@ async def delete_document(
 ) -> DeleteResponse:
     """Delete an upload or a pushed document of the caller. It is hidden at once, and removed from the index by the sync that this starts.
 
-    Curators and administrators may delete any user's upload, who then cannot upload the same content again.
+    Curators and administrators may delete any user's upload, who then cannot upload the same content again. Sent again, it changes nothing.
     """
     return await delete_own(documents, request.user, parse_id(doc_id, not_found()), curator=True)
 
@@ -266,20 +267,20 @@ async def delete_document(
 async def delete_own(documents: DocumentServices, access: Access, doc_id: str, *, curator: bool) -> DeleteResponse:
     """Delete an upload or a pushed document of the caller, or with `curator` of anyone if the caller has that role.
 
-    Raises `not-found` alike for the document of another owner and for one that does not exist.
+    Done again, it changes nothing. Raises `not-found` alike for the document of another owner and for one that does not exist.
     """
-    from resources.stores.uploads import remove, take_down
+    from resources.stores.uploads import remove, removed, take_down
 
-    email = access.email
+    email, curates = access.email, curator and access.has(Role.CURATOR)
 
     def delete_upload(connection: Connection) -> SourceName | None:
         with connection.transaction():
             event = AuditEvent(email=email, action="delete", doc_ids=[doc_id])
             source = remove(connection, doc_id=doc_id, owner=email)
             if source is None:
-                taken = take_down(connection, doc_id=doc_id) if curator and access.has(Role.CURATOR) else None
+                taken = take_down(connection, doc_id=doc_id) if curates else None
                 if taken is None:
-                    return None
+                    return removed(connection, doc_id=doc_id, owner=email, curator=curates)
                 source, detail = SourceName(taken.source), json.dumps({"owner": taken.owner})
                 event = AuditEvent(email=email, action="take_down", doc_ids=[doc_id], detail=detail)
             WebSession(connection).audit_insert(**event.row())

@@ -100,6 +100,16 @@ UPDATE uploads SET
 WHERE doc_id = :doc_id AND deleted_at IS NULL
 RETURNING source, owner;
 
+-- name: removed_upload(doc_id, owner, curator)^
+-- Purpose: recognise a deletion that is sent again: of the owner's, or of a curator's that took the upload down. Index: unique doc_id.
+-- Returns its source, or no row.
+SELECT source
+FROM uploads
+WHERE
+    doc_id = :doc_id
+    AND deleted_at IS NOT NULL
+    AND CASE WHEN taken_down_at IS NULL THEN owner = :owner ELSE :curator END;
+
 -- name: has_copies(origins)^
 -- Purpose: check whether any of these documents has a copy. Index: uploads_origin.
 SELECT EXISTS (

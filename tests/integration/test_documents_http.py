@@ -142,8 +142,20 @@ def test_a_deletion_hides_at_once_though_the_index_still_holds_the_points(site: 
     for who in (ANN, BOB):
         assert running.titles("lighthouse keeper", who) == []
         assert running.request("GET", f"/api/documents/{doc_id}?chunk=0", who).status_code == 404
+    again = running.request("DELETE", f"/api/documents/{doc_id}", ANN)
+    assert (again.status_code, again.json()["status"]) == (200, "deleted")
+    assert running.request("DELETE", f"/api/documents/{doc_id}", BOB).status_code == 404
+    assert running.request("DELETE", f"/api/documents/{doc_id}", ROOT, admin=True).status_code == 404
+    assert site.sql("SELECT count(*) FROM audit_log WHERE action = 'delete'") == [(1,)]
+
+
+def test_a_take_down_that_is_sent_again_is_answered_alike_and_only_to_curators(site: Site, running: Running) -> None:
+    doc_id = indexed_upload(site, running, ANN, "The lighthouse keeper counts ships at night.")
+    for _ in range(2):
+        taken = running.request("DELETE", f"/api/documents/{doc_id}", ROOT, admin=True)
+        assert (taken.status_code, taken.json()["status"]) == (200, "deleted")
     assert running.request("DELETE", f"/api/documents/{doc_id}", ANN).status_code == 404
-    assert len(site.launcher.calls) == 2
+    assert site.sql("SELECT count(*) FROM audit_log WHERE action = 'take_down'") == [(1,)]
 
 
 def test_what_is_hidden_and_what_is_not_there_are_answered_alike(site: Site, running: Running) -> None:

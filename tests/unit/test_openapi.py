@@ -227,6 +227,9 @@ def test_what_may_be_sent_again_is_marked(operations: list[Operation]) -> None:
         "changeDocument",
         "pushDocuments",
         "saveSearch",
+        "deleteDocument",
+        "deletePushed",
+        "unshareAnswer",
         *(one.id for one in operations if one.path in COMPATIBILITY - {"/track"}),
     }
 

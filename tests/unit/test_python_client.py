@@ -204,6 +204,15 @@ BROKEN = httpx.ReadError("reset")
 REFUSED = httpx.ConnectError("refused")
 
 
+def test_a_deletion_is_sent_again_only_if_the_service_answers_it_alike(run: Runner) -> None:
+    deleted = httpx.Response(200, json={"doc_id": "d", "status": "deleted", "message": "Deleted.", "job_id": "j"})
+    service = Service(BROKEN, deleted)
+    assert run(service, lambda client: client.delete_document("d"), retries=QUICK).status == "deleted"
+    for action in (lambda client: client.revoke_key("k"), lambda client: client.delete_answer("a")):
+        with pytest.raises(UnreachableError):
+            run(Service(BROKEN), action, retries=QUICK)
+
+
 @pytest.mark.parametrize(
     "failure",
     [

@@ -79,7 +79,7 @@ class Operation(NamedTuple):
 
     @property
     def repeatable(self) -> bool:
-        return self.method in {"GET", "PUT", "DELETE"} or self.described.get("x-repeatable", False)
+        return self.method in {"GET", "PUT"} or self.described.get("x-repeatable", False)
 
     @property
     def returns(self) -> str | None:

@@ -45,7 +45,7 @@ class Description(NamedTuple):
     components: Sequence[Any] = ()
     """Types that belong to the components although no schema refers to them, such as the events of a stream."""
     repeatable: bool = False
-    """True if a POST or PATCH may be sent again after a failure, with the same result: clients may retry it (`x-repeatable`)."""
+    """True if a POST, PATCH or DELETE may be sent again after a failure, with the same result: clients may retry it (`x-repeatable`)."""
     security: Sequence[Mapping[str, Sequence[str]]] | None = None
     """Default: a token or an API key, or nothing on routes that are excluded from authentication."""
 

@@ -133,14 +133,14 @@ class Operations(ABC):
         Delete a question of the caller's with its answer; a link to it is closed. What the audit log and feedback
         say of it stays.
         """
-        return self.send(Call("DELETE", f"/api/answers/{quoted(answer_id)}", models.AnswerDeleted, repeatable=True))
+        return self.send(Call("DELETE", f"/api/answers/{quoted(answer_id)}", models.AnswerDeleted, repeatable=False))
 
     def delete_document(self, doc_id: str) -> models.DeleteResponse:
         """Delete an upload or a pushed document.
 
         Delete an upload or a pushed document of the caller. It is hidden at once, and removed from the index by the
         sync that this starts. Curators and administrators may delete any user's upload, who then cannot upload the
-        same content again.
+        same content again. Sent again, it changes nothing.
         """
         return self.send(Call("DELETE", f"/api/documents/{quoted(doc_id)}", models.DeleteResponse, repeatable=True))
 
@@ -148,7 +148,8 @@ class Operations(ABC):
         """Delete a pushed document.
 
         Delete a document that you pushed. It is hidden at once, and removed from the index by the sync that this
-        starts. Needs the role `publisher`. Pushed again, it is created again.
+        starts. Needs the role `publisher`. Sent again, it changes nothing. Pushed again, the document is created
+        again.
         """
         return self.send(
             Call("DELETE", f"/api/documents/{quoted(source)}/{quoted(id)}", models.DeleteResponse, repeatable=True)
@@ -159,7 +160,7 @@ class Operations(ABC):
 
         End all tokens of an agent of anyone at once. For administrators.
         """
-        return self.send(Call("DELETE", f"/api/admin/agents/{quoted(agent_id)}", models.AgentEnded, repeatable=True))
+        return self.send(Call("DELETE", f"/api/admin/agents/{quoted(agent_id)}", models.AgentEnded, repeatable=False))
 
     def end_any_session(self, session_id: str) -> models.SessionEnded:
         """End a browser session of anyone.
@@ -167,7 +168,7 @@ class Operations(ABC):
         Sign a browser of anyone out. For administrators.
         """
         return self.send(
-            Call("DELETE", f"/api/admin/sessions/{quoted(session_id)}", models.SessionEnded, repeatable=True)
+            Call("DELETE", f"/api/admin/sessions/{quoted(session_id)}", models.SessionEnded, repeatable=False)
         )
 
     def export_me(self) -> models.Export:
@@ -458,7 +459,7 @@ class Operations(ABC):
         Remove a saved search of the caller. Those of others do not exist for the caller.
         """
         return self.send(
-            Call("DELETE", f"/api/saved-searches/{quoted(search_id)}", models.SavedSearchRemoved, repeatable=True)
+            Call("DELETE", f"/api/saved-searches/{quoted(search_id)}", models.SavedSearchRemoved, repeatable=False)
         )
 
     def revoke_any_key(self, key_id: str) -> models.KeyRevoked:
@@ -466,7 +467,7 @@ class Operations(ABC):
 
         Revoke a key with immediate effect. For administrators.
         """
-        return self.send(Call("DELETE", f"/api/admin/keys/{quoted(key_id)}", models.KeyRevoked, repeatable=True))
+        return self.send(Call("DELETE", f"/api/admin/keys/{quoted(key_id)}", models.KeyRevoked, repeatable=False))
 
     def revoke_key(self, key_id: str) -> models.KeyRevoked:
         """Revoke one of one's API keys.
@@ -474,7 +475,7 @@ class Operations(ABC):
         Revoke a key with immediate effect. Keys of others do not exist for the caller, nor do those that an
         operator made.
         """
-        return self.send(Call("DELETE", f"/api/keys/{quoted(key_id)}", models.KeyRevoked, repeatable=True))
+        return self.send(Call("DELETE", f"/api/keys/{quoted(key_id)}", models.KeyRevoked, repeatable=False))
 
     def save_search(self, name: str, query: str, **options: Unpack[params.SaveSearchOptions]) -> models.SavedSearch:
         """Save a search.
@@ -691,7 +692,7 @@ class AsyncOperations(ABC):
         say of it stays.
         """
         return await self.send(
-            Call("DELETE", f"/api/answers/{quoted(answer_id)}", models.AnswerDeleted, repeatable=True)
+            Call("DELETE", f"/api/answers/{quoted(answer_id)}", models.AnswerDeleted, repeatable=False)
         )
 
     async def delete_document(self, doc_id: str) -> models.DeleteResponse:
@@ -699,7 +700,7 @@ class AsyncOperations(ABC):
 
         Delete an upload or a pushed document of the caller. It is hidden at once, and removed from the index by the
         sync that this starts. Curators and administrators may delete any user's upload, who then cannot upload the
-        same content again.
+        same content again. Sent again, it changes nothing.
         """
         return await self.send(
             Call("DELETE", f"/api/documents/{quoted(doc_id)}", models.DeleteResponse, repeatable=True)
@@ -709,7 +710,8 @@ class AsyncOperations(ABC):
         """Delete a pushed document.
 
         Delete a document that you pushed. It is hidden at once, and removed from the index by the sync that this
-        starts. Needs the role `publisher`. Pushed again, it is created again.
+        starts. Needs the role `publisher`. Sent again, it changes nothing. Pushed again, the document is created
+        again.
         """
         return await self.send(
             Call("DELETE", f"/api/documents/{quoted(source)}/{quoted(id)}", models.DeleteResponse, repeatable=True)
@@ -721,7 +723,7 @@ class AsyncOperations(ABC):
         End all tokens of an agent of anyone at once. For administrators.
         """
         return await self.send(
-            Call("DELETE", f"/api/admin/agents/{quoted(agent_id)}", models.AgentEnded, repeatable=True)
+            Call("DELETE", f"/api/admin/agents/{quoted(agent_id)}", models.AgentEnded, repeatable=False)
         )
 
     async def end_any_session(self, session_id: str) -> models.SessionEnded:
@@ -730,7 +732,7 @@ class AsyncOperations(ABC):
         Sign a browser of anyone out. For administrators.
         """
         return await self.send(
-            Call("DELETE", f"/api/admin/sessions/{quoted(session_id)}", models.SessionEnded, repeatable=True)
+            Call("DELETE", f"/api/admin/sessions/{quoted(session_id)}", models.SessionEnded, repeatable=False)
         )
 
     async def export_me(self) -> models.Export:
@@ -1036,7 +1038,7 @@ class AsyncOperations(ABC):
         Remove a saved search of the caller. Those of others do not exist for the caller.
         """
         return await self.send(
-            Call("DELETE", f"/api/saved-searches/{quoted(search_id)}", models.SavedSearchRemoved, repeatable=True)
+            Call("DELETE", f"/api/saved-searches/{quoted(search_id)}", models.SavedSearchRemoved, repeatable=False)
         )
 
     async def revoke_any_key(self, key_id: str) -> models.KeyRevoked:
@@ -1044,7 +1046,7 @@ class AsyncOperations(ABC):
 
         Revoke a key with immediate effect. For administrators.
         """
-        return await self.send(Call("DELETE", f"/api/admin/keys/{quoted(key_id)}", models.KeyRevoked, repeatable=True))
+        return await self.send(Call("DELETE", f"/api/admin/keys/{quoted(key_id)}", models.KeyRevoked, repeatable=False))
 
     async def revoke_key(self, key_id: str) -> models.KeyRevoked:
         """Revoke one of one's API keys.
@@ -1052,7 +1054,7 @@ class AsyncOperations(ABC):
         Revoke a key with immediate effect. Keys of others do not exist for the caller, nor do those that an
         operator made.
         """
-        return await self.send(Call("DELETE", f"/api/keys/{quoted(key_id)}", models.KeyRevoked, repeatable=True))
+        return await self.send(Call("DELETE", f"/api/keys/{quoted(key_id)}", models.KeyRevoked, repeatable=False))
 
     async def save_search(
         self, name: str, query: str, **options: Unpack[params.SaveSearchOptions]
