@@ -1,6 +1,7 @@
 """Settings of the sources."""
 
 import re
+import unicodedata
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -132,7 +133,7 @@ class DriveSettings(BaseModel):
     @field_validator("drive_users")
     @classmethod
     def _patterns(cls, given: tuple[str, ...]) -> tuple[str, ...]:
-        found = tuple(one.strip().lower() for one in given)
+        found = tuple(unicodedata.normalize("NFC", one.strip().lower()) for one in given)  # as addresses are compared
         for one in found:
             if one.removeprefix("-") != "*" and one.count("@") != 1:
                 raise ValueError(f"must list *, emails or patterns such as -*@sales.example, not {one!r}")

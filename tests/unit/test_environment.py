@@ -251,6 +251,14 @@ def test_a_group_is_written_as_words_or_as_json(text: str, tmp_path: Path, monke
     assert (made.drive_users, made.drive_link_sharing) == (("*", "-*@sales.acme.com"), "domain")
 
 
+def test_users_are_named_however_their_letters_are_composed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CONCORDANCE_DRIVE__USERS", "* -zo\N{LATIN SMALL LETTER E}\N{COMBINING DIAERESIS}@ACME.com")
+    monkeypatch.setenv("CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE", "key.json")
+    monkeypatch.setenv("CONCORDANCE_GOOGLE_SUBJECT", "ada@acme.com")
+    assert load().drive_users == ("*", "-zo\N{LATIN SMALL LETTER E WITH DIAERESIS}@acme.com")
+
+
 def test_a_nested_variable_takes_precedence_over_its_group_and_that_over_a_former_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
