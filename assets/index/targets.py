@@ -68,13 +68,18 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 def profiles_for(settings: Settings, window: int) -> dict[str, Profile]:
     """Return every profile that fits the window. Raises `ConfigurationError` if the default one does not."""
     found = {DEFAULT_PROFILE: resolve(settings.chunk_profile, window)}
-    of_roots = [root.profile for root in settings.file_roots if root.profile is not None]
-    for name in dict.fromkeys(("auto", *PROFILES, *of_roots)):
+    for name in sorted(profile_names(settings) - found.keys()):
         try:
             found[name] = resolve(name, window)
         except ConfigurationError:
             continue  # larger than the window: the sources refuse a root that requests it
     return found
+
+
+def profile_names(settings: Settings) -> frozenset[str]:
+    """Return the names of the profiles that a document may have: others are in no index."""
+    of_roots = [root.profile for root in settings.file_roots if root.profile is not None]
+    return frozenset((DEFAULT_PROFILE, "auto", *PROFILES, *of_roots))
 
 
 def target(settings: Settings, row: CollectionRow, *, active: bool) -> Target:

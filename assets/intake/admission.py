@@ -6,7 +6,7 @@ read are repaired; a document that cannot be identified, fetched or described wi
 
 import hashlib
 import operator
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, TypeGuard, cast
 
 import msgspec
@@ -30,20 +30,24 @@ MAX_DEPTH = 32
 MAX_SIZE = 2**63
 _NUL = b"\\u0000"
 _UNSTORABLE = "Its source describes it in a form that cannot be stored ({}): the connector must be repaired."
+_UNKNOWN = "Its source asks for what there is not supported: there is no chunking profile {!r}."
 
 _encoder = msgspec.json.Encoder(order="deterministic")  # refuses names of tags that are no texts
 _decoder = msgspec.json.Decoder(Item)
 
 
-def admitted(batch: Batch) -> Batch:
-    """Return the batch as it can be stored, each document once. Raises `AbortSyncError` for a cursor that cannot be."""
+def admitted(batch: Batch, profiles: Collection[str]) -> Batch:
+    """Return the batch as it can be stored, each document once; `profiles` are the names of those that a document may have.
+
+    Raises `AbortSyncError` for a cursor that cannot be stored.
+    """
     if batch.cursor is not None and not is_storable(batch.cursor):
         raise AbortSyncError("The source gives a position that cannot be stored: the connector must be repaired.")
     seen: dict[str, Item] = {}
     refused = {_stored_id(one.source_id): _refusal(one, one.reason, batch.partition) for one in batch.refused}
     for item in batch.seen:
         try:
-            found = admitted_item(item)
+            found = admitted_item(item, profiles)
         except SkipDocumentError as error:
             refusal = _refusal(item, str(error), batch.partition)
             refused[refusal.source_id] = refusal
@@ -68,7 +72,7 @@ def admitted(batch: Batch) -> Batch:
     )
 
 
-def admitted_item(item: Item) -> Item:
+def admitted_item(item: Item, profiles: Collection[str]) -> Item:
     """Return the item as it can be stored: the same, unless something about it is odd. Raises `SkipDocumentError`."""
     item = _readable(item)
     collections = (*item.collection_ids, *(folder.id for folder in item.folders))
@@ -82,6 +86,8 @@ def admitted_item(item: Item) -> Item:
         raise SkipDocumentError(f"Its id, or the id of a folder that holds it, is longer than {MAX_ID_BYTES} bytes.")
     if _is_deep(item.tags, MAX_DEPTH):
         raise SkipDocumentError(f"Its tags are nested too deeply: at most {MAX_DEPTH} levels.")
+    if item.profile not in profiles:
+        raise SkipDocumentError(_UNKNOWN.format(item.profile))
     return _bounded(item)
 
 

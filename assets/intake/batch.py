@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+from assets.index.targets import profile_names
 from assets.intake.admission import admitted
 from assets.intake.deletion_hold import DeletionHold
 from assets.intake.fetching import fetch_all
@@ -55,7 +56,7 @@ class PartitionSync:
 
     def take(self, batch: Batch, *, checked: bool = True) -> None:
         """Decide what a batch changes and make that durable. `checked`: False if part of the partition could not be listed."""
-        batch = admitted(batch)
+        batch = admitted(batch, profile_names(self._job.stores.settings))
         absent = self._listing.take(batch)
         known, others = self._read(batch, absent)
         if self._claim_others(batch, known):

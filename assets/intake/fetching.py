@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from assets.index.targets import profile_names
 from assets.intake.admission import admitted_item
 from resources.core.domain import Item
 from resources.core.errors import (
@@ -89,7 +90,7 @@ def _fetch(job: SyncJob, source: Source, item: Item) -> Fetched:
                 if now is None:
                     raise
                 looks -= 1
-                item = admitted_item(now)
+                item = admitted_item(now, profile_names(stores.settings))
 
     try:
         blob = call_with_retry(put, job.tally, waits=stores.settings.retry_seconds)

@@ -103,6 +103,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "type": ({"mime_type": None}, "at `$.mime_type`"),
     "time": ({"modified_at": "yesterday"}, "at `$.modified_at`"),
     "size": ({"size": "5"}, "at `$.size`"),
+    "profile": ({"profile": "a 500"}, "no chunking profile 'a 500'"),
+    "own profile": ({"profile": "200/20/50"}, "no chunking profile '200/20/50'"),
     "readers": ({"permissions": TEAM}, "at `$.permissions`"),
     "reader": ({"permissions": (None, TEAM)}, "at `$.permissions[0]`"),
     **{
