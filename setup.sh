@@ -5,15 +5,14 @@ set -eu
 say() { printf '%s\n' "$*"; }
 fail() { say "$*"; exit 1; }
 
-command -v "$PYTHON" >/dev/null ||
-  fail "Concordance needs Python 3.11 or newer, and $PYTHON was not found. Name yours: make setup PYTHON=/path/to/python3"
-"$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
-  fail "Concordance needs Python 3.11 or newer; $PYTHON is $("$PYTHON" --version 2>&1). Name another: make setup PYTHON=python3.12"
-
 # Installers treat a package that a killed run left half installed as complete, so such an environment is created again.
 unfinished="$VENV/.unfinished"
 [ ! -e "$unfinished" ] || say "The previous setup did not finish. Starting again."
 if [ -e "$unfinished" ] || ! [ -x "$VENV/bin/python" ]; then
+  command -v "$PYTHON" >/dev/null ||
+    fail "Concordance needs Python 3.11 to 3.14, and $PYTHON was not found. Name yours: make setup PYTHON=/path/to/python3"
+  "$PYTHON" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' ||
+    fail "Concordance needs Python 3.11 to 3.14; $PYTHON is $("$PYTHON" --version 2>&1). Name another: make setup PYTHON=python3.12"
   rm -rf "$VENV" 2>/dev/null || fail "Another setup is still writing to $VENV. Run the same command again in a moment."
   mkdir -p "$VENV"
   : >"$unfinished"
@@ -21,6 +20,14 @@ if [ -e "$unfinished" ] || ! [ -x "$VENV/bin/python" ]; then
     fail "Python could not create the environment $VENV. On Debian or Ubuntu this often helps: apt-get install python3-venv"
 fi
 : >"$unfinished"
+# What fails before anything is written, as without a network, leaves the environment as it was.
+keep_unwritten() {
+  if written=$(find "$VENV/lib" -type f ! -name '*.pyc' -cnewer "$unfinished" -print -quit) && [ -z "$written" ]; then
+    rm -f "$unfinished"
+  fi
+}
+trap keep_unwritten EXIT
+trap 'exit 130' HUP INT TERM
 
 say "Installing dependencies into $VENV: 1.8 GB, half a minute to several minutes depending on your network ..."
 bin="$VENV/bin"
@@ -37,4 +44,5 @@ fi
 pip --no-deps --no-build-isolation --editable . ||
   fail "The project itself could not be installed. The error is shown above."
 rm -f "$unfinished"
+trap - EXIT
 say "Installed."
