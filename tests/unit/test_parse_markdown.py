@@ -104,3 +104,22 @@ def test_a_table_in_an_item_keeps_its_rows(table: str) -> None:
 )
 def test_struck_text_is_not_glued_to_the_new_one(markdown: str, expected: str) -> None:
     assert text(markdown) == expected
+
+
+@pytest.mark.parametrize(
+    ("markdown", "expected"),
+    [
+        ("[Alice]: yes\n[Bob]: No.\n", "[Alice]: yes\n[Bob]: No."),
+        ("[12:30]: deployed\n\nNext.\n", "[12:30]: deployed\n\nNext."),
+        (
+            "Text [^1] here.\n\n[^1]: Ibid.\n[^2]: https://a.example/x\n",
+            "Text [^1] here.\n\n[^1]: Ibid.\n[^2]: https://a.example/x",
+        ),
+        ("[a][1] [b][2] [c][3] [d][4]\n\n[1]: a.md\n[2]: /b\n[3]: #c\n[4]: <d e> 'D'\n", "a b c d"),
+        ("[//]: # (not shown)\n[comment]: <> (not shown)\n\nText\n", "Text"),
+        ("- [Alice]: yes\n- [Bob]:\n  no\n", "- [Alice]: yes\n- [Bob]: no"),
+        ("[" * 5000 + "a]: x", "[" * 5000 + "a]: x"),
+    ],
+)
+def test_a_reply_or_a_note_is_no_definition_of_a_link(markdown: str, expected: str) -> None:
+    assert text(markdown) == expected

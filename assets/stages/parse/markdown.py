@@ -34,6 +34,10 @@ _FENCE = re.compile(r"^[ \t]{0,3}(```+|~~~+)", re.MULTILINE)
 _TABLE = re.compile(r"<table\b", re.IGNORECASE)
 _DELIMITERS = re.compile(r"[ \t]{0,3}\|?(?:[ \t]*:?-+:?[ \t]*\|)+(?:[ \t]*:?-+:?[ \t]*)?")
 _CODE = re.compile(r"(?<!`)(`+)(?!`)([^`]++)\1(?!`)")
+_DEFINITION = re.compile(
+    r"\[(?!\^)(?:[^\[\]\\]|\\.){1,999}+\]:\s{0,99}+(?:<|[^\s:/#.]{0,999}+(?:[:/#]|\.\S))", re.DOTALL
+)
+"""A definition of a link, whose destination looks like an address."""
 _CHANGE = re.compile(r"</?(?:del|ins|s|strike)\b", re.IGNORECASE)
 _BAR = re.compile(r"(?<!\\)\|")
 
@@ -66,8 +70,16 @@ class Slugs:
 @cache
 def _block_parser() -> Any:
     from markdown_it import MarkdownIt
+    from markdown_it.rules_block import reference
 
-    return MarkdownIt("commonmark", {"maxNesting": 40}).enable("table").disable(["inline", "text_join"])
+    def definition(state: Any, line: int, end: int, silent: bool) -> bool:
+        """Read a definition of a link. `[Alice]: yes` and the note `[^1]: Ibid.` are text."""
+        found = _DEFINITION.match(state.src, state.bMarks[line] + state.tShift[line])
+        return found is not None and reference(state, line, end, silent)
+
+    parser = MarkdownIt("commonmark", {"maxNesting": 40}).enable("table").disable(["inline", "text_join"])
+    parser.block.ruler.at("reference", definition)
+    return parser
 
 
 @cache
