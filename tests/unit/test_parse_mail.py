@@ -1,9 +1,11 @@
 """Emails and Outlook messages as people send them: hidden recipients, forwarded messages, attachments, odd charsets and boundaries."""
 
+import io
 import struct
 from email.message import EmailMessage
 
 import pytest
+from reportlab.pdfgen.canvas import Canvas
 
 from assets.stages.parse import parse
 from assets.stages.parse.mail import MAX_ATTACHMENTS, decoded
@@ -328,3 +330,17 @@ def test_words_of_a_flowed_text_are_joined_across_lines() -> None:
     body = b"The pump hu \r\nms at night.\r\n\r\n-- \r\nAna\r\n"
     text = read(raw("Content-Type: text/plain; format=flowed; delsp=yes", body)).text
     assert "The pump hums at night.\n\n--\nAna" in text
+
+
+def test_pages_and_anchors_of_attachments_are_none_of_the_email() -> None:
+    file = io.BytesIO()
+    sheet = Canvas(file)
+    sheet.drawString(60, 780, "The limit is 500 EUR.")
+    sheet.save()
+    mail = email()
+    mail.add_attachment(file.getvalue(), maintype="application", subtype="pdf", filename="limit.pdf")
+    mail.add_attachment("<h1 id=top>Leave</h1><p>Thirty days.</p>", subtype="html", filename="leave.html")
+    document = read(mail.as_bytes())
+    assert "The limit is 500 EUR." in document.text
+    assert "Thirty days." in document.text
+    assert {(block.page, block.anchor) for block in document.blocks} == {(None, None)}

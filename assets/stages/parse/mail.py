@@ -142,9 +142,11 @@ def _words(drafts: list[BlockDraft]) -> int:
 
 
 def lowered(drafts: list[BlockDraft], by: int) -> list[BlockDraft]:
-    """Return drafts whose headings are `by` levels lower, to stand below another heading."""
+    """Return drafts below another heading: their headings are `by` levels lower, their pages and anchors are none of the message's."""
     return [
-        msgspec.structs.replace(draft, level=(draft.level or 1) + by) if draft.kind == "heading" else draft
+        msgspec.structs.replace(
+            draft, page=None, anchor=None, level=(draft.level or 1) + by if draft.kind == "heading" else draft.level
+        )
         for draft in drafts
     ]
 
