@@ -269,6 +269,13 @@ def test_every_value_of_a_key_that_json_repeats_is_read() -> None:
     assert document.text == "a: 1\n\nb:\n  c: x\n  c:\n    d: y\n  c: z\n\na: 2"
 
 
+def test_numbers_of_json_are_as_they_are_written() -> None:
+    data = b'{"price": 19.90, "sum": [123456789012345678.25, 1e400, -0.0, 2]}\n{"price": 1.10}\n'
+    text = parse(data, "application/json", title="x").text
+    assert text == "price: 19.90\nsum: 123456789012345678.25, 1e400, -0.0, 2\n\nprice: 1.10"
+    assert parse(b'{"title": 2.50}', "application/json", title="x").title is None
+
+
 def test_json_keeps_keys() -> None:
     value = {"title": "Config", "port": 80, "tags": ["a", "b"], "db": {"host": "x", "users": [{"name": "Ada"}, 3]}}
     document = parse(json.dumps(value).encode(), "application/json", title="x")

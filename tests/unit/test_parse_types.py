@@ -383,6 +383,11 @@ def test_a_notebook() -> None:
     ]
 
 
+def test_rules_in_a_cell_of_a_notebook_are_no_front_matter() -> None:
+    cell = {"cell_type": "markdown", "source": "---\nlimit: 500 EUR\n\n---\n"}
+    assert "limit: 500 EUR" in parse(json.dumps({"cells": [cell]}).encode(), NOTEBOOK, title="x").text
+
+
 def test_a_calendar_and_contacts() -> None:
     event = (
         "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nBEGIN:VTIMEZONE\r\nTZID:Rome\r\nBEGIN:STANDARD\r\nDTSTART:19700101T000000\r\nEND:STANDARD\r\n"
@@ -522,4 +527,27 @@ def test_times_of_a_calendar_say_their_zone() -> None:
     event = "BEGIN:VEVENT\nDTSTART:20260202T120000Z\nDTEND;TZID=Europe/Rome:20260202T140000\nDUE;VALUE=DATE:20260203\nEND:VEVENT\n"
     assert shown(parse(event.encode(), "text/calendar", title="x")) == [
         ("list", "Start: 2026-02-02 12:00 UTC\nEnd: 2026-02-02 14:00 Europe/Rome\nDue: 2026-02-03")
+    ]
+
+
+def test_a_day_long_event_ends_on_its_last_day() -> None:
+    event = "BEGIN:VEVENT\nDTSTART;VALUE=DATE:20260227\nDTEND;VALUE=DATE:20260301\nEND:VEVENT\n"
+    event += "BEGIN:VEVENT\nDTEND;VALUE=DATE:20269999\nDUE;VALUE=DATE:20260301\nEND:VEVENT\n"
+    assert shown(parse(event.encode(), "text/calendar", title="x")) == [
+        ("list", "Start: 2026-02-27\nEnd: 2026-02-28"),
+        ("list", "End: 2026-99-99\nDue: 2026-03-01"),
+    ]
+
+
+def test_a_calendar_says_what_guests_replied() -> None:
+    event = (
+        "BEGIN:VEVENT\nATTENDEE;PARTSTAT=DECLINED;CN=Ana:mailto:ana@acme.com\nATTENDEE;partstat=accepted:mailto:ben@acme.com\n"
+        'ATTENDEE;PARTSTAT=NEEDS-ACTION;CN="PARTSTAT=DECLINED":mailto:cleo@acme.com\nEND:VEVENT\n'
+    )
+    assert shown(parse(event.encode(), "text/calendar", title="x")) == [
+        (
+            "list",
+            "Attendee: Ana (ana@acme.com), declined\nAttendee: ben@acme.com, accepted\n"
+            "Attendee: PARTSTAT=DECLINED (cleo@acme.com)",
+        )
     ]

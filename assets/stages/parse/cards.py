@@ -5,6 +5,7 @@ Source: RFC 5545 (iCalendar), RFC 6350 (vCard), sections 3.1 to 3.3.
 
 import re
 from collections.abc import Iterator
+from datetime import date, timedelta
 
 from assets.stages.normalize import BlockDraft, clean, one_line
 from assets.stages.parse.decoding import decode
@@ -17,6 +18,10 @@ _ESCAPE = re.compile(r"\\([nN,;:\\\\])")
 _MOMENT = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)(\d\d)(Z?))?")
 _CHARSET = re.compile(r";CHARSET=\"?([\w.:-]+)", re.IGNORECASE)
 _ZONE = re.compile(r";TZID=\"?/?([^\";:]+)", re.IGNORECASE)
+_REPLY = re.compile(
+    r"(?:;[^;\"]*+(?:\"[^\"]*+\"[^;\"]*+)*+)*?;PARTSTAT=\"?(ACCEPTED|DECLINED|TENTATIVE|DELEGATED)\b", re.IGNORECASE
+)
+"""What a guest replied. Source: RFC 5545, section 3.2.12"""
 _LEFT_OUT = frozenset({
     "VERSION", "PRODID", "UID", "REV", "DTSTAMP", "SEQUENCE", "CREATED", "LAST-MODIFIED", "PHOTO", "LOGO", "KEY", "SOUND", "CALSCALE",
     "METHOD", "TRANSP", "CLASS", "ATTACH", "ACTION", "TRIGGER", "TZID", "TZURL", "PRIORITY",
@@ -95,6 +100,8 @@ def _value(name: str, parameters: str, value: str) -> str:
     if moment and name not in ("TEL", "SUMMARY", "FN"):
         year, month, day, hour, minute, _, utc = moment.groups()
         zone = "UTC" if utc else found[1] if (found := _ZONE.search(parameters)) else ""
+        if name == "DTEND" and not hour:
+            return _day_before(f"{year}-{month}-{day}")
         return f"{year}-{month}-{day}" + (f" {hour}:{minute} {zone}".rstrip() if hour else "")
     if name == "N":
         family, given, *others = [*re.split(r"(?<!\\);", value), "", ""]
@@ -105,4 +112,14 @@ def _value(name: str, parameters: str, value: str) -> str:
     named = re.search(r";CN=(?:\"([^\"]*)\"|([^;:]*))", parameters, re.IGNORECASE)
     if named and name in ("ATTENDEE", "ORGANIZER"):
         text = f"{named.group(1) or named.group(2)} ({text})"
-    return one_line(re.sub(r"^\(?mailto:", "", text, flags=re.IGNORECASE) if not named else text.replace("mailto:", ""))
+    reply = _REPLY.match(parameters) if name == "ATTENDEE" else None
+    text = re.sub(r"^\(?mailto:", "", text, flags=re.IGNORECASE) if not named else text.replace("mailto:", "")
+    return one_line(f"{text}, {reply[1].lower()}" if reply else text)
+
+
+def _day_before(written: str) -> str:
+    """Return the last day of an event that takes whole days, whose end is the day after. Source: RFC 5545, section 3.6.1"""
+    try:
+        return (date.fromisoformat(written) - timedelta(days=1)).isoformat()
+    except (ValueError, OverflowError):  # no such day
+        return written

@@ -325,10 +325,13 @@ def _drafts(body: str) -> Iterator[BlockDraft]:
                 index += 1
 
 
-def markdown(text: str) -> Parsed:
-    """Return the blocks of Markdown text; its title comes from the front matter or the first top-level heading."""
+def markdown(text: str, *, whole: bool = True) -> Parsed:
+    """Return the blocks of Markdown text; its title comes from the front matter or the first top-level heading.
+
+    `whole`: the text is a file, which may begin with front matter.
+    """
     text = clean(text)
-    fields, text = front_matter.split(text)
+    fields, text = front_matter.split(text) if whole else ({}, text)
     drafts = list(_drafts(_without_mdx(text)))
     first = next((draft.text for draft in drafts if draft.kind == "heading" and draft.level == 1), None)
     described = [BlockDraft(kind="paragraph", text=text) for text in front_matter.shown(fields)]

@@ -48,7 +48,7 @@ def _cell(cell: dict[str, Any], parsed: Parsed) -> Iterator[BlockDraft]:
     source = _text(cell.get("source", cell.get("input")))
     match cell.get("cell_type"):
         case "markdown":
-            found = markdown(source)
+            found = markdown(source, whole=False)
             parsed.title = parsed.title or found.title
             yield from found.drafts
         case "heading":

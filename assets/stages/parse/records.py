@@ -99,13 +99,20 @@ def _drafts(value: Any) -> Iterator[BlockDraft]:
         yield BlockDraft(kind="list", text="\n".join(plain))
 
 
+class _Figure(str):
+    """A number with a fraction, as it is written: 19.90 is not 19.9."""
+
+
+_decode = json.JSONDecoder(object_pairs_hook=_object, parse_float=_Figure).decode
+
+
 def _load(text: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=_object)
+        return _decode(text)
     except json.JSONDecodeError as error:
         lines = [line for line in text.split("\n") if line.strip()]
         if len(lines) > 1 and error.msg == "Extra data":
-            return [json.loads(line, object_pairs_hook=_object) for line in lines]
+            return [_decode(line) for line in lines]
         raise
 
 
@@ -122,4 +129,4 @@ def parse(data: bytes) -> Parsed:
             warnings=[*warnings, f"The file {reason}; it was indexed as plain text."],
         )
     title = cast("dict[str, Any]", value).get("title") if isinstance(value, dict) else None
-    return Parsed(drafts=list(_drafts(value)), title=title if isinstance(title, str) else None, warnings=warnings)
+    return Parsed(drafts=list(_drafts(value)), title=title if type(title) is str else None, warnings=warnings)
