@@ -97,6 +97,8 @@ CHANGED = f"{run('The limit is ')}<w:ins>{run('600')}</w:ins><w:del><w:r><w:delT
 FIELD = "<w:r><w:fldChar w:fldCharType='begin'/></w:r><w:r><w:instrText>HYPERLINK</w:instrText></w:r>"
 CHOICE = "<w:ddList><w:result w:val='1'/><w:listEntry w:val='red'/><w:listEntry w:val='blue'/></w:ddList>"
 UP, DOWN = "<w:vertAlign w:val='superscript'/>", "<w:vertAlign w:val='subscript'/>"
+SYMBOL = "<w:r><w:sym w:font='Symbol' w:char='{}'/></w:r>"
+IN_SYMBOL = "<w:rFonts w:ascii='Symbol' w:hAnsi='Symbol'/>"
 INLINE = {
     "insertion": (CHANGED, "The limit is 600 EUR."),
     "move": (f"<w:moveTo>{run('here')}</w:moveTo><w:moveFrom>{run('there')}</w:moveFrom>", "here"),
@@ -114,6 +116,18 @@ INLINE = {
     "old box": (form("<w:checkBox><w:default w:val='0'/><w:checked/></w:checkBox>") + run(" yes"), "☒ yes"),
     "old list": (form(CHOICE), "blue"),
     "symbol": ("<w:r><w:sym w:font='Wingdings' w:char='F0FE'/></w:r>" + run(" yes"), "☒ yes"),
+    "characters of Symbol": (
+        run("5 ")
+        + SYMBOL.format("F0B1")
+        + run("0.2; age ")
+        + SYMBOL.format("F0B3")
+        + run("18; ")
+        + SYMBOL.format("61")
+        + run("-ray"),
+        "5 ±0.2; age ≥18; α-ray",
+    ),
+    "text in Symbol": (run("\uf0a3 5 mg", IN_SYMBOL), "≤ 5 \u00b5γ"),
+    "large number as a symbol": (SYMBOL.format("FFFFFFFFFF") + run("x"), "x"),
     "tab and break": ("<w:r><w:t>a</w:t><w:tab/><w:t>b</w:t><w:br/><w:t>c</w:t></w:r>", "a b\nc"),
     "hyphen": ("<w:r><w:t>e</w:t><w:noBreakHyphen/><w:t>mail</w:t></w:r>", "e-mail"),
     "ruby": (
@@ -633,3 +647,8 @@ def test_hidden_drawings_are_not_indexed(drawing: str) -> None:
     document = read(docx(line(run("Shown.") + f"<w:r>{drawing}</w:r>")))
     assert document.text == "Shown."
     assert document.warnings == ["The document has hidden text that is not indexed."]
+
+
+def test_characters_of_symbol_on_a_slide() -> None:
+    slide = shape("5 \uf0b1 0.2").replace("<a:r><a:t>", "<a:r><a:rPr><a:sym typeface='Symbol'/></a:rPr><a:t>")
+    assert shown(read(pptx(slide), PPTX)) == [("paragraph", "5 ± 0.2")]

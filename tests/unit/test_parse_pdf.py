@@ -591,6 +591,39 @@ def test_letters_of_bitmapped_fonts_are_read(lines: list[bytes], text: str) -> N
     assert read_bytes(drawn_by_tex(lines)).text == text
 
 
+def test_characters_of_symbol_that_a_program_maps_to_its_codes() -> None:
+    pieces = [(1, "Tolerance 5 "), (2, "\\261"), (1, " 0.2 mm, age "), (2, "\\263"), (1, "18.")]
+    content = f"BT 72 700 Td {' '.join(f'/F{font} 12 Tf ({piece}) Tj' for font, piece in pieces)} ET"
+    writer = PdfWriter()
+    page = writer.add_blank_page(612, 792)
+    mapping, stream = DecodedStreamObject(), DecodedStreamObject()
+    mapping.set_data(
+        b"/CIDInit /ProcSet findresource begin 12 dict begin begincmap /CMapType 2 def 1 begincodespacerange <00> <FF> "
+        b"endcodespacerange 2 beginbfchar <B1> <F0B1> <B3> <F0B3> endbfchar endcmap end end"
+    )
+    stream.set_data(content.encode())
+
+    def font(kind: str, name: str, **more: Any) -> DictionaryObject:
+        entries = {"/Type": NameObject("/Font"), "/Subtype": NameObject(kind), "/BaseFont": NameObject(name)}
+        return DictionaryObject({NameObject(key): value for key, value in (entries | more).items()})
+
+    widths = ArrayObject([NumberObject(549)] * 224)
+    coded = {
+        "/FirstChar": NumberObject(32),
+        "/LastChar": NumberObject(255),
+        "/Widths": widths,
+        "/ToUnicode": writer._add_object(mapping),
+    }
+    fonts = {"/F1": font("/Type1", "/Helvetica"), "/F2": font("/TrueType", "/ABCDEF+SymbolMT", **coded)}
+    page[NameObject("/Resources")] = DictionaryObject(
+        {NameObject("/Font"): DictionaryObject({NameObject(key): value for key, value in fonts.items()})}
+    )
+    page[NameObject("/Contents")] = writer._add_object(stream)
+    target = io.BytesIO()
+    writer.write(target)
+    assert read_bytes(target.getvalue()).text == "Tolerance 5 ± 0.2 mm, age ≥18."
+
+
 def test_embedded_files_are_read_below_their_names() -> None:
     writer = PdfWriter(clone_from=io.BytesIO(pdf([["See the attachments."]])))
     writer.add_attachment("terms.pdf", pdf([["Payment within 14 days."]]))

@@ -56,6 +56,23 @@ def test_text_is_what_word_shows_with_all_changes_accepted(body: str, expected: 
     assert lines(body) == expected
 
 
+FONTS = r"{\fonttbl{\f0 Arial;}{\f3\froman\fcharset2\fprq2{\*\panose 05050102}Symbol;}{\f4 Symbolic;}}"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (r"age {\f3\'b3}18, {\f3 m}g\f3\'b1\f0\'b1\par", ["age ≥18, \u00b5g±±"]),
+        (r"{\f3\u-3917\'b3}5 {\f3\u-3917 ?a}\par", ["≥5 ≥α"]),
+        (r"{\f3\plain\'b3}{\f4\'b3}\par", ["³³"]),
+        (r"{\field{\*\fldinst SYMBOL 179 \\f " '"Symbol"' r" \\s 12}{\fldrslt\f3}}18\par", ["≥18"]),
+        (r"{\field{\*\fldinst SYMBOL 9999999999 \\f Symbol}{\fldrslt}}18\par", ["18"]),
+    ],
+)
+def test_characters_of_symbol(body: str, expected: list[str]) -> None:
+    assert lines(FONTS + body) == expected
+
+
 @pytest.mark.parametrize(
     ("body", "expected"),
     [

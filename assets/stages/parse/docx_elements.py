@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from assets.stages.parse.package import attribute, child, is_on, local, number, within
+from assets.stages.parse.symbols import SYMBOLS, is_symbol
 
 WRAPPERS = frozenset(
     {
@@ -120,6 +121,8 @@ def symbol(element: Any) -> str:
         found = chr(int(code, 16))
     except (ValueError, OverflowError):
         return ""
+    if is_symbol(font):
+        return found.translate(SYMBOLS)
     return "" if "\ue000" <= found <= "\uf8ff" else found
 
 

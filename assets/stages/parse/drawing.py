@@ -8,6 +8,7 @@ from assets.stages.normalize import BlockDraft, one_line
 from assets.stages.parse.marks import raised
 from assets.stages.parse.number_format import formatter
 from assets.stages.parse.package import Package, attribute, child, is_on, local, number, within
+from assets.stages.parse.symbols import PRIVATE, is_symbol
 from assets.stages.parse.tables import table
 
 _MAX_CELLS = 100_000
@@ -119,6 +120,8 @@ def paragraph(element: Any, *, pages: bool = True) -> str:
                 part = one.text or ""
                 run = one.getparent()
                 properties = child(run, "rPr")
+                if properties is not None and any(is_symbol(font.get("typeface") or "") for font in properties):
+                    part = part.translate(PRIVATE)
                 up = properties is not None and number(properties.get("baseline"), 0, least=-(10**6)) > 0
                 if not pages and local(run.tag) == "fld" and run.get("type") == "slidenum":
                     continue

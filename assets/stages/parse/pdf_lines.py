@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from assets.stages.parse.marks import raised
+from assets.stages.parse.symbols import PRIVATE, is_symbol
 
 _HYPHENS = "\ufffe\x02"
 """What PDFium gives for a hyphen at the end of a line, without the line's end, in its newer and older versions."""
@@ -34,6 +35,7 @@ _TEX = str.maketrans(
 t1enc.dfu and ot1enc.def"""
 _TEX_SIGNS = re.compile("[\x0b\x0c\x0e-\x16\x1b-\x1f]")
 """Ligatures, quotation marks and dashes, of which few pages have none: without them, it is no font of TeX."""
+_PRIVATE = re.compile("[\uf020-\uf0ff]")
 _LIGATURES = str.maketrans({"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl"})
 _AFTER_BULLETS = " \t\x01"
 _WORDS = re.compile(r"[^\W\d_]{3,40}")
@@ -134,6 +136,7 @@ class PageText:
                 text = "".join(
                     " " if self._object(place) in hidden else character for place, character in enumerate(text)
                 )
+            text = _PRIVATE.sub(self._symbol, text)
             text = _ENDS.sub(self._continued, text)
             parts: list[tuple[str, int]] = []
             start = 0
@@ -290,6 +293,11 @@ class PageText:
             left, right = (self._span(self._index(first + place)) for place in (match.start(), match.end()))
             if right[0] - left[1] > _DIGIT_GAP * max(size, 1.0):
                 yield match.end(), match.end(), " "
+
+    def _symbol(self, code: re.Match[str]) -> str:
+        """Return the character of a code that a font of symbols has, or the code."""
+        is_known = is_symbol(self._font(self._index(code.start())).decode("latin-1"))
+        return code.group().translate(PRIVATE) if is_known else code.group()
 
     def _marks(self, text: str, first: int, size: float) -> Iterator[tuple[int, int, str]]:
         """Yield the spans of raised numbers and signs in a line of a size, each with how it is written."""

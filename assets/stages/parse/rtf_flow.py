@@ -9,12 +9,18 @@ from dataclasses import dataclass, field, replace
 
 from striprtf.striprtf import destinations
 
+from assets.stages.parse.symbols import PRIVATE, SYMBOLS
+
 _TOKEN = re.compile(
     r"\\bin(\d{1,9}) ?|\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\'[0-9a-fA-F]{2}|\\.|[{}]|[^\\{}]+", re.DOTALL
 )
 _HEAD = re.compile(r"\{\s*(\\\*\s*)?\\([a-zA-Z]{1,32})(?:-?\d{1,10})? ?")
 _WORD_ART = re.compile(r"\{\\sp\s*\{\\sn\s+gtextUNICODE\s*\}\s*\{\\sv\s+([^{}]*)\}\s*\}")
 _FIELD = re.compile(r"\\ff(res|defres)(\d{1,3})")
+_SYMBOL_FONT = re.compile(r"\{\\f(\d{1,5})\\[^;]{0,200}?[ }]Symbol;")
+_FONT_TABLE = 200_000
+"""Characters from the beginning of the table of fonts in which fonts are looked for."""
+_SYMBOL_FIELD = re.compile(r"\bSYMBOL (\d{1,5}) [^{}]{0,50}?\bSymbol\b")
 _WRAPPERS = frozenset({"shp", "shpinst", "shpgrp", "do", "object", "result", "pntext", "ud", "upr"})
 """Destinations that hold text of the document."""
 _BOXES = frozenset({"shptxt", "dptxbxtext"})
@@ -39,6 +45,8 @@ class _Group:
     aside: bool = False
     """True if readers skip it: properties, headers and footers, bookmarks."""
     hidden: int = 0
+    symbols: bool = False
+    """True in the font Symbol."""
     first_gone: bool = False
     """True if the next group in it is for readers that do not know Unicode."""
     after: str = ""
@@ -79,7 +87,9 @@ def flowing(source: str) -> str:
     """Return the RTF with all of its text in the flow of the document."""
     flow = _Flow()
     group, around = _Group(flow.out), list[_Group]()
-    at = 0
+    table = max(source.find("{\\fonttbl"), 0)
+    symbols = set(_SYMBOL_FONT.findall(source, table, table + _FONT_TABLE))
+    at, before = 0, ""
     while match := _TOKEN.match(source, at):
         piece, word = match.group(), match[2]
         at = match.end() + int(match[1] or 0)
@@ -98,11 +108,34 @@ def flowing(source: str) -> str:
             if not group.aside and group.sink is flow.out:
                 _follow(word or "", piece, flow)
             group.hidden = 0 if word == "plain" else group.hidden
-            group.sink.append(piece)
+            if word in ("f", "plain"):
+                group.symbols = word == "f" and match[3] in symbols
+            group.sink.append(_symbols(piece, word or "", before) if group.symbols and not group.aside else piece)
+            before = word or ""
             if word in _PARAGRAPH_ENDS and not (flow.in_row or group.aside) and group.sink is flow.out:
                 flow.release()
     flow.end()
     return "".join(flow.out)
+
+
+def _symbols(piece: str, word: str, before: str) -> str:
+    """Return text in the font Symbol in Unicode. What follows a `\\u` is for readers that do not know it, and stays."""
+    if word == "u":
+        found = chr(int(piece[2:].strip()) & 0xFFFF).translate(PRIVATE)
+        return rf"\u{ord(found)} "
+    if word or (before == "u" and piece.startswith("\\")):
+        return piece
+    kept = before == "u"
+    text = bytes.fromhex(piece[2:]).decode("latin-1") if piece.startswith("\\'") else piece
+    if text.startswith("\\"):
+        return piece
+    return text[:kept] + "".join(
+        one if (found := one.translate(SYMBOLS)) == one else _unicode(ord(found)) for one in text[kept:]
+    )
+
+
+def _unicode(code: int) -> str:
+    return rf"{{\uc1\u{code}?}}"
 
 
 def _begins(sink: list[str]) -> bool:
@@ -137,7 +170,7 @@ def _opened(source: str, start: int, outer: _Group, flow: _Flow) -> tuple[_Group
         inner.first_gone = word == "upr"
     else:
         inner.aside = head is not None and (head[1] is not None or word in destinations)
-        inner.after = _box_of_form(source, start) if word == "fldinst" else ""
+        inner.after = _of_field(source, start) if word == "fldinst" else ""
         content = start + 1
     return _kept(inner), content
 
@@ -180,12 +213,14 @@ def _follow(word: str, piece: str, flow: _Flow) -> None:
         flow.release()
 
 
-def _box_of_form(source: str, start: int) -> str:
-    """Return the box of a form, ticked or not; nothing for another field."""
+def _of_field(source: str, start: int) -> str:
+    """Return the box of a form, ticked or not, or a character of the font Symbol; nothing for another field."""
     end = source.find("}", start, start + _LONGEST_FIELD)
+    if symbol := _SYMBOL_FIELD.search(source, start, end):
+        return _unicode(ord(SYMBOLS.get(int(symbol[1]), " ")))
     if "FORMCHECKBOX" not in source[start:end]:
         return ""
     found = {name: int(value) for name, value in _FIELD.findall(source, start, end)}
     result = found.get("res", _UNDECIDED)
     ticked = found.get("defres", 0) if result == _UNDECIDED else result
-    return r"{\uc1\u9746?}" if ticked else r"{\uc1\u9744?}"
+    return _unicode(ord("☒" if ticked else "☐"))

@@ -1,4 +1,7 @@
-"""The styles of a Word document: which paragraphs are headings or items of lists, and which text is hidden. Source: ECMA-376, part 1, 17.7."""
+"""The styles of a Word document: which paragraphs are headings or items of lists, and which text is hidden.
+
+Source: ECMA-376, part 1, 17.7.
+"""
 
 import re
 from collections.abc import Iterator
