@@ -183,6 +183,13 @@ def test_a_formula_without_a_stored_result_is_shown_itself() -> None:
     assert lines(read(stored))[-1] == "3"
 
 
+@pytest.mark.parametrize("result", ["<v></v>", "<v/>"])
+def test_a_formula_whose_result_is_empty_shows_nothing(result: str) -> None:
+    cells = f'<c t="str"><v>Pump</v></c><c t="str"><f>IF(A1=0,"none","")</f>{result}</c>'
+    document = read(raw(f'<sheetData><row><c t="str"><v>Item</v></c></row><row>{cells}</row></sheetData>'))
+    assert (lines(document), document.warnings) == (["Prices", "Item", "Pump"], [])
+
+
 def test_titles_stay_above_the_header() -> None:
     book, _ = workbook(
         ["Price list 2026"], ["In euros", None], ["Item", "Price", "Since"], ["Pump", 9, 2024], ["Valve", 10, 2025]

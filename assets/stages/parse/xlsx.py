@@ -312,7 +312,8 @@ class _Cells:
         for one in cell:
             match local(one.tag):
                 case "v":
-                    value = one.text
+                    # a text may be empty; without a type, some programs write an empty element for no result
+                    value = one.text or ("" if cell.get("t") == "str" else None)
                 case "f":
                     formula = self._formula(one)
                 case "is":
