@@ -93,12 +93,17 @@ def maths(name: str, **parts: str) -> str:
     return f"<m:oMath><m:{name}>{content}</m:{name}></m:oMath>"
 
 
+def mark(kind: str) -> str:
+    return f"<w:r><w:fldChar w:fldCharType='{kind}'/></w:r>"
+
+
 CHANGED = f"{run('The limit is ')}<w:ins>{run('600')}</w:ins><w:del><w:r><w:delText>500</w:delText></w:r></w:del>{run(' EUR.')}"
 FIELD = "<w:r><w:fldChar w:fldCharType='begin'/></w:r><w:r><w:instrText>HYPERLINK</w:instrText></w:r>"
 CHOICE = "<w:ddList><w:result w:val='1'/><w:listEntry w:val='red'/><w:listEntry w:val='blue'/></w:ddList>"
 UP, DOWN = "<w:vertAlign w:val='superscript'/>", "<w:vertAlign w:val='subscript'/>"
 SYMBOL = "<w:r><w:sym w:font='Symbol' w:char='{}'/></w:r>"
 IN_SYMBOL = "<w:rFonts w:ascii='Symbol' w:hAnsi='Symbol'/>"
+CODE = "<w:r><w:instrText>IF</w:instrText></w:r>"
 INLINE = {
     "insertion": (CHANGED, "The limit is 600 EUR."),
     "move": (f"<w:moveTo>{run('here')}</w:moveTo><w:moveFrom>{run('there')}</w:moveFrom>", "here"),
@@ -111,6 +116,49 @@ INLINE = {
     "custom xml": (f"<w:customXml>{run('Rome')}</w:customXml>", "Rome"),
     "simple field": (f'<w:fldSimple w:instr="DATE">{run("2 May")}</w:fldSimple>', "2 May"),
     "field": (FIELD + run("site"), "site"),
+    "field in the code of another": (
+        run("Dear ")
+        + mark("begin")
+        + CODE
+        + mark("begin")
+        + CODE
+        + mark("separate")
+        + run("M")
+        + mark("end")
+        + CODE
+        + mark("separate")
+        + run("Ms")
+        + mark("end")
+        + run(" Day"),
+        "Dear Ms Day",
+    ),
+    "field in the result of another": (
+        mark("begin")
+        + CODE
+        + mark("separate")
+        + run("a")
+        + mark("begin")
+        + CODE
+        + mark("separate")
+        + run("b")
+        + mark("end")
+        + run("c")
+        + mark("end"),
+        "abc",
+    ),
+    "field without a result": (run("a") + mark("begin") + CODE + run("x") + mark("end") + run("b"), "ab"),
+    "text in a code": (
+        mark("begin") + run("IF x") + SYMBOL.format("F0B1") + mark("separate") + run("y") + mark("end"),
+        "y",
+    ),
+    "fields without an end": (
+        mark("begin") + run("a") + mark("begin") + run("b") + mark("end") + mark("end") * 2 + run("c"),
+        "c",
+    ),
+    "field that never ends": (
+        mark("begin") + run("a") + mark("begin") + CODE + run("x") + mark("end") + run("b"),
+        "ab",
+    ),
     "ticked": (ticked(1) + run(" yes"), "☒ yes"),
     "not ticked": (ticked(0) + run(" no"), "☐ no"),
     "old box": (form("<w:checkBox><w:default w:val='0'/><w:checked/></w:checkBox>") + run(" yes"), "☒ yes"),
@@ -652,3 +700,16 @@ def test_hidden_drawings_are_not_indexed(drawing: str) -> None:
 def test_characters_of_symbol_on_a_slide() -> None:
     slide = shape("5 \uf0b1 0.2").replace("<a:r><a:t>", "<a:r><a:rPr><a:sym typeface='Symbol'/></a:rPr><a:t>")
     assert shown(read(pptx(slide), PPTX)) == [("paragraph", "5 ± 0.2")]
+
+
+def test_a_field_spans_paragraphs() -> None:
+    begin = line(run("Shown") + mark("begin") + run("secret"))
+    assert (
+        text(begin + line(run("secret") + mark("separate") + run("one")) + line(run("two") + mark("end")))
+        == "Shown\n\none\n\ntwo"
+    )
+
+
+def test_fields_by_the_thousand_take_no_time() -> None:
+    nested = (mark("begin") + mark("separate")) * 20_000
+    assert text(line(mark("begin") + nested + run("x") * 20_000 + mark("end") * 20_001) + line(run("Shown"))) == "Shown"

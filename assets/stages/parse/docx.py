@@ -21,6 +21,7 @@ from assets.stages.parse.docx_elements import (
     outermost,
     rows_of,
     symbol,
+    without_codes,
 )
 from assets.stages.parse.drawing import formula, graphics
 from assets.stages.parse.marks import raised
@@ -83,7 +84,7 @@ class _Document:
         self._boxes = 0
 
     def read(self) -> list[BlockDraft]:
-        root = self._package.xml(self._package.main)
+        root = without_codes(self._package.xml(self._package.main))
         body = child(root, "body") if root is not None else None
         if body is None:
             raise SkipDocumentError("The DOCX file is damaged: it has no body.")
@@ -95,7 +96,7 @@ class _Document:
 
     def _by_id(self, kind: str) -> dict[str, tuple[str, Any]]:
         names = self._package.related(self._part, kind)
-        root = self._package.optional(names[0]) if names else None
+        root = without_codes(self._package.optional(names[0])) if names else None
         return {attribute(one, "id") or "": (names[0], one) for one in root} if root is not None else {}
 
     # Blocks
@@ -277,7 +278,7 @@ class _Document:
             root = self._package.optional(relation.target) if relation is not None and not relation.external else None
             if relation is None or root is None:
                 continue
-            for draft in self.blocks(root, relation.target):
+            for draft in self.blocks(without_codes(root), relation.target):
                 key = one_line(draft.text)
                 if key not in seen and not _PAGE_NUMBER.fullmatch(key):
                     seen.add(key)

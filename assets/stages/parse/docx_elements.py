@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from assets.stages.parse.package import attribute, child, is_on, local, number, within
 from assets.stages.parse.symbols import SYMBOLS, is_symbol
 
@@ -124,6 +126,39 @@ def symbol(element: Any) -> str:
     if is_symbol(font):
         return found.translate(SYMBOLS)
     return "" if "\ue000" <= found <= "\uf8ff" else found
+
+
+def without_codes(root: Any) -> Any:
+    """Remove the text from the codes of fields: results of other fields there are only compared or calculated with.
+
+    A field that does not end is left as it is.
+    """
+    fields: list[_Field] = []
+    for one in within(root, "fldChar", "t", "sym") if root is not None else ():
+        kind = attribute(one, "fldCharType") if local(one.tag) == "fldChar" else None
+        match kind:
+            case None if local(one.tag) != "fldChar":
+                if fields and fields[-1].within is not None:
+                    fields[-1].within.append(one)
+            case "begin":
+                code: list[Any] = []
+                fields.append(_Field(code, code, fields[-1].within if fields else None))
+            case "separate" if fields:
+                fields[-1].within = fields[-1].outer
+            case "end" if fields:
+                for text in fields.pop().code:
+                    text.clear()
+            case _:
+                pass
+    return root
+
+
+class _Field(msgspec.Struct):
+    """An open field: the texts in its code, in the innermost code around the place that is read, and in that around the field."""
+
+    code: list[Any]
+    within: list[Any] | None
+    outer: list[Any] | None
 
 
 def field(element: Any) -> str:
