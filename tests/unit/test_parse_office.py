@@ -713,3 +713,13 @@ def test_a_field_spans_paragraphs() -> None:
 def test_fields_by_the_thousand_take_no_time() -> None:
     nested = (mark("begin") + mark("separate")) * 20_000
     assert text(line(mark("begin") + nested + run("x") * 20_000 + mark("end") * 20_001) + line(run("Shown"))) == "Shown"
+
+
+def test_formulas_of_slides_keep_fractions_and_powers() -> None:
+    raised_mark = "<a:r><a:rPr baseline='30000'/><a:t>1</a:t></a:r>"
+    power = maths("sSup", e="10", sup="6")
+    half = f"<m:oMathPara>{maths('f', num='1', den='2')}</m:oMathPara>"
+    slide = shape("Growth ").replace(
+        "</a:r>", f"</a:r><x:m xmlns:x='urn:x'>{half}</x:m><x:m xmlns:x='urn:x'>{power}</x:m>{raised_mark}"
+    )
+    assert shown(read(pptx(slide), PPTX)) == [("paragraph", "Growth 1/210^6 [1]")]

@@ -114,8 +114,10 @@ def _figure(text: str, code: str, *, from_1904: bool) -> str:
 def paragraph(element: Any, *, pages: bool = True) -> str:
     """Return the text of a paragraph of DrawingML (`a:p`). `pages`: with the numbers that fields show."""
     text = ""
-    for one in element.iter():
+    for one in _parts(element):
         match local(one.tag):
+            case "oMath":
+                text += formula(one)
             case "t":
                 part = one.text or ""
                 run = one.getparent()
@@ -133,6 +135,14 @@ def paragraph(element: Any, *, pages: bool = True) -> str:
             case _:
                 pass
     return text
+
+
+def _parts(element: Any) -> Iterator[Any]:
+    """Yield all elements below one, but none of a formula's."""
+    for one in element:
+        yield one
+        if local(one.tag) != "oMath":
+            yield from _parts(one)
 
 
 def formula(element: Any) -> str:
