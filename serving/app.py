@@ -1,8 +1,7 @@
 """The Litestar application. Every route but health, metrics and docs requires an authenticated caller."""
 
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from types import ModuleType
 
 from litestar import Litestar
@@ -24,9 +23,7 @@ from serving.http.request_limits import check_limits
 from serving.identity.authentication import Authentication
 from serving.identity.visitor import ERRORS, identify_visitor
 from serving.routes import ROOMS
-from serving.search.embedding import EmbedsQueries
 from serving.services import PROVIDED, Services
-from serving.sources.service import Launcher
 
 MAX_BODY_BYTES = 1024 * 1024
 """Largest body of any route but the upload."""
@@ -96,21 +93,11 @@ class App(Litestar):
         await observed(super().__call__, requests, routed(scope), receive, send)
 
 
-def create_app(
-    settings: Settings,
-    *,
-    launcher: Launcher | None = None,
-    embedder: Callable[[], EmbedsQueries] | None = None,
-    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-    shared: Shared | None = None,
-) -> Litestar:
-    """Return the app. `launcher` and `embedder` replace starting syncs and loading the model, for tests.
-
-    `shared` is for several processes.
-    """
+def create_app(settings: Settings, *, shared: Shared | None = None) -> Litestar:
+    """Return the app. `shared` is for several processes."""
     specs()  # read from the installed packages now, instead of during the first request
     app = route()
-    app.state.services = Services(settings, launcher=launcher, embedder=embedder, clock=clock, shared=shared)
+    app.state.services = Services(settings, shared=shared)
     return app
 
 

@@ -39,7 +39,7 @@ class Services:
         shared: Shared | None = None,
         web: PublicWeb | None = None,
     ) -> None:
-        """`shared` holds the limits of all processes of the service; without it, this is the only one. `web` is for tests."""
+        """`shared` holds the limits of all processes of the service; without it, this is the only one. The others are for tests."""
         self.http = http = HttpServices(settings, clock, shared or Shared.alone())
         model = language_model(settings, http.shared, http.database, http.metrics.asked_model)
         connections = Agents(settings, http.keys, http.database, http.audit, sign_in_names(settings))

@@ -44,12 +44,12 @@ def prune(settings: Settings, *, batch: int = BATCH_ROWS) -> dict[str, int]:
     return deleted
 
 
-def prune_expired(settings: Settings, *, batch: int = BATCH_ROWS) -> dict[str, int]:
+def prune_expired(settings: Settings) -> dict[str, int]:
     """Delete rows that have expired, and return their number by table. Idempotent. Raises `ServiceUnavailableError`."""
     with session(settings.postgres_dsn, autocommit=True) as connection:
         statements = Retention(connection)
         now = statements.time()
-        deleted = {table: _delete(statements, table, now - kept, batch) for table, kept in EXPIRED.items()}
+        deleted = {table: _delete(statements, table, now - kept, BATCH_ROWS) for table, kept in EXPIRED.items()}
         if settings.oidc_providers is not None:  # it does not know them, so they must not return without it
             deleted["passkeys"] = RemovedPasskeys(connection).remove_all_passkeys()
         return deleted

@@ -26,7 +26,7 @@ _VARIABLE = "CONCORDANCE_SEARCH__RERANK_MODEL"
 class CrossEncoder:
     """One model in this process. Thread-safe: CTranslate2 queues the passes and releases the GIL."""
 
-    def __init__(self, model: str, cache: Path, *, quantization: str = "int8", threads: int | None = None) -> None:
+    def __init__(self, model: str, cache: Path, *, quantization: str = "int8") -> None:
         import ctranslate2
 
         try:
@@ -37,7 +37,7 @@ class CrossEncoder:
             self._encoder = ctranslate2.Encoder(
                 str(path),
                 compute_type=quantization,
-                inter_threads=threads or min(8, os.cpu_count() or 1),
+                inter_threads=min(8, os.cpu_count() or 1),
                 intra_threads=1,
             )
         except (OSError, *DAMAGED) as error:

@@ -34,7 +34,6 @@ class LocalEmbedder:
         cache: Path,
         *,
         quantization: str = "int8",
-        threads: int | None = None,
         dimensions: int | None = None,
         window: int | None = None,
         price: float | None = None,
@@ -61,7 +60,7 @@ class LocalEmbedder:
         self.dimensions = folder.dimensions
         self.window = window or folder.window
         self.price_per_million = price or 0.0
-        self._workers = threads or min(8, cores())
+        self._workers = min(8, cores())
         path = converted(folder, cache, quantization)
         try:
             self._encoder = ctranslate2.Encoder(

@@ -34,9 +34,8 @@ log = logger("sync")
 class SharedPace:
     """Token buckets of calls in one Postgres, on a connection of its own. Thread-safe."""
 
-    def __init__(self, dsn: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, dsn: str) -> None:
         self._dsn = make_conninfo(dsn, connect_timeout=CONNECT_SECONDS)
-        self._clock = clock
         self._lock = threading.Lock()
         self._connection: Connection | None = None
         self._paused_until = float("-inf")
@@ -45,7 +44,7 @@ class SharedPace:
     def take(self, bucket: bytes, rate: Rate) -> float:
         """Take a token and return 0, or return the seconds until there may be one. Returns 0 while Postgres does not answer."""
         with self._lock:
-            shares = self._shares.setdefault(rate, TakenAhead(rate.most, self._clock))
+            shares = self._shares.setdefault(rate, TakenAhead(rate.most, time.monotonic))
             kept = shares.take(bucket)
             if kept is not None:
                 return kept
@@ -78,7 +77,7 @@ class SharedPace:
 
     def _ask(self, statement: Callable[[SharedRates], _T]) -> _T | None:
         """Return the statement's result, or None if Postgres does not answer in time."""
-        if self._clock() < self._paused_until:
+        if time.monotonic() < self._paused_until:
             return None
         try:
             if self._connection is None or self._connection.closed:
@@ -92,7 +91,7 @@ class SharedPace:
                 limit.cancel()
         except (psycopg.Error, ServiceUnavailableError) as error:
             log.warning("pace_not_shared", seconds=PAUSE_SECONDS, reason=str(error).strip())
-            self._paused_until = self._clock() + PAUSE_SECONDS
+            self._paused_until = time.monotonic() + PAUSE_SECONDS
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None

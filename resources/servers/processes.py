@@ -155,12 +155,12 @@ def free_port() -> int:
     raise ServiceUnavailableError("None of 100 ports between 20000 and 31999 of 127.0.0.1 can be used.")
 
 
-def tail(log: Path, lines: int = 5) -> str:
-    """Return the last lines of a log for a message; empty if there is no log."""
+def tail(log: Path) -> str:
+    """Return the last five lines of a log for a message; empty if there is no log."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - 8192))
             text = file.read().decode("utf-8", "replace")
     except OSError:
         return ""
-    return "\n".join(text.strip().splitlines()[-lines:])
+    return "\n".join(text.strip().splitlines()[-5:])

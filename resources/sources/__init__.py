@@ -12,7 +12,7 @@ from pathlib import Path
 
 from resources.core.domain import SourceName
 from resources.core.errors import ConfigurationError
-from resources.core.ports import Memory, Source
+from resources.core.ports import Source
 from resources.settings import Settings
 from resources.sources.discovery import GROUP, Discovered, SourceFault, discover
 from resources.sources.spec import UNDECLARED, Capabilities, Consent, SourceSpec
@@ -114,9 +114,9 @@ def is_set_up(settings: Settings, name: str) -> bool:
     return name in names() and configured(settings, SourceName(name))
 
 
-def open_source(settings: Settings, name: SourceName, memory: Memory | None = None) -> Source:
+def open_source(settings: Settings, name: SourceName) -> Source:
     """Return the connector of a source, with its stored settings. Raises `ConfigurationError` if its settings are wrong."""
     from resources.sources.stored import complete
     from resources.stores.memory import PostgresMemory
 
-    return spec_of(name).open(complete(settings), memory or PostgresMemory(settings.postgres_dsn))
+    return spec_of(name).open(complete(settings), PostgresMemory(settings.postgres_dsn))

@@ -7,9 +7,8 @@ the same user are the same document, from another user a different one with perm
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import psycopg
 
@@ -29,34 +28,18 @@ if TYPE_CHECKING:
 PAGE = 1000
 
 
-class BlobReader(Protocol):
-    def read(self, content_hash: str) -> bytes: ...
-
-    def local_path(self, content_hash: str) -> Path | None:
-        """Return the path of the blob's file, or None if the store is not a local folder."""
-        ...
-
-
 def pending(conn: Connection, source: SourceName = SourceName.UPLOAD) -> bool:
     """Return True if an upload changed since the last sync of its partition."""
     return statements.UploadChanges(conn).any_pending(source=source)
 
 
 class Uploads(Source):
-    """`resources.core.ports.Source` over the table `uploads`. `blobs` and `connect` default to those of the settings."""
+    """`resources.core.ports.Source` over the table `uploads`."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        blobs: BlobReader | None = None,
-        connect: Callable[[], Connection] | None = None,
-        *,
-        source: SourceName = SourceName.UPLOAD,
-    ) -> None:
+    def __init__(self, settings: Settings, *, source: SourceName = SourceName.UPLOAD) -> None:
         self._settings = settings
         self._name = source
-        self._blobs = blobs or Blobs(settings.lake_address)
-        self._connect = connect or self._by_settings
+        self._blobs = Blobs(settings.lake_address)
 
     @property
     def name(self) -> SourceName:
@@ -157,7 +140,7 @@ class Uploads(Source):
             locator=row.content_hash,
         )
 
-    def _by_settings(self) -> Connection:
+    def _connect(self) -> Connection:
         from resources.stores.postgres import connect
 
         return connect(self._settings.postgres_dsn, autocommit=True)

@@ -21,9 +21,8 @@ TEXTS_SECONDS = 30.0
 class RemoteEmbedder:
     """An embedder whose calls have deadlines. Thread-safe. Also raises `UnresponsiveError`."""
 
-    def __init__(self, embedder: OpenAICompatible, *, seconds: float = QUERY_SECONDS) -> None:
+    def __init__(self, embedder: OpenAICompatible) -> None:
         self._embedder = embedder
-        self._seconds = seconds
         self._breaker = Breaker("The embedding service", faults=FAULTS)
 
     @property
@@ -41,7 +40,7 @@ class RemoteEmbedder:
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
         """Return one vector, (dimensions,) float32."""
-        return self._breaker.call(lambda: self._embedder.embed_query(text), self._seconds)
+        return self._breaker.call(lambda: self._embedder.embed_query(text), QUERY_SECONDS)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one row per text, in order, L2-normalised."""

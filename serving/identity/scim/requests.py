@@ -167,9 +167,9 @@ def short(**texts: str | None) -> None:
             raise InvalidValueException(detail=f"{name}: has more than {MAX_LENGTH} characters.")
 
 
-def error_body(status: int, detail: str, scim_type: str | None = None) -> Object:
+def error_body(status: int, detail: str) -> Object:
     """Return an error. Source: RFC 7644 3.12."""
-    return Error(status=status, detail=detail, scim_type=scim_type).model_dump()
+    return Error(status=status, detail=detail).model_dump()
 
 
 def error_of(error: SCIMException | ValidationError) -> tuple[int, Object]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
@@ -76,9 +76,8 @@ class SignOutForm(msgspec.Struct, frozen=True):
 
 
 class Provider:
-    def __init__(self, setting: OidcProvider, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, setting: OidcProvider) -> None:
         self.setting = setting
-        self._clock = clock
         self._client = http_clients.outward_async(timeout=CALL_SECONDS)
         self._discovering = asyncio.Lock()
         self._reading_keys = asyncio.Lock()
@@ -95,16 +94,16 @@ class Provider:
 
         After a failure, others do not wait for the provider again for a few seconds.
         """
-        asked = self._clock()
+        asked = time.monotonic()
         async with self._discovering:
             if self._metadata is not None and (self._metadata[0] >= asked or asked - self._metadata[0] < max_age):
                 return self._metadata[1]
-            if self._clock() - self._failed < PAUSE_SECONDS:
+            if time.monotonic() - self._failed < PAUSE_SECONDS:
                 raise self._down("it did not answer a moment ago")
             try:
-                self._metadata = (self._clock(), await self._discover())
+                self._metadata = (time.monotonic(), await self._discover())
             except ProviderDownError:
-                self._failed = self._clock()
+                self._failed = time.monotonic()
                 raise
             return self._metadata[1]
 
@@ -225,9 +224,9 @@ class Provider:
             async with self._reading_keys:
                 found = self._listed(kid, algorithm)
                 wanted = found is None or self._keys_age() > KEYS_SECONDS
-                if self._keys is None or (wanted and self._clock() - self._asked_again > UNKNOWN_KEY_SECONDS):
+                if self._keys is None or (wanted and time.monotonic() - self._asked_again > UNKNOWN_KEY_SECONDS):
                     if self._keys is not None:
-                        self._asked_again = self._clock()
+                        self._asked_again = time.monotonic()
                     await self._read_keys(required=found is None)
                     found = self._listed(kid, algorithm)
         if found is None:
@@ -244,10 +243,10 @@ class Provider:
                 raise
             return
         listed = body.get("keys")
-        self._keys = (self._clock(), [one for one in listed if is_object(one)] if is_list(listed) else [])
+        self._keys = (time.monotonic(), [one for one in listed if is_object(one)] if is_list(listed) else [])
 
     def _keys_age(self) -> float:
-        return float("inf") if self._keys is None else self._clock() - self._keys[0]
+        return float("inf") if self._keys is None else time.monotonic() - self._keys[0]
 
     def _listed(self, kid: str | None, algorithm: str) -> Mapping[str, Any] | None:
         if self._keys is None or self._keys_age() > KEYS_AT_MOST_SECONDS:

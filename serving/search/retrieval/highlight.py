@@ -197,13 +197,13 @@ def best_piece(text: str, found: Sequence[tuple[int, int]]) -> Piece | None:
     return _best(text, parts, found) if parts else None
 
 
-def _start(text: str, piece: Piece, inside: Sequence[tuple[int, int]], size: int) -> int:
+def _start(text: str, piece: Piece, inside: Sequence[tuple[int, int]]) -> int:
     """Return where the snippet begins: the piece's start if its words are near it, else a cell or word before them."""
-    if not inside or inside[-1][1] <= piece.start + size:
+    if not inside or inside[-1][1] <= piece.start + SNIPPET_CHARACTERS:
         return piece.start
     best, most, last = piece.start, 0, piece.start
     for start in (piece.start, *(s for s, _ in inside)):
-        within = [(s, e) for s, e in inside if s >= start and e <= start + size]
+        within = [(s, e) for s, e in inside if s >= start and e <= start + SNIPPET_CHARACTERS]
         stems = {stem(text[s:e]) for s, e in within}
         if len(stems) > most:
             best, most, last = start, len(stems), max(e for _, e in within)
@@ -212,23 +212,23 @@ def _start(text: str, piece: Piece, inside: Sequence[tuple[int, int]], size: int
     if piece.row:
         cell = text.rfind(_CELL, piece.start, best)
         cell = piece.start if cell < 0 else cell + len(_CELL)
-        return cell if last <= cell + size else best
-    earliest = max(piece.start, best - (size - (last - best)) // 2)
+        return cell if last <= cell + SNIPPET_CHARACTERS else best
+    earliest = max(piece.start, best - (SNIPPET_CHARACTERS - (last - best)) // 2)
     space = _SPACE.search(text, earliest, best)
     return earliest if earliest == piece.start else space.end() if space else best
 
 
-def snippet(text: str, found: Sequence[tuple[int, int]], size: int = SNIPPET_CHARACTERS) -> Snippet:
-    """Return at most `size` characters of the piece with most of the words that `spans` found; of a table never more than a row."""
+def snippet(text: str, found: Sequence[tuple[int, int]]) -> Snippet:
+    """Return at most `SNIPPET_CHARACTERS` of the piece with most of the words that `spans` found; of a table never more than a row."""
     parts = list(pieces(text))
     if not parts:
         return Snippet("", 0, [])
     piece = _best(text, parts, found)
-    start = _start(text, piece, [(s, e) for s, e in found if piece.start <= s and e <= piece.end], size)
+    start = _start(text, piece, [(s, e) for s, e in found if piece.start <= s and e <= piece.end])
     while start < piece.end and (text[start].isspace() or (piece.row and text[start] == "|")):
         start += 1
     stop = piece.end if piece.row else next((p.start for p in parts if p.row and p.start >= piece.end), len(text))
-    end = min(stop, start + size)
+    end = min(stop, start + SNIPPET_CHARACTERS)
     if end < stop and not text[end].isspace():
         cut = end - 1
         while cut > start and not text[cut].isspace():

@@ -36,13 +36,10 @@ class ScoresPairs(Protocol):
 class Reranker:
     """Runs the cross-encoder in a thread, outside the GIL; without a model it returns no scores."""
 
-    def __init__(
-        self, load: Callable[[], ScoresPairs | None], depth: int, threshold: float, *, seconds: float = RERANK_SECONDS
-    ) -> None:
+    def __init__(self, load: Callable[[], ScoresPairs | None], depth: int, threshold: float) -> None:
         self._load = load
         self._model: ScoresPairs | None = None
         self._depth = depth
-        self._seconds = seconds
         self._breaker = Breaker("The reranker")
         self.fault: str | None = None
         """Why the configured model cannot be used; None if it can, or if there is none."""
@@ -78,7 +75,7 @@ class Reranker:
         ]
         try:
             score = partial(self._model.score, query, texts)
-            found = await asyncio.to_thread(self._breaker.call, score, self._seconds)
+            found = await asyncio.to_thread(self._breaker.call, score, RERANK_SECONDS)
         except ConcordanceError as error:
             self.fault = str(error)
             log.warning("not_reranked", error=self.fault)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -56,12 +56,11 @@ def _size(kept: _Kept) -> int:
 class ReadableNames:
     """Reads the names that a caller may know."""
 
-    def __init__(self, database: Database, directory: Directory, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, database: Database, directory: Directory) -> None:
         self._reads = WebReads(database)
         self._directory = directory
-        self._clock = clock
         self._kept: TTLCache[tuple[frozenset[str], bool], _Kept, float] = TTLCache(
-            MOST_KEPT, KEPT_SECONDS, clock, _size
+            MOST_KEPT, KEPT_SECONDS, getsizeof=_size
         )
         """By principals, and whether folders are among them."""
         self._listings: dict[frozenset[str], asyncio.Task[Names | None]] = {}
@@ -119,7 +118,7 @@ class ReadableNames:
         return await asyncio.shield(listing) if kept is None else kept.names
 
     def _fresh(self, kept: _Kept) -> bool:
-        return self._clock() - kept.read_at < FRESH_SECONDS
+        return time.monotonic() - kept.read_at < FRESH_SECONDS
 
     async def _listed(self, access: Access, fresh_since: datetime) -> Names | None:
         try:
@@ -152,7 +151,7 @@ class ReadableNames:
         if folders:
             rows += await self._reads.readable_folders(principals=principals, fresh_since=fresh_since)
         names = await asyncio.to_thread(_names, rows)
-        kept = _Kept(names, 1 + len(rows), versions, self._clock())
+        kept = _Kept(names, 1 + len(rows), versions, time.monotonic())
         if kept.size <= MOST_KEPT:
             self._kept[access.principals, folders] = kept
         return names
