@@ -69,7 +69,7 @@ def examine() -> Iterator[Check]:
         ("reverse proxy", _reverse_proxy), ("keys", _keys), ("file roots", _roots), ("sources", installed_sources),
         ("outsiders", _outsiders), ("parsers", lambda _: parsers()),
     ]  # fmt: skip
-    faults = preflight.examine(settings)
+    faults = _guarded("settings", lambda site: iter(preflight.examine(site.settings)), site)
     yield from faults
     site = site._replace(unreached={one.name for one in faults} - {"file roots"})
     for name, check in checks:
@@ -95,9 +95,7 @@ def _python() -> Check:
 
 
 def _home(site: Installation) -> Iterator[Check]:
-    folder = site.settings.home
-    while not folder.exists():
-        folder = folder.parent
+    folder = disk.nearest(site.settings.home)
     try:
         with tempfile.TemporaryFile(dir=folder):
             yield Check("home", True, f"{folder} is writable")
@@ -117,9 +115,7 @@ def _account(site: Installation) -> Iterator[Check]:
 
 
 def _disk(site: Installation) -> Iterator[Check]:
-    folder = site.settings.home
-    while not folder.exists():
-        folder = folder.parent
+    folder = disk.nearest(site.settings.home)
     free = shutil.disk_usage(folder).free
     for fault in disk.faults(site.settings):
         yield Check("disk", False, str(fault))

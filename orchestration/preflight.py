@@ -15,6 +15,7 @@ from itertools import permutations
 from orchestration import network, reach
 from resources.core.checks import Check, refused, wrong
 from resources.core.errors import ConcordanceError, ConfigurationError
+from resources.core.paths import is_closed, is_file, is_folder
 from resources.settings import FileRoot, Settings
 from resources.settings.urls import local_folder
 
@@ -87,8 +88,8 @@ def _root(root: FileRoot) -> Iterator[Check]:
     setting = f"{ROOTS} ({root.name})"
     if root.url.startswith("file:"):
         folder = local_folder(root.url)
-        if not folder.is_dir():
-            what = "is not a folder" if folder.exists() else "does not exist"
+        if not is_folder(folder) and not is_closed(folder):
+            what = "is not a folder" if is_file(folder) else "does not exist"
             yield wrong(
                 "file roots",
                 setting,
@@ -98,7 +99,10 @@ def _root(root: FileRoot) -> Iterator[Check]:
         elif not os.access(folder, os.R_OK | os.X_OK):
             account = f"setfacl -R -m u:{os.geteuid()}:rX,d:u:{os.geteuid()}:rX {shlex.quote(str(folder))}"
             yield wrong(
-                "file roots", setting, f"{folder} cannot be read", f"Let this account read it, for example: {account}"
+                "file roots",
+                setting,
+                f"{folder} cannot be read",
+                f"Let this account read it and enter its parent folders, for example: {account}",
             )
     if "permissions" not in root.model_fields_set and root.owner is None:
         yield wrong(
@@ -157,9 +161,14 @@ def _models(settings: Settings) -> Iterator[Check]:
         except ConcordanceError as error:
             yield refused("reranker", "CONCORDANCE_SEARCH__RERANK_MODEL", error)
     key = settings.google_service_account_file
-    if key is not None and not key.is_file():
+    if key is not None and not (is_file(key) and os.access(key, os.R_OK)):
         setting = "CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE"
-        yield wrong("Google Drive", setting, f"there is no file {key}", "Give the path of the account's JSON key.")
+        yield wrong(
+            "Google Drive",
+            setting,
+            f"there is no file {key} that this account can read",
+            "Give the path of the account's JSON key.",
+        )
 
 
 def _profiles(settings: Settings) -> Iterator[Check]:

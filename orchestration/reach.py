@@ -11,6 +11,7 @@ from resources.core.checks import Check, wrong
 from resources.core.errors import ConcordanceError
 from resources.settings import Settings
 from resources.settings.urls import local_folder
+from resources.stores import disk
 
 SECONDS = 5.0
 """Longest wait for a service; the object store of the lake has 20 seconds."""
@@ -123,9 +124,7 @@ def _lake(settings: Settings) -> Iterator[Check]:
         return
     setting = "CONCORDANCE_LAKE_URL"
     if settings.lake_url.startswith("file:"):
-        folder = local_folder(settings.lake_url)
-        while not folder.exists():
-            folder = folder.parent
+        folder = disk.nearest(local_folder(settings.lake_url))
         if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
             yield wrong(
                 "lake",

@@ -17,6 +17,7 @@ from orchestration.cli.output import confirmed, note, say, say_json
 from orchestration.demo.running import runs_sample, with_running_sample
 from resources.core.domain import SourceName
 from resources.core.errors import ConcordanceError, InvalidRequestError, NotRunningError
+from resources.core.paths import is_closed, is_folder
 from resources.settings import FileRoot, Settings, load
 from resources.settings.urls import local_folder
 from resources.sources import capabilities, configured, open_source, stored
@@ -159,8 +160,12 @@ def _state(row: Root, settings: Settings, folder: FileRoot | None) -> State:
 
 
 def _of_folder(root: FileRoot) -> State:
-    missing = root.url.startswith("file:") and not local_folder(root.url).is_dir()
-    return "folder missing" if missing else "active"
+    if not root.url.startswith("file:"):
+        return "active"
+    folder = local_folder(root.url)
+    if is_closed(folder):
+        return "no access"
+    return "active" if is_folder(folder) else "folder missing"
 
 
 def _named(settings: Settings, name: str, of: str | None) -> RootLine:

@@ -18,6 +18,7 @@ from orchestration.supervision import ports, run_state
 from orchestration.supervision.environment import ROOT, child_environment
 from orchestration.supervision.services import check_fresh
 from resources.core.errors import ConfigurationError
+from resources.core.paths import is_file, is_folder
 from resources.servers.drop_rights import CAP_DAC_READ_SEARCH, PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP
 from resources.servers.handover import foreign, hand_over
 from resources.servers.privileges import (
@@ -102,10 +103,10 @@ def unreadable(settings: Settings) -> Iterator[tuple[str, Path]]:
     for root in settings.file_roots:
         parts = urlsplit(root.url)
         folder = Path(unquote(parts.path))
-        if parts.scheme == "file" and folder.is_dir() and not _reads(account, folder):
+        if parts.scheme == "file" and is_folder(folder) and not _reads(account, folder):
             yield root.name, folder
     key = settings.google_service_account_file
-    if key is not None and key.is_file() and not _reads(account, key.absolute()):
+    if key is not None and is_file(key) and not _reads(account, key.absolute()):
         yield "CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE", key.absolute()
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from resources.core.errors import ConfigurationError, InvalidRequestError
+from resources.core.paths import is_folder
 from resources.core.ports import Embedder
 from resources.embedding.folder import BUNDLED_NAMES, read_folder
 from resources.embedding.prompts import NO_PROMPTS, has_prompts
@@ -70,7 +71,7 @@ def choose(settings: Settings, model: str, dimensions: int | None) -> ModelChoic
     """
     own = choice(settings)
     folder = Path(model).expanduser()
-    if model in BUNDLED_NAMES or folder.is_dir():
+    if model in BUNDLED_NAMES or is_folder(folder):
         source = None if model in BUNDLED_NAMES else str(folder.resolve())
         provider: Literal["local", "openai"] = "local"
     elif model.startswith((".", "/", "~")):

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from resources.core.errors import ConfigurationError
+from resources.core.paths import is_folder
 from resources.embedding.convert import DAMAGED, converted, finite
 from resources.embedding.folder import ModelFolder, read_folder
 from resources.embedding.wordpieces import WordPieces
@@ -90,7 +91,7 @@ class CrossEncoder:
 def folder_of(model: str) -> Path:
     """Return the folder of a model: as given, or in the cache of the hub's own tool. Raises `ConfigurationError`."""
     path = Path(model).expanduser()
-    if path.is_dir() or model.startswith((".", "/", "~")) or model.count("/") != 1:
+    if is_folder(path) or model.startswith((".", "/", "~")) or model.count("/") != 1:
         return path
     import huggingface_hub
     from huggingface_hub.errors import LocalEntryNotFoundError

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from resources.core.errors import ConfigurationError
+from resources.core.paths import is_file
 from resources.embedding.prompts import of_card
 from resources.settings import BUNDLED_MODEL
 from resources.settings.limits import Prompts
@@ -67,7 +68,7 @@ def read_folder(model: str | None) -> ModelFolder:
     """
     bundled = model is None or model in BUNDLED_NAMES
     path = bundled_folder() if bundled else Path(str(model)).expanduser().resolve()
-    missing = [name for name in _FILES if not (path / name).is_file()]
+    missing = [name for name in _FILES if not is_file(path / name)]
     if missing:
         raise ConfigurationError(
             f"{path} is not the folder of a sentence-transformers model, it lacks {', '.join(missing)}.",
@@ -112,7 +113,7 @@ def _pooling(path: Path) -> Literal["mean", "cls"]:
 
 
 def _json(path: Path, *, optional: bool = False) -> dict[str, Any]:
-    if optional and not path.is_file():
+    if optional and not is_file(path):
         return {}
     try:
         return json.loads(path.read_text(encoding="utf-8"))

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -12,10 +15,12 @@ import pytest
 from orchestration import preflight
 from orchestration.cli import run
 from resources import dagster_access, http_clients, keys
+from resources.core.checks import Check
 from resources.core.errors import ConfigurationError
 from resources.settings import Settings, load, variables
 from resources.settings.secret_files import secret_fields
 
+PROJECT = Path(__file__).parents[2]
 ROOT = {"name": "notes", "url": "file:///", "tenant": "acme", "dataset": "notes", "permissions": ["public"]}
 CLOSED = "127.0.0.1:9"
 """The discard port, on which nothing listens."""
@@ -26,7 +31,16 @@ def root(**changed: object) -> str:
 
 
 Case = tuple[dict[str, str], str]
+LONG = f"/{'a' * 300}"
+"""No file has such a name: whether there is one cannot be asked."""
 CASES: list[Case] = [
+    ({"FILE_ROOTS": root(url=f"file://{LONG}")}, f"CONCORDANCE_FILE_ROOTS (notes): {LONG} does not exist"),
+    (
+        {"EMBEDDING_MODEL": LONG},
+        f"CONCORDANCE_EMBEDDING_MODEL: {LONG} is not the folder of a sentence-transformers model",
+    ),
+    ({"SEARCH__RERANK_MODEL": LONG}, f"CONCORDANCE_SEARCH__RERANK_MODEL: {LONG} is not the folder of a"),
+    ({"GOOGLE_SERVICE_ACCOUNT_FILE": LONG}, f"CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE: there is no file {LONG} that"),
     ({"HTTP_PORT": "eighty"}, "CONCORDANCE_HTTP_PORT: must be a whole number from 1 to 65535, not 'eighty'"),
     ({"DAGSTER_PORT": "70000"}, "CONCORDANCE_DAGSTER_PORT: must be a number from 1 to 65535, not '70000'"),
     ({"SYNC_MINUTES": "0"}, "CONCORDANCE_SYNC_MINUTES: must be a number from 1 to 60, not '0'"),
@@ -392,6 +406,64 @@ def test_a_proxy_and_authorities_that_cannot_be_used_are_named(given: str, monke
     assert len(found) == 1
     assert "canary" not in found[0]
     print(f"\n{given}\n    {found[0]}")  # noqa: T201 # the table
+
+
+UNPRIVILEGED = """
+import os, sys
+from pathlib import Path
+from orchestration import doctor, preflight, reach
+from orchestration.cli import sources
+from resources.settings import load
+settings = load()
+if os.geteuid() == 0:  # only after the imports: an ordinary user may not be let into the project's folder
+    os.setgroups([]); os.setgid(65534); os.setuid(65534)
+for fault in [*preflight.roots(settings), *preflight._models(settings), *reach._lake(settings)]:
+    print(fault)
+print(sources._of_folder(settings.file_roots[0]))
+"""
+
+
+def test_what_lies_in_a_closed_folder_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory() as base:  # pytest's own folders are closed to other users
+        Path(base).chmod(0o755)
+        (closed := Path(base) / "closed").mkdir(0)
+        monkeypatch.setenv("CONCORDANCE_HOME", f"{base}/home")
+        monkeypatch.setenv("CONCORDANCE_FILE_ROOTS", root(url=f"{closed.as_uri()}/in"))
+        monkeypatch.setenv("CONCORDANCE_LAKE_URL", f"{closed.as_uri()}/lake")
+        monkeypatch.setenv("CONCORDANCE_EMBEDDING_MODEL", f"{closed}/model")
+        monkeypatch.setenv("CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE", f"{closed}/key.json")
+        done = subprocess.run(
+            [sys.executable, "-c", UNPRIVILEGED],
+            env={**os.environ, "PYTHONPATH": str(PROJECT)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    *faults, state = done.stdout.splitlines()
+    assert [fault.partition(". ")[0] for fault in faults] == [
+        f"CONCORDANCE_FILE_ROOTS (notes): {closed}/in cannot be read",
+        f"CONCORDANCE_EMBEDDING_MODEL: {closed}/model is not the folder of a sentence-transformers model, it lacks config.json, "
+        "tokenizer.json, model.safetensors",
+        f"CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE: there is no file {closed}/key.json that this account can read",
+        f"CONCORDANCE_LAKE_URL: {closed} is not a writable folder",
+    ]
+    assert "enter its parent folders" in faults[0]
+    assert state == "no access"
+
+
+def test_doctor_goes_on_if_a_value_cannot_be_checked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(_settings: Settings) -> list[Check]:
+        raise OSError("canary")
+
+    monkeypatch.setattr(preflight, "examine", broken)
+    assert run(["doctor"]) == 1
+    printed = capsys.readouterr().out
+    assert "FAULT  settings: OSError: canary" in printed
+    assert "python" in printed
+    assert "disk" in printed
 
 
 def test_right_values_are_not_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
