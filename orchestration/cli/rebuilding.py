@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from orchestration.cli.arguments import Json
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from orchestration.cli.arguments import Json, Source
 from orchestration.cli.output import note, say, say_json
+from resources.core.domain import SourceName
 from resources.schema import prepare
 from resources.settings import load
 from resources.sources import names
@@ -19,12 +24,14 @@ LOST = (
 """What the lake does not hold."""
 
 
-def rebuild_registry(*, json: Json = False) -> None:
+def rebuild_registry(
+    source: Annotated[Source | None, Parameter(help="Only this source.")] = None, /, *, json: Json = False
+) -> None:
     from assets.upkeep.registry import rebuild_registry as rebuild
 
     settings = load()
     prepare(settings.postgres_dsn)
-    found = [rebuild(settings, name) for name in names()]
+    found = [rebuild(settings, name) for name in (names() if source is None else [SourceName(source)])]
     rebuilt = any(one.documents or one.deleted for one in found)
     if json:
         say_json({"sources": found, "lost": LOST if rebuilt else ()})

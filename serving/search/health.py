@@ -158,7 +158,7 @@ async def metrics(request: Request[Any, Any, Any], search: NamedDependency[Searc
     """Return the Prometheus exposition. Requires the metrics token; metrics of a dependency that is down are left out."""
     if not hmac.compare_digest(credential_of(request).encode(), search.http.metrics_token.encode()):
         raise UnauthorizedError(
-            "token-missing", "Metrics require their own token: concordance status --urls prints it."
+            "token-missing", "Metrics require their own token, which `concordance status --urls` prints."
         )
     monitor = search.http.monitor
     exposition = search.http.metrics.render(

@@ -15,7 +15,6 @@ from structlog.testing import capture_logs
 from assets.intake.listing_record import ListingRecord
 from assets.intake.rows import raw_table
 from assets.upkeep.reconcile import ReconcileReport, reconcile
-from assets.upkeep.registry import rebuild_registry
 from orchestration.cli import run
 from resources.core.domain import SourceName, chunk_id, document_id
 from resources.core.errors import AbortSyncError, AuthorizationError, BusyError
@@ -302,7 +301,10 @@ def test_an_upload_that_the_registry_has_lost_stays_in_the_lake(
     assert "Orphans: none. Missing: none." in shown.out
     assert "concordance rebuild registry upload" in shown.err
     assert "--apply" not in shown.err
-    assert rebuild_registry(installation.settings, SourceName.UPLOAD).documents == 1
+    assert run(["rebuild", "registry", "upload"]) == 0
+    shown = capsys.readouterr().out
+    assert "upload: 1 documents, 1 with their records, 0 deleted." in shown
+    assert "files: " not in shown
 
 
 def test_a_sync_waits_while_the_stores_are_looked_at(filled: Installation) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import shlex
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -10,11 +12,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from cyclopts import App
+from cyclopts import App, CoercionError, CycloptsError, MissingArgumentError
 from litestar.routes import HTTPRoute
 
 from assets.stages.profiles import PROFILES
 from orchestration.cli.app import app as command_line
+from resources.core.errors import InvalidRequestError
 from resources.settings import FileRoot, Settings, Widget
 from resources.settings.secret_files import variables_of
 from resources.settings.variables import FIXED, GROUPS, NESTED, variable_of
@@ -126,6 +129,49 @@ def test_every_command_is_documented() -> None:
     page = read("docs/operations.md")
     assert "concordance up" in set(commands(command_line))
     assert [command for command in commands(command_line) if not re.search(rf"`{command}\b", page)] == []
+
+
+CODE = [path for folder in ("assets", "orchestration", "resources", "serving") for path in (ROOT / folder).rglob("*")]
+SPAN = re.compile(r"(?:`|<code>)concordance ([a-z][^`<]*)(?:`|</code>)")
+LINE = re.compile(r"(?:: |^ {4,})concordance ([a-z][^`<#|;]*?)(?=\.?$|\. |;|\s[|#])", re.MULTILINE)
+"""A command after a colon, or in a block of code."""
+
+
+def messages(module: str) -> Iterator[str]:
+    """Yield the texts of a module, with a word for each value that they insert."""
+    for node in ast.walk(ast.parse(module)):
+        if isinstance(node, ast.JoinedStr):
+            parts = (str(part.value) if isinstance(part, ast.Constant) else "VALUE" for part in node.values)
+            yield re.sub(r"(?<! )VALUE", "", "".join(parts))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def named_commands() -> Iterator[tuple[str, str]]:
+    """Yield each command that a page, a message, a template or a script names, with its file."""
+    for path in [*PAGES, *CODE]:
+        if path.name in {"CHANGELOG.md", "DECISIONS.md"} or path.suffix not in {".md", ".py", ".html", ".js"}:
+            continue
+        text = path.read_text(encoding="utf-8")
+        for said in messages(text) if path.suffix == ".py" else [text]:
+            for found in [*SPAN.findall(said), *LINE.findall(said)]:
+                for one in found.split("concordance "):
+                    yield str(path.relative_to(ROOT)), re.sub(r"\[|\]|\(.*\)", "", " ".join(one.split()))
+
+
+def test_every_command_that_is_named_exists_with_its_arguments() -> None:
+    """Values may be wrong or missing, as in `concordance sync SOURCE`; arguments and options may not."""
+    found = set(named_commands())
+    assert ("docs/operations.md", "rebuild registry SOURCE") in found
+    wrong: list[str] = []
+    for file, command in sorted(found):
+        try:
+            command_line.parse_args(shlex.split(command), exit_on_error=False, print_error=False)
+        except (MissingArgumentError, CoercionError, InvalidRequestError):
+            continue
+        except (CycloptsError, ValueError) as error:
+            wrong.append(f"{file}: concordance {command}: {error}")
+    assert wrong == []
 
 
 @pytest.fixture(scope="module")
