@@ -182,8 +182,8 @@ def _google(
         left = sorted(email for email in inactive if email not in known or known[email].active)
         for email in [*([] if report.held else gone), *left]:
             offboard(connection, email, GOOGLE, "suspended, archived or gone in Google's directory")
-        ids = {user.email: user.id for user in listing.users if user.active}
-        for email in sorted(earlier & active):
+        ids = {user.email: user.id for user in listing.users}
+        for email in sorted(known.keys() & ids.keys() - set(left)):
             if known[email].external_id not in {None, ids[email]}:
                 offboard(connection, email, GOOGLE, "the address belongs to another account of Google's directory now")
         _withhold(settings, connection, _readdress(connection, _moved(known, listing.users)))

@@ -171,6 +171,26 @@ def test_an_address_that_is_given_to_another_account_brings_none_of_the_keys_of_
     assert ended == [(ANN,)]
 
 
+@pytest.mark.parametrize("suspended", [True, False])
+def test_an_address_that_is_given_to_another_account_after_a_time_without_brings_no_keys(
+    company: Company, *, suspended: bool
+) -> None:
+    company.google.drive.suspend(ANN)
+    company.sync()
+    with session(company.site.settings.postgres_dsn) as connection:
+        api_keys.create(connection, ANN)
+    company.site.session(ANN)
+    company.site.sql("UPDATE people SET external_id = 'of the former Ann' WHERE email = %s RETURNING 1", ANN)
+    if not suspended:
+        company.google.drive.reinstate(ANN)
+    for _ in range(2):
+        company.sync()
+        assert company.site.sql("SELECT 1 FROM api_keys WHERE email = %s AND revoked_at IS NULL", ANN) == []
+        assert company.site.sql("SELECT 1 FROM sessions WHERE email = %s", ANN) == []
+    ended = company.site.sql("SELECT detail ->> 'person' FROM audit_log WHERE action = 'offboard'")
+    assert ended == [(ANN,)] * 2
+
+
 def test_an_address_that_is_given_to_another_account_finds_nothing_of_the_former_ones_drive(
     company: Company, asked: Running
 ) -> None:
