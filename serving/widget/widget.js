@@ -176,7 +176,7 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
     return made;
   }
 
-  /** Yield the name and data of each server-sent event. */
+  /** Yield each event's name and data. */
   async function* eventsOf(body, alive) {
     const reader = body.pipeThrough(new TextDecoderStream()).getReader();
     let text = "";
@@ -187,12 +187,13 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
       const parts = (text + value).split(/\r?\n\r?\n/);
       text = parts.pop();
       for (const part of parts) {
-        const [, name] = /^event: (.*?)\r?$/m.exec(part) ?? [];
-        const [, data] = /^data: (.*?)\r?$/m.exec(part) ?? [];
-        if (name && data) yield [name, JSON.parse(data)];
+        const { event, data } = Object.fromEntries(part.split(/\r?\n/).map((line) => line.split(/: (.*)/s)));
+        if (data) yield [event, JSON.parse(data)];
       }
     }
   }
+
+  const cut = (text, most) => text.slice(0, most).replace(/[\ud800-\udbff]$/, ""); // no half emoji
 
   function wordsIn(text) {
     if (!Intl.Segmenter) return text.split(/\s+/).filter(Boolean).length;
@@ -413,7 +414,7 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
     /** Show "Ask about this" below a selection of enough words, and below a shorter one how many it takes. */
     #offer(pressed) {
       const selection = getSelection();
-      const text = selection.toString().trim().slice(0, MOST_SELECTED);
+      const text = cut(selection.toString().trim(), MOST_SELECTED);
       const typed = document.activeElement?.matches("input, textarea, [contenteditable]");
       const words = pressed || typed || selection.anchorNode === this.parentNode ? 0 : wordsIn(text);
       this.about.hidden = words < FEWEST;
@@ -523,7 +524,7 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
       const list = (shown.length ? shown : sources).map((one) => h("li", {}, this.#source(one)));
       const written = quoted ? answer.replaceAll("\n", "\n\n") : answer; // each quote is a paragraph
       view.replaceChildren(...blocks(written, cite), ...notes.map((one) => h("p", { class: "note" }, one)), h("h3", {}, "Sources"), h("ol", { class: "sources" }, ...list));
-      const said = [["user", question], ["assistant", answer]].map(([role, content]) => ({ role, content: content.slice(0, MOST_REMEMBERED) }));
+      const said = [["user", question], ["assistant", answer]].map(([role, content]) => ({ role, content: cut(content, MOST_REMEMBERED) }));
       this.#history = [...this.#history, ...said].slice(-4);
     }
 

@@ -1,9 +1,12 @@
-"""The scripts of the pages, checked by the TypeScript compiler against their type comments."""
+"""The scripts of the pages, checked by the TypeScript compiler against their type comments, and parts of the widget's run by Node."""
 
 from __future__ import annotations
 
+import json
 import subprocess
+from pathlib import Path
 
+import serving.widget
 from serving.web.static import FOLDER
 from tests.fixtures.npm import installed
 
@@ -22,3 +25,45 @@ def test_scripts_are_typed() -> None:
         ["node", compiler, *OPTIONS, *scripts], capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stdout
+
+
+def piece(start: str, end: str) -> str:
+    """Return a part of the widget's script, which has no exports."""
+    script = (Path(serving.widget.__file__).parent / "widget.js").read_text(encoding="utf-8")
+    return script[script.index(start) :].partition(end)[0] + end
+
+
+def ran(program: str) -> object:
+    done = subprocess.run(["node", "-e", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_the_widget_reads_events_with_any_line_separator_in_their_texts() -> None:
+    events: list[list[object]] = [
+        ["token", {"text": "one\u2028two\u2029three: four"}],
+        ["restart", {}],
+        ["done", {"answer": "five"}],
+    ]
+    stream = "".join(f"event: {name}\r\ndata: {json.dumps(data, ensure_ascii=False)}\r\n\r\n" for name, data in events)
+    program = (
+        f"const sent = {json.dumps(stream)};"
+        + piece("async function* eventsOf", "\n  }\n")
+        + """
+        (async () => {
+          const found = [];
+          for await (const event of eventsOf(new Blob([": \\r\\n\\r\\n", sent]).stream(), () => {})) found.push(event);
+          console.log(JSON.stringify(found));
+        })();"""
+    )
+    assert ran(program) == events
+
+
+def test_the_widget_cuts_no_character_in_half() -> None:
+    program = (
+        piece("const cut =", "\n")
+        + """
+        const cuts = ["ab😀", "abc😀", "abc"].map((text) => cut(text, 3));
+        console.log(JSON.stringify(cuts));"""
+    )
+    assert ran(program) == ["ab", "abc", "abc"]

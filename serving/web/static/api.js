@@ -68,6 +68,14 @@ async function detail(answer) {
 }
 
 /**
+ * The beginning of a text, without half of an emoji at its end, which the service would refuse.
+ * @param {string} text @param {number} most UTF-16 code units
+ */
+export function cut(text, most) {
+  return text.slice(0, most).replace(/[\ud800-\udbff]$/, "");
+}
+
+/**
  * Read server-sent events.
  * @param {Response} answer
  * @param {() => void} alive Called whenever something arrives, also between events

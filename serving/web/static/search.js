@@ -1,6 +1,6 @@
 /** The search page: results while the user types, filters without reloading, more results, and questions. */
 
-import { Problem, call } from "./api.js";
+import { Problem, call, cut } from "./api.js";
 import { ask, reset } from "./answer.js";
 import { byId, element, elsewhere } from "./dom.js";
 import "./entries.js";
@@ -123,7 +123,7 @@ results.addEventListener("click", async (event) => {
   if (!(button instanceof HTMLButtonElement)) return;
   button.disabled = true;
   try {
-    const body = { name: button.dataset.save?.slice(0, 200), query: parameters().get("q"), filters: narrowing().filters };
+    const body = { name: cut(button.dataset.save ?? "", 200), query: parameters().get("q"), filters: narrowing().filters };
     await call("/api/saved-searches", { method: "POST", body });
     button.textContent = "Saved";
   } catch (error) {

@@ -1,6 +1,6 @@
 /** The page of a document: questions about it or about selected text, and for its owner changes and deletion. */
 
-import { Problem, call } from "./api.js";
+import { Problem, call, cut } from "./api.js";
 import { ask, reset } from "./answer.js";
 import { onceConfirmed } from "./confirm.js";
 import { byId, element, elsewhere } from "./dom.js";
@@ -37,7 +37,7 @@ function selected() {
 
 /** @param {string} text What the question is about; empty: the whole document */
 function quote(text) {
-  quoted = text.slice(0, LONGEST);
+  quoted = cut(text, LONGEST);
   about.hidden = !quoted;
   about.replaceChildren(`About: “${quoted.length > 80 ? `${quoted.slice(0, 80)}…` : quoted}”`, element("button", { "aria-label": "Ask about the whole document instead", onclick: () => quote("") }, "×"));
 }
