@@ -32,7 +32,7 @@ from serving.answers.schemas import (
 )
 from serving.answers.service import Answers
 from serving.http.audit import AuditEvent
-from serving.http.errors import ProblemError
+from serving.http.errors import ProblemError, explain
 from serving.http.fields import parse_id
 from serving.http.heartbeat import with_heartbeats
 from serving.http.leaving import unless_left
@@ -74,9 +74,11 @@ async def as_events(
         yield _message(first)
         async for event in rest:
             yield _message(event)
-    except ConcordanceError as error:
-        log.warning("answer_stream_failed", error=str(error))
-        yield ServerSentEventMessage(data=msgspec.json.encode({"detail": str(error)}).decode(), event="error")
+    except Exception as error:  # noqa: BLE001 (the edge of this process: no other handler sees it)
+        if isinstance(error, ConcordanceError):
+            log.warning("answer_stream_failed", error=str(error))
+        detail = explain(error, (), reads=True).detail
+        yield ServerSentEventMessage(data=msgspec.json.encode({"detail": detail}).decode(), event="error")
     finally:
         await rest.aclose()
 

@@ -7,11 +7,12 @@ from typing import Annotated, Literal, cast
 import msgspec
 from msgspec import Meta
 
-from resources.core.errors import ServiceUnavailableError, TemporaryError
+from resources.core.errors import InvalidRequestError, ServiceUnavailableError, TemporaryError
 from resources.logging import logger
 from serving.answers.schemas import AnswerEvent, AnswerResponse
 from serving.answers.service import UNCERTAIN
 from serving.answers.unanswered import FOREIGN
+from serving.http.errors import UnauthorizedError
 from serving.search.results import Result
 
 UNAVAILABLE = "The assistant is temporarily unavailable. Try again."
@@ -107,9 +108,14 @@ async def visitor_events(events: AsyncGenerator[AnswerEvent], base_url: str) -> 
             async for event in events:
                 if (shown := _shown(event, base_url)) is not None:
                     yield shown
+    except (UnauthorizedError, InvalidRequestError):
+        raise
     except TemporaryError as error:
         log.warning("widget_answer_failed", error=str(error))
         raise ServiceUnavailableError(UNAVAILABLE, error.retry_after) from error
+    except Exception as error:
+        log.exception("widget_answer_failed")
+        raise ServiceUnavailableError(UNAVAILABLE) from error
 
 
 def _shown(event: AnswerEvent, base_url: str) -> AnswerEvent | None:

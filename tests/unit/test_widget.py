@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
+from structlog.testing import capture_logs
+
 import serving.widget
-from resources.core.errors import ConcordanceError, InvalidRequestError, ServiceUnavailableError
+from resources.core.errors import (
+    ConcordanceError,
+    ConfigurationError,
+    InvalidRequestError,
+    NotRunningError,
+    ServiceUnavailableError,
+)
 from resources.servers.shared import Shared
+from serving.answers.asking import as_events
 from serving.answers.schemas import AnswerEvent
+from serving.http.errors import account_inactive
 from serving.http.rate_limit import RateLimit
 from serving.widget.events import visitor_events
 
@@ -42,8 +53,31 @@ def shown(error: Exception) -> list[AnswerEvent | str]:
 def test_a_failure_says_nothing_of_its_cause() -> None:
     before = [AnswerEvent("token", {"text": "Up to"}), AnswerEvent("restart", {})]
     unavailable = "ServiceUnavailableError: The assistant is temporarily unavailable. Try again."
-    assert shown(ServiceUnavailableError("Postgres at db.internal is down.")) == [*before, unavailable]
+    for error in (
+        ServiceUnavailableError("Postgres at db.internal is down."),
+        NotRunningError("Run `concordance up`."),
+        ConfigurationError("CONCORDANCE_LLM_API_KEY is not set."),
+        KeyError("secret"),
+    ):
+        assert shown(error) == [*before, unavailable]
+    inactive = account_inactive()
+    assert shown(inactive) == [*before, f"UnauthorizedError: {inactive}"]
     assert shown(InvalidRequestError("query: is empty.")) == [*before, "InvalidRequestError: query: is empty."]
+
+
+def test_whatever_fails_once_a_stream_has_begun_becomes_its_last_event() -> None:
+    async def read() -> list[tuple[str | None, str]]:
+        rest = failing(KeyError("secret"))
+        first = await anext(rest)
+        return [(one.event, str(one.data)) async for one in as_events(first, rest)]
+
+    with capture_logs() as logged:
+        events = asyncio.run(read())
+    assert [name for name, _ in events] == ["token", "restart", "check", "error"]
+    (error_id,) = [one["error_id"] for one in logged if one["event"] == "unexpected_error"]
+    assert json.loads(events[-1][1])["detail"] == (
+        f"An unexpected error was logged. Quote {error_id} to an administrator."
+    )
 
 
 def test_the_script_uses_nothing_that_a_strict_policy_forbids_or_a_stored_script_needs() -> None:
