@@ -124,6 +124,7 @@ def _measure(
         path="/api/rag/search",
         bodies=str(folder / "bodies.jsonl"),
         headers={"Authorization": f"Bearer {token}"},
+        must_hold=search_load.SEARCHED,
     )
     _ask(job, asked[:WARM])
     before = _cpu(running)

@@ -129,7 +129,7 @@ def _measure(
             path="/api/rag/search",
             bodies="",
             headers={"Authorization": f"Bearer {token}"},
-            must_hold='"cached":false',
+            must_hold=search_load.SEARCHED,
         )
         _ask(job._replace(clients=1 if workers == 1 else 4 * workers), folder, warm)  # each process gets some
         alone = _ask(job, folder, single)

@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 _END = b"\r\n\r\n"
 _LENGTH = b"content-length:"
+SEARCHED = ('"cached":false', '"warnings":[]')
+"""What a response contains that is neither from the cache nor a fallback."""
 _INSIDE = re.compile(rb'"latency_ms":([0-9.]+)')
 
 
@@ -35,8 +37,8 @@ class Job(NamedTuple):
     seconds: float | None = None
     headers: Mapping[str, str] = MappingProxyType({})
     again: bool = False
-    must_hold: str = ""
-    """Text that every response must contain."""
+    must_hold: Sequence[str] = ()
+    """Texts that every response must contain."""
 
 
 def run(job: Job) -> dict[str, Any]:
@@ -74,7 +76,7 @@ async def _load(job: Job, lines: Sequence[bytes]) -> dict[str, Any]:
     requests = [f"{start}Content-Length: {len(line)}\r\n\r\n".encode() + line for line in lines]
     source: Iterator[bytes] = itertools.cycle(requests) if job.again else iter(requests)
     source = itertools.islice(source, job.count) if job.count else source
-    wanted = job.must_hold.encode()
+    wanted = [text.encode() for text in job.must_hold]
     spent: list[float] = []
     inside: list[float] = []
     wrong: list[str] = []
@@ -90,7 +92,7 @@ async def _load(job: Job, lines: Sequence[bytes]) -> dict[str, Any]:
             spent.append(time.perf_counter() - sent)
             if said := _INSIDE.search(body):
                 inside.append(float(said[1]))
-            if not ok or wanted not in body:
+            if not ok or not all(text in body for text in wanted):
                 wrong.append(body[:300].decode(errors="replace"))
 
     await asyncio.gather(*(one() for _ in range(job.clients)))

@@ -80,6 +80,10 @@ def main() -> None:
     for runs in arguments.runs:
         if arguments.folder is not None:
             found = figures[str(runs)] = _one_folder(runs, arguments)
+            if found["missing"]:
+                raise SystemExit(
+                    f"{found['missing']} of {arguments.folder} documents are not indexed. Jobs: {found['jobs']}"
+                )
             print(
                 f"{runs} runs: {found['documents_per_min']:,} documents a minute in {found['seconds']} s, {found['passages']:,} passages, "
                 f"embedded twice {found['embedded_twice']}, missing {found['missing']}; at most {found['runs_at_a_time']} preparing runs "
