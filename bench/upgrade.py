@@ -154,6 +154,8 @@ async def _upgraded(before: Path, told: Mapping[str, Any]) -> dict[str, Any]:
 
 async def _documents(load: Load, question: str) -> list[str]:
     response = (await load.ask(question)).raise_for_status().json()
+    if not response["results"]:
+        raise SystemExit(f"A search found nothing, so there is nothing to compare: {question}")
     return [one["chunk_id"] for one in response["results"]]
 
 
