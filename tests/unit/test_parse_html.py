@@ -292,3 +292,20 @@ def test_a_table_in_an_item_keeps_its_rows() -> None:
 )
 def test_struck_text_is_not_glued_to_the_new_one(markup: str, text: str) -> None:
     assert page(markup) == text
+
+
+@pytest.mark.parametrize(
+    ("markup", "shown"),
+    [
+        ('<span style="font-size:0">Shop</span>', False),
+        ('<div style="color:red; FONT-SIZE: 0.0px !important"><p>Shop</p></div>', False),
+        ('<p>x <span style="font-size:12px;font-size:0em;">Shop</span></p>', False),
+        ('<span style="font-size:0.9em">Shop</span>', True),
+        ('<span style="font-size:0;font-size:12px">Shop</span>', True),
+        ('<table><tr><td style="font-size:0px"><div style="font-size:13px">Shop</div></td></tr></table>', True),
+        ('<div style="font-size:0"><div class="column">Shop</div></div>', True),
+        ('<a style="mso-hide:all" href="/shop">Shop</a>', True),
+    ],
+)
+def test_text_without_a_size_is_hidden(markup: str, shown: bool) -> None:
+    assert ("Shop" in page(f"<p>Thirty days a year.</p>{markup}")) is shown

@@ -1,4 +1,4 @@
-"""Recognise what is not the content of a page: hidden elements, navigation, footers, cookie banners, buttons to share, related posts.
+"""Recognise what is not the content of a page: navigation, footers, cookie banners, buttons to share, related posts.
 
 Pages of documentation must not lose text, so a rule is a declaration of the page (an element, a role, a class with a settled name) and
 never a guess by length or position.
@@ -8,9 +8,9 @@ import re
 from typing import Any
 
 from assets.stages.normalize import one_line
+from assets.stages.parse.visibility import ROLES, classes, is_hidden
 
 _TAGS = frozenset({"nav"})
-_ROLES = frozenset({"navigation", "search", "contentinfo", "menu", "menubar", "toolbar"})
 _CONTAINERS = frozenset({"div", "section", "aside", "ul", "ol", "span", "p", "form", "dialog", "footer", "header"})
 _BANNER = re.compile(
     r"(?:[\w-]+[-_])?(?:cookies?|consent|gdpr|ccpa)[-_]?(?:banner|bar|notice|consent|popup|modal|message|overlay|dialog|layer)s?"
@@ -39,118 +39,22 @@ _TITLES = re.compile(
 )
 """First headings of sections that lead to other pages, if most of their text is links: "Share on Teams" may also begin instructions."""
 _COOKIES = re.compile(r"cookie", re.IGNORECASE)
-_MAX_CLASSES = 30
 _MOST_OF_BANNER = 1_200
 """Characters of a cookie banner."""
 _CONTENT = ("main", "article", "blockquote", "section")
-_UNSEEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse))", re.IGNORECASE)
-_PANEL = re.compile(
-    r"expand-content|panel-collapse|(?:[\w-]+-)?accordion-(?:content|panel|body|collapse)|(?:mw-)?collapsible-content"
-)
-"""Classes of folded panels of Confluence, Bootstrap, jQuery UI and MediaWiki, as whole names."""
-_FOLDS = re.compile(
-    r"expand-control|(?:[\w-]+[-_])?(?:accordion|collapsible)(?:[-_](?:button|header|title|heading|trigger|toggle))?"
-)
-"""Classes of the buttons that show them."""
-_NO_PANELS = _ROLES | {"dialog", "alertdialog"}
-_LINE_NUMBERS = ", ".join(
-    (
-        *(f"td.{name}" for name in ("linenos", "lineno", "lntd", "gutter", "rouge-gutter", "line-numbers")),
-        *(f"pre .{name}" for name in ("linenos", "lineno", "lnt", "ln")),
-    )
-)
-"""Cells and spans of Pygments, Rouge and Chroma; some of these classes are also those of the code itself."""
-FOLD = "data-fold"
-"""Attribute of a button that is the heading of a panel."""
-_MATH = "mwe-math-mathml"
-"""Class of MediaWiki's formulas, which are hidden behind pictures of them."""
 _ARTICLE_SHARE = 0.5
 """Least share of the page's text that its only `article` has, to be all of its content."""
 
 
-def is_hidden(tag: str, attributes: dict[str, str | None]) -> bool:
-    """Return True if browsers do not show the element. Panels of tabs and accordions are hidden until they are chosen: content."""
-    if not attributes:
-        return tag == "dialog"
-    if tag == "dialog" and "open" not in attributes:
-        return True
-    if "hidden" in attributes:
-        return attributes["hidden"] != "until-found" and not _is_panel(attributes)
-    if attributes.get("aria-hidden") == "true":
-        return not _is_panel(attributes)
-    if _MATH in (attributes.get("class") or ""):
-        return False
-    style = attributes.get("style")
-    return style is not None and _UNSEEN.search(style) is not None and not _is_panel(attributes)
-
-
-def _is_panel(attributes: dict[str, str | None]) -> bool:
-    role = attributes.get("role")
-    return (
-        role == "tabpanel"
-        or (role == "region" and "aria-labelledby" in attributes)
-        or any(map(_PANEL.fullmatch, _classes(attributes)))
-    )
-
-
-def _classes(attributes: dict[str, str | None]) -> list[str]:
-    return (attributes.get("class") or "").split()[:_MAX_CLASSES]
-
-
-def unfold(tree: Any) -> None:
-    """Show the elements that a control of the page shows, and mark the buttons that are headings of panels with `FOLD`."""
-    controls = [node.attributes for node in tree.css("[aria-controls]") if not is_hidden(node.tag, node.attributes)]
-    named = {name for attributes in controls for name in _controlled(attributes)}
-    panels = {
-        name: node
-        for node in (tree.css("[id]") if named else ())
-        if (name := node.attributes["id"]) in named
-        and node.tag not in {"nav", "dialog"}
-        and node.attributes.get("role") not in _NO_PANELS
-    }
-    for node in panels.values():
-        for name in {"hidden", "aria-hidden", "style"} & node.attributes.keys():
-            del node.attrs[name]
-    for button in tree.css("button"):
-        attributes = button.attributes
-        if attributes.get("role") != "tab" and (
-            any(name in panels for name in _controlled(attributes)) or any(map(_FOLDS.fullmatch, _classes(attributes)))
-        ):
-            button.attrs[FOLD] = ""
-
-
-def hide_line_numbers(tree: Any) -> None:
-    """Hide the numbers beside lines of code."""
-    for node in tree.css(_LINE_NUMBERS):
-        if not (node.text() or "").strip("0123456789 \n") and (
-            node.tag != "td" or node.css_first("pre, div") is not None
-        ):
-            node.attrs["hidden"] = ""
-
-
-def hide_replaced(tree: Any) -> None:
-    """Hide deleted text that an insertion follows directly."""
-    for node in tree.css("del"):
-        after = node.next
-        if after is not None and after.tag == "-text" and not (after.text_content or "").strip():
-            after = after.next
-        if after is not None and after.tag == "ins":
-            node.attrs["hidden"] = ""
-
-
-def _controlled(attributes: dict[str, str | None]) -> list[str]:
-    return (attributes.get("aria-controls") or "").split()
-
-
 def is_boilerplate(node: Any, tag: str, attributes: dict[str, str | None]) -> bool:
     """Return True for an element that leads to other pages or belongs to the site."""
-    if tag in _TAGS or (attributes and attributes.get("role") in _ROLES):
+    if tag in _TAGS or (attributes and attributes.get("role") in ROLES):
         return True
     if tag not in _CONTAINERS:
         return False
     if tag == "footer" and _is_of_the_page(node):
         return True
-    names = _classes(attributes) if attributes else ()
+    names = classes(attributes) if attributes else ()
     if any(_CLASS.fullmatch(name) or _BANNER.fullmatch(name) for name in names) and not _has_headline(node):
         return True
     name = (attributes.get("id") or "") if attributes else ""

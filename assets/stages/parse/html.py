@@ -11,15 +11,7 @@ from typing import Any
 
 from assets.stages.normalize import BlockDraft, clean, one_line
 from assets.stages.parse.alt_text import described
-from assets.stages.parse.boilerplate import (
-    FOLD,
-    content,
-    hide_line_numbers,
-    hide_replaced,
-    is_boilerplate,
-    is_hidden,
-    unfold,
-)
+from assets.stages.parse.boilerplate import content, is_boilerplate
 from assets.stages.parse.decoding import decode
 from assets.stages.parse.html_tables import box, children, code_text, formula, grid, inline_text, script
 from assets.stages.parse.marks import STRUCK, STRUCK_TAGS, apart
@@ -27,6 +19,7 @@ from assets.stages.parse.result import Parsed
 from assets.stages.parse.tables import line, table
 from assets.stages.parse.tags import strip_html
 from assets.stages.parse.text import paragraphs
+from assets.stages.parse.visibility import FOLD, is_hidden, prepare
 
 _DROPPED = frozenset(
     {
@@ -274,9 +267,7 @@ def html(decoded: str, warnings: list[str]) -> Parsed:
     if _nests_too_deeply(text):
         return _without_structure(text, warnings)
     tree = LexborHTMLParser(_CLOSED.sub(r"<\1\2></\1>", text) if _XHTML.search(text[:1000]) else text)
-    unfold(tree)
-    hide_line_numbers(tree)
-    hide_replaced(tree)
+    prepare(tree)
     head = tree.css_first("title")
     author = tree.css_first("meta[name=author]")
     body = tree.body or tree.root

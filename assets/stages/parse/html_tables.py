@@ -8,8 +8,8 @@ import msgspec
 
 from assets.stages.normalize import one_line
 from assets.stages.parse.alt_text import described
-from assets.stages.parse.boilerplate import is_hidden
 from assets.stages.parse.marks import STRUCK, STRUCK_TAGS, apart, raised
+from assets.stages.parse.visibility import is_hidden
 
 _GROUPS = frozenset({"thead", "tbody", "tfoot"})
 _CELLS = frozenset({"td", "th"})
