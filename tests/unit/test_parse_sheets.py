@@ -328,3 +328,52 @@ def test_a_damaged_part_beside_the_cells_is_named_in_a_warning() -> None:
     document = parse(archive(parts | {"docProps/core.xml": b"<a>A & B</a>"}), XLSX, title="x")
     assert "Pump | 12" in document.text
     assert len(document.warnings) == 2
+
+
+def test_a_text_merged_over_rows_is_in_each_of_them() -> None:
+    book, sheet = workbook(
+        ["Region", "City"], ["North", "Oslo"], [None, "Bergen"], [None, None], ["South", "Rome"], ["A note"]
+    )
+    for place in ("A2:A4", "A6:B9"):
+        sheet.merge_cells(place)
+    assert lines(read(book)) == [
+        "Prices",
+        "Region | City",
+        "North | Oslo",
+        "North | Bergen",
+        "-",
+        "South | Rome",
+        "A note",
+    ]
+
+
+def test_a_header_of_two_rows_is_joined() -> None:
+    book, sheet = workbook(
+        ["Sales by region"],
+        ["Region", 2023, None, 2024],
+        [None, "Plan", "Actual", "Plan", "Actual"],
+        ["North", 1, 2, 3, 4],
+    )
+    for place in ("A1:E1", "A2:A3", "B2:C2", "D2:E2"):
+        sheet.merge_cells(place)
+    assert lines(read(book)) == [
+        "Prices", "Sales by region", "Region | 2023 Plan | 2023 Actual | 2024 Plan | 2024 Actual", "North | 1 | 2 | 3 | 4",
+    ]  # fmt: skip
+
+
+def test_texts_merged_in_hidden_rows_and_columns_are_not_repeated() -> None:
+    book, sheet = workbook(
+        ["Item", "Pay", "Cost"], ["Pump", "secret", 7], ["Valve", None, 8], ["secret", "x", 9], [None, "y", 10]
+    )
+    for place in ("B2:B3", "A4:A5"):
+        sheet.merge_cells(place)
+    sheet.column_dimensions["B"].hidden = True
+    sheet.row_dimensions[4].hidden = True
+    assert lines(read(book)) == ["Prices", "Item | Cost", "Pump | 7", "Valve | 8", "| 10"]
+
+
+@pytest.mark.parametrize("merged", ["A1:XFD1", "A1:XFD1048576", "A1:A1048576", "B9:A1", "A1", "ZZZ9999999:ZZZ9999999"])
+def test_merged_cells_by_the_thousand_take_no_time(merged: str) -> None:
+    merges = f'<mergeCells>{f"""<mergeCell ref="{merged}"/>""" * 50_000}</mergeCells>'
+    rows = '<row><c t="str"><v>a</v></c><c><v>1</v></c></row>' * 3
+    assert lines(read(raw(f"<sheetData>{rows}</sheetData>{merges}")))[1:] == ["a | 1"] * 3

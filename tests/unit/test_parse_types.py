@@ -190,6 +190,21 @@ def test_a_spreadsheet_as_it_is_shown() -> None:
     ]
 
 
+def test_merged_cells_of_a_spreadsheet() -> None:
+    covered = "<table:covered-table-cell/>"
+    rows = [
+        cell("Region", "table:number-rows-spanned='2'") + cell("2023", "table:number-columns-spanned='2'") + covered,
+        covered + cell("Plan") + cell("Actual"),
+        cell("North", "table:number-rows-spanned='2'") + cell("1", "office:value-type='float'") * 2,
+        covered + cell("2", "office:value-type='float'") * 2,
+    ]
+    grid = "".join(f"<table:table-row>{row}</table:table-row>" for row in rows)
+    document = opened("spreadsheet", f"<table:table table:name='Sales'>{grid}</table:table>")
+    assert [line for line in document.text.split("\n") if line] == [
+        "Sales", "Region | 2023 Plan | 2023 Actual", "North | 1 | 1", "North | 2 | 2",
+    ]  # fmt: skip
+
+
 def test_what_a_spreadsheet_repeats_is_bounded() -> None:
     many = cell("x" * 1000, "office:value-type='string' table:number-columns-repeated='16384'")
     row = f"<table:table-row table:number-rows-repeated='1048576'>{many}</table:table-row>"

@@ -17,7 +17,7 @@ from assets.stages.parse.markup import tree
 from assets.stages.parse.odf_text import IGNORED, MAX_CELL, MAX_COLUMNS, TextReader, rows_of
 from assets.stages.parse.package import attribute, child, local, number, within
 from assets.stages.parse.result import Parsed
-from assets.stages.parse.sheets import YEARS, SheetRow, counted, sheet
+from assets.stages.parse.sheets import YEARS, SheetRow, Spans, counted, sheet
 from resources.core.errors import SkipDocumentError
 
 _FIGURES = frozenset({"float", "percentage", "currency", "date", "time"})
@@ -131,7 +131,7 @@ class _OpenDocument(TextReader):
             yield BlockDraft(kind=draft.kind, text=draft.text, sheet=name)
 
     def _sheet_rows(self, element: Any) -> Iterator[SheetRow]:
-        hidden = _hidden_columns(element)
+        hidden, spans = _hidden_columns(element), Spans()
         seen: set[int] = set()
         waiting = place = size = 0
         for row in rows_of(element):
@@ -141,7 +141,7 @@ class _OpenDocument(TextReader):
                     self._left_out["row"] = self._left_out.get("row", 0) + times
                 place += times
                 continue
-            found = self._sheet_row(row, hidden, seen, place + 1)
+            found = self._sheet_row(row, hidden, seen, spans, place + 1)
             place += times
             if not found.cells:
                 waiting += times
@@ -155,8 +155,8 @@ class _OpenDocument(TextReader):
         if seen:
             self._left_out["column"] = self._left_out.get("column", 0) + len(seen)
 
-    def _sheet_row(self, row: Any, hidden: set[int], seen: set[int], place: int) -> SheetRow:
-        found = SheetRow([])
+    def _sheet_row(self, row: Any, hidden: set[int], seen: set[int], spans: Spans, place: int) -> SheetRow:
+        found, merged = SheetRow([]), list[tuple[int, int, int]]()
         column = 0
         for cell in row:
             if local(cell.tag) not in ("table-cell", "covered-table-cell"):
@@ -171,8 +171,14 @@ class _OpenDocument(TextReader):
             if text:
                 found.cells += [""] * (column - len(found.cells))
                 found.cells += [text] * times
+                across = number(attribute(cell, "number-columns-spanned"), 1, least=1, most=MAX_COLUMNS)
+                down = number(attribute(cell, "number-rows-spanned"), 1, least=1, most=2**20)
+                if column not in hidden and across + down > 2:
+                    merged.append((column, column + across - 1, place + down - 1))
             column += times
+        spans.fill(found, place, merged)
         if hidden:
+            found.spans = []
             seen.update(at for at, text in enumerate(found.cells) if text and at in hidden)
             found.cells = [text for at, text in enumerate(found.cells) if at not in hidden]
         return found

@@ -12,6 +12,10 @@ AHEAD = 12
 """Rows that are looked at for a header."""
 _APART = 20
 """Empty rows within a table; more part two tables with the same header."""
+_SPANS = 100
+"""Cells of a row whose spans across columns are followed."""
+_REPEATED = 200
+"""Characters of a cell that are repeated in each row that it spans."""
 _TITLES = 3
 """Rows of one cell above an empty row that are titles; more are a list."""
 
@@ -28,9 +32,33 @@ class SheetRow(msgspec.Struct):
     years: bool = False
     """True if a cell is a whole number that may be a year: a header may have some."""
 
+    spans: list[tuple[int, int]] = []
+    """First and last column of the cells that are merged across columns."""
+
     @property
     def filled(self) -> int:
         return sum(1 for cell in self.cells if cell.strip())
+
+
+class Spans:
+    """Texts of cells that are merged across rows: each row that they span has them."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, tuple[int, str]] = {}
+
+    def fill(self, row: SheetRow, place: int, merged: Iterable[tuple[int, int, int]]) -> None:
+        """Fill the cells of a row that texts above span, unless it is empty. `merged`: first and last column, and last row, of its own."""
+        cells = row.cells
+        self._open = {column: span for column, span in self._open.items() if span[0] >= place}
+        for column, (_, text) in self._open.items() if any(cells) else ():
+            cells += [""] * (column + 1 - len(cells))
+            cells[column] = cells[column] or text
+        for first, right, last in merged:
+            if first < len(cells) and cells[first]:
+                if right > first and len(row.spans) < _SPANS:
+                    row.spans = [*row.spans, (first, right)]
+                if last > place:
+                    self._open[first] = (last, cells[first][:_REPEATED])
 
 
 def counted(count: int, noun: str) -> str:
@@ -56,12 +84,34 @@ def _tables(reader: "_Reader", name: str | None) -> Iterator[BlockDraft]:
     header: Sequence[str] | None = None
     while reader.skip_empty():
         titles, found = _head(reader.ahead(AHEAD), first=header is None, ragged=name is None)
-        for row in reader.take(titles):
+        joined = found and titles > 0 and _are_joined(*reader.ahead(titles + 1)[-2:])
+        for row in reader.take(titles - joined):
             yield BlockDraft(kind="paragraph", text=" ".join(cell for cell in row.cells if cell), sheet=name)
         if found:
-            (row,) = reader.take(1)
-            header = _trimmed(row.cells)
+            rows = reader.take(1 + joined)
+            header = _trimmed(_joined(*rows) if joined else rows[0].cells)
         yield from table(_table(reader), header=header, sheet=name, numbered=True, start=reader.number)
+
+
+def _are_joined(above: SheetRow, below: SheetRow) -> bool:
+    """Return True if a row belongs to the header below it: each of its texts spans columns there, or has nothing else below it."""
+    cells, spanning = below.cells, {first for first, _ in above.spans}
+    return (
+        bool(spanning)
+        and above.filled > 1
+        and all(
+            at in spanning or not text or at >= len(cells) or cells[at] in ("", text)
+            for at, text in enumerate(above.cells)
+        )
+    )
+
+
+def _joined(above: SheetRow, below: SheetRow) -> list[str]:
+    """Return one header of two rows: `2024 Costs` for "Costs" below "2024", which spans columns."""
+    texts = dict(enumerate(above.cells))
+    for first, right in above.spans:
+        texts |= dict.fromkeys(range(first, min(right + 1, len(below.cells))), above.cells[first])
+    return [" ".join(dict.fromkeys(filter(None, (texts.get(at), cell)))) for at, cell in enumerate(below.cells)]
 
 
 def _head(ahead: Sequence[SheetRow], *, first: bool, ragged: bool = False) -> tuple[int, bool]:

@@ -16,7 +16,7 @@ from assets.stages.parse.drawing import chart, diagram, is_hidden, paragraph
 from assets.stages.parse.number_format import BUILT_IN, Formatter, formatter, general, hides_text, is_date
 from assets.stages.parse.package import Package, attribute, child, local, number, within
 from assets.stages.parse.result import Parsed
-from assets.stages.parse.sheets import YEARS, SheetRow, counted, sheet
+from assets.stages.parse.sheets import YEARS, SheetRow, Spans, counted, sheet
 from resources.core.errors import SkipDocumentError
 
 MAX_SHEETS = 1_000
@@ -28,6 +28,13 @@ MAX_COLUMNS = 2**14
 _ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
 _REMEMBERED = 50_000
 """Numbers whose text is kept: sheets repeat them."""
+_MERGED = re.compile(
+    rb"<(?:\w{1,20}:)?mergeCell\s[^<>]{0,100}?\bref=[\"']([A-Z]{1,3})(\d{1,7}):([A-Z]{1,3})(\d{1,7})[\"']"
+)
+_LONGEST_MERGED = 200
+_MAX_MERGED = 100_000
+"""Merged cells of a sheet that are followed."""
+_PIECE = 2**20
 _DIGITS = 9
 _TEXTS = frozenset({"s", "str", "inlineStr"})
 """Types of cells that hold text."""
@@ -112,7 +119,7 @@ class _Workbook:
     def _rows(self, part: str, hidden: "_Hidden") -> Iterator[SheetRow]:
         from lxml import etree
 
-        cells = _Cells(self._strings, self._formats)
+        cells, spans, merged = _Cells(self._strings, self._formats), Spans(), self._merged(part)
         expected = size = 0
         with self._package.open(part) as file:
             events = etree.iterparse(
@@ -132,17 +139,36 @@ class _Workbook:
                         expected = place
                     else:
                         row = cells.row(element, hidden)
+                        spans.fill(row, place, merged.get(place, ()))
+                        if hidden:
+                            hidden.leave_out(row)
                         size += sum(map(len, row.cells))
                         self._bound(place, len(row.cells), size)
-                        yield from repeat(SheetRow([]), place - expected - 1 if row.cells else 0)
-                        expected = place if row.cells else expected
-                        yield row
+                        if row.cells:
+                            yield from repeat(SheetRow([]), place - expected - 1)
+                            expected = place
+                            yield row
                 element.clear()
                 while element.getprevious() is not None:
                     del element.getparent()[0]
         for kind, count in (("row", len(hidden.rows)), ("column", len(hidden.seen)), ("text", cells.hidden)):
             self._hide(kind, count)
         self._formulas += cells.formulas
+
+    def _merged(self, part: str) -> dict[int, list[tuple[int, int, int]]]:
+        """Return the merged cells by their first row: first and last column, and last row. They follow the rows in the file."""
+        found: dict[int, list[tuple[int, int, int]]] = {}
+        count, data = 0, b""
+        with self._package.open(part) as file:
+            while count < _MAX_MERGED and (piece := file.read(_PIECE)):
+                data, end = data[-_LONGEST_MERGED:] + piece, 0
+                for match in _MERGED.finditer(data):
+                    first, top, right, bottom = match.groups()
+                    columns = column_of(first.decode()), column_of(right.decode())
+                    found.setdefault(int(top), []).append((*columns, int(bottom)))
+                    count, end = count + 1, match.end()
+                data = data[end:]
+        return found
 
     def _hide(self, kind: str, count: int) -> None:
         if count:
@@ -255,6 +281,11 @@ class _Hidden:
         self.seen.add(column)
         return True
 
+    def leave_out(self, row: SheetRow) -> None:
+        """Remove the hidden columns of a row, which are empty."""
+        row.cells = [text for place, text in enumerate(row.cells) if text or not self.has(place)]
+        row.spans = []
+
     def covers(self, place: str) -> bool:
         """Return True if a cell (`B12`) is in a hidden row or column."""
         letters = place.rstrip("0123456789")
@@ -295,8 +326,6 @@ class _Cells:
                     cells.append("")
                 if len(cells) == column:
                     cells.append(text)
-        if hidden:
-            row.cells = [text for place, text in enumerate(cells) if text or not hidden.has(place)]
         return row
 
     def _column(self, place: str) -> int:
