@@ -24,7 +24,8 @@ from serving.http.fields import Name
 from serving.http.invalid import fault_of
 from serving.search.filters import Filters, ShortList, SourceType
 from serving.search.results import Result
-from serving.search.schemas import Citation, Question, Warning_
+from serving.search.retrieval.passage import Warning_
+from serving.search.schemas import Citation, Question
 from serving.search.searches import SearchRequest, found
 from sql.fields import Moment
 

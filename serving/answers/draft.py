@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 from serving.answers.quoted import Mark
 from serving.answers.schemas import Unanswered
 from serving.answers.support import Verdict
-from serving.search.schemas import Warning_
+from serving.search.retrieval.passage import Warning_
 
 
 @dataclass

@@ -25,7 +25,7 @@ from serving.http.fields import parse_id
 from serving.search.filters import Filters
 from serving.search.quoting import ChatMessage
 from serving.search.retrieval.highlight import pieces
-from serving.search.retrieval.passage import AskedWords, Degradation, Passage, SearchOutcome
+from serving.search.retrieval.passage import AskedWords, Passage, SearchOutcome, Warning_
 from serving.search.retrieval.query import MAX_QUERY, SearchQuery, normalise, search_query
 from serving.search.retrieval.retriever import Retriever
 from serving.search.retrieval.terms import terms
@@ -150,7 +150,7 @@ class QuestionPreparer:
             f"Left out of this answer: {len(left_out)} {'document' if len(left_out) == 1 else 'documents'} that may not be "
             "shown to an outside language model. Search finds them."
         )
-        return outcome._replace(passages=shown, degradations=[*outcome.degradations, Degradation("left_out", message)])
+        return outcome._replace(passages=shown, degradations=[*outcome.degradations, Warning_("left_out", message)])
 
     def _shares(self, request: AskRequest, history: list[Message], question: str, searched: str) -> ContextBudget:
         style = request.written

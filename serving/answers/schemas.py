@@ -12,7 +12,8 @@ from serving.http.fields import Name
 from serving.search.citations.format import Format
 from serving.search.filters import Filters
 from serving.search.results import DocumentReference, Result
-from serving.search.schemas import DenseWeight, Fusion, Question, SearchMode, Warning_
+from serving.search.retrieval.passage import Warning_
+from serving.search.schemas import DenseWeight, Fusion, Question, SearchMode
 from serving.search.understanding.filters import Understand, Understood
 from sql.fields import AnswerMode, Moment
 

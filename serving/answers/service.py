@@ -39,8 +39,7 @@ from serving.answers.writing import Writer, supported
 from serving.http.audit import AuditEvent
 from serving.search.citations.quote import Extent
 from serving.search.results import Result, documents_of, results
-from serving.search.retrieval.passage import Passage
-from serving.search.schemas import Warning_
+from serving.search.retrieval.passage import Passage, Warning_
 from serving.search.service import SearchServices
 
 COUNTED = 4096
@@ -146,7 +145,7 @@ class Answers:
             style, base_url = request.citation_format, self._settings.base_url
             return results(passages, style=style, base_url=base_url, now=now, quotes=quotes)
 
-        draft = Draft(model_ms=asked.model_ms, warnings=[Warning_(*one) for one in asked.outcome.degradations])
+        draft = Draft(model_ms=asked.model_ms, warnings=list(asked.outcome.degradations))
         first: dict[str, Any] = {
             "answer_id": answer_id,
             "query_id": query_id,

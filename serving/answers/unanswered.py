@@ -19,9 +19,8 @@ from serving.http.database import Database
 from serving.search.filters import Filters
 from serving.search.results import DocumentReference, Result
 from serving.search.retrieval.engines import NOTHING_INDEXED
-from serving.search.retrieval.passage import Passage
+from serving.search.retrieval.passage import Passage, Warning_
 from serving.search.retrieval.relevance import evidence
-from serving.search.schemas import Warning_
 from sql.web import WebReads
 
 MOST_COUNTED = 10_000

@@ -27,7 +27,8 @@ from serving.http.request_limits import limited
 from serving.identity.authentication import current_access
 from serving.search.filters import Filters
 from serving.search.results import Result
-from serving.search.schemas import Question, Warning_
+from serving.search.retrieval.passage import Warning_
+from serving.search.schemas import Question
 from serving.search.searches import enforce_rate_limit
 from sql.web import WebQueue
 

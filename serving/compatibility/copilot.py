@@ -22,10 +22,10 @@ from serving.identity.authentication import current_access
 from serving.search.filters import Filters, narrowing
 from serving.search.results import Result, link_of
 from serving.search.retrieval.highlight import snippet
-from serving.search.retrieval.passage import Passage, SearchOutcome
+from serving.search.retrieval.passage import Passage, SearchOutcome, Warning_
 from serving.search.retrieval.query import normalise, search_query
-from serving.search.schemas import DenseWeight, Fusion, Question, Warning_
-from serving.search.searches import enforce_rate_limit, recorded_search, warnings_of
+from serving.search.schemas import DenseWeight, Fusion, Question
+from serving.search.searches import enforce_rate_limit, recorded_search
 
 CHAT_PASSAGES = STYLES["comprehensive"].passages
 MAX_LIMIT = 50
@@ -201,7 +201,7 @@ async def search_files(
     _, outcome = await recorded_search(answers.search, query, returned=documents)
     return DriveSearchResponse(
         [_result(one, answers.http.settings.base_url) for one in outcome.passages[: data.limit]],
-        warnings_of(outcome.degradations),
+        outcome.degradations,
     )
 
 

@@ -25,10 +25,10 @@ from serving.search.results import link_of
 from serving.search.retrieval.engines import EMBEDDING_DOWN
 from serving.search.retrieval.fuse import clamp
 from serving.search.retrieval.highlight import snippet
-from serving.search.retrieval.passage import SCORE_DIGITS, Passage, SearchOutcome
+from serving.search.retrieval.passage import SCORE_DIGITS, Passage, SearchOutcome, Warning_
 from serving.search.retrieval.query import normalise, search_query
-from serving.search.schemas import DenseWeight, Fusion, Question, Warning_
-from serving.search.searches import enforce_rate_limit, recorded_search, warnings_of
+from serving.search.schemas import DenseWeight, Fusion, Question
+from serving.search.searches import enforce_rate_limit, recorded_search
 from serving.search.service import SearchServices
 from sql.fields import Moment
 from sql.web import WebReads
@@ -258,5 +258,5 @@ async def rag_search(
     return RagSearchResponse(
         [_result(data, one, search.http.settings.base_url) for one in kept[: data.limit]],
         Pagination(data.limit, len(kept)),
-        warnings_of(outcome.degradations),
+        outcome.degradations,
     )

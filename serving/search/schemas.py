@@ -45,12 +45,3 @@ class Citation(msgspec.Struct, frozen=True):
     """Opens the document at the cited passage."""
     format: Format
     """The format of `text`."""
-
-
-class Warning_(msgspec.Struct, frozen=True):  # noqa: N801 (the plain word is a builtin)
-    """A limitation of this response; `code` is stable."""
-
-    code: str
-    """The stable name of the limitation, such as `embedding_unavailable`."""
-    message: str
-    """The limitation in words."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -28,10 +28,10 @@ from serving.search.citations.format import Format
 from serving.search.facets import Facet, FacetValue, facets
 from serving.search.filters import Filters
 from serving.search.results import Result, documents_of, results
-from serving.search.retrieval.passage import Degradation, SearchOutcome
+from serving.search.retrieval.passage import SearchOutcome, Warning_
 from serving.search.retrieval.query import MOST_RESULTS, Respelled, SearchQuery, search_query
 from serving.search.retrieval.respell import respelled
-from serving.search.schemas import DenseWeight, Fusion, Question, SearchMode, Warning_
+from serving.search.schemas import DenseWeight, Fusion, Question, SearchMode
 from serving.search.service import SearchServices
 from serving.search.understanding.filters import Reading, Understand, Understood
 from serving.search.understanding.named import Named
@@ -166,11 +166,6 @@ async def enforce_rate_limit(search: SearchServices, access: Access) -> None:
         raise rate_limited(f"At most {search.http.settings.search_rate_limit} searches a minute.", wait)
 
 
-def warnings_of(degradations: Sequence[Degradation]) -> list[Warning_]:
-    """Return degradations as the interfaces show them."""
-    return [Warning_(code, message) for code, message in degradations]
-
-
 def _returned(outcome: SearchOutcome) -> list[str]:
     return documents_of(outcome.passages)
 
@@ -269,7 +264,7 @@ async def found(search: SearchServices, data: SearchRequest, access: Access) -> 
         latency_ms=round((time.perf_counter() - began) * 1000, 2),
         cached=outcome.cached,
         held_back=outcome.held_back,
-        warnings=warnings_of(outcome.degradations),
+        warnings=outcome.degradations,
         spelling=[
             Spelling(one.word, list(one.instead), "beginning" if one.beginning else "error")
             for one in outcome.respelled

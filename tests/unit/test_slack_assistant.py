@@ -16,7 +16,8 @@ from serving.answers.schemas import AnswerResponse, Unanswered
 from serving.answers.support import Verdict
 from serving.assistant import messages
 from serving.search.results import DocumentReference, Result
-from serving.search.schemas import Citation, Warning_
+from serving.search.retrieval.passage import Warning_
+from serving.search.schemas import Citation
 from simulators.slack.writing import fault_of
 
 BOT, ADA = "U0BOT", "U0ADA"

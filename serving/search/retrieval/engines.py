@@ -25,23 +25,21 @@ from serving.search.retrieval.cache import Candidate, Candidates
 from serving.search.retrieval.expand import Expansion
 from serving.search.retrieval.full_text import full_text
 from serving.search.retrieval.fuse import Leg, fuse
-from serving.search.retrieval.passage import Degradation
+from serving.search.retrieval.passage import Warning_
 from serving.search.retrieval.plan import queries, scoring
 from serving.search.retrieval.query import SearchQuery, keywords
 from sql.web import WebReads
 
 QDRANT_SECONDS = 10.0
 
-EMBEDDING_DOWN = Degradation(
-    "embedding_unavailable", "The embedding model does not answer: only keywords were searched."
-)
-QDRANT_DOWN = Degradation(
+EMBEDDING_DOWN = Warning_("embedding_unavailable", "The embedding model does not answer: only keywords were searched.")
+QDRANT_DOWN = Warning_(
     "vector_index_unavailable", "The vector index does not answer: only Postgres full-text was searched."
 )
-NOTHING_INDEXED = Degradation(
+NOTHING_INDEXED = Warning_(
     "nothing_indexed", "Nothing has been indexed yet. Upload a file, or wait for the first sync of a source."
 )
-POSTGRES_DOWN = Degradation(
+POSTGRES_DOWN = Warning_(
     "registry_unavailable",
     "Postgres does not answer: results come from the index alone, without those whose permissions were not checked recently.",
 )
@@ -53,7 +51,7 @@ class Retrieved(NamedTuple):
     """Candidates, what went wrong on the way, and payloads by chunk id where they were asked for."""
 
     candidates: Candidates
-    degradations: list[Degradation]
+    degradations: list[Warning_]
     payloads: Mapping[str, Mapping[str, Any]]
 
 
@@ -74,7 +72,7 @@ class Embedded(NamedTuple):
     reader_ids: bool
     dense: _Dense | None
     expansion: Expansion | None
-    degradations: Sequence[Degradation] = ()
+    degradations: Sequence[Warning_] = ()
 
 
 class _IndexDownError(Exception):

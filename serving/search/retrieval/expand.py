@@ -18,14 +18,14 @@ from resources.core.errors import ConcordanceError
 from resources.logging import logger
 from serving.search.embedding import QueryEmbedder
 from serving.search.quoting import BAR, INVISIBLE, ChatMessage, quoted
-from serving.search.retrieval.passage import Degradation
+from serving.search.retrieval.passage import Warning_
 from serving.search.retrieval.query import MAX_QUERY, SearchQuery
 
 MOST = 4
 """Other wordings that count."""
 OWN_SHARE = 0.6
 """Share of the query's own cosine; the mean of the others has the rest."""
-UNAVAILABLE = Degradation(
+UNAVAILABLE = Warning_(
     "expansion_unavailable",
     "The language model added nothing to the query in time: it was searched as it stands.",
 )

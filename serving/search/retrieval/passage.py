@@ -256,11 +256,13 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return round(clamp(score * self.scores.boost), SCORE_DIGITS)
 
 
-class Degradation(NamedTuple):
-    """A reason why a search is less complete than it could be; `code` is stable and part of the HTTP interface."""
+class Warning_(msgspec.Struct, frozen=True):  # noqa: N801 (the plain word is a builtin)
+    """A limitation of this response; `code` is stable."""
 
     code: str
+    """The stable name of the limitation, such as `embedding_unavailable`."""
     message: str
+    """The limitation in words."""
 
 
 class SearchOutcome(NamedTuple):
@@ -276,7 +278,7 @@ class SearchOutcome(NamedTuple):
     """What the next page is to leave out."""
     more: bool
     """There may be a next page."""
-    degradations: list[Degradation]
+    degradations: list[Warning_]
     held_back: int
     """Documents left out because their permissions were checked too long ago."""
     cached: bool

@@ -14,11 +14,11 @@ from resources.core.breaker import Breaker
 from resources.core.errors import ConcordanceError
 from resources.logging import logger
 from serving.search.retrieval.cache import Candidate
-from serving.search.retrieval.passage import Degradation, Passage
+from serving.search.retrieval.passage import Passage, Warning_
 
 RERANK_SECONDS = 10.0
-NO_RERANKER = Degradation("rerank_unavailable", "No reranker is configured: results are in fused order.")
-NOT_RERANKED = Degradation(
+NO_RERANKER = Warning_("rerank_unavailable", "No reranker is configured: results are in fused order.")
+NOT_RERANKED = Warning_(
     "rerank_unavailable", "The reranker failed: results are in fused order. `concordance doctor` says why."
 )
 
@@ -59,7 +59,7 @@ class Reranker:
         return self._model is not None
 
     @property
-    def missing(self) -> Degradation:
+    def missing(self) -> Warning_:
         """The warning of a search that should have been reranked and was not."""
         return NO_RERANKER if self.fault is None else NOT_RERANKED
 

@@ -24,7 +24,7 @@ from serving.search.retrieval.engines import POSTGRES_DOWN, Embedded, Engines, R
 from serving.search.retrieval.expand import UNAVAILABLE, Expander
 from serving.search.retrieval.known import known_items, with_phrases, without
 from serving.search.retrieval.paging import page_of, ranked_for
-from serving.search.retrieval.passage import AskedWords, Degradation, Passage, Scale, SearchOutcome
+from serving.search.retrieval.passage import AskedWords, Passage, Scale, SearchOutcome, Warning_
 from serving.search.retrieval.query import LeftOut, Respelled, SearchQuery
 from serving.search.retrieval.rank import rank
 from serving.search.retrieval.registry import Checked, Registry, from_payloads
@@ -47,16 +47,16 @@ from serving.search.retrieval.respell import (
 )
 from serving.search.retrieval.terms import stem, terms
 
-INDEX_INCOMPLETE = Degradation(
+INDEX_INCOMPLETE = Warning_(
     "index_incomplete",
     "The index lacks a part of what was indexed, so documents may be missing here. Syncs write it again.",
 )
-GROUPS_OMITTED = Degradation(
+GROUPS_OMITTED = Warning_(
     "groups_omitted",
     "Your company's sign-in does not say which groups you are in, because they are too many. What is shared with you through a group "
     "is missing here. Ask the person who manages sign-in to send only the groups that are assigned to Concordance.",
 )
-DIRECTORY_UNREAD = Degradation(
+DIRECTORY_UNREAD = Warning_(
     POSTGRES_DOWN.code,
     "Postgres did not answer when your groups and workspaces were looked up, so what is shared with them is missing here. Search again.",
 )
@@ -77,14 +77,14 @@ class _Ranking(NamedTuple):
     registry: bool = True
 
 
-def held_back_warning(documents: int, limit: str) -> Degradation:
+def held_back_warning(documents: int, limit: str) -> Warning_:
     """Return the warning that documents are left out because of the age of their permissions."""
     subject, it = ("1 document is", "it") if documents == 1 else (f"{documents} documents are", "them")
     message = (
         f"{subject} left out for now: who may read {it} was last checked more than {limit} ago. "
         "The next sync that reaches the source brings back what you may read."
     )
-    return Degradation(HELD_BACK, message)
+    return Warning_(HELD_BACK, message)
 
 
 class Retriever:
