@@ -5,7 +5,7 @@ for as long as it works: a claimed job whose lease has lapsed belongs to a proce
 """
 
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TypeAlias
 
@@ -163,18 +163,12 @@ def fail_unbegun(dsn: str, job_id: str) -> None:
 
 
 @contextmanager
-def hold(
-    settings: Settings,
-    source: SourceName,
-    waiting: Callable[[SourceName], None] = lambda _: None,
-    *,
-    partitions: Sequence[str] | None = None,
-) -> Generator[Stores]:
+def hold(settings: Settings, source: SourceName, *, partitions: Sequence[str] | None = None) -> Generator[Stores]:
     """Hold the lease of partitions, or of the whole source, for the block, without a job: for work that no sync may disturb.
 
-    `waiting` is called if another process has one of them. Raises `BusyError` after an hour.
+    Raises `BusyError` if another process has one of them for an hour.
     """
-    lease = claim(settings.postgres_dsn, source.value, partitions, waiting=lambda: waiting(source))
+    lease = claim(settings.postgres_dsn, source.value, partitions)
     if lease is None:
         raise BusyError(f"Another sync of {source.value} did not end within {WAIT_SECONDS / 3600:.0f} h.", "")
     try:

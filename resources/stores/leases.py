@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Generator, Iterable
+from collections.abc import Collection, Generator, Iterable
 from contextlib import contextmanager
 
 import psycopg
@@ -99,14 +99,10 @@ class Lease:
             self._statements().narrow(source=self.source, owner=self.owner, fence=self.fence, partitions=sorted(names))
             self.names = names
 
-    def wait(self, partitions: Collection[str], seconds: float, waiting: Callable[[], None] = lambda: None) -> bool:
-        """Claim partitions, for at most so many seconds; `waiting` is called once if another process has one."""
+    def wait(self, partitions: Collection[str], seconds: float) -> bool:
+        """Claim partitions; return False if another process still has one after so many seconds."""
         deadline = time.monotonic() + seconds
-        told = False
         while not self.claim(partitions):
-            if not told:
-                told = True
-                waiting()
             if time.monotonic() >= deadline:
                 return False
             time.sleep(POLL_SECONDS)
@@ -193,21 +189,14 @@ class Lease:
             self._connection.close()
 
 
-def claim(
-    dsn: str,
-    source: str,
-    partitions: Collection[str] | None,
-    *,
-    waiting: Callable[[], None] = lambda: None,
-    seconds: float = WAIT_SECONDS,
-) -> Lease | None:
+def claim(dsn: str, source: str, partitions: Collection[str] | None, *, seconds: float = WAIT_SECONDS) -> Lease | None:
     """Claim partitions of a source, or the whole source, and return the lease; None if another process keeps them for too long.
 
-    Release the lease. `waiting` is called if another process has one of them. Raises `ServiceUnavailableError`.
+    Release the lease. Raises `ServiceUnavailableError`.
     """
     lease = Lease(dsn, source)
     try:
-        if lease.wait([WHOLE] if partitions is None else partitions, seconds, waiting):
+        if lease.wait([WHOLE] if partitions is None else partitions, seconds):
             return lease
     except psycopg.OperationalError as error:
         raise ServiceUnavailableError(f"Postgres stopped answering: {said(error)}") from error

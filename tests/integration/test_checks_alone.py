@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dagster as dg
-import pytest
 
 from orchestration.definitions import definitions
 from resources.core.domain import SourceName
-from resources.jobs import hold
+from resources.stores.leases import claim
 from tests.fixtures.dagster_runs import DagsterRuns
 from tests.fixtures.upkeep import do
 
@@ -30,5 +29,6 @@ def test_checks_alone_look_at_the_latest_sync(dagster_runs: DagsterRuns) -> None
     do(dagster_runs.installation, "UPDATE documents SET content_hash = 'x'")
     assert checked(dagster_runs) == dict.fromkeys(CHECKS, True) | {"stores_agree": False}
     assert len(dagster_runs.installation.rows("SELECT FROM sync_jobs")) == 1
-    with hold(dagster_runs.installation.settings, SourceName.FILES, pytest.fail):
-        pass
+    lease = claim(dagster_runs.installation.settings.postgres_dsn, SourceName.FILES.value, None, seconds=0)
+    assert lease is not None, "the checks have kept it"
+    lease.release()
