@@ -527,6 +527,11 @@ def test_a_first_sync_reads_what_the_plan_shows(office: Office) -> None:
     for _ in range(3):
         office.sync(page=10)
         assert {text for _, text in said(office, channel)} == {f"Message {number}" for number in range(14, 30)}
+    source = office.source(page=10)
+    assert source.partitions() == [channel]
+    kinds = [batch.listing for batch in source.changes(channel, None)]
+    assert "delta" in kinds, "the readers are known"
+    assert (kinds[-1], "complete" in kinds) == ("page", False), "what it did not list is not gone"
     office.workspace.delete(channel, stamps[20])
     office.sync(page=10)
     assert "Message 20" not in {text for _, text in said(office, channel)}

@@ -148,6 +148,8 @@ class ChannelSync:
             else:
                 cursor.walk = page.low
             first = False
+            if page.hidden:  # the listing has no end, but its readers are those of the whole channel
+                yield self._batch(cursor)
             yield self._batch(cursor, "complete" if page.last and not page.hidden else "page")
 
     def _head(self, cursor: ChannelCursor) -> Iterator[Batch]:
