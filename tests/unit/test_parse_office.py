@@ -104,6 +104,7 @@ UP, DOWN = "<w:vertAlign w:val='superscript'/>", "<w:vertAlign w:val='subscript'
 SYMBOL = "<w:r><w:sym w:font='Symbol' w:char='{}'/></w:r>"
 IN_SYMBOL = "<w:rFonts w:ascii='Symbol' w:hAnsi='Symbol'/>"
 CODE = "<w:r><w:instrText>IF</w:instrText></w:r>"
+STRUCK = "<w:strike/>"
 INLINE = {
     "insertion": (CHANGED, "The limit is 600 EUR."),
     "move": (f"<w:moveTo>{run('here')}</w:moveTo><w:moveFrom>{run('there')}</w:moveFrom>", "here"),
@@ -159,6 +160,13 @@ INLINE = {
         mark("begin") + run("a") + mark("begin") + CODE + run("x") + mark("end") + run("b"),
         "ab",
     ),
+    "struck": (run("Price ") + run("500", STRUCK) + run("600 EUR"), "Price 500 600 EUR"),
+    "struck twice": (run("50", STRUCK) + run("0", "<w:dstrike/>") + run("600"), "500 600"),
+    "struck and apart": (
+        run("500", STRUCK) + run(" EUR, ") + run("x", STRUCK) + run(", y") + run("z", STRUCK),
+        "500 EUR, x, yz",
+    ),
+    "not struck": (run("50", "<w:strike w:val='0'/>") + run("0"), "500"),
     "ticked": (ticked(1) + run(" yes"), "☒ yes"),
     "not ticked": (ticked(0) + run(" no"), "☐ no"),
     "old box": (form("<w:checkBox><w:default w:val='0'/><w:checked/></w:checkBox>") + run(" yes"), "☒ yes"),
@@ -723,3 +731,10 @@ def test_formulas_of_slides_keep_fractions_and_powers() -> None:
         "</a:r>", f"</a:r><x:m xmlns:x='urn:x'>{half}</x:m><x:m xmlns:x='urn:x'>{power}</x:m>{raised_mark}"
     )
     assert shown(read(pptx(slide), PPTX)) == [("paragraph", "Growth 1/210^6 [1]")]
+
+
+def test_struck_text_of_a_slide_stays_apart() -> None:
+    new = "</a:r><a:r><a:t>600 EUR</a:t></a:r>"
+    slide = shape("500").replace("<a:r><a:t>", "<a:r><a:rPr strike='sngStrike'/><a:t>").replace("</a:r>", new)
+    assert shown(read(pptx(slide), PPTX)) == [("paragraph", "500 600 EUR")]
+    assert shown(read(pptx(slide.replace("sngStrike", "noStrike")), PPTX)) == [("paragraph", "500600 EUR")]

@@ -47,6 +47,8 @@ def test_boxes_notes_and_comments_follow_their_paragraph_or_table(body: str, exp
     [
         (r"The limit is {\rtlch\fcs1 \deleted\revauthdel1 500}{\revised\revauth1 600} EUR.\par", ["The limit is 600 EUR."]),
         (r"One {\deleted line\par}and the same.\par", ["One and the same."]),
+        (r"Price {\strike 500}600 EUR\par", ["Price 500 600 EUR"]),
+        (r"\strike 50\b 0\strike0\b0 600, {\striked1 x}, y{\strike0 z}w\par", ["500 600, x, yzw"]),
         (r"Seen{\v , not \'e4\u228?}{\v unseen\v0 , seen}.\par", ["Seen, seen."]),
         (r"{\v all \plain shown}\par", ["shown"]),
         (rf"One{{\deleted {FOOTNOTE}{BOX}{COMMENT}}} two.\par", ["One two."]),

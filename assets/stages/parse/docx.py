@@ -24,7 +24,7 @@ from assets.stages.parse.docx_elements import (
     without_codes,
 )
 from assets.stages.parse.drawing import formula, graphics
-from assets.stages.parse.marks import raised
+from assets.stages.parse.marks import gap, raised
 from assets.stages.parse.numbering import MAX_LEVEL, Numbering, numeral
 from assets.stages.parse.package import Package, attribute, child, is_on, local, number, within
 from assets.stages.parse.result import Parsed
@@ -79,7 +79,7 @@ class _Document:
         self._items: list[str] = []
         self._after: list[BlockDraft] = []
         self._held = ""
-        self._hides = False
+        self._hides = self._struck = False
         self._depth = depth
         self._boxes = 0
 
@@ -162,6 +162,7 @@ class _Document:
     def _line(self, element: Any, style: ParagraphStyle) -> str:
         """Return the text of a paragraph, after that of the one that it continues."""
         outer, self._hides = self._hides, self._styles.hides(style.identifier)
+        self._struck = False
         text = self._held + self.inline(element)
         self._hides, self._held = outer, ""
         return text
@@ -302,7 +303,7 @@ class _Document:
             elif name in _GONE:
                 continue
             elif name == "r":
-                text += self._run(element, before + text)
+                text += self._apart_from_struck(element, before + text)
             elif name == "sdt" and (box := child(element, "sdtPr", "checkbox")) is not None:
                 state = child(box, "checked")
                 text += "☒" if state is not None and is_on(state) else "☐"
@@ -314,6 +315,15 @@ class _Document:
                 text += self._drawing(element)
             else:
                 text += self._other(name, element)
+        return text
+
+    def _apart_from_struck(self, element: Any, before: str) -> str:
+        properties = child(element, "rPr")
+        struck = properties is not None and any(is_on(child(properties, name)) for name in ("strike", "dstrike"))
+        text = self._run(element, before)
+        if text:
+            text = gap(before, text) + text if self._struck and not struck else text
+            self._struck = struck
         return text
 
     def _run(self, element: Any, before: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from assets.stages.normalize import BlockDraft, one_line
-from assets.stages.parse.marks import raised
+from assets.stages.parse.marks import gap, raised
 from assets.stages.parse.number_format import formatter
 from assets.stages.parse.package import Package, attribute, child, is_on, local, number, within
 from assets.stages.parse.symbols import PRIVATE, is_symbol
@@ -113,7 +113,7 @@ def _figure(text: str, code: str, *, from_1904: bool) -> str:
 
 def paragraph(element: Any, *, pages: bool = True) -> str:
     """Return the text of a paragraph of DrawingML (`a:p`). `pages`: with the numbers that fields show."""
-    text = ""
+    text, was_struck = "", False
     for one in _parts(element):
         match local(one.tag):
             case "oMath":
@@ -127,7 +127,10 @@ def paragraph(element: Any, *, pages: bool = True) -> str:
                 up = properties is not None and number(properties.get("baseline"), 0, least=-(10**6)) > 0
                 if not pages and local(run.tag) == "fld" and run.get("type") == "slidenum":
                     continue
+                struck = properties is not None and properties.get("strike") in ("sngStrike", "dblStrike")
+                text += gap(text, part) if was_struck and not struck else ""
                 text += raised(text, part) if up else part
+                was_struck = struck
             case "br":
                 text += "\n"
             case "tab":

@@ -20,6 +20,11 @@ def apart(text: str) -> str:
     return _EDGES.sub(" ", text).replace(STRUCK, "") if STRUCK in text else text
 
 
+def gap(before: str, after: str) -> str:
+    """Return the space between struck text and what replaces it: "500" and "600" are two figures, of which one is struck."""
+    return " " if before[-1:].isalnum() and after[:1].isalnum() else ""
+
+
 def raised(before: str, text: str) -> str:
     """Return superscript text as it follows `before`: a footnote's mark stays apart from a figure or word, a power stays readable.
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from striprtf.striprtf import destinations
 
+from assets.stages.parse.marks import gap
 from assets.stages.parse.symbols import PRIVATE, SYMBOLS
 
 _TOKEN = re.compile(
@@ -30,6 +31,7 @@ _LEFT_OUT = frozenset({"pict", "nonshppict", "shprslt"})
 _HIDING = {"deleted": 1, "v": 2}
 _SHOWN = frozenset({"u", "tab", "line", "par"})
 """Words that are text, so that hidden ones are left out."""
+_SPACING = frozenset({"par", "line", "tab", "cell", "row"})
 _PARAGRAPH_ENDS = frozenset({"par", "sect", "page"})
 _LONGEST_FIELD = 2_000
 _UNDECIDED = 25
@@ -45,6 +47,7 @@ class _Group:
     aside: bool = False
     """True if readers skip it: properties, headers and footers, bookmarks."""
     hidden: int = 0
+    struck: bool = False
     symbols: bool = False
     """True in the font Symbol."""
     first_gone: bool = False
@@ -63,6 +66,8 @@ class _Flow:
     after_row: bool = False
     notes: int = 0
     author: list[str] = field(default_factory=list)
+    struck: str = ""
+    """The struck text before the place that is read."""
 
     def box(self, begin: str = "") -> list[str]:
         made = [begin]
@@ -108,6 +113,7 @@ def flowing(source: str) -> str:
             if not group.aside and group.sink is flow.out:
                 _follow(word or "", piece, flow)
             group.hidden = 0 if word == "plain" else group.hidden
+            _strike(group, flow, piece, word or "", match[3])
             if word in ("f", "plain"):
                 group.symbols = word == "f" and match[3] in symbols
             group.sink.append(_symbols(piece, word or "", before) if group.symbols and not group.aside else piece)
@@ -116,6 +122,18 @@ def flowing(source: str) -> str:
                 flow.release()
     flow.end()
     return "".join(flow.out)
+
+
+def _strike(group: _Group, flow: _Flow, piece: str, word: str, value: str | None) -> None:
+    """Follow which text is struck, and put a space between it and what replaces it."""
+    if word in ("strike", "striked", "plain"):
+        group.struck = word != "plain" and value != "0"
+    elif word in _SPACING:
+        flow.struck = ""
+    elif not (word or group.aside) and (text := piece.strip("\r\n")):
+        if not group.struck and gap(flow.struck, text):
+            group.sink.append("{ }")
+        flow.struck = text if group.struck else ""
 
 
 def _symbols(piece: str, word: str, before: str) -> str:
