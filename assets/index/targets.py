@@ -13,7 +13,7 @@ import structlog
 
 from assets.stages.identify import signature
 from assets.stages.parse import PARSER_VERSION
-from assets.stages.profiles import PROFILES, Profile, resolve
+from assets.stages.profiles import Profile, profile_names, resolve
 from resources.core.domain import DEFAULT_PROFILE
 from resources.core.errors import ConcordanceError, ConfigurationError
 from resources.core.ports import Embedder
@@ -74,12 +74,6 @@ def profiles_for(settings: Settings, window: int) -> dict[str, Profile]:
         except ConfigurationError:
             continue  # larger than the window: the sources refuse a root that requests it
     return found
-
-
-def profile_names(settings: Settings) -> frozenset[str]:
-    """Return the names of the profiles that a document may have: others are in no index."""
-    of_roots = [root.profile for root in settings.file_roots if root.profile is not None]
-    return frozenset((DEFAULT_PROFILE, "auto", *PROFILES, *of_roots))
 
 
 def target(settings: Settings, row: CollectionRow, *, active: bool) -> Target:

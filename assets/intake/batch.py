@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from assets.index.targets import profile_names
 from assets.intake.admission import admitted
 from assets.intake.deletion_hold import DeletionHold
 from assets.intake.fetching import fetch_all
@@ -15,6 +14,7 @@ from assets.intake.rows import append, fetched_row, item_of, refusal_row, rewrit
 from assets.intake.shown import ShownDocuments, UnchangedDocuments
 from assets.stages.diff import GONE, MAX_ATTEMPTS, has_content
 from assets.stages.plan import BatchPlan, plan_batch, shown, vanished
+from assets.stages.profiles import profile_names
 from resources.core.domain import Batch, Item, State
 from resources.core.errors import RetryLaterError
 from resources.core.ports import Source

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from assets.index.targets import profile_names
 from assets.intake.admission import admitted_item
+from assets.stages.profiles import profile_names
 from resources.core.domain import Item
 from resources.core.errors import (
     ChangedDocumentError,

@@ -7,7 +7,9 @@ from typing import Literal
 
 import msgspec
 
+from resources.core.domain import DEFAULT_PROFILE
 from resources.core.errors import ConfigurationError
+from resources.settings import Settings
 
 SETTING = "CONCORDANCE_SEARCH__CHUNK_PROFILE"
 CHUNKING_VERSION = "c3"
@@ -84,6 +86,12 @@ def _own(name: str) -> Profile | None:
             setting=SETTING,
         )
     return Profile(name=name, size=size, overlap=overlap, minimum=minimum)
+
+
+def profile_names(settings: Settings) -> frozenset[str]:
+    """Return the names of the profiles that a document may have: others are in no index."""
+    of_roots = [root.profile for root in settings.file_roots if root.profile is not None]
+    return frozenset((DEFAULT_PROFILE, "auto", *PROFILES, *of_roots))
 
 
 def resolve(name: str, window: int) -> Profile:
