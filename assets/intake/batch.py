@@ -7,7 +7,9 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from assets.intake.admission import admitted
+import msgspec
+
+from assets.intake.admission import admitted, admitted_item
 from assets.intake.deletion_hold import DeletionHold
 from assets.intake.fetching import fetch_all
 from assets.intake.rows import append, fetched_row, item_of, refusal_row, rewritten_row
@@ -31,6 +33,8 @@ from sql.sources import Events
 
 UNSAVED = 50_000
 """Documents of pages without a cursor that can still be saved; of a listing that never has one, only hashes are kept."""
+ASKED = 1_000
+"""A source is asked whether documents that it no longer lists are gone, unless there are more: these are rather gone, or held."""
 CLAIM_SECONDS = 20.0
 """Longest wait for a partition from or to which documents have moved."""
 
@@ -58,6 +62,9 @@ class PartitionSync:
         """Decide what a batch changes and make that durable. `checked`: False if part of the partition could not be listed."""
         batch = admitted(batch, profile_names(self._job.stores.settings))
         absent = self._listing.take(batch)
+        if 0 < len(absent) <= ASKED and (there := self._source.missing(batch.partition, absent)):
+            self._listing.add([item.source_id for item in there])
+            batch = msgspec.structs.replace(batch, seen=[*batch.seen, *map(admitted_item, there)])
         known, others = self._read(batch, absent)
         if self._claim_others(batch, known):
             known, others = self._read(batch, absent)
@@ -235,6 +242,11 @@ class Listing:
             return []
         self._shown.add(self._page)
         return list(self._shown.lacking(self._perhaps_gone()))
+
+    def add(self, source_ids: list[str]) -> None:
+        """Count further documents as shown by the last page."""
+        self._page += source_ids
+        self._shown.add(source_ids)
 
     def note_registered(self, known: Iterable[Known]) -> None:
         """Note documents of a batch that the registry has."""

@@ -1,7 +1,7 @@
 """Protocols of the interchangeable parts: sources, their memory, embedders and tokenizers."""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -98,6 +98,10 @@ class Source(Protocol):
         `ChangedDocumentError` it is looked at again.
         """
         ...
+
+    def missing(self, partition: str, source_ids: Collection[str]) -> list[Item]:  # noqa: ARG002 - as above
+        """Return those of the documents that are there, though a complete listing has not shown them: listings may lag."""
+        return []
 
     def look_again(self, item: Item) -> Item | None:  # noqa: ARG002 - as above
         """Return a document as it is now that changed after it was listed, or was not readable; None leaves it to the next sync."""

@@ -65,6 +65,26 @@ def test_a_file_deleted_before_a_listing_starts_over_is_deleted(
     assert installation.agrees()
 
 
+def test_a_file_that_a_listing_does_not_show_yet_is_not_gone(installation: Installation, drive_site: DriveSite) -> None:
+    drive = drive_site.drive
+    follow(installation, drive_token=SimulatedDrive.token, drive_api_url=drive_site.url)
+    old = drive.file("old.txt", drive.my_drive, "About herons.")
+    installation.sync(SourceName.GOOGLE_DRIVE)
+    drive.lag(3600)
+    drive.file("new.txt", drive.my_drive, "About otters.")
+    installation.sync(SourceName.GOOGLE_DRIVE)
+    drive.delete(old)
+    drive.faults.add("bad_page_token", match="changes.list")
+    installation.sync(SourceName.GOOGLE_DRIVE)
+    assert states(installation)["new.txt"] == "live"
+    drive.lag(0)
+    for _ in range(2):
+        drive.faults.add("bad_page_token", match="changes.list")
+        installation.sync(SourceName.GOOGLE_DRIVE)
+        assert states(installation) == {"new.txt": "live", "old.txt": "deleted"}
+    assert installation.agrees()
+
+
 def test_what_is_no_longer_shared_after_an_interrupted_listing_is_gone_with_the_next(
     installation: Installation, drive_site: DriveSite
 ) -> None:

@@ -7,7 +7,7 @@ readers are those that Drive reports, never more: see `permissions`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from functools import cached_property
@@ -92,11 +92,20 @@ class Account:
 
     def look_again(self, item: Item) -> Item | None:
         """Return a document as it is now, if it is still in the same root."""
+        return next(iter(self._here(item.partition, [item.source_id])), None)
+
+    def missing(self, partition: str, source_ids: Collection[str]) -> list[Item]:
+        """Return those of the files that are in the root, a hundred in a request.
+
+        What others share is in a root of our own, and is no longer in it when a listing does not show it.
+        """
+        return [] if partition == SHARED_WITH_ME else self._here(partition, source_ids)
+
+    def _here(self, partition: str, source_ids: Collection[str]) -> list[Item]:
         with self._looking:
-            file = self._documents.ask([item.source_id])[item.source_id]
-            found = self._documents.describe([file] if file else [], self._notes(item.partition)).seen
-        here = (one for one in found if (one.source_id, one.partition) == (item.source_id, item.partition))
-        return next(here, None)
+            files = [file for file in self._documents.ask(sorted(source_ids)).values() if file is not None]
+            found = self._documents.describe(files, self._notes(partition)).once().seen
+        return [one for one in found if one.partition == partition and one.source_id in source_ids]
 
     def _changes(self, partition: str, saved: str | None) -> Iterator[Batch]:
         if partition not in self.roots.partitions():
@@ -227,16 +236,20 @@ class SeveralAccounts(ABC):
     """Accounts that each read some roots."""
 
     def fetch(self, item: Item) -> Iterator[bytes]:
-        with self._account_of(item) as account:
+        with self._account_of(item.partition) as account:
             yield from account.fetch(item)
 
     def look_again(self, item: Item) -> Item | None:
-        with self._account_of(item) as account:
+        with self._account_of(item.partition) as account:
             return account.look_again(item)
 
+    def missing(self, partition: str, source_ids: Collection[str]) -> list[Item]:
+        with self._account_of(partition) as account:
+            return account.missing(partition, source_ids)
+
     @abstractmethod
-    def _account_of(self, item: Item) -> AbstractContextManager[Account]:
-        """Provide the account that reads a document. Raises `AbortSyncError` if Google refuses it: the others continue."""
+    def _account_of(self, partition: str) -> AbstractContextManager[Account]:
+        """Provide the account that reads a root. Raises `AbortSyncError` if Google refuses it: the others continue."""
         ...
 
 
@@ -274,14 +287,12 @@ class Accounts(SeveralAccounts):
             raise AbortSyncError(f"{partition} cannot be read with the account {email}: {error}") from None
 
     @contextmanager
-    def _account_of(self, item: Item) -> Generator[Account]:
-        email = self._reader(item.partition)
+    def _account_of(self, partition: str) -> Generator[Account]:
+        email = self._reader(partition)
         try:
             yield self._accounts[email]
         except AuthorizationError as error:
-            raise AbortSyncError(
-                f"A file of {item.partition} cannot be read with the account {email}: {error}"
-            ) from None
+            raise AbortSyncError(f"A file of {partition} cannot be read with the account {email}: {error}") from None
 
     def reads(self, file: JSON) -> bool:
         """Return True if a file or folder is in the My Drive of an account, or in a shared drive that one reads."""

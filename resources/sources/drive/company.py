@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any
 
-from resources.core.domain import Batch, Item
+from resources.core.domain import Batch
 from resources.core.errors import AbortSyncError, AuthorizationError, DocumentError, LostPartitionError
 from resources.core.ports import Memory
 from resources.core.retrying import Tally
@@ -90,11 +90,11 @@ class Company(SeveralAccounts):
             raise AbortSyncError(f"The My Drive of {self._email(partition)} cannot be read: {error}") from None
 
     @contextmanager
-    def _account_of(self, item: Item) -> Generator[Account]:
+    def _account_of(self, partition: str) -> Generator[Account]:
         try:
-            yield self._account(item.partition)
+            yield self._account(partition)
         except AuthorizationError as error:
-            raise AbortSyncError(f"The My Drive of {self._email(item.partition)} cannot be read: {error}") from None
+            raise AbortSyncError(f"The My Drive of {self._email(partition)} cannot be read: {error}") from None
 
     def reads(self, file: JSON) -> bool:
         """Return True if a file or folder is in the My Drive of a user who is read, or in a shared drive that is."""

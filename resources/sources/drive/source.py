@@ -6,7 +6,7 @@ One account reads the roots of the settings (`account`), or each of several that
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 
@@ -89,6 +89,9 @@ class Drive(Source):
     def fetch(self, item: Item) -> Iterator[bytes]:
         """Yield a file's bytes, exported if it is a Google document; one attempt."""
         return self._reader(item.partition).fetch(item)
+
+    def missing(self, partition: str, source_ids: Collection[str]) -> list[Item]:
+        return self._reader(partition).missing(partition, source_ids)
 
     def look_again(self, item: Item) -> Item | None:
         return self._reader(item.partition).look_again(item)
