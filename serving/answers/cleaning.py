@@ -9,7 +9,7 @@ import re
 
 from serving.answers.addresses import IPV6_HOST, holds_address, without_addresses
 from serving.answers.leaks import Leaks
-from serving.search.quoting import INVISIBLE, TAG
+from serving.search.quoting import INVISIBLE, JOINED, JOINERS, TAG
 
 MAX_SPAN = 400
 """Longest label, tag or address that is waited for; what goes on longer is plain text."""
@@ -48,6 +48,8 @@ class Cleaner:
         self._sources = sources
         self._leaks = leaks
         self._waiting = ""
+        self._edge = ""
+        """A letter and the joiners after it: what follows decides whether they stay."""
         self._space = ""
         self._begun = False
         self._removed = False
@@ -61,14 +63,21 @@ class Cleaner:
 
     def feed(self, text: str) -> str:
         """Take a piece; return what may be shown of all that came so far and was not returned yet."""
-        plain = INVISIBLE.sub("", text)
-        self._waiting += self._leaks.feed(plain) if self._leaks else plain
+        text = self._edge + text
+        body = text.rstrip(JOINERS)
+        letter = body[-1:] if re.match(JOINED, body[-1:]) else ""
+        self._edge = letter + text[len(body) :][:2]  # of several joiners in a row, none stays
+        self._take(INVISIBLE.sub("", body).removesuffix(letter))
         return self._run(final=False)
 
     def finish(self) -> str:
+        self._take(INVISIBLE.sub("", self._edge))
         if self._leaks:
             self._waiting += self._leaks.finish()
         return self._run(final=True)
+
+    def _take(self, plain: str) -> None:
+        self._waiting += self._leaks.feed(plain) if self._leaks else plain
 
     def _run(self, *, final: bool) -> str:
         shown: list[str] = []

@@ -6,9 +6,12 @@ from typing import TypedDict
 BAR = "| "
 LINK_REMOVED = "(link removed)"
 """What an answer shows in place of an address."""
+JOINERS = "\u200c\u200d"
+JOINED = "[\u0600-\u18af]"
+"""Letters of the scripts whose spelling needs joiners, as a pattern."""
 INVISIBLE = re.compile(
     "[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
-    "|(?<![\u0600-\u18af])[\u200c\u200d]|[\u200c\u200d](?![\u0600-\u18af])"
+    f"|(?<!{JOINED})[{JOINERS}]|[{JOINERS}](?!{JOINED})"
 )
 """Characters that are not seen. Joiners stay within words of Arabic and Indic scripts and their neighbours, whose spelling needs them."""
 _VALUE = r"[\w:@.-]++\s*+=\s*+(?:\"[^\"<>]*+\"|'[^'<>]*+'|[^\s\"'<>]++)"

@@ -143,6 +143,9 @@ PIECES = st.lists(
                 "//",
                 "【",
                 "】",
+                "\u06cc",
+                "\u200c",
+                "\u200d",
             ]
         ),
         st.text(max_size=5),
@@ -152,6 +155,9 @@ PIECES = st.lists(
 
 
 @given(PIECES, st.lists(st.integers(1, 9), max_size=60))
+@example("\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", [2, 1])
+@example("\u06cc\u200c\u06cc\u200c\u06cc", [3])
+@example("a\u200c\u06cc\u200c\u200c\u200d\u200d\u06cc\u200db\u06cc\u200c", [1] * 60)
 def test_however_it_is_cut_the_same_comes_out(text: str, cuts: list[int]) -> None:
     cleaner, shown, at = Cleaner(3), "", 0
     for cut in cuts:
