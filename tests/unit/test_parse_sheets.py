@@ -247,6 +247,15 @@ def test_comments_name_their_cell_and_author() -> None:
     assert lines(read(book))[-1] == "Comment on B2 by Ana Ruiz: Too low."
 
 
+@pytest.mark.parametrize("text", ["[Threaded comment]\n\nYour version", "[Kommentarthread]\n\nIhre Version"])
+def test_a_comment_with_replies_is_read_once(text: str) -> None:
+    book, sheet = workbook(["Item"], ["Pump"])
+    sheet["A2"].comment = Comment(text, "tc={4C21A9F5-1F4A-4E2B-9E3B-0B2D1C3E5A77}")
+    sheet["A1"].comment = Comment("hums", "Ana")
+    document = read(book)
+    assert [line for line in lines(document) if "Comment" in line] == ["Comment on A1 by Ana: hums"]
+
+
 def test_comments_on_hidden_cells_are_not_indexed() -> None:
     book, sheet = workbook(["Item", "Salary", "Note"], ["Ada", 5000, "a"], ["Bob", 4000, "b"], ["Cy", 3000, "c"])
     sheet.column_dimensions["B"].hidden = True

@@ -38,8 +38,8 @@ _PIECE = 2**20
 _DIGITS = 9
 _TEXTS = frozenset({"s", "str", "inlineStr"})
 """Types of cells that hold text."""
-_THREADED = "[Threaded comment]"
-"""What Excel writes for older versions in place of a comment that has replies."""
+_THREADED = "tc={"
+"""How the author begins of what Excel writes for older versions in place of a comment that has replies, in the language of its user."""
 
 
 def parse(data: bytes) -> Parsed:
@@ -222,8 +222,9 @@ class _Workbook:
             for one in within(root, "comment"):
                 text = one_line(_rich(body)) if (body := child(one, "text")) is not None else ""
                 at = number(one.get("authorId"), 0)
-                if not text.startswith(_THREADED) and not hidden.covers(one.get("ref") or ""):
-                    yield from _comment(one.get("ref") or "", authors[at] if at < len(authors) else "", text, name)
+                author = authors[at] if at < len(authors) else ""
+                if not author.startswith(_THREADED) and not hidden.covers(one.get("ref") or ""):
+                    yield from _comment(one.get("ref") or "", author, text, name)
         for target in self._package.related(part, "threadedComment"):
             root = self._package.optional(target)
             for one in root if root is not None else ():
