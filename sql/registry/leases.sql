@@ -33,7 +33,7 @@ DELETE FROM partition_leases WHERE source = :source AND owner = :owner AND fence
 -- Number of leases that a claim still has. Until the transaction ends they can be renewed, but not claimed by others: a claim deletes the
 -- row, for which it must lock its key. So the transaction ends if its process does nothing for so many seconds (idle): one that is paused,
 -- or whose machine is gone, would keep others out for ever. Grain: claim.
-SELECT CASE WHEN set_config('idle_in_transaction_session_timeout', :idle || 's', TRUE) IS NOT NULL THEN count(*) END AS leases
+SELECT CASE WHEN set_config('idle_in_transaction_session_timeout', cast(:idle AS int) || 's', TRUE) IS NOT NULL THEN count(*) END AS leases
 FROM (
     SELECT FROM partition_leases WHERE source = :source AND owner = :owner AND fence = :fence FOR KEY SHARE
 ) AS kept;
