@@ -17,6 +17,8 @@ from resources.servers.shared import ACCEPTING, BEATS, Inherited, Shared
 from resources.settings import Settings
 
 SERVING = "serving"
+ALL_FAMILIES = "::"
+"""Listens for IPv4, too, where the machine can do both with one socket."""
 BACKLOG = 2048
 """Connections that may wait to be accepted; uvicorn's own default."""
 
@@ -25,7 +27,8 @@ def serving_address(settings: Settings) -> str:
     """Return the URL at which our processes reach the HTTP interface, which unlike the public URL never leads through a proxy."""
     if settings.http_internal_url is not None:
         return settings.http_internal_url.rstrip("/")
-    host = "127.0.0.1" if settings.http_host in ("0.0.0.0", "::") else settings.http_host  # noqa: S104 # compared, not bound
+    own = {"0.0.0.0": "127.0.0.1", ALL_FAMILIES: "::1"}  # noqa: S104 # compared, not bound
+    host = own.get(settings.http_host, settings.http_host)
     return f"http://[{host}]:{settings.http_port}" if ":" in host else f"http://{host}:{settings.http_port}"
 
 
@@ -84,7 +87,8 @@ class Serving:
         host, port = self._settings.http_host, self._settings.http_port
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
-            return socket.create_server((host, port), family=family, backlog=BACKLOG)
+            both = host == ALL_FAMILIES and socket.has_dualstack_ipv6()
+            return socket.create_server((host, port), family=family, backlog=BACKLOG, dualstack_ipv6=both)
         except OSError as error:
             raise ConfigurationError(port_taken(SERVING, "CONCORDANCE_HTTP_PORT", port)) from error
 

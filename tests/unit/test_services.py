@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from pydantic import SecretStr
 
 from orchestration.supervision.services import services
+from orchestration.supervision.serving import Serving, serving_address
+from resources.servers.processes import free_port
 from resources.settings import Settings
 
 
@@ -38,3 +42,15 @@ def test_the_daemon_is_restarted_if_the_clock_is_set_back(tmp_path: Path, monkey
     assert daemon.probe() is False
     daemon.prepare()
     assert daemon.probe() is None
+
+
+def test_the_address_of_all_families_is_reached_over_each(tmp_path: Path) -> None:
+    settings = Settings(_env_file=None, home=tmp_path, http_host="::", http_port=free_port())  # type: ignore[call-arg]
+    service = Serving(settings).services()[0]
+    service.prepare()
+    try:
+        for url in (serving_address(settings), settings.base_url):
+            parts = urlsplit(url)
+            socket.create_connection((parts.hostname or "", parts.port or 0)).close()
+    finally:
+        service.close()
