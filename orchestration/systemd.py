@@ -7,6 +7,7 @@ from string import Template
 NAME = "concordance.service"
 FOLDER = Path("/etc/systemd/system")
 PROCESSES = Path("/proc")
+_HOME = "Environment=CONCORDANCE_HOME="
 
 _UNIT = Template("""\
 # Written by `concordance service install`. Settings are in .env in the working directory.
@@ -52,6 +53,16 @@ def runs(pid: int) -> bool:
     except OSError:
         return False
     return any(group.rpartition("/")[2] == NAME for group in groups)
+
+
+def home_of(file: Path) -> Path | None:
+    """Return the HOME that a unit file starts; None if there is no unit."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    found = (line.removeprefix(_HOME) for line in lines if line.startswith(_HOME))
+    return next((Path(shlex.split(home)[0]) for home in found if home), None)
 
 
 def unit(program: Path, folder: Path, home: Path, lake: Path, account: str) -> str:

@@ -31,6 +31,11 @@ def service_install(
         say(systemd.unit(program, Path.cwd(), settings.home, lake, account or "concordance").rstrip("\n"))
         return
     file = folder / systemd.NAME
+    if (other := systemd.home_of(file)) not in {None, settings.home}:
+        raise ConfigurationError(
+            f"{file} starts the installation in {other}, and a machine has one such unit. Remove the file to replace it, or write a unit of"
+            f" another name for {settings.home}: --show prints it."
+        )
     name = account or _account(settings.home)
     _check(name)
     if not settings.home.is_dir():

@@ -43,6 +43,19 @@ def test_the_unit_may_write_to_a_lake_outside_of_home(tmp_path: Path, monkeypatc
     assert (tmp_path / "data" / "lake").is_dir(), "systemd starts no unit with a path that does not exist"
 
 
+def test_the_unit_of_another_installation_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["service", "install", "--folder", str(tmp_path), "--account", getpass.getuser()]
+    assert run(command) == run(command) == 0
+    before = (tmp_path / systemd.NAME).read_text()
+    monkeypatch.setenv("CONCORDANCE_HOME", str(tmp_path / "second home"))
+    assert run(command) == 1
+    assert f"{tmp_path / systemd.NAME} starts the installation in {tmp_path / 'home'}" in capsys.readouterr().err
+    assert (tmp_path / systemd.NAME).read_text() == before
+    assert not (tmp_path / "second home").exists()
+
+
 def test_the_unit_is_shown_without_writing_anything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["service", "install", "--show"]) == 0
     assert "User=concordance" in capsys.readouterr().out
