@@ -16,7 +16,7 @@ from orchestration.cli.output import note, say, say_json, say_json_each
 from orchestration.demo.running import with_running_sample
 from resources.core import permissions
 from resources.core.domain import SourceName
-from resources.core.errors import BusyError, InvalidRequestError, NotRunningError
+from resources.core.errors import BusyError, InvalidRequestError, NotRunningError, TemporaryError
 from resources.settings import Settings, load
 from resources.sources import configured, names, spec_of, stored
 from sql.operators import Prune
@@ -170,7 +170,7 @@ def _start_sync(settings: Settings, source: SourceName) -> tuple[str | None, str
         if error.merged:
             return error.job_id, f"The running sync removes them: job {error.job_id}."
         return None, "A sync is running; the next one removes them."
-    except (NotRunningError, InvalidRequestError) as error:
+    except (NotRunningError, InvalidRequestError, TemporaryError) as error:
         return None, f"The next sync removes them. It could not be started now: {error}"
     return job.job_id, f"Started the sync that removes them: job {job.job_id}."
 

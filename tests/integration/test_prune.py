@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 
 from orchestration.cli import run
 from resources.core.domain import SourceName
+from resources.core.errors import OverloadedError
 from resources.stores.postgres import session
 from tests.fixtures.installation import Installation
 from tests.fixtures.shelf import Shelf
@@ -127,3 +128,14 @@ def test_a_running_sync_is_named(installation: Installation, shelf: Shelf, capsy
         connection.execute("INSERT INTO sync_jobs (source, status) VALUES ('slack', 'running')")
     assert run(["prune", "approve", "slack"]) == 0
     assert "A sync is running" in capsys.readouterr().out
+
+
+def test_what_is_approved_while_no_sync_can_start_is_approved(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def overloaded(*_args: object, **_options: object) -> None:
+        raise OverloadedError("Postgres is busy.")
+
+    monkeypatch.setattr("resources.launch.start_sync", overloaded)
+    status, answer = prune(capsys, "approve", "slack", "pond")
+    assert (status, answer["job_id"], len(answer["partitions"])) == (0, None, 1)
