@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import SecretStr, ValidationError, field_validator, model_validator
+from pydantic import SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -38,11 +38,8 @@ _IN_HEADERS = (
     "slack_bot_token",
 )  # fmt: skip
 """Secrets that are sent in a header, which carries no character beyond ASCII."""
-_OPTIONAL = (
-    *_IN_HEADERS, "alert_webhook_url", "dagster_database_url", "google_client_secret", "google_service_account_key", "job_webhook_secret",
-    "job_webhook_url", "oidc_providers", "postgres_url", "slack_signing_secret", "smtp_url",
-)  # fmt: skip
-"""Secrets that count as unset if they are blank: all but those that sign and encrypt."""
+_KEYS = ("secret_key", "encryption_keys")
+"""Blank ones are refused: with generated ones in their place, nothing that exists would be accepted."""
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -96,11 +93,13 @@ class Settings(  # pyright: ignore[reportIncompatibleVariableOverride] (the grou
                 source.env_vars = variables.fields(source.env_vars)
         return init_settings, env_settings, dotenv_settings
 
-    @field_validator(*_OPTIONAL, mode="before")
+    @field_validator("*", mode="before")
     @classmethod
-    def _not_blank(cls, secret: object) -> object:
-        """Return None for a blank secret, as a line `NAME=` in `.env` gives: anyone knows it."""
-        return None if isinstance(secret, str) and not secret.strip() else secret
+    def _not_blank(cls, value: object, info: ValidationInfo) -> object:
+        """Return None for a blank value of an optional setting, as a line `NAME=` in `.env` gives."""
+        name = str(info.field_name)
+        optional = cls.model_fields[name].default is None and name not in _KEYS
+        return None if optional and isinstance(value, str) and not value.strip() else value
 
     @field_validator(*_IN_HEADERS)
     @classmethod

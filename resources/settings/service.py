@@ -49,10 +49,24 @@ class ServiceSettings(BaseModel):
     """Gets a signed request for each sync that has ended."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
+    @field_validator("home", mode="before")
+    @classmethod
+    def _named_home(cls, home: object) -> object:
+        if isinstance(home, str) and not home.strip():
+            raise ValueError("must name a folder")
+        return home
+
     @field_validator("home")
     @classmethod
     def _absolute_home(cls, home: Path) -> Path:
         return home.expanduser().resolve()
+
+    @field_validator("encryption_keys")
+    @classmethod
+    def _at_least_one(cls, keys: SecretStr | None) -> SecretStr | None:
+        if keys is not None and not isinstance(keys, Withheld) and not keys.get_secret_value().strip(" ,"):
+            raise ValueError("is empty: give at least one key, or unset it")
+        return keys
 
     @field_validator("secret_key")
     @classmethod

@@ -112,8 +112,7 @@ class SignInSettings(BaseModel):
         if text is None or isinstance(text, Withheld):  # `up` has checked it
             return text
         found = text_or_file(text.get_secret_value())
-        _providers(found)
-        return SecretStr(found)
+        return SecretStr(found) if _providers(found) else None
 
     @property
     def providers(self) -> tuple[OidcProvider, ...]:

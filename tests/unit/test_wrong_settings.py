@@ -41,6 +41,9 @@ CASES: list[Case] = [
     ),
     ({"SEARCH__RERANK_MODEL": LONG}, f"CONCORDANCE_SEARCH__RERANK_MODEL: {LONG} is not the folder of a"),
     ({"GOOGLE_SERVICE_ACCOUNT_FILE": LONG}, f"CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE: there is no file {LONG} that"),
+    ({"HOME": ""}, "CONCORDANCE_HOME: must name a folder"),
+    ({"HOME": " "}, "CONCORDANCE_HOME: must name a folder"),
+    ({"ENCRYPTION_KEYS": " "}, "CONCORDANCE_ENCRYPTION_KEYS: is empty: give at least one key, or unset it"),
     ({"HTTP_PORT": "eighty"}, "CONCORDANCE_HTTP_PORT: must be a whole number from 1 to 65535, not 'eighty'"),
     ({"DAGSTER_PORT": "70000"}, "CONCORDANCE_DAGSTER_PORT: must be a number from 1 to 65535, not '70000'"),
     ({"SYNC_MINUTES": "0"}, "CONCORDANCE_SYNC_MINUTES: must be a number from 1 to 60, not '0'"),
@@ -353,11 +356,15 @@ def test_a_blank_secret_counts_as_unset(blank: str, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("blank", ["", " "], ids=["empty", "space"])
-def test_every_blank_secret_counts_as_unset(blank: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_blank_value_that_is_optional_counts_as_unset(blank: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Except those that sign and encrypt: a new one would be generated, with which nothing that exists is accepted."""
-    optional = secret_fields(Settings) - {"secret_key", "encryption_keys"}
+    optional = {
+        name for name, field in Settings.model_fields.items() if field.get_default(call_default_factory=True) is None
+    }
+    optional -= {"secret_key", "encryption_keys"}
+    assert secret_fields(Settings) - optional == {"secret_key", "encryption_keys"}
     for name in optional:
-        monkeypatch.setenv(f"CONCORDANCE_{name.upper()}", blank)
+        monkeypatch.setenv(variables.variable_of(name), blank)
     settings = load()
     assert {name: getattr(settings, name) for name in optional} == dict.fromkeys(optional)
 
@@ -376,6 +383,12 @@ def test_a_duration_that_no_one_can_use_is_refused_at_the_start(
     monkeypatch.setenv(variable, given)
     with pytest.raises(ConfigurationError, match=rf"{variable}: '{given}' is (out of range|not a valid duration): "):
         load()
+
+
+def test_an_empty_list_of_providers_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Passkeys are deleted once there is a provider."""
+    monkeypatch.setenv("CONCORDANCE_OIDC_PROVIDERS", "[]")
+    assert load().oidc_providers is None
 
 
 def test_the_remedy_of_an_error_is_known_whatever_its_names_contain(monkeypatch: pytest.MonkeyPatch) -> None:
