@@ -26,6 +26,7 @@ def definitions() -> dg.Definitions:
     """Return the code location."""
     settings = load()
     set_up = _set_up(settings)
+    on = {spec.name: set_up[spec.name] or bool(storable(spec)) for spec in specs()}
     jobs = {spec.name: sync_job(spec.name) for spec in specs()}
     people = people_job()
     return dg.Definitions(
@@ -48,12 +49,7 @@ def definitions() -> dg.Definitions:
             monthly_evaluation,
         ],
         schedules=[
-            *(
-                sync_schedule(
-                    spec.name, jobs[spec.name], settings.sync_minutes, on=set_up[spec.name] or bool(storable(spec))
-                )
-                for spec in specs()
-            ),
+            *(sync_schedule(spec.name, jobs[spec.name], settings.sync_minutes, on=on[spec.name]) for spec in specs()),
             people_schedule(people, settings),
             weekly_upkeep_schedule,
             *SCHEDULES,
@@ -67,7 +63,7 @@ def definitions() -> dg.Definitions:
                 if spec.waiting
             ),
             *(
-                event_sensor(spec.name, jobs[spec.name], set_up=set_up[spec.name])
+                event_sensor(spec.name, jobs[spec.name], on=on[spec.name])
                 for spec in specs()
                 if spec.capabilities.events
             ),
