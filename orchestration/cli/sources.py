@@ -88,6 +88,8 @@ def source_remove(
     what = "the sample company" if name is None else f"{chosen[0].root} ({chosen[0].source})"
     if not chosen:
         note("No sample data is left.")
+        if json:
+            say_json({"documents": 0, "roots": []})
         return 0
     if not (yes or confirmed(f"Remove {documents} documents of {what} from the index? [y/N] ")):
         note("Nothing was removed. To remove it without a question, add --yes")

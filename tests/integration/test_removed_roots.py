@@ -267,3 +267,11 @@ def test_uploads_are_not_removed_as_a_root(two: Installation, capsys: pytest.Cap
     assert (row["root"], row["state"]) == ("*", "active")
     assert run(["source", "remove", "2026-07-01", "--yes"]) == 1
     assert "There is no root" in capsys.readouterr().err
+
+
+def test_the_sample_that_is_gone_is_removed_in_json(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    as_environment(installation, monkeypatch)
+    assert run(["source", "remove", "--sample", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == {"documents": 0, "roots": []}
