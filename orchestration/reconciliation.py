@@ -9,10 +9,9 @@ from typing import Any
 import dagster as dg
 import msgspec
 
-from orchestration.jobs import scheduled
+from orchestration.jobs import reason, scheduled
 from resources.alerts import alert
 from resources.core.domain import SourceName
-from resources.core.errors import ConcordanceError
 from resources.jobs import stored_sources
 from resources.settings import Settings, load
 from resources.sources import configured, label, names, stored
@@ -78,8 +77,8 @@ def _each(sources: Iterable[SourceName], work: Callable[[SourceName], Any]) -> d
     for source in sources:
         try:
             reports[source.value] = msgspec.to_builtins(work(source))
-        except ConcordanceError as error:
-            reports[source.value] = {"error": str(error)}
+        except Exception as error:  # noqa: BLE001 # fails the run at the end
+            reports[source.value] = {"error": reason(error)}
     return reports
 
 

@@ -16,6 +16,7 @@ from assets.intake.listing_record import ListingRecord
 from assets.intake.rows import raw_table
 from assets.upkeep.reconcile import ReconcileReport, reconcile
 from orchestration.cli import run
+from orchestration.reconciliation import sweep_all
 from resources.core.domain import SourceName, chunk_id, document_id
 from resources.core.errors import AbortSyncError, AuthorizationError, BusyError
 from resources.core.ports import Source
@@ -305,6 +306,26 @@ def test_an_upload_that_the_registry_has_lost_stays_in_the_lake(
     shown = capsys.readouterr().out
     assert "upload: 1 documents, 1 with their records, 0 deleted." in shown
     assert "files: " not in shown
+
+
+def test_an_unexpected_error_of_one_source_leaves_no_other_unswept(
+    filled: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled.sync(SourceName.UPLOAD)
+    seen: list[SourceName] = []
+
+    def breaks(_settings: object, source: SourceName) -> dict[str, int]:
+        seen.append(source)
+        if len(seen) == 1:
+            raise ValueError("canary")
+        return {}
+
+    monkeypatch.setattr("assets.upkeep.sweep.sweep", breaks)
+    with capture_logs() as logs:
+        reports = sweep_all(filled.settings)
+    assert len(seen) > 1
+    assert reports[seen[0].value] == {"error": "Unexpected ValueError: its stack trace is in the log."}
+    assert [entry["event"] for entry in logs if entry.get("exc_info")] == ["unexpected_error"]
 
 
 def test_a_sync_waits_while_the_stores_are_looked_at(filled: Installation) -> None:
