@@ -6,7 +6,7 @@ from typing import Any
 import dagster as dg
 import msgspec
 
-from orchestration.jobs import reason, scheduled
+from orchestration.jobs import ALERTED, reason, scheduled
 from orchestration.run_history import prune_runs
 from resources.alerts import alert
 from resources.core.durations import duration
@@ -51,7 +51,7 @@ def erasure(context: dg.OpExecutionContext) -> None:
     try:
         done = erase_due(load(), context.instance)
     except ConcordanceError as error:
-        raise dg.Failure(str(error), allow_retries=False) from error
+        raise dg.Failure(str(error), metadata={ALERTED: True}, allow_retries=False) from error
     context.add_output_metadata(
         {name: value if isinstance(value, int) else dg.MetadataValue.json(value) for name, value in done.items()}
     )

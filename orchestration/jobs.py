@@ -8,6 +8,8 @@ from orchestration import dagster_api
 from orchestration.dagster_api import UnresolvedAssetJobDefinition
 from resources.core.errors import ConcordanceError
 
+ALERTED = "alerted"
+"""Metadata of the `dg.Failure` of a run that has sent an alert by itself."""
 log = structlog.get_logger("jobs")
 
 

@@ -8,6 +8,7 @@ import msgspec
 from assets import catalog
 from orchestration import dagster_api
 from orchestration.dagster_api import UnresolvedAssetJobDefinition
+from orchestration.jobs import ALERTED
 from resources.core.errors import BusyError
 from resources.people import to_sync
 from resources.people.sync import sync_people
@@ -28,7 +29,9 @@ def directory(context: dg.OpExecutionContext) -> None:
     metadata = {name: dg.MetadataValue.json(msgspec.to_builtins(report)) for name, report in reports.items()}
     errors = [f"{name}: {report.error}" for name, report in reports.items() if report.error]
     if errors:
-        raise dg.Failure(" ".join(errors), metadata=metadata, allow_retries=False)
+        raise dg.Failure(
+            " ".join(errors), metadata=metadata | {ALERTED: dg.MetadataValue.bool(True)}, allow_retries=False
+        )
     context.add_output_metadata(metadata)
 
 

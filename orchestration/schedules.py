@@ -8,8 +8,10 @@ import dagster as dg
 from assets import catalog
 from orchestration import dagster_api
 from orchestration.dagster_api import UnresolvedAssetJobDefinition
+from orchestration.jobs import ALERTED
 from resources.alerts import alert
 from resources.core.domain import SourceName
+from resources.core.durations import duration
 from resources.core.errors import BusyError
 from resources.jobs import create_job, fail_run, fail_unbegun
 from resources.launch import PREPARES_TAG, SOURCE_TAG, job_of, launch_again, run_tags
@@ -158,17 +160,20 @@ def waiting_sensor(
     return look
 
 
-def event_sensor(source: SourceName, job: UnresolvedAssetJobDefinition, *, set_up: bool) -> dg.SensorDefinition:
-    """Return the sensor that syncs the partitions named by a source's events if the HTTP service could not start that sync."""
+def event_sensor(source: SourceName, job: UnresolvedAssetJobDefinition, *, on: bool) -> dg.SensorDefinition:
+    """Return the sensor that syncs the partitions named by a source's events if the HTTP service could not start that sync.
+
+    It is enabled as the schedule is.
+    """
 
     @dagster_api.sensor(
         name=f"waiting_events_{source.value}",
         job=job,
         minimum_interval_seconds=SENSOR_SECONDS,
-        description=f"Sync what events of {label(source)} name." + _off(source, set_up=set_up),
+        description=f"Sync what events of {label(source)} name." + _off(source, set_up=on),
         tags=catalog.purpose("sync"),
         owners=catalog.OWNERS,
-        default_status=_sensor_status(set_up=set_up),
+        default_status=_sensor_status(set_up=on),
     )
     def look() -> dg.RunRequest | dg.SkipReason:
         with session(load().postgres_dsn) as connection:
@@ -205,12 +210,24 @@ def failure_alert(context: dg.RunFailureSensorContext) -> None:
         and record.start_time is None
         and datetime.now(UTC) - record.create_timestamp.astimezone(UTC) > LATE
     )
-    close_failed(load(), run, context.failure_event.message, late=late)
+    settings = load()
+    since = datetime.now(UTC) - duration(settings.alert_repeat)
+    failed = dg.RunsFilter(job_name=run.job_name, statuses=[dg.DagsterRunStatus.FAILURE], created_after=since)
+    quiet = _has_alerted(context) or context.instance.get_runs_count(failed) > 1
+    close_failed(settings, run, context.failure_event.message, late=late, quiet=quiet)
 
 
-def close_failed(settings: Settings, run: dg.DagsterRun, message: str | None, *, late: bool) -> None:
-    """Close the job of a failed sync unless that is done, and send an alert if we did not launch it as one, as for a backfill. Of the
-    message only the first line counts.
+def _has_alerted(context: dg.RunFailureSensorContext) -> bool:
+    """Return True if the run failed with a `dg.Failure` that says so."""
+    failures = [event.step_failure_data.user_failure_data for event in context.get_step_failure_events()]
+    return any(failure is not None and ALERTED in failure.metadata for failure in failures)
+
+
+def close_failed(
+    settings: Settings, run: dg.DagsterRun, message: str | None, *, late: bool, quiet: bool = False
+) -> None:
+    """Close the job of a failed sync unless that is done, and send an alert if we did not launch it as one, as for a backfill, unless
+    `quiet`. Of the message only the first line counts.
 
     Syncs that fail alert by the rules of `resources.alerts`. A sync whose run was so late to start that Dagster gave it up has not
     failed: it is started again.
@@ -221,7 +238,7 @@ def close_failed(settings: Settings, run: dg.DagsterRun, message: str | None, *,
     said = (message or "").strip().partition("\n")[0] or "Its log says why."
     reason = f"Dagster run {run.run_id} of {run.job_name} failed. {said}"
     fail_run(settings.postgres_dsn, run.run_id, job_id, reason)
-    if job_id is None and PREPARES_TAG not in run.tags:  # whose sync does the work itself
+    if job_id is None and PREPARES_TAG not in run.tags and not quiet:  # whose sync does the work itself
         alert(settings, f"Dagster run {run.run_id} of {run.job_name} failed. Its log says why.")
 
 

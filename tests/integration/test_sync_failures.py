@@ -15,6 +15,7 @@ from pathlib import Path
 from types import FrameType, SimpleNamespace
 from typing import Any, LiteralString
 
+import dagster as dg
 import httpx
 import psycopg
 import pytest
@@ -28,6 +29,7 @@ from resources.core.domain import STAGES, SourceName
 from resources.core.errors import AuthorizationError, ConcordanceError, NotRunningError
 from resources.jobs import create_job, end_job
 from resources.launch import JOB_TAG, PARTITION_TAG, SOURCE_TAG, WHOLE, start_sync
+from resources.people.sync import PeopleReport
 from resources.settings import Settings, load
 from resources.stores.postgres import session
 from resources.sync_counts import StageResult
@@ -353,6 +355,35 @@ def test_a_run_that_prepares_documents_alerts_no_one(
         schedules.close_failed(installation.settings, run, "It broke.", late=False)
     assert len(alerts) == 1, "of the other run"
     assert last(installation)[0] == "running"
+
+
+def test_a_job_that_has_alerted_or_keeps_failing_does_not_alert_each_time(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The directory is synced every ten minutes."""
+    from orchestration import people, schedules
+
+    alerts: list[str] = []
+    monkeypatch.setattr(schedules, "alert", lambda _, text: alerts.append(text))
+    as_environment(installation, monkeypatch)
+
+    def fails(error: Exception | None, instance: dg.DagsterInstance) -> None:
+        def sync(_settings: Settings) -> dict[str, PeopleReport]:
+            if error is not None:
+                raise error
+            return {"groups_file": PeopleReport(error="It is away.")}
+
+        monkeypatch.setattr(people, "sync_people", sync)
+        done = people.people_job().execute_in_process(instance=instance, raise_on_error=False)
+        [event] = [one for one in done.all_events if one.event_type == dg.DagsterEventType.RUN_FAILURE]
+        context = dg.build_run_status_sensor_context("alert_on_failure", event, instance, done.dagster_run)
+        schedules.failure_alert(context.for_run_failure())
+
+    for error, expected in ((None, 0), (ValueError("broken"), 1)):
+        with dg.DagsterInstance.ephemeral() as instance:
+            for _ in range(2):
+                fails(error, instance)
+                assert len(alerts) == expected
 
 
 def test_the_command_prints_the_reason(installation: Installation) -> None:
