@@ -37,7 +37,7 @@ class StoredState(msgspec.Struct, frozen=True, kw_only=True):
     sources: dict[str, SourceCounts] | None = None
     """Counts of each source; None: the database is not responding, or lacks what this version needs."""
     fault: str | None = None
-    """What the database lacks."""
+    """Why the sources are unknown."""
     syncs: list[RunningSync] = []
     people: list[PeopleState] = []
     firing: list[AlertState] = []
@@ -69,6 +69,7 @@ def status(
             {
                 "services": services,
                 "sources": counts,
+                "fault": stored.fault,
                 "running": stored.syncs,
                 "groups": [msgspec.to_builtins(one) for one in stored.people],
                 "alerts": [_alert(one) for one in stored.firing],
@@ -103,7 +104,7 @@ def status(
             f"The supervisor (pid {hung.pid}) is hung, so services that fail are not restarted."
             " Replace it and its services with: concordance up"
         )
-    return 0 if run_state.running(settings) and not disks else 1
+    return 0 if run_state.running(settings) and stored.sources is not None and not disks else 1
 
 
 def _services(settings: Settings, state: RunState, alive: bool) -> dict[str, dict[str, Any]]:
@@ -139,7 +140,7 @@ def _stored(settings: Settings) -> StoredState:
                 forecasts=Growth(connection).forecasts(),
             )
     except NotRunningError:
-        return StoredState()
+        return StoredState(fault="The database is not responding, so the state of the sources is unknown.")
     except ProgrammingError as error:
         if (fault := of_the_schema(error)) is None:
             raise
@@ -188,7 +189,7 @@ def _say_status(services: dict[str, dict[str, Any]], stored: StoredState) -> Non
         pid = f"pid {service['pid']}" if service["pid"] else ""
         say(f"{name:<18} {service['state']:<12} {pid:<12} {service['url'] or _slack(service)}".rstrip())
     if stored.sources is None:
-        note(stored.fault or "The database is not responding, so the state of the sources is unknown.")
+        note(f"{stored.fault}")
         return
     for name, row in stored.sources.items():
         last = f"{row.last_sync_at:%Y-%m-%d %H:%M:%S} UTC" if row.last_sync_at else "never"

@@ -26,9 +26,9 @@ from orchestration.cli.app import app
 from orchestration.cli.arguments import duration
 from orchestration.cli.catalogue import EXAMPLES
 from orchestration.cli.querying import shown
-from orchestration.supervision import dagster_folder
+from orchestration.supervision import dagster_folder, heartbeat, run_state
 from orchestration.unknown_settings import unknown_settings
-from resources.servers.processes import free_port
+from resources.servers.processes import free_port, identify
 from resources.settings import Settings, load
 from resources.settings.variables import GROUPS
 
@@ -264,6 +264,7 @@ def test_status_prints_json_last_even_when_nothing_runs(capsys: pytest.CaptureFi
     assert run(["status", "--json"]) == 3
     assert json.loads(capsys.readouterr().out.splitlines()[-1]) == {
         "services": {},
+        "fault": "The database is not responding, so the state of the sources is unknown.",
         "sources": {},
         "running": [],
         "alerts": [],
@@ -273,6 +274,13 @@ def test_status_prints_json_last_even_when_nothing_runs(capsys: pytest.CaptureFi
         "left_out": [],
         "groups": [],
     }
+
+
+def test_status_is_a_failure_if_the_database_is_down(installation: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_state.write(load(), run_state.RunState(supervisor=identify(os.getpid()), complete=True))
+    heartbeat.beat(load())
+    assert run(["status", "--json"]) == 1
+    assert "database is not responding" in json.loads(capsys.readouterr().out.splitlines()[-1])["fault"]
 
 
 def test_token_prints_the_token_alone(capsys: pytest.CaptureFixture[str]) -> None:
