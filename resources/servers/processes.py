@@ -108,17 +108,16 @@ def kill_all(identities: list[ProcessIdentity]) -> None:
     wait_gone(identities, 5.0)
 
 
-def wait_gone(identities: list[ProcessIdentity], seconds: float) -> bool:
-    """Wait until none of these is running; return False if that takes longer than `seconds`.
+def wait_gone(identities: list[ProcessIdentity], seconds: float) -> None:
+    """Wait until none of these is running, for at most `seconds`.
 
     Zombies count as gone, because in a container the first process may never reap orphans.
     """
     deadline = time.monotonic() + seconds
     while any(alive(identity) for identity in identities):
         if time.monotonic() > deadline:
-            return False
+            return
         time.sleep(0.01)
-    return True
 
 
 def _send(pid: int, number: signal.Signals) -> None:

@@ -286,7 +286,6 @@ class SearchOutcome(NamedTuple):
     """The permissions were checked in Postgres, so that it may be written to."""
     expansions: list[str]
     """What a language model added to the query."""
-    reranked: bool
     saturated: bool
     """A greater depth may find more."""
     text: str = ""

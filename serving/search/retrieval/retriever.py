@@ -179,7 +179,6 @@ class Retriever:
             cached=ranking.cached,
             registry=ranking.registry,
             expansions=expansions,
-            reranked=reranked is not None,
             saturated=saturated,
             text=query.text,
             respelled=query.also,
