@@ -154,20 +154,33 @@ def explain(error: Exception) -> int:
 
 
 def _store_fault(error: Exception) -> str | None:
-    """Return the reason for an error of a store: a full disk, an object store, a database of another version. None for any other."""
+    """Return the reason for an error of a store: a HOME of another account, a full disk, an object store, a database of another version.
+    None for any other.
+    """
     import errno
 
+    from orchestration.supervision.rights import of_another_account
     from resources.core.errors import ConfigurationError
     from resources.settings import load
     from resources.stores.damage import of_a_disk, of_an_object_store, of_the_schema
 
     try:
-        found = of_a_disk(error, load()) or of_an_object_store(error) or of_the_schema(error)
+        settings = load()
+        of_home = isinstance(error, PermissionError) and str(error.filename).startswith(str(settings.home))
+        if of_home and (other := of_another_account(settings.home)):
+            return other
+        found = of_a_disk(error, settings) or of_an_object_store(error) or of_the_schema(error)
     except ConfigurationError:
         return None
     if found is not None:
         return str(found)
-    if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES}:
+    if isinstance(error, OSError) and error.errno in {
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EROFS,
+        errno.EACCES,
+        errno.EPERM,
+    }:
         # of a copy, the second is the file that is written
         return f"Cannot write {error.filename2 or error.filename or 'a file'}: {error.strerror}."
     return None

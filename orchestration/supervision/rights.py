@@ -18,7 +18,7 @@ from orchestration.supervision import ports, run_state
 from orchestration.supervision.environment import ROOT, child_environment
 from orchestration.supervision.services import check_fresh
 from resources.core.errors import ConfigurationError
-from resources.core.paths import is_file, is_folder
+from resources.core.paths import is_closed, is_file, is_folder
 from resources.servers.drop_rights import CAP_DAC_READ_SEARCH, PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP
 from resources.servers.handover import foreign, hand_over
 from resources.servers.privileges import (
@@ -33,6 +33,7 @@ from resources.servers.privileges import (
 )
 from resources.servers.sockets import socket_path
 from resources.settings import Settings
+from resources.stores.disk import nearest
 from resources.withheld import variable
 
 FREE_PORTS = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
@@ -108,6 +109,18 @@ def unreadable(settings: Settings) -> Iterator[tuple[str, Path]]:
     key = settings.google_service_account_file
     if key is not None and is_file(key) and not _reads(account, key.absolute()):
         yield "CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE", key.absolute()
+
+
+def of_another_account(home: Path) -> str | None:
+    """Return what to do if HOME, or a folder on the way to it, is closed to this account; None if it is not."""
+    place = nearest(home)
+    if os.access(home, os.W_OK | os.X_OK) if place == home else not is_closed(home):
+        return None
+    try:
+        account = place.owner()
+    except KeyError:
+        account = "another account"
+    return f"{place} belongs to {account}: run the command as that account."
 
 
 def group(settings: Settings) -> int:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from resources.core.errors import ServiceUnavailableError, StorageFullError, StorageReadOnlyError
+from resources.core.paths import is_folder
 
 if TYPE_CHECKING:
     from resources.settings import Settings
@@ -59,10 +60,10 @@ class DiskFault(NamedTuple):
 def stores(settings: Settings) -> Iterator[StoreFolder]:
     """Yield every folder of this machine that holds a store, HOME first. Each may be on a different file system."""
     home = settings.home
-    supervised = (home / "run").is_dir() or settings.embedded_postgres or settings.embedded_qdrant
+    supervised = is_folder(home / "run") or settings.embedded_postgres or settings.embedded_qdrant
     if supervised:  # processes without a supervisor write to no other folder of HOME than the next one
         yield StoreFolder("HOME", home)
-    if supervised or (home / "audit").is_dir():
+    if supervised or is_folder(home / "audit"):
         yield StoreFolder("audit log", home / "audit")
     parts = urlsplit(settings.lake_address)
     if parts.scheme == "file":
@@ -77,7 +78,7 @@ def stores(settings: Settings) -> Iterator[StoreFolder]:
     if settings.embedded_qdrant:
         yield StoreFolder("vector index", home / "qdrant", ours=False)
     for name, folder in (("Dagster", home / "dagster"), ("logs", home / "logs")):
-        if supervised or folder.is_dir():
+        if supervised or is_folder(folder):
             yield StoreFolder(name, folder, ours=False)
 
 

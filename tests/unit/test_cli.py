@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import getpass
 import json
 import os
 import re
@@ -10,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -326,6 +329,45 @@ def test_what_was_not_foreseen_goes_to_a_log(installation: Path, capsys: pytest.
     assert "Traceback" not in err
     assert str(installation / "logs" / "cli.log") in err
     assert "Traceback" in (installation / "logs" / "cli.log").read_text()
+
+
+OF_ANOTHER = """
+import difflib, os, sys
+from orchestration import doctor  # all before the rights go: the project may be closed to others
+from orchestration.cli import access, app, installation, run, status
+from resources.stores import damage
+if os.geteuid() == 0:
+    os.setgroups([]); os.setgid(65534); os.setuid(65534)
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("command", ["status", "down", "doctor", "key list"])
+def test_the_home_of_another_account_is_named(command: str) -> None:
+    with tempfile.TemporaryDirectory() as base:  # pytest's own folders are closed to other users
+        Path(base).chmod(0o755)
+        (home := Path(base) / "home").mkdir()
+        (home / "keys.json").write_text("{}")
+        home.chmod(0)
+        done = subprocess.run(
+            [sys.executable, "-c", OF_ANOTHER, *command.split()],
+            env={**os.environ, "CONCORDANCE_HOME": str(home), "PYTHONPATH": str(CONFIGURATION.parents[1])},
+            cwd=base,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr.splitlines()) == (
+        1,
+        [f"{home} belongs to {getpass.getuser()}: run the command as that account."],
+    )
+
+
+def test_a_file_that_may_not_be_written_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    from orchestration import cli
+
+    assert cli.explain(PermissionError(errno.EPERM, "Operation not permitted", "/etc/x")) == 1
+    assert capsys.readouterr().err == "Cannot write /etc/x: Operation not permitted.\n"
 
 
 def test_doctor_finds_a_taken_port_and_a_missing_root(
