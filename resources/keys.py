@@ -158,8 +158,6 @@ def fernet(settings: Settings) -> MultiFernet:
         keys = [load(settings).encryption_key]
     else:
         keys = [key.strip() for key in settings.encryption_keys.get_secret_value().split(",") if key.strip()]
-    if not keys:
-        raise ConfigurationError("is empty.", "Give at least one key, or unset it.", setting=ENCRYPTION)
     try:
         return MultiFernet([Fernet(key) for key in keys])
     except ValueError:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from cryptography.fernet import Fernet
+from pydantic import ValidationError
 
 from resources import keys
 from resources.core.errors import ConfigurationError
@@ -62,7 +63,7 @@ def test_errors_do_not_contain_the_key(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="CONCORDANCE_ENCRYPTION_KEYS") as caught:
         keys.fernet(settings(tmp_path, encryption_keys="hunter2"))
     assert "hunter2" not in str(caught.value)
-    with pytest.raises(ConfigurationError, match="is empty"):
+    with pytest.raises(ValidationError, match="is empty"):
         keys.fernet(settings(tmp_path, encryption_keys=" , "))
 
 
