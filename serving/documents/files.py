@@ -77,6 +77,8 @@ def parse_metadata(fields: Mapping[str, list[str]], kind: type[Metadata]) -> Met
     """Parse metadata from the part `metadata` (JSON) or from separate fields. Raises `InvalidRequestError` naming the field."""
     together = "metadata" in fields
     prefix = "metadata." if together else ""
+    if together and (other := next((name for name in fields if name != "metadata"), None)) is not None:
+        raise InvalidRequestError(f"{other}: is ignored beside the part metadata. Write it there.")
     try:
         if together:
             metadata = msgspec.json.decode(fields["metadata"][0], type=kind)

@@ -287,6 +287,9 @@ def test_metadata_as_json_and_as_flat_fields() -> None:
         == (flat.title, flat.share, flat.tags)
         == ("A B", ["bob@acme.com"], {"k": 1})
     )
+    for name, value in (("share", "bob@acme.com"), ("title", "A"), ("tags", "{}"), ("description", "D")):
+        with pytest.raises(InvalidRequestError, match=rf"^{name}: is ignored beside the part metadata"):
+            parse_metadata({"metadata": ["{}"], name: [value]}, UploadMetadata)
     for wrong in ({"metadata": ["{"]}, {"metadata": ['{"owner": "x@y.z"}']}, {"share": ["nobody"]}):
         with pytest.raises(InvalidRequestError):
             parse_metadata(wrong, UploadMetadata)
