@@ -10,8 +10,8 @@ from concordance_client.errors import ConcordanceError, ProblemError, RateLimite
 
 TEMPORARY = {408, 502, 503, 504}
 """Statuses after which the same request may succeed."""
-NOT_STARTED = {"overloaded", "too-many-connections"}
-"""Problems of requests that were refused before anything was done."""
+NOT_STARTED = {"too-many-connections"}
+"""Problems of requests that were refused before anything was done. `overloaded` may also come in the middle."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,8 @@ class Retries:
     """How often and how patiently calls are repeated.
 
     Calls that only read, or that have the same result when sent twice, are repeated after a broken connection and after 408, 502, 503
-    and 504. All others are repeated only if nothing was done: the connection was not made, or the service was too busy (429, 503).
+    and 504. All others are repeated only if nothing was done: the connection was not made, or the service took no more
+    requests (429, too many connections).
     """
 
     attempts: int = 4
