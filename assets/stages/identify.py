@@ -11,8 +11,15 @@ from resources.core.domain import Item
 
 MAX_TITLE = 200
 _SCOPE = re.compile(r":owner-([0-9a-f]{16})$")
+_POWERPOINT = (
+    r"powerpoint[- ]?(?:pr[eéäæ][sz]ent\w*|esitys|プレゼンテーション|演示文稿|簡報|프레젠테이션|sunusu|bemutató)"
+    r"|(?:apresenta|pr[eé][sz]enta|презентац)\w*(?: \w+){0,2} powerpoint"
+)
+"""The title that PowerPoint gives a new file, in the language of its user: `Presentación de PowerPoint`."""
 _NO_TITLE = re.compile(
-    r"^(untitled|document\d*|microsoft \w+ - .*|presentation\d*|slide \d+)$|\.[a-z0-9]{2,5}$", re.IGNORECASE
+    r"^(?:untitled(?:[ -](?:document|presentation|spreadsheet|\d+))?|document\d*|microsoft \w+ - .*|presentation\d*"
+    rf"|(?:slide|folie|diapositiv[ae]|dia) \d+|\(?anonymous\)?|\(?unspecified\)?|{_POWERPOINT})$|\.[a-z0-9]{{2,5}}$",
+    re.IGNORECASE,
 )
 _encoder = msgspec.json.Encoder(order="deterministic")
 

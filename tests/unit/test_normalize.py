@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -83,3 +84,22 @@ def test_titles_and_names_of_sheets_are_clean() -> None:
     assert own_title("Plan\0 of the \ud83dherons") == "Plan of the herons"
     (block,) = assemble([BlockDraft(kind="paragraph", text="Herons", sheet="Plan\0\ud83d")])[1]
     assert block.sheet == "Plan"
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "PowerPoint Presentation", "PowerPoint-Präsentation", "Présentation PowerPoint", "Presentación de PowerPoint",
+        "Presentazione standard di PowerPoint", "Apresentação do PowerPoint", "Презентация PowerPoint", "PowerPoint プレゼンテーション",
+        "Untitled", "untitled-1", "Untitled document", "(anonymous)", "Unspecified", "Microsoft Word - plan", "Folie 1", "plan.docx",
+    ],
+)  # fmt: skip
+def test_what_a_program_filled_in_is_no_title(title: str) -> None:
+    assert own_title(title) is None
+
+
+@pytest.mark.parametrize(
+    "title", ["PowerPoint for teachers", "Presentation of results", "Untitled masterpieces", "Anonymous tips"]
+)
+def test_a_title_may_begin_like_one_that_a_program_filled_in(title: str) -> None:
+    assert own_title(title) == title

@@ -32,7 +32,7 @@ _NAMED_ONLY = frozenset(
 )
 """Embedded files that are named but not read: messages have attachments themselves, and data repeats the text of an invoice."""
 _MAX_OUTLINE = 20_000
-_NO_TITLE = ("untitled", "microsoft word - ", "microsoft powerpoint - ", "(anonymous)", "anonymous", "unspecified")
+_NO_AUTHOR = frozenset({"untitled", "(anonymous)", "anonymous", "unspecified", "(unspecified)"})
 _FAULTS = (
     ValueError, LookupError, TypeError, AttributeError, AssertionError, ArithmeticError, OSError, NotImplementedError,
     struct.error, zlib.error,
@@ -235,17 +235,17 @@ def _parsed(pages: list[PdfPage], damaged: list[int], *, outline: Sequence[Outli
         warnings.append(f"{removed} repeated headers, footers and page numbers were left out.")
     return Parsed(
         drafts=blocks(pages, outline),
-        title=_named(title),
-        author=_named(author),
+        title=one_line(clean(title)) or None,
+        author=_author(author),
         page_count=len(pages),
         warnings=warnings,
     )
 
 
-def _named(text: str) -> str | None:
-    """Return a title or author, unless a program filled it in."""
+def _author(text: str) -> str | None:
+    """Return an author, unless a program filled it in."""
     name = one_line(clean(text))
-    return name if name and not name.lower().startswith(_NO_TITLE) else None
+    return name if name and name.lower() not in _NO_AUTHOR else None
 
 
 def _numbers(flags: Iterable[bool]) -> list[int]:

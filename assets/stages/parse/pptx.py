@@ -37,7 +37,7 @@ def parse(data: bytes) -> Parsed:
     title, author = package.properties()
     return Parsed(
         drafts=drafts,
-        title=title if title != "PowerPoint Presentation" else None,
+        title=title,
         author=author,
         page_count=len(slides),
         warnings=[*deck.warnings(), *package.warnings],
