@@ -624,6 +624,44 @@ def test_characters_of_symbol_that_a_program_maps_to_its_codes() -> None:
     assert read_bytes(target.getvalue()).text == "Tolerance 5 ± 0.2 mm, age ≥18."
 
 
+def test_columns_of_vertical_writing_are_read_from_right_to_left() -> None:
+    codes = dict(zip("契約期間三年更新自動手数料無効", range(1, 16), strict=False))
+    writer = PdfWriter()
+    page = writer.add_blank_page(612, 792)
+    mapping, stream = DecodedStreamObject(), DecodedStreamObject()
+    pairs = "".join(f"<{code:04x}> <{ord(character):04x}>" for character, code in codes.items())
+    mapping.set_data(
+        f"/CIDInit /ProcSet findresource begin 12 dict begin begincmap /CMapType 2 def 1 begincodespacerange <0000> <FFFF> "
+        f"endcodespacerange {len(codes)} beginbfchar {pairs} endbfchar endcmap end end".encode()
+    )
+    columns = ["契約期間三年", "更新自動", "手数料無効"]
+    shown = [
+        f"1 0 0 1 {500 - 20 * place} 700 Tm <{''.join(f'{codes[one]:04x}' for one in column)}> Tj"
+        for place, column in enumerate(columns)
+    ]
+    stream.set_data(f"BT /F1 12 Tf {' '.join(shown)} ET".encode())
+
+    def named(**entries: Any) -> DictionaryObject:
+        return DictionaryObject({NameObject(f"/{key}"): value for key, value in entries.items()})
+
+    system = named(
+        Registry=TextStringObject("Adobe"), Ordering=TextStringObject("Identity"), Supplement=NumberObject(0)
+    )
+    inner = named(
+        Type=NameObject("/Font"), Subtype=NameObject("/CIDFontType2"), BaseFont=NameObject("/Tate"), CIDSystemInfo=system,
+        DW=NumberObject(1000), CIDToGIDMap=NameObject("/Identity"),
+    )  # fmt: skip
+    font = named(
+        Type=NameObject("/Font"), Subtype=NameObject("/Type0"), BaseFont=NameObject("/Tate"), Encoding=NameObject("/Identity-V"),
+        DescendantFonts=ArrayObject([writer._add_object(inner)]), ToUnicode=writer._add_object(mapping),
+    )  # fmt: skip
+    page[NameObject("/Resources")] = named(Font=named(F1=writer._add_object(font)))
+    page[NameObject("/Contents")] = writer._add_object(stream)
+    target = io.BytesIO()
+    writer.write(target)
+    assert read_bytes(target.getvalue()).text == "".join(columns)
+
+
 def test_embedded_files_are_read_below_their_names() -> None:
     writer = PdfWriter(clone_from=io.BytesIO(pdf([["See the attachments."]])))
     writer.add_attachment("terms.pdf", pdf([["Payment within 14 days."]]))

@@ -91,6 +91,8 @@ class Line(msgspec.Struct, kw_only=True):
     size: float = 0.0
     """Points; 0 if unknown, as for the values of form fields."""
     bold: bool = False
+    vertical: bool = False
+    """True if its characters are below each other, as in Japanese."""
     row: int = 0
     """Lines of a page with the same number are beside each other; they become one."""
 
@@ -161,6 +163,8 @@ class PageText:
             lines = [
                 line for part, start in parts if start not in unmapped for line in self._lines(part, start, split=split)
             ]
+            if 2 * sum(line.vertical for line in lines) > len(lines):
+                lines.sort(key=lambda line: -line.left)
             return lines, sum(len(part) for part in unmapped.values() if len(set(part)) > 2) > _FEW_UNDECODED
         finally:
             self._text.close()
@@ -253,6 +257,8 @@ class PageText:
         box = [ctypes.c_double() for _ in range(4)]
         raw.FPDFText_GetCharBox(self._text, end, *box)
         line.right = max(self._shown(box[0].value, box[2].value)[0], self._shown(box[1].value, box[3].value)[0])
+        right, bottom = self._origin(end)
+        line.vertical = abs(right - line.left) < line.size / 2 < line.baseline - bottom
         line.bold = self._is_bold(start) and self._is_bold(end)
         if _is_spaced_out(text):
             line.text = self._respaced(text, first, line.size)
