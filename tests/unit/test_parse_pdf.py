@@ -639,7 +639,7 @@ def test_columns_of_vertical_writing_are_read_from_right_to_left() -> None:
         f"1 0 0 1 {500 - 20 * place} 700 Tm <{''.join(f'{codes[one]:04x}' for one in column)}> Tj"
         for place, column in enumerate(columns)
     ]
-    stream.set_data(f"BT /F1 12 Tf {' '.join(shown)} ET".encode())
+    stream.set_data(f"BT /F1 12 Tf {' '.join(reversed(shown))} ET".encode())
 
     def named(**entries: Any) -> DictionaryObject:
         return DictionaryObject({NameObject(f"/{key}"): value for key, value in entries.items()})
