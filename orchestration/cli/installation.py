@@ -41,6 +41,7 @@ from resources.stores.postgres import session
 from sql.evaluation import Questions
 
 DETACH_SECONDS = 300
+"""Longest wait for a supervisor that shows no sign of life; one that does ends by itself if a service does not start."""
 DIRECTORY_JOB = "sync_directory"
 NOT_LINUX = (
     "Concordance is tested on Linux. Here the system does not confine the processes that parse files:"
@@ -269,7 +270,8 @@ def _detach(settings: Settings, with_sample: bool) -> None:
                 raise run_state.AlreadyRunningError(run_state.already_running(settings))
             why = run_state.read(settings).error or tail(log)
             raise ConcordanceError(f"Concordance did not start. {why}")
-        if time.monotonic() > deadline:
+        starts = ours and run_state.hung_supervisor(settings) is None  # Postgres may need long after a crash
+        if time.monotonic() > deadline and not starts:
             process.terminate()
             raise ConcordanceError(f"Concordance did not start within {DETACH_SECONDS} s and was stopped; see {log}.")
         for name, service in run_state.read(settings).services.items():

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import psutil
@@ -129,6 +130,24 @@ def test_a_server_that_a_killed_owner_left_is_replaced(postgres_process: Postgre
         assert successor.ready()
     finally:
         successor.stop()
+
+
+def test_a_server_that_recovers_is_waited_for(
+    postgres_process: PostgresProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect = psycopg.connect
+
+    def recovering(*arguments: Any, **options: Any) -> Any:
+        try:
+            return connect(*arguments, **options)
+        except psycopg.OperationalError:
+            raise psycopg.OperationalError("FATAL:  the database system is starting up") from None
+
+    postgres_process.stop()
+    monkeypatch.setattr(psycopg, "connect", recovering)
+    monkeypatch.setattr("resources.servers.postgres.START_SECONDS", -1.0)
+    postgres_process.start()
+    assert postgres_process.server.ready()
 
 
 def test_two_clusters_side_by_side(postgres_process: PostgresProcess, home: Path) -> None:

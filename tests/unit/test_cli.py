@@ -18,6 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO
 
 import pytest
@@ -329,6 +330,55 @@ def test_what_was_not_foreseen_goes_to_a_log(installation: Path, capsys: pytest.
     assert "Traceback" not in err
     assert str(installation / "logs" / "cli.log") in err
     assert "Traceback" in (installation / "logs" / "cli.log").read_text()
+
+
+class StartingChild:
+    """Stands for the `up` of `up --detach`: it is not ready before it has been looked at three times."""
+
+    pid = os.getpid()
+
+    def __init__(self, *_args: object, **_options: object) -> None:
+        self.looks, self.ended = 0, False
+        self._write(complete=False)
+        heartbeat.beat(load())
+
+    def _write(self, *, complete: bool) -> None:
+        run_state.write(load(), run_state.RunState(supervisor=identify(self.pid), complete=complete))
+
+    def poll(self) -> None:
+        self.looks += 1
+        if self.looks == 3:
+            self._write(complete=True)
+
+    def terminate(self) -> None:
+        self.ended = True
+
+
+def test_up_waits_for_services_for_as_long_as_the_supervisor_lives(
+    installation: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After a crash, Postgres may need half an hour: who stops it makes it begin again."""
+    monkeypatch.setattr("orchestration.cli.installation.DETACH_SECONDS", -1)
+    monkeypatch.setattr("orchestration.cli.installation.drop", lambda *_: None)  # root would go on as another account
+    monkeypatch.setattr("orchestration.cli.installation.write_as_owner", lambda *_: None)
+    monkeypatch.setattr("orchestration.cli.installation.subprocess", SimpleNamespace(Popen=StartingChild, DEVNULL=None))
+    assert run(["up", "--detach"]) == 0
+    assert "Search page and HTTP interface" in capsys.readouterr().out
+
+
+def test_a_supervisor_that_hangs_is_not_waited_for(
+    installation: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Hanging(StartingChild):
+        def poll(self) -> None:
+            os.utime(heartbeat.file(load()), (0, 0))
+
+    monkeypatch.setattr("orchestration.cli.installation.DETACH_SECONDS", -1)
+    monkeypatch.setattr("orchestration.cli.installation.drop", lambda *_: None)  # root would go on as another account
+    monkeypatch.setattr("orchestration.cli.installation.write_as_owner", lambda *_: None)
+    monkeypatch.setattr("orchestration.cli.installation.subprocess", SimpleNamespace(Popen=Hanging, DEVNULL=None))
+    assert run(["up", "--detach"]) == 1
+    assert "and was stopped" in capsys.readouterr().err
 
 
 OF_ANOTHER = """

@@ -112,9 +112,10 @@ class EmbeddedPostgres:
         """Start the server and wait until it answers. Raises `ConfigurationError` or `ServiceUnavailableError`."""
         self.prepare()
         self.spawn()
-        deadline = time.monotonic() + START_SECONDS
-        while not self.ready():
-            if self.pid is None or time.monotonic() > deadline:
+        started = time.monotonic()
+        while (refusal := self._refusal()) is not None:
+            limit = RECOVERY_SECONDS if "the database system is" in refusal else START_SECONDS
+            if self.pid is None or time.monotonic() > started + limit:
                 self.stop()
                 raise ServiceUnavailableError(f"Postgres did not start. The end of {self.log}:\n{tail(self.log)}")
             time.sleep(0.02)
@@ -139,12 +140,16 @@ class EmbeddedPostgres:
 
     def ready(self) -> bool:
         """Return True if the server answers a query with our password."""
+        return self._refusal() is None
+
+    def _refusal(self) -> str | None:
+        """Return why the server does not answer such a query: "the database system is starting up", for example; None if it does."""
         try:
             with psycopg.connect(self._settings.postgres_dsn, connect_timeout=2) as conn:
                 conn.execute("SELECT 1")
-        except psycopg.OperationalError:
-            return False
-        return True
+        except psycopg.OperationalError as error:
+            return str(error)
+        return None
 
     def stop(self) -> None:
         """Stop the server by fast shutdown: open transactions are rolled back and the data is closed cleanly."""
