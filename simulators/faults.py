@@ -28,8 +28,8 @@ Kind = Literal[
 ]
 """`not_found` answers as if there was no such method. `bad_page_token` and `unnamed_page_token` reject a page token, the latter without
 naming the parameter, as Drive sometimes does. `bad_request` rejects a call that is right, as Drive now and then does with exports.
-`download_quota` refuses one file, which too many people have downloaded. `concurrency_limit` is the other error of Google's directory for too
-many calls. `bare_rate_limit` does not say how long to wait, as many of Google's do not."""
+`download_quota` refuses one file, which too many people have downloaded. `concurrency_limit` is the other error of Google's directory for
+too many calls. `bare_rate_limit` does not say how long to wait, as many of Google's do not."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 PASSING: tuple[Kind, ...] = ("rate_limit", "server_error", "drop")
 """Kinds that disappear when the same call is repeated."""

@@ -30,8 +30,8 @@ class TextNote(msgspec.Struct, frozen=True):
     """Something that the reader of a document cannot tell from its text."""
 
     kind: str
-    """The kind of the note: `hidden` (sheets, slides, layers, text), `not_read` (attachments, parts, pages), `no_text` (pages without text),
-    `decoding` (encoding guessed), `removed` (page headers and footers), `formulas`, `structure` (read as plain text) or `other`."""
+    """The kind of the note: `hidden` (sheets, slides, layers, text), `not_read` (attachments, parts, pages), `no_text` (pages without
+    text), `decoding` (encoding guessed), `removed` (page headers and footers), `formulas`, `structure` (read as plain text) or `other`."""
     text: str
     """The note as a sentence."""
 

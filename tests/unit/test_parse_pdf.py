@@ -658,8 +658,8 @@ def test_columns_of_vertical_writing_are_read_from_right_to_left() -> None:
         FontFile2=writer._add_object(program),
     )
     inner = named(
-        FontDescriptor=writer._add_object(flags), Type=NameObject("/Font"), Subtype=NameObject("/CIDFontType2"), BaseFont=NameObject("/Tate"), CIDSystemInfo=system,
-        DW=NumberObject(1000), CIDToGIDMap=NameObject("/Identity"),
+        FontDescriptor=writer._add_object(flags), Type=NameObject("/Font"), Subtype=NameObject("/CIDFontType2"),
+        BaseFont=NameObject("/Tate"), CIDSystemInfo=system, DW=NumberObject(1000), CIDToGIDMap=NameObject("/Identity"),
     )  # fmt: skip
     font = named(
         Type=NameObject("/Font"), Subtype=NameObject("/Type0"), BaseFont=NameObject("/Tate"), Encoding=NameObject("/Identity-V"),

@@ -1,9 +1,9 @@
 """The memory of one partition: what is committed, with the changes to save with the next batch.
 
 Keys: `!root` is the root, `!members` the members of its shared drive, `!until:TIME:ID` when a permission expires, `!again:TIME:ID`
-when a folder whose readers changed is listed once more, `!opened:ID` who opened a file that is shared by link, `!renamed` that someone's address has changed, `!linked` the folders that are indexed at the
-place of a shortcut, `f:ID` a folder, `p:ID` the principal behind a permission id, `s:ID` a shortcut's target. Those with `!` are read
-at every sync, the rest only if something changed.
+when a folder whose readers changed is listed once more, `!opened:ID` who opened a file that is shared by link, `!renamed` that
+someone's address has changed, `!linked` the folders that are indexed at the place of a shortcut, `f:ID` a folder, `p:ID` the principal
+behind a permission id, `s:ID` a shortcut's target. Those with `!` are read at every sync, the rest only if something changed.
 """
 
 from __future__ import annotations
