@@ -21,8 +21,9 @@ if [ -e "$unfinished" ] || ! [ -x "$VENV/bin/python" ]; then
 fi
 : >"$unfinished"
 # What fails before anything is written, as without a network, leaves the environment as it was.
+export PYTHONDONTWRITEBYTECODE=1  # a folder that is newer has lost or won a file by an installer
 keep_unwritten() {
-  if written=$(find "$VENV/lib" -type f ! -name '*.pyc' -cnewer "$unfinished" -print -quit) && [ -z "$written" ]; then
+  if written=$(find "$VENV/lib" \( -type f ! -name '*.pyc' -o -type d ! -name __pycache__ \) -cnewer "$unfinished" -print -quit) && [ -z "$written" ]; then
     rm -f "$unfinished"
   fi
 }

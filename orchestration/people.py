@@ -26,12 +26,14 @@ def directory(context: dg.OpExecutionContext) -> None:
     except BusyError as error:
         context.log.info(str(error))
         return
-    metadata = {name: dg.MetadataValue.json(msgspec.to_builtins(report)) for name, report in reports.items()}
+    metadata: dict[str, dg.MetadataValue[Any]] = {
+        name: dg.MetadataValue.json(msgspec.to_builtins(report)) for name, report in reports.items()
+    }
     errors = [f"{name}: {report.error}" for name, report in reports.items() if report.error]
     if errors:
-        raise dg.Failure(
-            " ".join(errors), metadata=metadata | {ALERTED: dg.MetadataValue.bool(True)}, allow_retries=False
-        )
+        if any(report.alerted for report in reports.values()):
+            metadata[ALERTED] = dg.MetadataValue.bool(True)
+        raise dg.Failure(" ".join(errors), metadata=metadata, allow_retries=False)
     context.add_output_metadata(metadata)
 
 

@@ -24,6 +24,8 @@ from sql.rows import SourceState
 from sql.sync import Jobs, Partitions
 
 FAILURE_SECONDS = 5
+MOST_RUNS = 1000
+"""Failed runs of one job that are looked through."""
 LATE = timedelta(minutes=1)
 """A run that ends this long after its creation without having started was late. One whose process died ends sooner."""
 PAUSE = timedelta(hours=1)
@@ -211,10 +213,29 @@ def failure_alert(context: dg.RunFailureSensorContext) -> None:
         and datetime.now(UTC) - record.create_timestamp.astimezone(UTC) > LATE
     )
     settings = load()
-    since = datetime.now(UTC) - duration(settings.alert_repeat)
-    failed = dg.RunsFilter(job_name=run.job_name, statuses=[dg.DagsterRunStatus.FAILURE], created_after=since)
-    quiet = _has_alerted(context) or context.instance.get_runs_count(failed) > 1
+    quiet = _has_alerted(context) or (record is not None and _is_told(context.instance, record, settings))
     close_failed(settings, run, context.failure_event.message, late=late, quiet=quiet)
+
+
+def _is_told(instance: dg.DagsterInstance, record: dg.RunRecord, settings: Settings) -> bool:
+    """Return True if an earlier failure of the job told of it in this period of CONCORDANCE_LIMITS__ALERT_REPEAT.
+
+    Periods rather than the time since the latest: a job that keeps failing alerts once in each, and of runs that fail together the first.
+    """
+    created, seconds = record.create_timestamp.astimezone(UTC), duration(settings.alert_repeat).total_seconds()
+    begun = datetime.fromtimestamp(created.timestamp() // seconds * seconds, UTC)
+    earlier = dg.RunsFilter(
+        job_name=record.dagster_run.job_name,
+        statuses=[dg.DagsterRunStatus.FAILURE],
+        created_after=begun,
+        created_before=created,
+    )
+    return any(_alerts(run) for run in instance.get_runs(earlier, limit=MOST_RUNS))
+
+
+def _alerts(run: dg.DagsterRun) -> bool:
+    """Return True if a failure of the run alerts by itself: it is neither the job of a sync nor does a sync do its work."""
+    return job_of(run.tags) is None and PREPARES_TAG not in run.tags
 
 
 def _has_alerted(context: dg.RunFailureSensorContext) -> bool:
@@ -238,7 +259,7 @@ def close_failed(
     said = (message or "").strip().partition("\n")[0] or "Its log says why."
     reason = f"Dagster run {run.run_id} of {run.job_name} failed. {said}"
     fail_run(settings.postgres_dsn, run.run_id, job_id, reason)
-    if job_id is None and PREPARES_TAG not in run.tags and not quiet:  # whose sync does the work itself
+    if _alerts(run) and not quiet:
         alert(settings, f"Dagster run {run.run_id} of {run.job_name} failed. Its log says why.")
 
 

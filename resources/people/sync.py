@@ -51,6 +51,8 @@ class PeopleReport(msgspec.Struct, kw_only=True, omit_defaults=True):
     calls: int = 0
     note: str | None = None
     error: str | None = None
+    alerted: bool = False
+    """True if an alert was sent: the note is new."""
 
 
 def sync_people(
@@ -83,6 +85,7 @@ def sync_people(
             people.note(note=report.note)
             if report.note is not None and report.note != before:
                 alert(settings, f"{source}: {report.note}")
+                report.alerted = True
             reports[source] = report
     return reports
 

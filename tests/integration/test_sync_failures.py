@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import FrameType, SimpleNamespace
@@ -19,6 +20,8 @@ import dagster as dg
 import httpx
 import psycopg
 import pytest
+from dagster._core.storage.runs import SqlRunStorage
+from dagster._core.storage.runs.schema import RunsTable
 
 from assets import pipeline
 from orchestration import doctor
@@ -357,33 +360,74 @@ def test_a_run_that_prepares_documents_alerts_no_one(
     assert last(installation)[0] == "running"
 
 
-def test_a_job_that_has_alerted_or_keeps_failing_does_not_alert_each_time(
-    installation: Installation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The directory is synced every ten minutes."""
-    from orchestration import people, schedules
+class FailingDirectory:
+    """Runs the sync of the directory, which fails, and hands its failures to the sensor."""
 
-    alerts: list[str] = []
-    monkeypatch.setattr(schedules, "alert", lambda _, text: alerts.append(text))
-    as_environment(installation, monkeypatch)
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, instance: dg.DagsterInstance) -> None:
+        from orchestration import schedules
 
-    def fails(error: Exception | None, instance: dg.DagsterInstance) -> None:
+        self.alerts: list[str] = []
+        self._instance = instance
+        self._patch = monkeypatch
+        monkeypatch.setattr(schedules, "alert", lambda _, text: self.alerts.append(text))
+
+    def fail(self, report: PeopleReport | Exception, created: datetime) -> dg.RunFailureSensorContext:
+        from orchestration import people
+
         def sync(_settings: Settings) -> dict[str, PeopleReport]:
-            if error is not None:
-                raise error
-            return {"groups_file": PeopleReport(error="It is away.")}
+            if isinstance(report, Exception):
+                raise report
+            return {"groups_file": report}
 
-        monkeypatch.setattr(people, "sync_people", sync)
-        done = people.people_job().execute_in_process(instance=instance, raise_on_error=False)
+        self._patch.setattr(people, "sync_people", sync)
+        done = people.people_job().execute_in_process(instance=self._instance, raise_on_error=False)
+        storage = self._instance.run_storage
+        assert isinstance(storage, SqlRunStorage)
+        with storage.connect() as connection:
+            at = created.astimezone(UTC).replace(tzinfo=None)
+            connection.execute(RunsTable.update().where(RunsTable.c.run_id == done.run_id).values(create_timestamp=at))
         [event] = [one for one in done.all_events if one.event_type == dg.DagsterEventType.RUN_FAILURE]
-        context = dg.build_run_status_sensor_context("alert_on_failure", event, instance, done.dagster_run)
-        schedules.failure_alert(context.for_run_failure())
+        context = dg.build_run_status_sensor_context("alert_on_failure", event, self._instance, done.dagster_run)
+        return context.for_run_failure()
 
-    for error, expected in ((None, 0), (ValueError("broken"), 1)):
-        with dg.DagsterInstance.ephemeral() as instance:
-            for _ in range(2):
-                fails(error, instance)
-                assert len(alerts) == expected
+
+@pytest.fixture
+def directory(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> Iterator[FailingDirectory]:
+    as_environment(installation, monkeypatch)
+    with dg.DagsterInstance.ephemeral() as instance:
+        yield FailingDirectory(monkeypatch, instance)
+
+
+MIDNIGHT = datetime(2026, 3, 2, tzinfo=UTC)
+"""Begins one of the periods of four hours in which an alert is sent once."""
+
+
+def test_a_run_that_has_alerted_by_itself_does_not_alert_again(directory: FailingDirectory) -> None:
+    from orchestration import schedules
+
+    schedules.failure_alert(
+        directory.fail(PeopleReport(error="It is away.", alerted=True), MIDNIGHT + timedelta(minutes=1))
+    )
+    assert directory.alerts == []
+    schedules.failure_alert(directory.fail(PeopleReport(error="It is away."), MIDNIGHT + timedelta(minutes=10)))
+    assert directory.alerts == [], "it was told in this period"
+    schedules.failure_alert(directory.fail(PeopleReport(error="It is away."), MIDNIGHT + timedelta(hours=5)))
+    assert len(directory.alerts) == 1, "it lasts"
+
+
+def test_of_runs_that_fail_together_the_first_alerts_and_a_job_that_keeps_failing_alerts_in_each_period(
+    directory: FailingDirectory,
+) -> None:
+    from orchestration import schedules
+
+    broken = ValueError("broken")
+    together = [directory.fail(broken, MIDNIGHT + timedelta(minutes=minutes)) for minutes in (1, 2, 3)]
+    for context in reversed(together):
+        schedules.failure_alert(context)
+    assert len(directory.alerts) == 1
+    for minutes in range(10, 600, 60):
+        schedules.failure_alert(directory.fail(broken, MIDNIGHT + timedelta(minutes=minutes)))
+    assert len(directory.alerts) == 3, "one more for the second and the third period"
 
 
 def test_the_command_prints_the_reason(installation: Installation) -> None:

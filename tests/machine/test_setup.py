@@ -49,12 +49,15 @@ def test_an_environment_that_works_survives_an_index_that_cannot_be_reached(fold
         assert subprocess.run([ours], capture_output=True, text=True, check=True).stdout == "here\n"
 
 
-def test_an_environment_into_which_an_installer_has_written_is_created_again(folder: Path) -> None:
+@pytest.mark.parametrize("change", ['echo "x" >"{half}"', 'rm "{half}"'], ids=["written", "removed"])
+def test_an_environment_that_an_installer_has_changed_is_created_again(folder: Path, change: str) -> None:
     half = folder / ".venv/lib/half.py"
     half.parent.mkdir(parents=True)
-    program(folder / ".venv/bin/python", f'sleep 0.1; echo "x" >"{half}"; exit 1')  # times of files have ticks of 4 ms
+    half.write_text("")
+    change = change.format(half=half)
+    program(folder / ".venv/bin/python", f"sleep 0.1; {change}; exit 1")  # times of files have ticks of 4 ms
     assert set_up(folder, sys.executable).returncode == 1
-    assert half.exists()
+    assert half.parent.exists()
     done = set_up(folder, sys.executable)
     assert "The previous setup did not finish. Starting again." in done.stdout
     assert not half.exists()
