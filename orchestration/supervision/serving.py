@@ -27,7 +27,8 @@ def serving_address(settings: Settings) -> str:
     """Return the URL at which our processes reach the HTTP interface, which unlike the public URL never leads through a proxy."""
     if settings.http_internal_url is not None:
         return settings.http_internal_url.rstrip("/")
-    own = {"0.0.0.0": "127.0.0.1", ALL_FAMILIES: "::1"}  # noqa: S104 # compared, not bound
+    loopback = "127.0.0.1" if socket.has_dualstack_ipv6() else "::1"  # the one that a socket of all families surely has
+    own = {"0.0.0.0": "127.0.0.1", ALL_FAMILIES: loopback}  # noqa: S104 # compared, not bound
     host = own.get(settings.http_host, settings.http_host)
     return f"http://[{host}]:{settings.http_port}" if ":" in host else f"http://{host}:{settings.http_port}"
 

@@ -428,6 +428,7 @@ from orchestration import doctor, preflight, reach
 from orchestration.cli import sources
 from resources.settings import load
 settings = load()
+preflight._models(settings), reach._lake(settings)  # what these import, too
 if os.geteuid() == 0:  # only after the imports: an ordinary user may not be let into the project's folder
     os.setgroups([]); os.setgid(65534); os.setuid(65534)
 for fault in [*preflight.roots(settings), *preflight._models(settings), *reach._lake(settings)]:
