@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from assets.intake.admission import admitted, admitted_item
+from assets.intake.admission import admitted
 from assets.intake.deletion_hold import DeletionHold
 from assets.intake.fetching import fetch_all
 from assets.intake.rows import append, fetched_row, item_of, refusal_row, rewritten_row
@@ -60,11 +60,12 @@ class PartitionSync:
 
     def take(self, batch: Batch, *, checked: bool = True) -> None:
         """Decide what a batch changes and make that durable. `checked`: False if part of the partition could not be listed."""
-        batch = admitted(batch, profile_names(self._job.stores.settings))
+        profiles = profile_names(self._job.stores.settings)
+        batch = admitted(batch, profiles)
         absent = self._listing.take(batch)
         if 0 < len(absent) <= ASKED and (there := self._source.missing(batch.partition, absent)):
             self._listing.add([item.source_id for item in there])
-            batch = msgspec.structs.replace(batch, seen=[*batch.seen, *map(admitted_item, there)])
+            batch = admitted(msgspec.structs.replace(batch, seen=[*batch.seen, *there]), profiles)
         known, others = self._read(batch, absent)
         if self._claim_others(batch, known):
             known, others = self._read(batch, absent)
