@@ -22,7 +22,7 @@ def passes(
     nothing: dict[str, Any] = {"warnings": Counter[str](), "doubled": [], "leaks": [], "missed": [], "longest": 0.1}
     observed: Any = SimpleNamespace(errors=errors(searches), **nothing)
     held: Any = SimpleNamespace(roles={}, processes=9, megabytes=900, descriptors=99)
-    kill: Any = SimpleNamespace(role="serving", search=None, services=1.0)
+    kill: Any = SimpleNamespace(role="serving", search=0.0, services=1.0)
     return print_report(
         seconds=60.0,
         latencies=latencies,

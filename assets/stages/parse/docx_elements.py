@@ -133,7 +133,7 @@ def without_codes(root: Any) -> Any:
 
     A field that does not end is left as it is.
     """
-    fields: list[_Field] = []
+    fields: list[_OpenField] = []
     for one in within(root, "fldChar", "t", "sym") if root is not None else ():
         kind = attribute(one, "fldCharType") if local(one.tag) == "fldChar" else None
         match kind:
@@ -142,7 +142,7 @@ def without_codes(root: Any) -> Any:
                     fields[-1].within.append(one)
             case "begin":
                 code: list[Any] = []
-                fields.append(_Field(code, code, fields[-1].within if fields else None))
+                fields.append(_OpenField(code, code, fields[-1].within if fields else None))
             case "separate" if fields:
                 fields[-1].within = fields[-1].outer
             case "end" if fields:
@@ -153,7 +153,7 @@ def without_codes(root: Any) -> Any:
     return root
 
 
-class _Field(msgspec.Struct):
+class _OpenField(msgspec.Struct):
     """An open field: the texts in its code, in the innermost code around the place that is read, and in that around the field."""
 
     code: list[Any]

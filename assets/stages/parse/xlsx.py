@@ -17,7 +17,7 @@ from assets.stages.parse.number_format import BUILT_IN, formatter, hides_text, i
 from assets.stages.parse.package import Package, attribute, child, local, number, within
 from assets.stages.parse.result import Parsed
 from assets.stages.parse.sheets import SheetRow, Spans, counted, sheet
-from assets.stages.parse.xlsx_cells import Cells, Format, Hidden, column_of, is_on_attribute, is_zero, rich
+from assets.stages.parse.xlsx_cells import Cells, Format, HiddenPlaces, column_of, is_on_attribute, is_zero, rich
 from resources.core.errors import SkipDocumentError
 
 MAX_SHEETS = 1_000
@@ -97,7 +97,7 @@ class _Workbook:
     def _sheet(self, name: str, part: str, kind: str) -> Iterator[BlockDraft]:
         name = name[:MAX_NAME]
         shown = False
-        hidden = Hidden()
+        hidden = HiddenPlaces()
         if kind == "worksheet":
             for draft in sheet(name, self._rows(part, hidden)):
                 shown = True
@@ -110,7 +110,7 @@ class _Workbook:
 
     # Cells
 
-    def _rows(self, part: str, hidden: Hidden) -> Iterator[SheetRow]:
+    def _rows(self, part: str, hidden: HiddenPlaces) -> Iterator[SheetRow]:
         from lxml import etree
 
         cells, spans, merged = Cells(self._strings, self._formats), Spans(), self._merged(part)
@@ -207,7 +207,7 @@ class _Workbook:
                 found[attribute(one, "id") or ""] = one_line(attribute(one, "displayName") or "")
         return found
 
-    def _comments(self, part: str, name: str, hidden: Hidden) -> Iterator[BlockDraft]:
+    def _comments(self, part: str, name: str, hidden: HiddenPlaces) -> Iterator[BlockDraft]:
         for target in self._package.related(part, "comments"):
             root = self._package.optional(target)
             if root is None:

@@ -19,7 +19,7 @@ _TEXTS = frozenset({"s", "str", "inlineStr"})
 Format = tuple[Formatter, bool, bool]
 
 
-class Hidden:
+class HiddenPlaces:
     """Hidden columns and rows of a sheet."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class Cells:
         self._shared: dict[str, str] = {}
         self._columns: dict[str, int] = {}
 
-    def row(self, element: Any, hidden: Hidden) -> SheetRow:
+    def row(self, element: Any, hidden: HiddenPlaces) -> SheetRow:
         row = SheetRow([])
         cells = row.cells
         column = -1
