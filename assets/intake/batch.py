@@ -18,7 +18,7 @@ from assets.stages.diff import GONE, MAX_ATTEMPTS, has_content
 from assets.stages.plan import BatchPlan, plan_batch, shown, vanished
 from assets.stages.profiles import profile_names
 from resources.core.domain import Batch, Item, State
-from resources.core.errors import RetryLaterError
+from resources.core.errors import DocumentError, RetryLaterError
 from resources.core.ports import Source
 from resources.people import PEOPLE
 from resources.sources import capabilities
@@ -63,7 +63,7 @@ class PartitionSync:
         profiles = profile_names(self._job.stores.settings)
         batch = admitted(batch, profiles)
         absent = self._listing.take(batch)
-        if 0 < len(absent) <= ASKED and (there := self._source.missing(batch.partition, absent)):
+        if 0 < len(absent) <= ASKED and (there := self._there(batch.partition, absent)):
             self._listing.add([item.source_id for item in there])
             batch = admitted(msgspec.structs.replace(batch, seen=[*batch.seen, *there]), profiles)
         known, others = self._read(batch, absent)
@@ -76,6 +76,13 @@ class PartitionSync:
             held = self._hold.place(plan.hold, policy.waiting, batch.deleted_at)
             self._result.count(batch.partition, held=held)
         self._apply(batch, plan, known, checked=checked and batch.listing != "page")
+
+    def _there(self, partition: str, absent: Collection[str]) -> list[Item]:
+        """Return what `Source.missing` does. Raises `RetryLaterError` if one of the documents cannot be asked for: none is gone yet."""
+        try:
+            return self._source.missing(partition, absent)
+        except DocumentError as error:
+            raise RetryLaterError(f"Whether documents of {partition} are gone cannot be told: {error}") from error
 
     def _read(self, batch: Batch, absent: Collection[str]) -> tuple[dict[str, Known], list[Item]]:
         """Return the registry's rows of every affected document, and the other documents that get the batch's permissions."""

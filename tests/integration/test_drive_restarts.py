@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from resources.core.domain import Batch, SourceName
+from resources.core.domain import Batch, Item, SourceName
 from resources.core.errors import AbortSyncError
 from resources.core.ports import Source
 from resources.sources import open_source
 from resources.sources.drive import listing
+from resources.sources.drive.faults import NotFoundError
 from simulators.drive import SimulatedDrive
 from tests.fixtures.drive import DriveSite
 from tests.fixtures.installation import Installation
@@ -82,6 +83,43 @@ def test_a_file_that_a_listing_does_not_show_yet_is_not_gone(installation: Insta
         drive.faults.add("bad_page_token", match="changes.list")
         installation.sync(SourceName.GOOGLE_DRIVE)
         assert states(installation) == {"new.txt": "live", "old.txt": "deleted"}
+    assert installation.agrees()
+
+
+class Unanswered:
+    """A source that is not told whether a document is still there."""
+
+    def __init__(self, port: Source) -> None:
+        self._port = port
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._port, name)
+
+    def missing(self, *_: Any) -> list[Item]:
+        raise NotFoundError
+
+
+def test_a_file_that_a_listing_lacks_and_drive_says_nothing_of_waits_for_the_next_sync(
+    installation: Installation, drive_site: DriveSite
+) -> None:
+    drive = drive_site.drive
+    shared = drive.shared_drive("Birds", {drive.account: "organizer"})
+    follow(
+        installation, drive_token=SimulatedDrive.token, drive_api_url=drive_site.url, drive_roots=("my_drive", shared)
+    )
+    for parent in (drive.my_drive, shared):
+        drive.file(f"{parent}.txt", parent, "About herons.")
+    gone = drive.file("gone.txt", drive.my_drive, "About otters.")
+    installation.sync(SourceName.GOOGLE_DRIVE)
+    drive.delete(gone)
+    drive.file("new.txt", shared, "About kingfishers.")
+    installation.settings = installation.settings.model_copy(update={"drive_comments": True})
+    port: Any = Unanswered(open_source(installation.settings, SourceName.GOOGLE_DRIVE))
+    report = installation.sync(SourceName.GOOGLE_DRIVE, port=port)
+    assert "deleted from Drive" in (report.error or "")
+    assert (states(installation)["gone.txt"], states(installation)["new.txt"]) == ("live", "live")
+    installation.sync(SourceName.GOOGLE_DRIVE)
+    assert states(installation)["gone.txt"] == "deleted"
     assert installation.agrees()
 
 

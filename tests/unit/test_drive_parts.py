@@ -39,6 +39,7 @@ from resources.sources.drive.faults import (
 from resources.sources.drive.feeds import sort
 from resources.sources.drive.notes import FolderState, PartitionState, RootNote, Shortcut
 from resources.sources.drive.permissions import FileGrant
+from resources.sources.drive.readers import Links, Readers
 from resources.sources.drive.tree import Trail
 
 GOOGLE = "application/vnd.google-apps."
@@ -372,3 +373,17 @@ def test_waiting_grows_until_drive_answers() -> None:
     assert backoff.start(30) == 30
     backoff.wait()
     assert slept == [64, 30]
+
+
+class HalfRead:
+    """A client whose account loses access to a drive between two pages of its permissions."""
+
+    def visible(self, _: str, many: list[dict[str, Any]]) -> list[dict[str, Any] | None]:
+        page = {"permissions": [{"id": "1", "type": "anyone"}], "nextPageToken": "2"}
+        return [None if "pageToken" in one else page for one in many]
+
+
+def test_permissions_of_which_a_further_page_may_not_be_seen_are_not_seen() -> None:
+    client: Any = HalfRead()
+    readers = Readers(client, lambda: datetime(2026, 1, 1, tzinfo=UTC), Links("nobody", lambda: "ada@larkmoor.example"))
+    assert readers.members("drive") == []

@@ -159,14 +159,16 @@ class Readers:
             return None
         listed: list[JSON] = list(answer.get("permissions", ()))
         while token := answer.get("nextPageToken"):
-            answer = self._client.call(
-                "permissions.list",
-                fileId=file_id,
-                pageSize=_PAGE,
-                fields=_LIST,
-                supportsAllDrives=True,
-                pageToken=token,
-            )
+            further = {
+                "fileId": file_id,
+                "pageSize": _PAGE,
+                "fields": _LIST,
+                "supportsAllDrives": True,
+                "pageToken": token,
+            }
+            answer = self._client.visible("permissions.list", [further])[0]
+            if answer is None:
+                return None
             listed += answer.get("permissions", ())
         return listed
 
