@@ -17,7 +17,7 @@ from assets.intake.shown import ShownDocuments, UnchangedDocuments
 from assets.stages.diff import GONE, MAX_ATTEMPTS, has_content
 from assets.stages.plan import BatchPlan, plan_batch, shown, vanished
 from assets.stages.profiles import profile_names
-from resources.core.domain import Batch, Item, State
+from resources.core.domain import Batch, Item, Refusal, State
 from resources.core.errors import DocumentError, RetryLaterError
 from resources.core.ports import Source
 from resources.people import PEOPLE
@@ -64,8 +64,10 @@ class PartitionSync:
         batch = admitted(batch, profiles)
         absent = self._listing.take(batch)
         if 0 < len(absent) <= ASKED and (there := self._there(batch.partition, absent)):
-            self._listing.add([item.source_id for item in there])
-            batch = admitted(msgspec.structs.replace(batch, seen=[*batch.seen, *there]), profiles)
+            self._listing.add([one.source_id for one in there])
+            seen = [*batch.seen, *(one for one in there if isinstance(one, Item))]
+            refused = [*batch.refused, *(one for one in there if isinstance(one, Refusal))]
+            batch = admitted(msgspec.structs.replace(batch, seen=seen, refused=refused), profiles)
         known, others = self._read(batch, absent)
         if self._claim_others(batch, known):
             known, others = self._read(batch, absent)
@@ -77,7 +79,7 @@ class PartitionSync:
             self._result.count(batch.partition, held=held)
         self._apply(batch, plan, known, checked=checked and batch.listing != "page")
 
-    def _there(self, partition: str, absent: Collection[str]) -> list[Item]:
+    def _there(self, partition: str, absent: Collection[str]) -> list[Item | Refusal]:
         """Return what `Source.missing` does. Raises `RetryLaterError` if one of the documents cannot be asked for: none is gone yet."""
         try:
             return self._source.missing(partition, absent)

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from resources.core.domain import Batch, Item, SourceName
+from resources.core.domain import Batch, Item, Refusal, SourceName
 from resources.core.retrying import NO_CALLS, Tally
 
 Vectors = NDArray[np.float32]
@@ -99,7 +99,7 @@ class Source(Protocol):
         """
         ...
 
-    def missing(self, partition: str, source_ids: Collection[str]) -> list[Item]:  # noqa: ARG002 - as above
+    def missing(self, partition: str, source_ids: Collection[str]) -> list[Item | Refusal]:  # noqa: ARG002 - as above
         """Return those of the documents that are there, though a complete listing has not shown them: listings may lag."""
         return []
 

@@ -123,6 +123,22 @@ def test_a_file_that_a_listing_lacks_and_drive_says_nothing_of_waits_for_the_nex
     assert installation.agrees()
 
 
+def test_a_file_that_a_listing_does_not_show_yet_and_that_is_refused_by_now_is_not_gone(
+    installation: Installation, drive_site: DriveSite
+) -> None:
+    drive = drive_site.drive
+    follow(installation, drive_token=SimulatedDrive.token, drive_api_url=drive_site.url)
+    installation.sync(SourceName.GOOGLE_DRIVE)
+    drive.lag(3600)
+    new = drive.file("new.txt", drive.my_drive, "About otters.")
+    installation.sync(SourceName.GOOGLE_DRIVE)
+    drive.allow_download(new, allowed=False)
+    drive.faults.add("bad_page_token", match="changes.list")
+    installation.sync(SourceName.GOOGLE_DRIVE)
+    assert states(installation) == {"new.txt": "skipped"}
+    assert installation.agrees()
+
+
 def test_what_is_no_longer_shared_after_an_interrupted_listing_is_gone_with_the_next(
     installation: Installation, drive_site: DriveSite
 ) -> None:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from resources.core.domain import Batch, Item
+from resources.core.domain import Batch, Item, Refusal
 from resources.core.errors import AbortSyncError, AuthorizationError, FailedDocumentError, LostPartitionError
 from resources.core.ports import Memory
 from resources.settings import Settings
@@ -92,20 +92,22 @@ class Account:
 
     def look_again(self, item: Item) -> Item | None:
         """Return a document as it is now, if it is still in the same root."""
-        return next(iter(self._here(item.partition, [item.source_id])), None)
+        found = self._here(item.partition, [item.source_id])
+        return next((one for one in found if isinstance(one, Item)), None)
 
-    def missing(self, partition: str, source_ids: Collection[str]) -> list[Item]:
+    def missing(self, partition: str, source_ids: Collection[str]) -> list[Item | Refusal]:
         """Return those of the files that are in the root, a hundred in a request.
 
         What others share is in a root of our own, and is no longer in it when a listing does not show it.
         """
         return [] if partition == SHARED_WITH_ME else self._here(partition, source_ids)
 
-    def _here(self, partition: str, source_ids: Collection[str]) -> list[Item]:
+    def _here(self, partition: str, source_ids: Collection[str]) -> list[Item | Refusal]:
         with self._looking:
             files = [file for file in self._documents.ask(sorted(source_ids)).values() if file is not None]
-            found = self._documents.describe(files, self._notes(partition)).once().seen
-        return [one for one in found if one.partition == partition and one.source_id in source_ids]
+            found = self._documents.describe(files, self._notes(partition)).once()
+        shown = (*found.seen, *found.refused)
+        return [one for one in shown if one.partition == partition and one.source_id in source_ids]
 
     def _changes(self, partition: str, saved: str | None) -> Iterator[Batch]:
         if partition not in self.roots.partitions():
@@ -243,7 +245,7 @@ class SeveralAccounts(ABC):
         with self._account_of(item.partition) as account:
             return account.look_again(item)
 
-    def missing(self, partition: str, source_ids: Collection[str]) -> list[Item]:
+    def missing(self, partition: str, source_ids: Collection[str]) -> list[Item | Refusal]:
         with self._account_of(partition) as account:
             return account.missing(partition, source_ids)
 

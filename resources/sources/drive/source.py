@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 
-from resources.core.domain import Batch, Item, SourceName
+from resources.core.domain import Batch, Item, Refusal, SourceName
 from resources.core.errors import AuthorizationError
 from resources.core.ports import Memory, Source
 from resources.core.retrying import Tally
@@ -90,7 +90,7 @@ class Drive(Source):
         """Yield a file's bytes, exported if it is a Google document; one attempt."""
         return self._reader(item.partition).fetch(item)
 
-    def missing(self, partition: str, source_ids: Collection[str]) -> list[Item]:
+    def missing(self, partition: str, source_ids: Collection[str]) -> list[Item | Refusal]:
         return self._reader(partition).missing(partition, source_ids)
 
     def look_again(self, item: Item) -> Item | None:
