@@ -110,6 +110,8 @@ class SlackClient:
         self.tally = tally
         self.page = page
         self._waits = waits
+        self._without_files: str | None = None
+        """Why files cannot be asked for, once Slack has said that the token lacks the scope: it is not asked again."""
 
     def call(self, method: str, **arguments: Any) -> dict[str, Any]:
         """Return a method's response. Raises `AuthorizationError`, `LostPartitionError`, `AbortSyncError`, `RetryLaterError`."""
@@ -155,7 +157,13 @@ class SlackClient:
 
     def file(self, file: str) -> dict[str, Any]:
         """Return a file. Raises `FileNotSharedError`, or `MissingScopeError` without files:read."""
-        return object_of(self.call("files.info", file=file).get("file"))
+        if self._without_files is not None:
+            raise MissingScopeError(self._without_files)
+        try:
+            return object_of(self.call("files.info", file=file).get("file"))
+        except MissingScopeError as error:
+            self._without_files = str(error)
+            raise
 
     def members(self, channel: str) -> list[str]:
         found: Iterator[Any] = self.pages("conversations.members", "members", channel=channel, limit=LIST_LIMIT)
