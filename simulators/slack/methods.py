@@ -197,6 +197,8 @@ def _conversations_replies(call: MethodCall) -> Json:
     if message is None or message.subtype in EVENTS:
         raise RefusalError("thread_not_found")
     root = channel.timeline.root(message)
+    if root.micros < call.workspace.hidden_before:
+        raise RefusalError("thread_not_found")
     low, high = call.range()
     place = call.at_time()
     if place is not None:

@@ -252,6 +252,7 @@ def test_messages_that_the_plan_hides_are_announced_and_not_sent(
     below = client.conversations_history(channel=general, latest="1700000001")
     assert (texts(below), below["has_more"]) == ([], True)
     assert not client.conversations_history(channel=general, latest="1700000000")["has_more"]
+    assert refusal(client.conversations_replies, channel=general, ts="1700000000.000100") == "thread_not_found"
 
 
 def test_arguments_that_make_no_sense_are_refused(client: WebClient, general: str) -> None:

@@ -488,6 +488,7 @@ def test_messages_that_the_plan_hides_stay_as_they_were_and_stop_nothing(office:
     channel = office.workspace.channel("busy", [office.ada])
     stamps = [office.post(channel, f"Message {number}", after=10 * MINUTE) for number in range(30)]
     stamps += [office.post(channel, f"Late {number}", after=2 * 3600) for number in range(10)]
+    office.post(channel, "An answer", thread=stamps[3])
     office.sync(page=10)
     before = said(office, channel)
     office.workspace.hide_before(stamps[14])
@@ -506,6 +507,33 @@ def test_messages_that_the_plan_hides_stay_as_they_were_and_stop_nothing(office:
     office.sync(page=10, full=True)
     office.sync(page=10)
     assert said(office, channel) == sorted(before)
+
+
+def test_a_thread_that_the_plan_hides_is_asked_for_once_though_a_reply_is_shown(office: Office) -> None:
+    channel = office.workspace.channel("busy", [office.ada])
+    root = office.post(channel, "A question")
+    shown = office.post(channel, "Later", after=DAY)
+    office.post(channel, "For all", thread=root, broadcast=True)
+    office.workspace.hide_before(shown)
+    assert office.sync()["conversations.replies"] == 1
+    assert "conversations.replies" not in office.sync()
+    office.workspace.hide_before(root)
+    office.sync(full=True)
+    office.index.check(office.workspace)
+
+
+def test_a_listing_from_the_beginning_says_that_it_begins(office: Office) -> None:
+    channel = office.workspace.channel("busy", [office.ada])
+    stamps = [office.post(channel, f"Message {number}") for number in range(30)]
+    office.workspace.hide_before(stamps[4])
+    source = office.source(page=10)
+    assert source.partitions() == [channel]
+    listed = [batch for batch in source.changes(channel, None) if batch.listing != "delta"]
+    assert [batch.begins for batch in listed] == [True] + [False] * (len(listed) - 1)
+    office.sync(page=10, batches=1)
+    source = office.source(page=10)
+    assert source.partitions() == [channel]
+    assert not any(batch.begins for batch in source.changes(channel, office.index.cursors[channel]))
 
 
 def test_a_window_that_an_event_names_keeps_only_what_the_plan_shows(office: Office) -> None:
@@ -646,12 +674,14 @@ def test_without_the_scope_files_of_connected_workspaces_are_refused_and_stop_no
     channel = office.workspace.channel("partners", [office.ada, office.eve])
     plan = office.workspace.upload(office.ada, "plan.md", "# Plan", "text/markdown")
     office.post(channel, "The plan", files=[plan])
+    other = office.workspace.upload(office.ada, "other.md", "# Other", "text/markdown")
+    office.post(channel, "Another", after=DAY, files=[other])
     office.workspace.set_scopes(office.workspace.scopes - {"files:read"})
-    office.sync()
+    assert office.sync()["files.info"] == 1
     assert "files:read" in office.index.refused[f"T0LARKMOOR/{channel}/{plan}"].reason
     office.workspace.set_scopes(office.workspace.scopes | {"files:read"})
     office.sync()
-    assert office.index.files(channel) == {plan}
+    assert office.index.files(channel) == {plan, other}
     assert office.index.refused == {}
 
 

@@ -94,6 +94,8 @@ class ChannelSync:
         self._ranges_read: list[tuple[int, int]] = []
         """Ranges of history that were read for events: from (inclusive), to (exclusive)."""
         self._threads_read: set[int] = set()
+        self._begins = False
+        """True until the first batch of a listing from the beginning."""
 
     def changes(self, text: str | None) -> Iterator[Batch]:
         """Yield what changed since the cursor `text`; None: everything."""
@@ -136,7 +138,7 @@ class ChannelSync:
 
     def _list(self, cursor: ChannelCursor) -> Iterator[Batch]:
         """Yield the whole history, so that what is on no page is deleted. After an interruption, continue below the last saved page."""
-        first = begun = cursor.walk is None
+        first = begun = self._begins = cursor.walk is None
         for page in self._pages(high=cursor.walk):
             cursor.until = max(cursor.until, page.newest)
             yield from self._settle(page, cursor, "page")
@@ -191,7 +193,7 @@ class ChannelSync:
                     yield from self._read_around(at, cursor)
             for root in threads - self._threads_read:
                 self._threads_read.add(root)
-                self._builder.read_thread(root, cursor.turn)
+                self._builder.read_thread(root, cursor.turn, drop_hidden=True)
             self._ledger.settle(event)
             if number % PORTION == 0:
                 yield self._batch(cursor)
@@ -279,4 +281,6 @@ class ChannelSync:
 
     def _batch(self, cursor: ChannelCursor, kind: Kind = "delta") -> Batch:
         cursor.mentioned = sorted(self._mentions.shown.union(cursor.mentioned))
-        return self._builder.batch(msgspec.json.encode(cursor).decode(), kind, cursor.turn)
+        begins = self._begins and kind != "delta"
+        self._begins = self._begins and not begins
+        return self._builder.batch(msgspec.json.encode(cursor).decode(), kind, cursor.turn, begins=begins)

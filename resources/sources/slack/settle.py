@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from resources.core.domain import Batch, Item, Refusal
-from resources.sources.slack.client import MissingScopeError, SlackClient, ThreadNotFoundError
+from resources.sources.slack.client import FOREVER, MissingScopeError, SlackClient, ThreadNotFoundError
 from resources.sources.slack.documents import ChannelInfo, conversation
 from resources.sources.slack.files import STUB, describe, facts
 from resources.sources.slack.history import HistoryPage
@@ -101,8 +101,11 @@ class ChannelBatchBuilder:
                 due.append(root)
         return due
 
-    def read_thread(self, root: int, turn: int) -> int:
-        """Read and record a thread; return the time of its last reply, or 0 if it no longer exists."""
+    def read_thread(self, root: int, turn: int, *, drop_hidden: bool = False) -> int:
+        """Read and record a thread; return the time of its last reply, or 0 if it no longer exists or the workspace's plan hides it.
+
+        A hidden one stays as it is and is not asked for again; with `drop_hidden` it counts as deleted.
+        """
         name = stamp(root)
         try:
             raws = self._client.replies(self.channel.id, name)
@@ -111,6 +114,10 @@ class ChannelBatchBuilder:
         shown = self._roots.get(root)
         before = self._known.get(root) if shown else self._ledger.threads(root, root + 1).get(root)
         self.unread.pop(root, None)
+        if not raws and not shown and not drop_hidden and self._is_hidden(name):
+            hidden = before or Thread(latest=FOREVER, count=0, root="", turn=turn)
+            self._ledger.keep_thread(root, msgspec.structs.replace(hidden, latest=FOREVER, turn=turn), before)
+            return 0
         latest, count, print_ = _thread_state(shown or raws[0]) if raws else ("0", 0, "")
         if before is not None and not raws:
             self._forget(root, before)
@@ -148,8 +155,8 @@ class ChannelBatchBuilder:
         self._deleted -= {self.channel.source_id(anchor) for anchor in now}
         self._roots, self._known, self._parts, self._outside = {}, {}, {}, []
 
-    def batch(self, cursor: str, kind: Kind, turn: int) -> Batch:
-        """Return what was found since the last batch."""
+    def batch(self, cursor: str, kind: Kind, turn: int, *, begins: bool = False) -> Batch:
+        """Return what was found since the last batch; `begins` as in `Batch`."""
         memory, files = self._ledger.take(turn)
         found, deleted = self._found, self._deleted | {self.channel.source_id(file) for file in files}
         self._found, self._deleted = {}, set()
@@ -163,6 +170,7 @@ class ChannelBatchBuilder:
             title=self.channel.title,
             cursor=cursor,
             listing=kind,
+            begins=begins,
         )
 
     def _parse(self, raw: dict[str, Any], thread: str | None = None) -> IndexedMessage | None:
@@ -195,6 +203,12 @@ class ChannelBatchBuilder:
                 return stub
             self._ledger.keep_file(id_, known)
         return known
+
+    def _is_hidden(self, parent: str) -> bool:
+        """Return True if the workspace's plan hides a message of the channel."""
+        at = micros(parent)
+        found, more = self._client.history(self.channel.id, latest=stamp(at + 1), oldest=stamp(at - 1))
+        return more and not found
 
     def _forget(self, root: int, thread: Thread) -> None:
         self._ledger.drop_thread(root, thread)
