@@ -119,6 +119,10 @@ def test_struck_text_is_not_glued_to_the_new_one(markdown: str, expected: str) -
         ("[//]: # (not shown)\n[comment]: <> (not shown)\n\nText\n", "Text"),
         ("- [Alice]: yes\n- [Bob]:\n  no\n", "- [Alice]: yes\n- [Bob]: no"),
         ("[" * 5000 + "a]: x", "[" * 5000 + "a]: x"),
+        ("See [Home][h], [Faq][f].\n\n[h]: Home\n[f]: https://a.example/faq\n", "See Home, Faq."),
+        ("See [my  home][].\n\n> [My home]: Home\n", "See my home."),
+        ("[Faq][f]\n\n[Alice]: yes\n[^1]: Ibid.\n[f]: https://a.example/faq\n", "Faq\n\n[Alice]: yes\n[^1]: Ibid."),
+        ("[Bob]: no\nand\n[f]: https://a.example/faq\n", "[Bob]: no\nand\n[f]: https://a.example/faq"),
     ],
 )
 def test_a_reply_or_a_note_is_no_definition_of_a_link(markdown: str, expected: str) -> None:

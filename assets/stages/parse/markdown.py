@@ -35,9 +35,12 @@ _TABLE = re.compile(r"<table\b", re.IGNORECASE)
 _DELIMITERS = re.compile(r"[ \t]{0,3}\|?(?:[ \t]*:?-+:?[ \t]*\|)+(?:[ \t]*:?-+:?[ \t]*)?")
 _CODE = re.compile(r"(?<!`)(`+)(?!`)([^`]++)\1(?!`)")
 _DEFINITION = re.compile(
-    r"\[(?!\^)(?:[^\[\]\\]|\\.){1,999}+\]:\s{0,99}+(?:<|[^\s:/#.]{0,999}+(?:[:/#]|\.\S))", re.DOTALL
+    r"\[(?!\^)((?:[^\[\]\\]|\\.){1,999}+)\]:(\s{0,99}+(?:<|[^\s:/#.]{0,999}+(?:[:/#]|\.\S)))?", re.DOTALL
 )
-"""A definition of a link, whose destination looks like an address."""
+"""What may be a definition of a link: its label, and its destination if that looks like an address."""
+_LABELLED = re.compile(r"\[[^\[\]\n]{1,999}+\]:")
+_USED = re.compile(r"\]\[([^\[\]]{1,999}+)\]|\[([^\[\]]{1,999}+)\]\[\]")
+"""The label of a link that is defined elsewhere: `[text][label]`, `[label][]`."""
 _CHANGE = re.compile(r"</?(?:del|ins|s|strike)\b", re.IGNORECASE)
 _BAR = re.compile(r"(?<!\\)\|")
 
@@ -70,15 +73,26 @@ class Slugs:
 @cache
 def _block_parser() -> Any:
     from markdown_it import MarkdownIt
+    from markdown_it.common.utils import normalizeReference
     from markdown_it.rules_block import reference
 
     def definition(state: Any, line: int, end: int, silent: bool) -> bool:
-        """Read a definition of a link. `[Alice]: yes` and the note `[^1]: Ibid.` are text."""
+        """Read a definition of a link. `[Alice]: yes`, which no link uses, and the note `[^1]: Ibid.` are text.
+
+        `silent`: the line may end a paragraph, but only below such a text.
+        """
         found = _DEFINITION.match(state.src, state.bMarks[line] + state.tShift[line])
-        return found is not None and reference(state, line, end, silent)
+        if found is None or (
+            silent and not _LABELLED.match(state.src, state.bMarks[line - 1] + state.tShift[line - 1])
+        ):
+            return False
+        if "used" not in state.env:
+            state.env["used"] = {normalizeReference(one or other) for one, other in _USED.findall(state.src)}
+        is_definition = found[2] is not None or normalizeReference(found[1]) in state.env["used"]
+        return is_definition and reference(state, line, end, silent)
 
     parser = MarkdownIt("commonmark", {"maxNesting": 40}).enable("table").disable(["inline", "text_join"])
-    parser.block.ruler.at("reference", definition)
+    parser.block.ruler.at("reference", definition, {"alt": ["paragraph"]})
     return parser
 
 
