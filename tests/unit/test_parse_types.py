@@ -547,10 +547,16 @@ def test_times_of_a_calendar_say_their_zone() -> None:
 
 def test_a_day_long_event_ends_on_its_last_day() -> None:
     event = "BEGIN:VEVENT\nDTSTART;VALUE=DATE:20260227\nDTEND;VALUE=DATE:20260301\nEND:VEVENT\n"
-    event += "BEGIN:VEVENT\nDTEND;VALUE=DATE:20269999\nDUE;VALUE=DATE:20260301\nEND:VEVENT\n"
+    event += "BEGIN:VEVENT\nDTEND;VALUE=DATE:20269999\nDTSTART;VALUE=DATE:20260301\nEND:VEVENT\n"
+    event += "BEGIN:VEVENT\nDTSTART;VALUE=DATE:20240101\nDTEND;VALUE=DATE:20240101\nEND:VEVENT\n"
+    event += "BEGIN:VEVENT\nDTEND;VALUE=DATE:20240102\nDTSTART;VALUE=DATE:20240101\nEND:VEVENT\n"
+    event += "BEGIN:VEVENT\nDTEND;VALUE=DATE:20240102\nEND:VEVENT\n"
     assert shown(parse(event.encode(), "text/calendar", title="x")) == [
         ("list", "Start: 2026-02-27\nEnd: 2026-02-28"),
-        ("list", "End: 2026-99-99\nDue: 2026-03-01"),
+        ("list", "End: 2026-99-99\nStart: 2026-03-01"),
+        ("list", "Start: 2024-01-01\nEnd: 2024-01-01"),
+        ("list", "End: 2024-01-01\nStart: 2024-01-01"),
+        ("list", "End: 2024-01-02"),
     ]
 
 

@@ -29,6 +29,7 @@ _LEFT_OUT = frozenset({
 """Properties for programs only."""
 _PARTS = "N: "
 """How the line of a name's parts begins before it is known whether there is a whole name."""
+_START, _END = "Start: ", "End: "
 _COMPONENTS = frozenset({"VTIMEZONE", "STANDARD", "DAYLIGHT", "VALARM"})
 _NAMES = {
     "DTSTART": "Start", "DTEND": "End", "SUMMARY": "Summary", "FN": "Name", "TEL": "Phone", "ADR": "Address", "ORG": "Organization",
@@ -69,6 +70,9 @@ def _entries(text: str) -> Iterator[BlockDraft]:
 def _entry(lines: list[str]) -> BlockDraft:
     """Return an entry's lines; the parts of a name are shown if the whole name is not."""
     whole = any(line.startswith("Name: ") for line in lines)
+    start = next((line.removeprefix(_START) for line in lines if line.startswith(_START)), None)
+    if start is not None:
+        lines = [_END + _last_day(line.removeprefix(_END), start) if line.startswith(_END) else line for line in lines]
     shown = [
         f"Name: {line.removeprefix(_PARTS)}" if line.startswith(_PARTS) else line
         for line in lines
@@ -100,8 +104,6 @@ def _value(name: str, parameters: str, value: str) -> str:
     if moment and name not in ("TEL", "SUMMARY", "FN"):
         year, month, day, hour, minute, _, utc = moment.groups()
         zone = "UTC" if utc else found[1] if (found := _ZONE.search(parameters)) else ""
-        if name == "DTEND" and not hour:
-            return _day_before(f"{year}-{month}-{day}")
         return f"{year}-{month}-{day}" + (f" {hour}:{minute} {zone}".rstrip() if hour else "")
     if name == "N":
         family, given, *others = [*re.split(r"(?<!\\);", value), "", ""]
@@ -117,9 +119,12 @@ def _value(name: str, parameters: str, value: str) -> str:
     return one_line(f"{text}, {reply[1].lower()}" if reply else text)
 
 
-def _day_before(written: str) -> str:
-    """Return the last day of an event that takes whole days, whose end is the day after. Source: RFC 5545, section 3.6.1"""
+def _last_day(end: str, start: str) -> str:
+    """Return the last day of an event that takes whole days: its end is the day after, or its start, as some programs write it.
+
+    A time is returned unchanged. Source: RFC 5545, section 3.6.1
+    """
     try:
-        return (date.fromisoformat(written) - timedelta(days=1)).isoformat()
-    except (ValueError, OverflowError):  # no such day
-        return written
+        return (date.fromisoformat(end) - timedelta(days=1)).isoformat() if end > start else end
+    except (ValueError, OverflowError):  # a time, or no such day
+        return end
