@@ -13,7 +13,7 @@ from assets.stages.parse.marks import gap
 from assets.stages.parse.symbols import PRIVATE, SYMBOLS
 
 _TOKEN = re.compile(
-    r"\\bin(\d{1,9}) ?|\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\'[0-9a-fA-F]{2}|\\.|[{}]|[^\\{}]+", re.DOTALL
+    r"\\bin(\d{1,9}) ?|\\([a-zA-Z]{1,32})(-?\d{1,10})? ?|\\'[0-9a-fA-F]{2}|\\.|[{}]|[\r\n]+|[^\\{}\r\n]+", re.DOTALL
 )
 _HEAD = re.compile(r"\{\s*(\\\*\s*)?\\([a-zA-Z]{1,32})(?:-?\d{1,10})? ?")
 _WORD_ART = re.compile(r"\{\\sp\s*\{\\sn\s+gtextUNICODE\s*\}\s*\{\\sv\s+([^{}]*)\}\s*\}")
@@ -50,6 +50,8 @@ class _Group:
     struck: bool = False
     symbols: bool = False
     """True in the font Symbol."""
+    instead: int = 1
+    """Characters after each `\\u` for readers that do not know Unicode."""
     first_gone: bool = False
     """True if the next group in it is for readers that do not know Unicode."""
     after: str = ""
@@ -94,10 +96,11 @@ def flowing(source: str) -> str:
     group, around = _Group(flow.out), list[_Group]()
     table = max(source.find("{\\fonttbl"), 0)
     symbols = set(_SYMBOL_FONT.findall(source, table, table + _FONT_TABLE))
-    at, before = 0, ""
+    at = instead = 0
     while match := _TOKEN.match(source, at):
         piece, word = match.group(), match[2]
         at = match.end() + int(match[1] or 0)
+        instead = 0 if piece in "{}" else instead
         if piece == "{":
             around.append(group)
             group, at = _opened(source, match.start(), group, flow)
@@ -116,8 +119,10 @@ def flowing(source: str) -> str:
             _strike(group, flow, piece, word or "", match[3])
             if word in ("f", "plain"):
                 group.symbols = word == "f" and match[3] in symbols
-            group.sink.append(_symbols(piece, word or "", before) if group.symbols and not group.aside else piece)
-            before = word or ""
+            if word == "uc":
+                group.instead = max(int(match[3] or 1), 0)
+            group.sink.append(_symbols(piece, word or "", instead) if group.symbols and not group.aside else piece)
+            instead = group.instead if word == "u" else 0 if word else _left(piece, instead)
             if word in _PARAGRAPH_ENDS and not (flow.in_row or group.aside) and group.sink is flow.out:
                 flow.release()
     flow.end()
@@ -136,20 +141,24 @@ def _strike(group: _Group, flow: _Flow, piece: str, word: str, value: str | None
         flow.struck = text if group.struck else ""
 
 
-def _symbols(piece: str, word: str, before: str) -> str:
-    """Return text in the font Symbol in Unicode. What follows a `\\u` is for readers that do not know it, and stays."""
-    if word == "u":
+def _symbols(piece: str, word: str, instead: int) -> str:
+    """Return text in the font Symbol in Unicode. Its first `instead` characters are for readers that do not know it, and stay."""
+    if word == "u" and piece[2:].strip():
         found = chr(int(piece[2:].strip()) & 0xFFFF).translate(PRIVATE)
         return rf"\u{ord(found)} "
-    if word or (before == "u" and piece.startswith("\\")):
+    if word or (instead and piece.startswith("\\")):
         return piece
-    kept = before == "u"
     text = bytes.fromhex(piece[2:]).decode("latin-1") if piece.startswith("\\'") else piece
     if text.startswith("\\"):
         return piece
-    return text[:kept] + "".join(
-        one if (found := one.translate(SYMBOLS)) == one else _unicode(ord(found)) for one in text[kept:]
+    return text[:instead] + "".join(
+        one if (found := one.translate(SYMBOLS)) == one else _unicode(ord(found)) for one in text[instead:]
     )
+
+
+def _left(piece: str, instead: int) -> int:
+    """Return how many of the characters that follow a `\\u` come after a piece."""
+    return max(instead - (1 if piece.startswith("\\") else len(piece.strip("\r\n"))), 0)
 
 
 def _unicode(code: int) -> str:
