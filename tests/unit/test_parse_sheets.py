@@ -9,10 +9,12 @@ import pytest
 from openpyxl import Workbook
 from openpyxl.chart import BarChart, Reference
 from openpyxl.comments import Comment
+from openpyxl.utils import get_column_letter
 
 from assets.stages.chunk import chunk
 from assets.stages.parse import parse
 from assets.stages.parse.number_format import BUILT_IN, formatter
+from assets.stages.parse.sheets import COPIES
 from assets.stages.profiles import resolve
 from resources.core.domain import ParsedDocument
 from resources.core.filetypes import XLSX
@@ -379,6 +381,17 @@ def test_texts_merged_in_hidden_rows_and_columns_are_not_repeated() -> None:
     sheet.column_dimensions["B"].hidden = True
     sheet.row_dimensions[4].hidden = True
     assert lines(read(book)) == ["Prices", "Item | Cost", "Pump | 7", "Valve | 8", "| 10"]
+
+
+def test_texts_merged_over_many_rows_are_repeated_up_to_a_bound_and_all_rows_are_read() -> None:
+    text, rows = "x" * 200, "<row><c><v>1</v></c></row>" * 20_000
+    first = "<c><v>1</v></c>" + f'<c t="str"><v>{text}</v></c>' * 100
+    merges = "".join(
+        f'<mergeCell ref="{get_column_letter(column)}1:{get_column_letter(column)}20001"/>' for column in range(2, 102)
+    )
+    document = read(raw(f"<sheetData><row>{first}</row>{rows}</sheetData><mergeCells>{merges}</mergeCells>"))
+    assert document.text.count(text) == 100 + COPIES // len(text)
+    assert len(lines(document)) == 20_002
 
 
 @pytest.mark.parametrize("merged", ["A1:XFD1", "A1:XFD1048576", "A1:A1048576", "B9:A1", "A1", "ZZZ9999999:ZZZ9999999"])

@@ -16,6 +16,8 @@ _SPANS = 100
 """Cells of a row whose spans across columns are followed."""
 _REPEATED = 200
 """Characters of a cell that are repeated in each row that it spans."""
+COPIES = 1_000_000
+"""Characters that are repeated in the rows of a sheet; the texts of further rows are not."""
 _TITLES = 3
 """Rows of one cell above an empty row that are titles; more are a list."""
 
@@ -45,14 +47,19 @@ class Spans:
 
     def __init__(self) -> None:
         self._open: dict[int, tuple[int, str]] = {}
+        self._copied = 0
 
     def fill(self, row: SheetRow, place: int, merged: Iterable[tuple[int, int, int]]) -> None:
         """Fill the cells of a row that texts above span, unless it is empty. `merged`: first and last column, and last row, of its own."""
         cells = row.cells
         self._open = {column: span for column, span in self._open.items() if span[0] >= place}
         for column, (_, text) in self._open.items() if any(cells) else ():
+            if self._copied + len(text) > COPIES:
+                break
             cells += [""] * (column + 1 - len(cells))
-            cells[column] = cells[column] or text
+            if not cells[column]:
+                cells[column] = text
+                self._copied += len(text)
         for first, right, last in merged:
             if first < len(cells) and cells[first]:
                 if right > first and len(row.spans) < _SPANS:
