@@ -99,6 +99,10 @@ def test_a_table_in_an_item_keeps_its_rows(table: str) -> None:
         ("Price <del>500</del><ins>600</ins> EUR, <s>4</s>5", "Price 600 EUR, 4 5"),
         ("# ~~500~~*600*\n\n- ~~5~~6\n", "500 600\n\n- 5 6"),
         ("<p>Price <del>500</del><ins>600</ins>, <s>4</s>5</p>\n", "Price 600 , 4 5"),
+        ("Keep this text</del><ins>new</ins> end", "Keep this text new end"),
+        ("<del>a</del> keep</del><ins>new</ins> end", "a keep new end"),
+        ("Price <del>4 <s>5</s> 6</del><ins>7</ins> EUR", "Price 7 EUR"),
+        ("Price <s>4</s><ins>7</ins> EUR", "Price 4 7 EUR"),
         ("Write `<del>a</del><ins>b</ins>`, <del>a</del> or <ins>b</ins>", "Write `<del>a</del><ins>b</ins>`, a or b"),
     ],
 )

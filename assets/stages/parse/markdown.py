@@ -41,7 +41,8 @@ _DEFINITION = re.compile(
 _LABELLED = re.compile(r"\[[^\[\]\n]{1,999}+\]:")
 _USED = re.compile(r"\]\[([^\[\]]{1,999}+)\]|\[([^\[\]]{1,999}+)\]\[\]")
 """The label of a link that is defined elsewhere: `[text][label]`, `[label][]`."""
-_CHANGE = re.compile(r"</?(?:del|ins|s|strike)\b", re.IGNORECASE)
+_CHANGE = re.compile(r"</?(?:del|ins)\b", re.IGNORECASE)
+_STRIKE = re.compile(r"</?(?:s|strike)\b", re.IGNORECASE)
 _BAR = re.compile(r"(?<!\\)\|")
 
 _TABLE_TOKENS = 10_000
@@ -112,7 +113,8 @@ def plain(content: str, env: dict[str, Any] | None = None) -> str:
         return content
     pieces: list[str] = []
     script: int | None = None
-    start = end = 0
+    start: int | None = None
+    end = 0
     for token in _inline_parser().parseInline(content, {} if env is None else env):
         for child in list_of(token.children):
             match child.type:
@@ -133,12 +135,17 @@ def plain(content: str, env: dict[str, Any] | None = None) -> str:
                     script = None
                 case "s_open" | "s_close":
                     pieces.append(STRUCK)
+                case "html_inline" if _STRIKE.match(child.content):
+                    pieces.append(STRUCK)
                 case "html_inline" if (tag := _CHANGE.match(child.content)) is not None:
                     name = tag.group().lower()
-                    if name == "<ins" and start < end and not "".join(pieces[end:]).strip():
+                    if name == "<ins" and start is not None and end and not "".join(pieces[end:]).strip():
                         del pieces[start:]  # it was replaced
                     pieces.append(STRUCK)
-                    start, end = (start, len(pieces)) if name == "</del" else (len(pieces), 0)
+                    if name == "</del" and not end:
+                        end = len(pieces)
+                    else:
+                        start, end = (len(pieces) if name == "<del" else None), 0
                 case _:
                     pass
     return apart("".join(pieces))
