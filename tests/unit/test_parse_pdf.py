@@ -366,6 +366,34 @@ def test_raised_numbers_stay_apart_and_powers_readable(pieces: list[tuple[str, f
     assert blocks(read_bytes(with_marks(*pieces))) == [f"{expected}\nbelow it."]
 
 
+def in_sizes(*pieces: tuple[str, float, float]) -> bytes:
+    """Return a PDF with a line of pieces, each with its size and rise."""
+
+    def draw(sheet: Canvas) -> None:
+        at = 60.0
+        for piece, size, rise in pieces:
+            sheet.setFont("Helvetica", size)
+            sheet.drawString(at, 700 + rise, piece)
+            at += pdfmetrics.stringWidth(piece, "Helvetica", size)
+
+    return drawn(draw)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "expected"),
+    [
+        ([("Item no. 4", 8, 0), ("100", 20, -7)], "Item no. 4 100"),
+        ([("Item no. 4", 8, 0), ("100", 20, 0)], "Item no. 4 100"),
+        ([("1", 28, 0), ("49", 14, 10)], "1 [49]"),
+        ([("1", 28, 0), ("49", 14, 0)], "1 49"),
+        ([("1010", 10, 0), ("2", 7, -2), (" is 10", 10, 0)], "1010 2 is 10"),
+        ([("About 10", 10, 0), ("6", 7, 4)], "About 10^6"),
+    ],
+)
+def test_figures_of_other_sizes_stay_apart(pieces: list[tuple[str, float, float]], expected: str) -> None:
+    assert read_bytes(in_sizes(*pieces)).text == expected
+
+
 def test_columns_beside_a_raised_number_stay_apart() -> None:
     def draw(sheet: Canvas) -> None:
         for place in range(4):

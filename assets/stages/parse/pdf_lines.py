@@ -63,7 +63,7 @@ _SLASHES = ("/", "\u2044")
 _ENDS = re.compile(r"(?<=\S)\r\n *(?=\S)")
 _JOINED = "\x03\x03"
 """Takes the place of a line's end within a line, and is left out with other characters that are none."""
-_DIGITS = re.compile(r"\d(?=\d)")
+_DIGITS = re.compile(f"(?<=\\d)(?:{_JOINED})?(?=\\d)")
 _DIGIT_GAP = 1.5
 """Least gap between cells that one string fills, as a share of the font size: the digits of a date in boxes are closer."""
 _SAMPLES = 12
@@ -265,9 +265,10 @@ class PageText:
         return line
 
     def _edited(self, text: str, first: int, size: float) -> str:
-        """Return a line with spaces between the digits of cells, and with raised numbers as they are written on one line."""
-        edits = [*self._gaps(text, first, size), *self._marks(text, first, size)]
-        for start, end, replacement in sorted(edits, reverse=True):
+        """Return a line with spaces between figures of cells or sizes, and with raised numbers as they are written on one line."""
+        edits = {place: (place, " ") for place in self._gaps(text, first, size)}
+        edits |= {start: (end, mark) for start, end, mark in self._marks(text, first, size)}
+        for start, (end, replacement) in sorted(edits.items(), reverse=True):
             text = f"{text[:start]}{replacement}{text[end:]}"
         return text
 
@@ -293,12 +294,14 @@ class PageText:
         known = self._raw.FPDFText_GetFontInfo(self._text, index, name, 128, ctypes.c_int())
         return name.value if known else b""
 
-    def _gaps(self, text: str, first: int, size: float) -> Iterator[tuple[int, int, str]]:
-        """Yield the places between digits of cells: PDFium sees no space within a string, however wide its spacing."""
+    def _gaps(self, text: str, first: int, size: float) -> Iterator[int]:
+        """Yield the places between digits of cells or sizes: PDFium sees no space within a string, however wide its spacing."""
         for match in _DIGITS.finditer(text):
-            left, right = (self._span(self._index(first + place)) for place in (match.start(), match.end()))
-            if right[0] - left[1] > _DIGIT_GAP * max(size, 1.0):
-                yield match.end(), match.end(), " "
+            before, after = (self._index(first + place) for place in (match.start() - 1, match.end()))
+            small, large = sorted((self._size(before), self._size(after)))
+            gap = self._span(after)[0] - self._span(before)[1]
+            if small < _MARK_SIZE * large or gap > _DIGIT_GAP * max(size, 1.0):
+                yield match.end()
 
     def _symbol(self, code: re.Match[str]) -> str:
         """Return the character of a code that a font of symbols has, or the code."""
