@@ -388,6 +388,12 @@ def in_sizes(*pieces: tuple[str, float, float]) -> bytes:
         ([("1", 28, 0), ("49", 14, 0)], "1 49"),
         ([("1010", 10, 0), ("2", 7, -2), (" is 10", 10, 0)], "1010 2 is 10"),
         ([("About 10", 10, 0), ("6", 7, 4)], "About 10^6"),
+        ([("Fig. 3: ", 7, 0), ("Growth 2019", 12, 0), ("12", 7, 4.5)], "Fig. 3: Growth 2019 [12]"),
+        (
+            [("Fig. 3: ", 7, 0), ("Growth of 2019", 12, 0), ("*", 7, 4.5), (" in all", 12, 0)],
+            "Fig. 3: Growth of 2019 [*] in all",
+        ),
+        ([("A", 30, 0), ("s of 2019", 10, 0), ("3", 6, 4), (" it rose", 10, 0)], "As of 2019 [3] it rose"),
     ],
 )
 def test_figures_of_other_sizes_stay_apart(pieces: list[tuple[str, float, float]], expected: str) -> None:

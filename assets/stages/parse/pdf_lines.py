@@ -59,6 +59,7 @@ _MARK_SIZE = 0.9
 _MIN_RISE, _MAX_RISE = 0.15, 0.8
 """How far raised type is above the line, as a share of the font size."""
 _LONGEST_MARK = 12
+_IN_MARKS = frozenset("0123456789*†‡§,;–-−+ ")
 _SLASHES = ("/", "\u2044")
 _ENDS = re.compile(r"(?<=\S)\r\n *(?=\S)")
 _JOINED = "\x03\x03"
@@ -267,7 +268,7 @@ class PageText:
     def _edited(self, text: str, first: int, size: float) -> str:
         """Return a line with spaces between figures of cells or sizes, and with raised numbers as they are written on one line."""
         edits = {place: (place, " ") for place in self._gaps(text, first, size)}
-        edits |= {start: (end, mark) for start, end, mark in self._marks(text, first, size)}
+        edits |= {start: (end, mark) for start, end, mark in self._marks(text, first)}
         for start, (end, replacement) in sorted(edits.items(), reverse=True):
             text = f"{text[:start]}{replacement}{text[end:]}"
         return text
@@ -308,20 +309,21 @@ class PageText:
         is_known = is_symbol(self._font(self._index(code.start())).decode("latin-1"))
         return code.group().translate(PRIVATE) if is_known else code.group()
 
-    def _marks(self, text: str, first: int, size: float) -> Iterator[tuple[int, int, str]]:
-        """Yield the spans of raised numbers and signs in a line of a size, each with how it is written."""
+    def _marks(self, text: str, first: int) -> Iterator[tuple[int, int, str]]:
+        """Yield the spans of raised numbers and signs in a line, each with how it is written."""
         begun = len(text)
         for match in reversed(list(_MARK_ENDS.finditer(text))):
             last, start, end = self._index(first + match.start()), match.start(), match.end()
-            own, height = self._size(last), self._origin(last)[1]
-            if own >= _MARK_SIZE * size or end > begun:
+            if end > begun:
                 continue
-            while start > max(match.start() - _LONGEST_MARK, 0) and self._is_like(first + start - 1, own, height):
+            own, height = self._size(last), self._origin(last)[1]
+            least = max(match.start() - _LONGEST_MARK, 0)
+            while start > least and text[start - 1] in _IN_MARKS and self._is_like(first + start - 1, own, height):
                 start -= 1
             above = text[:start].rstrip(_JOINED)
             before = self._index(first + len(above) - 1)
-            rise = height - self._origin(before)[1]
-            if above and own < _MARK_SIZE * self._size(before) and _MIN_RISE * size < rise < _MAX_RISE * size:
+            size, rise = self._size(before), height - self._origin(before)[1]
+            if above and own < _MARK_SIZE * size and _MIN_RISE * size < rise < _MAX_RISE * size:
                 begun, mark, is_fraction = (
                     start,
                     text[start:end],
