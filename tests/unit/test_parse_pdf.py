@@ -379,6 +379,26 @@ def in_sizes(*pieces: tuple[str, float, float]) -> bytes:
     return drawn(draw)
 
 
+MIX, CUPS = ("Mix 1", 12, 0), (" cups", 12, 0)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "expected"),
+    [
+        ([MIX, ("1", 7, 5), ("/", 7, 0), ("2", 7, -3), CUPS], "Mix 1 1/2 cups"),
+        ([MIX, ("1", 7, 4), ("/", 7, 2), ("2", 7, -1), CUPS], "Mix 1 1/2 cups"),
+        ([MIX, ("1", 7, 4), ("/", 7, 0), ("2", 7, -1), CUPS], "Mix 1 1/2 cups"),
+        ([MIX, ("1", 7, 4), ("/", 12, 0), ("2", 7, -1), CUPS], "Mix 1 1/2 cups"),
+    ],
+)
+def test_a_fraction_in_small_type_is_one(pieces: list[tuple[str, float, float]], expected: str) -> None:
+    assert read_bytes(in_sizes(*pieces)).text == expected
+
+
+def test_lines_that_end_or_begin_with_a_slash_stay_lines() -> None:
+    assert read([["The address is http://", "example.org/a", "/b and so on"]]).text.count("\n") == 2
+
+
 @pytest.mark.parametrize(
     ("pieces", "expected"),
     [

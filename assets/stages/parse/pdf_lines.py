@@ -337,10 +337,14 @@ class PageText:
         return abs(self._size(index) - size) < 0.1 * size and abs(self._origin(index)[1] - height) < 0.1 * size
 
     def _continued(self, end: re.Match[str]) -> str:
-        """Return the end of a line, or as many other characters if the line goes on: PDFium ends one beside raised and lowered type."""
+        """Return the end of a line, or as many other characters if the line goes on.
+
+        PDFium ends one beside raised and lowered type, and at the slash of a fraction.
+        """
         before, after = self._index(end.start() - 1), self._index(end.end())
         small, size = sorted((self._size(before), self._size(after)))
-        if small >= _MARK_SIZE * size:
+        at_slash = end.string[end.start() - 1] in _SLASHES or end.string[end.end()] in _SLASHES
+        if small >= _MARK_SIZE * size and not at_slash:
             return end.group()
         rise = self._origin(before)[1] - self._origin(after)[1]
         gap = self._span(after)[0] - self._span(before)[1]
