@@ -904,9 +904,45 @@ def test_a_scan_with_a_stamp_is_recognised_and_keeps_its_stamp(monkeypatch: pyte
 
 
 @pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        pytest.param("Our INVOICE: 4711", ["Our INVOICE: 4711", ocr.READ, "Total 30 EUR"], id="some of it"),
+        pytest.param("Total 30 EUR, invoice 4711", ["Total 30 EUR, invoice 4711"], id="all of it"),
+    ],
+)
+def test_text_above_a_picture_of_the_page_is_read_once(
+    words: str, expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pdf_parser, "languages", lambda: ("eng",))
+    monkeypatch.setattr(ocr, "_engine", Engine)
+    document = read_bytes(drawn(partial(stamped, stamp=words)))
+    assert (blocks(document), document.warnings) == (expected, [])
+
+
+def test_pages_without_text_are_recognised_before_those_with_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    def draw(sheet: Canvas) -> None:
+        stamped(sheet)
+        scanned(sheet)
+
+    monkeypatch.setattr(pdf_parser, "languages", lambda: ("eng",))
+    monkeypatch.setattr(ocr, "_engine", Engine)
+    monkeypatch.setattr(ocr.Recogniser, "has_time", property(lambda one: not vars(one).setdefault("read", False)))
+    drafts = ocr.Recogniser.drafts
+
+    def once(recogniser: ocr.Recogniser, picture: Any, page: int | None = None) -> Any:
+        vars(recogniser)["read"] = True
+        return drafts(recogniser, picture, page)
+
+    monkeypatch.setattr(ocr.Recogniser, "drafts", once)
+    document = read_bytes(drawn(draw))
+    assert page_text(document, 2) == f"{ocr.READ}\nInvoice 4711\nTotal 30 EUR"
+    assert document.warnings == ["Page 1 shows a picture whose text, if any, is not read."]
+
+
+@pytest.mark.parametrize(
     ("page", "warnings"),
     [
-        pytest.param({}, ["Page 1 shows a picture that is not read."], id="stamp"),
+        pytest.param({}, ["Page 1 shows a picture whose text, if any, is not read."], id="stamp"),
         pytest.param({"side": 200}, [], id="logo"),
         pytest.param({"stamp": "What it says. " * 20}, [], id="text above a picture"),
         pytest.param({"mode": 3}, [], id="recognised before"),
@@ -931,7 +967,7 @@ def test_a_scan_in_a_form_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         sheet.drawString(20, 830, "Bates 000123")
 
     monkeypatch.setattr(pdf_parser, "languages", tuple[str, ...])
-    assert read_bytes(drawn(draw)).warnings == ["Page 1 shows a picture that is not read."]
+    assert read_bytes(drawn(draw)).warnings == ["Page 1 shows a picture whose text, if any, is not read."]
 
 
 def test_pages_beyond_the_time_of_text_recognition_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

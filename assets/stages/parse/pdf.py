@@ -2,6 +2,7 @@
 
 import io
 import logging
+import re
 import struct
 import zlib
 from collections.abc import Iterable, Sequence
@@ -38,6 +39,7 @@ _FAULTS = (
     struct.error, zlib.error,
 )  # fmt: skip
 """What pypdf raises for damaged files besides its own errors."""
+_WORDS = re.compile(r"\w+")
 _ENCRYPTED = "The PDF is encrypted. Save it without a password and it will be indexed."
 _IMAGES = (
     "The PDF holds no text, only images. Run OCR on it (for example with ocrmypdf) and it will be indexed, or install text "
@@ -100,13 +102,28 @@ def _first(reader: Reader, data: bytes, *, attachments: bool) -> Parsed:
 
 
 def _recognise(reader: Reader, pages: list[PdfPage]) -> None:
-    """Read the scanned pages, and those in fonts that cannot be decoded, by text recognition while its time lasts."""
+    """Read the scanned pages, and those in fonts that cannot be decoded, by text recognition while its time lasts.
+
+    Pages without lines come first. On a page that can be decoded, lines of which it has all words are left out.
+    """
     recogniser = Recogniser()
-    for index, page in enumerate(pages):
+    for index, page in sorted(enumerate(pages), key=lambda each: bool(each[1].lines)):
         if (page.images or page.undecoded) and languages() and recogniser.has_time:
-            page.recognised = recogniser.drafts(reader.picture(index, DOTS_PER_INCH, MAX_SIDE), index + 1)
-            page.images = page.images and not page.recognised
-            page.undecoded = page.undecoded and not page.recognised
+            found = recogniser.drafts(reader.picture(index, DOTS_PER_INCH, MAX_SIDE), index + 1)
+            page.recognised = found if page.undecoded or not page.lines else _added(found, page.lines)
+            page.images = page.images and not found
+            page.undecoded = page.undecoded and not found
+
+
+def _added(found: list[BlockDraft], lines: Sequence[Line]) -> list[BlockDraft]:
+    """Return recognised text without its lines whose words are all among those of a page's own lines."""
+    known = {word for line in lines for word in _WORDS.findall(line.text.casefold())}
+    added: list[BlockDraft] = []
+    for draft in found[1:]:
+        new = [line for line in draft.text.split("\n") if not known.issuperset(_WORDS.findall(line.casefold()))]
+        if new:
+            added.append(msgspec.structs.replace(draft, text="\n".join(new)))
+    return [*found[:1], *added] if added else []
 
 
 def _attached(reader: Reader) -> tuple[list[BlockDraft], list[str]]:
@@ -220,8 +237,8 @@ def _parsed(pages: list[PdfPage], damaged: list[int], *, outline: Sequence[Outli
         *_about(_numbers(page.images and not page.lines for page in pages), "hold no text", "holds no text"),
         *_about(
             _numbers(page.images and bool(page.lines) for page in pages),
-            "show pictures that are not read",
-            "shows a picture that is not read",
+            "show pictures whose text, if any, is not read",
+            "shows a picture whose text, if any, is not read",
         ),
         *_about(
             _numbers(page.undecoded for page in pages),
