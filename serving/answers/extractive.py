@@ -68,7 +68,8 @@ _MARK = re.compile(r"(?<![\w\])])\[(\d{1,4})\]")
 """What looks like a citation of ours."""
 _INDEX = re.compile(r"\[(\s*\d{1,4}(?:\s*(?:,|;|and|&)\s*\d{1,4})*\s*)\]")
 """An index or a range: array[0], [1, 5]."""
-_BULLET = r"(?:[-*+•]|#{1,6})\s+"
+_BULLET = r"(?:[-*•]|#{1,6})\s+"
+"""The mark of a line. A plus sign counts: + 25 EUR."""
 _LINE_MARK = re.compile(rf"^{_BULLET}")
 _LIST_MARK = re.compile(rf"^(?:[-*+•]|#{{1,6}}|{ITEM_NUMBER})\s+")
 _SAID = re.compile(rf"\s*(?:{_BULLET})?(.*\S)", re.DOTALL)

@@ -47,7 +47,7 @@ EVERYONE = (
 _LABELS = {"good": "Useful", "bad": "Not useful"}
 
 _HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
-_BULLET = re.compile(r"^(\s*)[-*+]\s+", re.MULTILINE)
+_BULLET = re.compile(r"^(\s*)[-*]\s+", re.MULTILINE)
 _BOLD = re.compile(r"\*\*(?=\S)([^*\n]+?)(?<=\S)\*\*")
 _CITATION = re.compile(r"\[(\d{1,4})\]")
 _SPACES = re.compile(r"\s+")

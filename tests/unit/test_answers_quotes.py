@@ -322,6 +322,7 @@ def test_a_quote_is_a_stretch_of_its_passage() -> None:
         ("It holds if x = y. It holds if x != y. ", "It holds if x != y. ", "It holds if x != y."),
         ("Kind | Least\nA | 5\nB | -5", "B | -5", "B | -5"),
         ("Care\n\n- Water  it.\n- Air it.\n", "- Water  it.\n", "Water  it."),
+        ("Fees\n\n+ 25 EUR\n", "+ 25 EUR\n", "+ 25 EUR"),
     ],
 )
 def test_a_mark_is_where_the_quote_was_taken_from(text: str, piece: str, marked: str) -> None:
@@ -418,6 +419,7 @@ def test_an_email_address_in_angle_brackets_is_quoted() -> None:
         ("5. Stock, Raum 12", "5. Stock, Raum 12"),
         ("Fixed the crash [#123], see [Ref: 4711].", "Fixed the crash [#123], see [Ref: 4711]."),
         ("- Open <b>it</b><br/> now.", "Open it now."),
+        ("+ 25 EUR each night", "+ 25 EUR each night"),
         ("The condition x<y must hold, p<0.05, q>1.", "The condition x‹y must hold, p<0.05, q>1."),
         ("Run deploy <environment> --force", "Run deploy ‹environment› --force"),
         ("او می\u200cرود، hid\u200cden \u200dx\u200b.", "او می\u200cرود، hidden x."),

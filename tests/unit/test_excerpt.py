@@ -63,6 +63,7 @@ def test_a_long_text_without_spaces_is_cut_around_the_words(begin: str, end: str
         ("![a pump](p.png) <b>here</b>", "a pump here"),
         ("> quoted\n> [x] text", "quoted [x] text"),
         ("- [x] done", "done"),
+        ("+ 25 EUR", "+ 25 EUR"),
         ("3 < 4 and 5 > 2", "3 < 4 and 5 > 2"),
         ("0<a and b>5, <b class='x'>so</b><br />", "0<a and b>5, so"),
         ('<p class=x data-y>a</p> <table border>b <p class="a"id="b">c <script async src=x crossorigin>d', "a b c d"),

@@ -120,9 +120,9 @@ def shown(message: messages.SlackMessage) -> str:
 
 
 def test_markdown_becomes_slacks_markup() -> None:
-    text = "## Kettles\nThe **kettle** is:\n- hot [1]\n* clean [2]"
+    text = "## Kettles\nThe **kettle** is:\n- hot [1]\n* clean [2]\n+ 25 EUR"
     assert messages.markup(text, {1: "https://x.example"}) == (
-        "*Kettles*\nThe *kettle* is:\n• hot <https://x.example|[1]>\n• clean [2]"
+        "*Kettles*\nThe *kettle* is:\n• hot <https://x.example|[1]>\n• clean [2]\n+ 25 EUR"
     )
 
 

@@ -19,9 +19,7 @@ MOST_WORDS = 8
 _LINK = re.compile(r"!?\[([^\]\n]*)\]\([^)\s]*(?:\s+\"[^\"\n]*\")?\)")
 _TAG = re.compile(TAG, re.IGNORECASE)
 _STRONG = re.compile(r"(?<![\w*\\])(\*{1,3}|_{1,3}|~~|`{1,3})(?=\S)(.+?)(?<=[^\s\\])\1(?![\w*])")
-_LINE = re.compile(
-    r"^[ \t]*(?:>[ \t]?)*(?:#{1,6}[ \t]+|[-*+•][ \t]+(?:\[[ xX]\][ \t]+)?|(?:```|~~~).*$)?", re.MULTILINE
-)
+_LINE = re.compile(r"^[ \t]*(?:>[ \t]?)*(?:#{1,6}[ \t]+|[-*•][ \t]+(?:\[[ xX]\][ \t]+)?|(?:```|~~~).*$)?", re.MULTILINE)
 _RULE = re.compile(r"^[\s|:=_*-]*$")
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 _ITEM = re.compile(r"\s*[-*+•]\s")
