@@ -5,8 +5,9 @@ Reports p50/p95/p99 with one client, searches per second with eight, the time of
 (`bench/search_data.py`) is written by the pipeline's own writers to real services in a temporary folder, which grows from size to size;
 the vectors of its chunks are synthetic. Searches go to the HTTP service as a user with 50 principals who may read 30 % of the
 documents: query embedded by the bundled model, hybrid, ten results, permission recheck, citations. Settings are the defaults except
-the rate limit; with `--workers 1 2` each size is measured with one and with two serving processes. Every query is sent once for each
-count, so that nothing comes from the cache. The load generator runs on the same machine.
+the rate limit and, for comparison with a library in one process, one serving process instead of up to two; with `--workers 1 2` each
+size is measured with both. Every query is sent once for each count, so that nothing comes from the cache. The load generator runs on
+the same machine.
 """
 
 from __future__ import annotations
