@@ -6,14 +6,13 @@ from typing import Any
 from litestar import Request
 from litestar.params import QueryParameter
 from litestar.typing import FieldDefinition
-from msgspec import UNSET
 
 from serving.http.errors import ProblemError
 from serving.http.invalid import MAX_NAME, FieldError
 
 
 async def refuse_unknown(request: Request[Any, Any, Any]) -> None:
-    """Raise the problem `invalid-request` if a request that reads, or whose route declares parameters, has others than those.
+    """Raise the problem `invalid-request` if a request has other parameters than its route declares, if that has any.
 
     Vendors add their own when they send a browser back to `/api/auth`, and anyone to the address of a page.
     """
@@ -24,8 +23,8 @@ async def refuse_unknown(request: Request[Any, Any, Any]) -> None:
     declared = ((name, field.kwarg_definition) for name, field in parameters.items())
     known = [kwarg.name or name for name, kwarg in declared if isinstance(kwarg, QueryParameter)]
     unknown = [name for name in request.query_params if name not in known]
-    if unknown and (known or request.method in {"GET", "HEAD"}):
-        allowed = ", ".join(known) or UNSET
+    if known and unknown:  # nothing is misspelled where there is nothing to spell
+        allowed = ", ".join(known)
         found = [
             FieldError(field=one[:MAX_NAME], message="is not a known parameter", allowed=allowed) for one in unknown
         ]
