@@ -37,7 +37,7 @@ def test_requests_for_metrics_cost_no_query(site: Site, running: Running) -> Non
 
 @pytest.mark.usefixtures("quick_figures")
 def test_a_source_that_is_no_longer_set_up_has_no_figures_that_alerts_compare(site: Site, running: Running) -> None:
-    for source in ("upload", "drive"):
+    for source in ("upload", "slack"):
         site.sql(
             "INSERT INTO source_states (source, paused_at) VALUES (%s, now()) ON CONFLICT (source) DO UPDATE SET paused_at = now()",
             source,
@@ -48,8 +48,8 @@ def test_a_source_that_is_no_longer_set_up_has_no_figures_that_alerts_compare(si
         )
     for figure in ("source_paused", "sync_failures_in_a_row", "sync_last_success_timestamp_seconds"):
         running.wait_for_metrics(f'{figure}{{source="upload"}}')
-        assert f'{figure}{{source="drive"}}' not in running.metrics()
-    assert 'sync_jobs_total{source="drive",status="success"}' in running.metrics()
+        assert f'{figure}{{source="slack"}}' not in running.metrics()
+    assert 'sync_jobs_total{source="slack",status="success"}' in running.metrics()
 
 
 def test_metrics_of_syncs_are_sums_over_all_jobs(site: Site) -> None:

@@ -83,8 +83,8 @@ def test_another_persons_upload_ranks_below_a_managed_document_and_names_its_own
 def test_administrators_take_an_upload_down_for_good(site: Site, running: Running) -> None:
     doc_id = upload(running, BOB, title="HR policy", share=["domain:acme.example"])[1]["doc_id"]
     assert running.request("DELETE", f"/api/documents/{doc_id}", ADA).status_code == 404
-    assert running.request("DELETE", f"/api/documents/{doc_id}", ROOT, admin=True).status_code == 200
-    assert running.request("DELETE", f"/api/documents/{doc_id}", ROOT, admin=True).status_code == 404
+    for _ in range(2):  # the second is a repetition of the first
+        assert running.request("DELETE", f"/api/documents/{doc_id}", ROOT, admin=True).status_code == 200
     status, body = upload(running, BOB, title="HR policy")
     assert (status, "taken this document down" in body["detail"]) == (400, True)
     running.settle()

@@ -188,5 +188,7 @@ def test_a_configured_source_can_be_started_once_at_a_time(site: Site) -> None:
 
 
 @pytest.mark.usefixtures("quick_figures")
-def test_metrics_include_pauses_and_held_deletions(ledger: Site, running: Running) -> None:
-    running.wait_for_metrics('source_paused{source="slack"} 1.0', 'held_deletions{source="slack"} 2.0')
+def test_metrics_include_pauses_and_held_deletions(ledger: Site) -> None:
+    ledger.settings = ledger.settings.model_copy(update={"slack_bot_token": SecretStr("xoxb-1")})
+    with ledger.running() as running:
+        running.wait_for_metrics('source_paused{source="slack"} 1.0', 'held_deletions{source="slack"} 2.0')
