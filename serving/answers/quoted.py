@@ -54,7 +54,7 @@ def _located(text: str, passage: Passage) -> list[Extent]:
     """Return where the passage says what a sentence does, or else the piece that answers the query best."""
     if found := without_headers(locate(text, passage.chunk_text), passage.chunk_text):
         return found
-    piece = best_piece(passage.chunk_text, passage.matches)
+    piece = best_piece(passage.chunk_text, passage.matches, passage.headings)
     return [Extent(piece.start, piece.end)] if piece and passage.matches else []
 
 

@@ -147,7 +147,7 @@ def _file(source: Passage | Result, link: str) -> File:
 
 
 def _result(passage: Passage, base_url: str) -> DriveResult:
-    cut = snippet(passage.chunk_text, passage.matches)
+    cut = snippet(passage.chunk_text, passage.matches, passage.headings)
     words = {cut.text[start:end].casefold(): (start, end) for start, end in reversed(cut.spans)}
     highlights = [cut.text[start:end] for start, end in sorted(words.values())]
     file = _file(passage, link_of(passage, base_url, cut.start))

@@ -127,7 +127,7 @@ def _score(body: RagSearchRequest, passage: Passage) -> float:
 
 
 def _result(body: RagSearchRequest, passage: Passage, base_url: str) -> RagResult:
-    cut = snippet(passage.chunk_text, passage.matches)
+    cut = snippet(passage.chunk_text, passage.matches, passage.headings)
     address = link_of(passage, base_url, cut.start)
     document = RagDocument(passage.doc_id, passage.title, address, passage.collection_id, passage.modified_at)
     context = passage.chunk_text if body.include_context else ""

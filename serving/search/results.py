@@ -221,7 +221,7 @@ def _result(
     explained: Explanation | UnsetType,
     quote: Extent | None,
 ) -> Result:
-    cut = snippet(passage.chunk_text, passage.matches)
+    cut = snippet(passage.chunk_text, passage.matches, passage.headings)
     # a citation points at the sentence that answers, not at the chunk's start
     offset = quote.start if quote else cut.start
     address, section_path = link_of(passage, base_url, offset, quote), passage.place(offset).section_path

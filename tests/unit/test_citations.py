@@ -145,6 +145,27 @@ def test_a_snippet_of_prose_begins_with_its_sentence_or_a_word() -> None:
     assert f" {made.split(' ')[0]} " in f" {long}"
 
 
+CLAIM = (
+    "Litigation hold: Osprey Marine\n\nPrivileged and confidential. Gwen Farrow, 4 May 2026.\n\nThe claim\n\n"
+    "Osprey Marine says that the gauge read too high. They claim 287,000 euros.\n\nNotice\n\nThe letter came in April."
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "begins"),
+    [
+        ("How much does Osprey Marine claim?", "Osprey Marine says that"),
+        ("claim in euros", "They claim 287,000 euros."),
+        ("litigation hold", "Litigation hold: Osprey Marine  Privileged"),
+        ("notice", "Notice  The letter came"),
+        ("confidential", "Privileged and confidential."),
+    ],
+)
+def test_the_words_of_headings_count_for_what_stands_below_them(query: str, begins: str) -> None:
+    headings = ["Litigation hold: Osprey Marine", "The claim", "Notice"]
+    assert snippet(CLAIM, spans(CLAIM, terms(query)), headings).text.startswith(begins)
+
+
 def test_rare_words_weigh_more_than_common_ones() -> None:
     text = "Vacation days are days of vacation. Vacation days carry over. In Lisbon there are more vacation days."
     assert starts(text, "vacation days Lisbon").startswith("In Lisbon")

@@ -12,6 +12,7 @@ CABINET = "Keys hang in the cabinet next to the workshop and are signed out with
 LOST = "Whoever loses the boat shed key pays for the coffee of the whole workshop for a week."
 KEYS = f"Keys\n\nDoors open with the badge. {DOORS} {CABINET} {LOST} Whoever loses another reports it.\n\nParking\n\nTwelve places."
 LIST = "## What we *will* do\n\n- A **second** pair from [January](http://x.example/a_b) 2027\n- Use `snake_case_name` and 5 * 3 * 2\n"
+OIL = "Pump care\n\nAsk Ada."
 TABLE = "Our prices:\n\nitem | price\n--- | ---\nLantern | 40 euros\nWick | 2 euros\n\nThey hold for a year."
 
 
@@ -25,6 +26,7 @@ TABLE = "Our prices:\n\nitem | price\n--- | ---\nLantern | 40 euros\nWick | 2 eu
         (TABLE, "lantern price", [], "Lantern | 40 euros"),
         (TABLE, "items", [], "item | price · Lantern | 40 euros · Wick | 2 euros"),
         (f"item | price\nLantern | {'x' * LONGEST}", "items", [], "item | price"),
+        (f"{OIL}\n\nHow often\n\nThe pump needs little care.", "pump care", ["Pump care"], "The pump needs little care."),
         ("Pump care", "pump", ["Pump care"], "Pump care"),
         ("# Pump care\n\nOil it.", "pump care", [], "Oil it."),
         ("", "pump", [], ""),

@@ -60,7 +60,7 @@ def _chosen(text: str, words: frozenset[str], headings: Sequence[str]) -> str:
     inside = [
         (start, end) for start, end in spans(text, words) if any(p.start <= start and end <= p.end for p in parts)
     ]
-    best = best_piece(text, inside)
+    best = best_piece(text, inside, {text[one.start : one.end].strip() for one in parts if one.start in apart})
     begin = best.start if best else 0
     first = next((one.start for one in said if one.start >= begin), said[-1].start)
     at = next(index for index, one in enumerate(parts) if one.start == first)

@@ -1,7 +1,8 @@
 """Cut a snippet of 100 characters from the sentence or row of a chunk that answers the query best.
 
 The best one holds most of the query's words, those rare within the chunk counting more: a page on vacations says "vacation" in
-every sentence and "Lisbon" in one. The snippet's start is also the place that a citation points at.
+every sentence and "Lisbon" in one. A heading's words count for what stands below it. The snippet's start is also the place that a citation
+points at.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain, takewhile
 from typing import NamedTuple
 
@@ -171,30 +172,57 @@ def _sentences(text: str, start: int, end: int) -> Iterator[Piece]:
     yield Piece(start, end)
 
 
-def _best(text: str, parts: Sequence[Piece], found: Sequence[tuple[int, int]]) -> Piece:
-    """Return the piece whose words weigh most, the first of equals; for a table's header its best row, which answers."""
-    held: list[set[str]] = [set() for _ in parts]
+def _best(text: str, parts: Sequence[Piece], found: Sequence[tuple[int, int]], headings: Collection[str]) -> Piece:
+    """Return the piece whose words weigh most, the first of equals; for a table's header its best row, which answers.
+
+    The words of headings count for the pieces below them. A heading is returned where the best piece below it has no words of its own.
+    """
+    own: list[set[str]] = [set() for _ in parts]
     at = 0
     for start, end in found:  # both in order
         while at < len(parts) and parts[at].end <= start:
             at += 1
         if at < len(parts) and parts[at].start <= start:
-            held[at].add(stem(text[start:end]))
+            own[at].add(stem(text[start:end]))
+    body = [one.row or text[one.start : one.end].strip() not in headings for one in parts]
+    held, above = _inherited(own, body)
     counts = Counter(chain.from_iterable(held))
     rarity = {one: math.log(1 + len(parts) / count) for one, count in counts.items()}
-    weights = [sum(map(rarity.__getitem__, sorted(stems))) if stems else 0.0 for stems in held]
+
+    def weight(stems: set[str]) -> float:
+        return sum(map(rarity.__getitem__, sorted(stems))) if stems else 0.0
+
+    weights = [(weight(held[index]), weight(own[index] & held[index])) for index in range(len(parts))]
     best = weights.index(max(weights))
     if parts[best].header:
         rows = list(takewhile(lambda index: parts[index].row and not parts[index].header, range(best + 1, len(parts))))
-        answer = max(rows, key=lambda index: weights[index], default=best)
-        best = answer if weights[answer] > 0 else best
-    return parts[best]
+        answer = max(rows, key=weights.__getitem__, default=best)
+        best = answer if own[answer] else best
+    return parts[best if own[best] else above[best]]
 
 
-def best_piece(text: str, found: Sequence[tuple[int, int]]) -> Piece | None:
-    """Return the piece with most of the words that `spans` found; None for a text without any."""
+def _inherited(own: Sequence[set[str]], body: Sequence[bool]) -> tuple[Sequence[set[str]], Sequence[int]]:
+    """Return the words of each piece and of all headings above it, and the index of the heading next above it, or else its own.
+
+    `body`: whether a piece is no heading. Headings have no words where there is any. Of several that follow each other, the first counts.
+    """
+    if all(body) or not any(body):
+        return own, range(len(own))
+    held, above = [set[str]() for _ in own], list(range(len(own)))
+    words, first = set[str](), None
+    for index, said in enumerate(body):
+        if said:
+            held[index], above[index] = own[index] | words, index if first is None else first
+            continue
+        words = words | own[index]
+        first = index if index == 0 or body[index - 1] else first
+    return held, above
+
+
+def best_piece(text: str, found: Sequence[tuple[int, int]], headings: Collection[str]) -> Piece | None:
+    """Return the piece with most of the words that `spans` found; None for a text without any. `headings`: those that it may hold."""
     parts = list(pieces(text))
-    return _best(text, parts, found) if parts else None
+    return _best(text, parts, found, headings) if parts else None
 
 
 def _start(text: str, piece: Piece, inside: Sequence[tuple[int, int]]) -> int:
@@ -218,12 +246,15 @@ def _start(text: str, piece: Piece, inside: Sequence[tuple[int, int]]) -> int:
     return earliest if earliest == piece.start else space.end() if space else best
 
 
-def snippet(text: str, found: Sequence[tuple[int, int]]) -> Snippet:
-    """Return at most `SNIPPET_CHARACTERS` of the piece with most of the words that `spans` found; of a table never more than a row."""
+def snippet(text: str, found: Sequence[tuple[int, int]], headings: Collection[str] = ()) -> Snippet:
+    """Return at most `SNIPPET_CHARACTERS` of the piece with most of the words that `spans` found; of a table never more than a row.
+
+    `headings`: those that the text may hold, for which what stands below them is shown.
+    """
     parts = list(pieces(text))
     if not parts:
         return Snippet("", 0, [])
-    piece = _best(text, parts, found)
+    piece = _best(text, parts, found, headings)
     start = _start(text, piece, [(s, e) for s, e in found if piece.start <= s and e <= piece.end])
     while start < piece.end and (text[start].isspace() or (piece.row and text[start] == "|")):
         start += 1

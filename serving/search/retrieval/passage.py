@@ -196,6 +196,13 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """What the passage is found by beside its text: title, headings above it, and the folders that the caller may know."""
         return f"{self.heading} {self.path}"
 
+    @property
+    def headings(self) -> frozenset[str]:
+        """The title and the headings above any part of the passage."""
+        return frozenset(
+            (self.title, *self.section_path, *(one for place in self.places for one in place.section_path))
+        )
+
     def place(self, offset: int) -> TextLocation:
         """Return the place of the character at `offset` of the text; it is the chunk's own where the chunk has only one."""
         whole = TextLocation(
