@@ -45,6 +45,8 @@ class StoreCheck(msgspec.Struct):
 
     checked_at: datetime | None
     detail: str
+    external: bool = False
+    """Left to the store's own server. Only `concordance erase --now` or `--document` tries again."""
 
 
 class ErasureReport(msgspec.Struct):
@@ -188,7 +190,9 @@ def _rewrite_files(settings: Settings, reindex: leases.Lease, report: ErasureRep
     with fenced_session(settings.postgres_dsn, reindex) as connection, closing(qdrant.client(settings)) as client:
         notes = rewriting.rewrite(settings, connection, client, due)
         now = datetime.now(UTC)
-        checks = {store: StoreCheck(now if note.done else None, note.detail) for store, note in notes.items()}
+        checks = {
+            store: StoreCheck(now if note.done else None, note.detail, note.external) for store, note in notes.items()
+        }
         report.stores |= checks
         with connection.transaction():
             Erasure(connection).note_files(stores=checks)

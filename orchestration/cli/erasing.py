@@ -41,7 +41,7 @@ def erase(
     thorough = now or document is not None
     after = timedelta() if thorough else duration(settings.erase_after)
     report = carry_out(settings, after=after, document=document, thorough=thorough)
-    left = [f"{store}: {check.detail}" for store, check in report.stores.items() if check.checked_at is None]
+    left = {store: check for store, check in report.stores.items() if check.checked_at is None}
     if json:
         say_json(msgspec.to_builtins(report))
     else:
@@ -52,9 +52,9 @@ def erase(
         )
         if report.shared:
             note(f"  {report.shared} contents were kept because other documents have the same content.")
-    for line in left if not json else ():
-        note(f"  not rewritten: {line}")
-    return 0
+        for store, check in left.items():
+            note(f"  not rewritten: {store}: {check.detail}")
+    return int(not all(check.external for check in left.values()))
 
 
 def receipts(*, document: Document = None, since: Since = WEEK, json: Json = False) -> None:

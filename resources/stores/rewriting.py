@@ -45,6 +45,8 @@ class Note(NamedTuple):
 
     done: bool
     detail: str
+    external: bool = False
+    """Its server rewrites these files by itself; we cannot."""
 
 
 def rewrite(
@@ -99,6 +101,7 @@ def _log(connection: Connection) -> Note:
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedFunction):
         return Note(
             done=False,
+            external=True,
             detail="the role may not request a checkpoint (GRANT pg_checkpoint); the server removes older files of its log by itself",
         )
     return Note(done=True, detail="a checkpoint removed the older files of the write-ahead log")
@@ -120,7 +123,9 @@ def _compacted(settings: Settings, client: QdrantRemote) -> Note:
     if not _ours(settings, headers):
         return Note(
             done=False,
-            detail="this Qdrant server rewrites its segments by itself; deleted points are marked until then",
+            external=True,
+            detail="this Qdrant server rewrites its segments by itself; deleted points are marked until then."
+            " A lower `deleted_threshold` in the `optimizers_config` of a collection makes it do so earlier",
         )
     for name in qdrant.collections(client):
         with http_clients.outward(timeout=COMPACT_SECONDS) as http:

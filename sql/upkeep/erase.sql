@@ -145,11 +145,16 @@ UPDATE deletion_receipts SET erased_at = coalesce(erased_at, now()), stores = st
 WHERE doc_id = ANY(:doc_ids::uuid []);
 
 -- name: files_due
--- Those of these stores for whose rewritten files a receipt waits. Parameters: stores text[]. Grain: store.
+-- Those of these stores for whose rewritten files a receipt waits, unless they are left to the store's own server. Parameters: stores
+-- text[]. Grain: store.
 SELECT s.store
 FROM unnest(:stores::text []) AS s (store)
 WHERE EXISTS (
-    SELECT 1 FROM deletion_receipts AS r WHERE r.erased_at IS NOT NULL AND r.stores -> s.store ->> 'checked_at' IS NULL
+    SELECT 1 FROM deletion_receipts AS r
+    WHERE
+        r.erased_at IS NOT NULL
+        AND r.stores -> s.store ->> 'checked_at' IS NULL
+        AND r.stores -> s.store ->> 'external' IS DISTINCT FROM 'true'
 );
 
 -- name: note_files!

@@ -441,6 +441,39 @@ def test_what_could_not_be_rewritten_is_named_and_done_the_next_day(
     assert all(row["stores"]["postgres.files"]["checked_at"] for row in installation.rows(STORES))
 
 
+def test_the_command_fails_while_files_remain_to_be_rewritten(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    removed(installation)
+    as_environment(installation, monkeypatch)
+    monkeypatch.setattr(rewriting, "LOCK_SECONDS", 1)
+    with psycopg.connect(installation.settings.postgres_dsn) as writer:
+        writer.execute("LOCK TABLE answers IN ROW EXCLUSIVE MODE")
+        assert run(["erase", "--now", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["stores"]["postgres.files"]["checked_at"] is None
+    assert run(["erase"]) == 0
+    assert "not rewritten" not in capsys.readouterr().err
+
+
+def test_a_server_that_rewrites_its_own_files_is_named_and_not_tried_each_day(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    removed(installation)
+    as_environment(installation, monkeypatch)
+
+    def of_ones_own(*_: object) -> bool:
+        return False
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rewriting, "_ours", of_ones_own)
+        assert run(["erase", "--now"]) == 0
+        assert "not rewritten: vectors.files: this Qdrant server" in capsys.readouterr().err
+        assert {row["stores"]["vectors.files"]["checked_at"] for row in installation.rows(STORES)} == {None}
+        assert erase(installation.settings, after=NOW).stores == {}
+    assert run(["erase", "--now"]) == 0
+    assert all(row["stores"]["vectors.files"]["checked_at"] for row in installation.rows(STORES))
+
+
 def test_only_what_could_not_be_rewritten_is_done_the_next_day(installation: Installation) -> None:
     removed(installation)
     settings = installation.settings
