@@ -14,6 +14,8 @@ STAGE_TAG = "concordance/stage"
 SET_UP_TAG = "concordance/set_up"
 PURPOSE_TAG = "concordance/purpose"
 """`sync`, `upkeep`, `evaluation` or `alerts`."""
+UPKEEP = "upkeep"
+"""Runs of this purpose start one after another: `dagster.yaml`."""
 DOCUMENTATION = {"owner": OWNERS[0], "documentation": "docs/operations.md"}
 """Metadata of definitions for which Dagster has no owners."""
 

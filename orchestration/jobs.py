@@ -22,10 +22,10 @@ def scheduled(
         graph,
         description=description,
         executor_def=dg.in_process_executor,
-        tags=catalog.purpose("upkeep"),
+        tags=catalog.purpose(catalog.UPKEEP),
         owners=catalog.OWNERS,
     )
-    return job, at_fixed_times(job, cron, description, "upkeep")
+    return job, at_fixed_times(job, cron, description, catalog.UPKEEP)
 
 
 def at_fixed_times(

@@ -1,4 +1,4 @@
-"""Only planned runs wait in Dagster's queue, for the pool of their source, whose limit counts from the first run."""
+"""Only maintenance and planned syncs wait in Dagster's queue, the latter for the pool of their source, whose limit counts from the first run."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from typing import Any, cast
 
 import dagster as dg
 import pytest
+import yaml
 from dagster._core.execution.api import create_execution_plan
 from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
 from dagster._core.workspace.context import WorkspaceRequestContext
 from dagster._daemon.run_coordinator.queued_run_coordinator_daemon import QueuedRunCoordinatorDaemon
 
+from assets import catalog
 from orchestration.dagster_api import SubmitRunContext
 from orchestration.schedules import canceled_sync
+from orchestration.supervision.environment import ROOT
 from resources import launch
 from resources.core.domain import SourceName
 from resources.jobs import create_job
@@ -43,7 +46,10 @@ def instance(database: str) -> Iterator[dg.DagsterInstance]:
     more = {
         "run_coordinator": {"module": "orchestration.supervision.coordinator", "class": "SyncRunCoordinator"},
         "run_launcher": {"module": "tests.fixtures.idle_launcher", "class": "IdleLauncher"},
-        "concurrency": {"pools": {"granularity": "run", "default_limit": LIMIT}},
+        "concurrency": {
+            **yaml.safe_load((ROOT / "dagster.yaml").read_text())["concurrency"],
+            "pools": {"granularity": "run", "default_limit": LIMIT},
+        },
     }
     with instance_with(database, more) as made:
         yield made
@@ -61,9 +67,18 @@ def submit(instance: dg.DagsterInstance, tags: dict[str, str]) -> dg.DagsterRun:
     return instance.run_coordinator.submit_run(SubmitRunContext(run, workspace))
 
 
-def test_only_planned_runs_wait(instance: dg.DagsterInstance) -> None:
+def test_only_planned_syncs_wait(instance: dg.DagsterInstance) -> None:
     assert submit(instance, run_tags(SourceName.SLACK, "job", planned=True)).status == dg.DagsterRunStatus.QUEUED
     assert submit(instance, run_tags(SourceName.SLACK, "job", planned=False)).status == dg.DagsterRunStatus.STARTING
+
+
+def test_maintenance_runs_one_at_a_time(instance: dg.DagsterInstance) -> None:
+    """After an outage, the schedules of all missed jobs start at once."""
+    runs = [submit(instance, catalog.purpose(catalog.UPKEEP)) for _ in range(3)]
+    assert {run.status for run in runs} == {dg.DagsterRunStatus.QUEUED}
+    daemon = QueuedRunCoordinatorDaemon(interval_seconds=1)
+    waiting: Any = daemon._get_runs_to_dequeue(instance, instance.get_concurrency_config(), None)
+    assert [run.run_id for run in waiting] == [runs[0].run_id]
 
 
 def test_the_pool_has_its_limit_before_the_queue_is_looked_at(instance: dg.DagsterInstance) -> None:
