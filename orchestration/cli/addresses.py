@@ -35,7 +35,7 @@ def addresses(settings: Settings) -> dict[str, Address]:
 
 def _dagster(settings: Settings) -> Address:
     headers = dagster_access.headers(settings)
-    if settings.dagster_url is not None:  # an external webserver may not have our sign-in
+    if settings.dagster_url is not None and settings.dagster_secret is None:  # it may not have our sign-in
         return Address(url=settings.dagster_address, headers=headers)
     return Address(
         url=settings.dagster_address,

@@ -493,6 +493,12 @@ def test_addresses_for_tools_carry_their_secrets_and_none_go_to_services_of_othe
     )
     assert (foreign["qdrant"].headers, foreign["dagster"].headers) == ({}, {})
     assert (foreign["dagster"].link, foreign["dagster"].read_only_link) == (None, None)
+    elsewhere = addresses(
+        Settings(_env_file=None, home=tmp_path / "home", dagster_url="http://d:3000", dagster_secret="s" * 32)  # type: ignore[call-arg, arg-type]
+    )["dagster"]
+    assert elsewhere.link is not None
+    assert elsewhere.link.startswith("http://d:3000/?token=")
+    assert elsewhere.read_only_headers != elsewhere.headers
 
 
 def test_a_misspelt_setting_is_named_with_the_one_that_is_meant(
