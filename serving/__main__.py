@@ -42,7 +42,7 @@ def main() -> int:
             "serving",
             inherited.worker if inherited is not None and inherited.workers > 1 else None,
         )
-        server, sockets = _alone(settings, drain) if inherited is None else _worker(settings, inherited)
+        server, sockets = _by_itself(settings, drain) if inherited is None else _worker(settings, inherited)
     except ConcordanceError as error:
         sys.stderr.write(f"{error}\n")
         return 1
@@ -53,12 +53,18 @@ def main() -> int:
     return 0 if server.started else STARTUP_FAILURE
 
 
-def _alone(settings: Settings, drain: float = 0.0) -> Made:
+def _by_itself(settings: Settings, drain: float) -> Made:
+    from serving.workers.uvicorn_config import sockets
+
+    return _alone(settings, drain), sockets(settings)
+
+
+def _alone(settings: Settings, drain: float = 0.0) -> uvicorn.Server:
     from serving.app import create_app
     from serving.workers.draining import DrainingServer
 
     shared = Shared.alone()
-    return DrainingServer(create_app(settings, shared=shared), settings, shared, drain), None
+    return DrainingServer(create_app(settings, shared=shared), settings, shared, drain)
 
 
 def _worker(settings: Settings, inherited: Inherited) -> Made:
@@ -68,7 +74,7 @@ def _worker(settings: Settings, inherited: Inherited) -> Made:
     listener = socket.socket(fileno=inherited.listener)
     listener.set_inheritable(False)
     if inherited.workers == 1:
-        return _alone(settings)[0], [listener]
+        return _alone(settings), [listener]
     shared = Shared.attach(inherited.worker, inherited.workers, secret_key(settings), inherited.memory)
     return WorkerServer(create_app(settings, shared=shared), settings, shared, listener), [listener]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from orchestration.supervision.liveness import INTERVAL_SECONDS, Probe
 from resources.core.errors import ConfigurationError
+from resources.servers.listening import port_taken
 from resources.servers.managed import ManagedProcess
 from resources.servers.processes import port_is_free
 
@@ -77,8 +78,3 @@ class Service:
         setting, host, number = self.port
         if not port_is_free(number, host):
             raise ConfigurationError(port_taken(self.name, setting, number))
-
-
-def port_taken(name: str, setting: str, number: int) -> str:
-    """Return the message for a port that another program uses."""
-    return f"Port {number}, which {name} needs, is taken by another program. Set {setting} to a free port."

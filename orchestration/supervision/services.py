@@ -16,12 +16,13 @@ from orchestration.supervision import commands, dagster_folder
 from orchestration.supervision.commands import DEFINITIONS
 from orchestration.supervision.environment import bare_environment, service_environment
 from orchestration.supervision.liveness import answers, grpc_replies, http_replies, postgres_replies
-from orchestration.supervision.service import Service, port_taken
+from orchestration.supervision.service import Service
 from orchestration.supervision.serving import Serving
 from orchestration.supervision.workers import address, replies
 from resources import dagster_access, keys, slack_socket
 from resources.core.errors import ConfigurationError, ServiceUnavailableError
 from resources.schema import prepare
+from resources.servers.listening import port_taken
 from resources.servers.processes import port_is_free
 from resources.servers.sockets import socket_path
 from resources.settings import Settings

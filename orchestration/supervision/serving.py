@@ -11,16 +11,12 @@ from functools import partial
 from orchestration.supervision import commands
 from orchestration.supervision.environment import service_environment
 from orchestration.supervision.liveness import NoReplyError, answers, http_replies
-from orchestration.supervision.service import Service, port_taken
-from resources.core.errors import ConfigurationError
+from orchestration.supervision.service import Service
+from resources.servers.listening import ALL_FAMILIES, listen
 from resources.servers.shared import ACCEPTING, BEATS, Inherited, Shared
 from resources.settings import Settings
 
 SERVING = "serving"
-ALL_FAMILIES = "::"
-"""Listens for IPv4, too, where the machine can do both with one socket."""
-BACKLOG = 2048
-"""Connections that may wait to be accepted; uvicorn's own default."""
 
 
 def serving_address(settings: Settings) -> str:
@@ -72,7 +68,7 @@ class Serving:
                 self._shared.close()
                 self._shared = Shared.create(self._workers, "")  # the supervisor makes no digests
             if self._listener is None:
-                self._listener = self._listen()
+                self._listener = listen(self._settings)
             self._opened.add(worker)
         self._beats[worker] = self._shared.processes.of(worker, BEATS)
 
@@ -83,15 +79,6 @@ class Serving:
             if not self._opened and self._listener is not None:
                 self._listener.close()
                 self._listener = None
-
-    def _listen(self) -> socket.socket:
-        host, port = self._settings.http_host, self._settings.http_port
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        try:
-            both = host == ALL_FAMILIES and socket.has_dualstack_ipv6()
-            return socket.create_server((host, port), family=family, backlog=BACKLOG, dualstack_ipv6=both)
-        except OSError as error:
-            raise ConfigurationError(port_taken(SERVING, "CONCORDANCE_HTTP_PORT", port)) from error
 
     def _descriptors(self) -> tuple[int, int]:
         return -1 if self._listener is None else self._listener.fileno(), self._shared.fd
