@@ -842,6 +842,16 @@ def test_what_cannot_be_fetched_has_its_reason(kept: Mirror, drive_site: DriveSi
         kept.fetch(sample_drive.note)
 
 
+def test_a_file_that_cannot_be_looked_at_again_says_nothing_of_the_others(
+    kept: Mirror, drive_site: DriveSite, sample_drive: SampleDrive
+) -> None:
+    kept.sync()
+    item = kept.documents[sample_drive.note]
+    drive_site.faults.add("bad_request", times=0, match="files.get")
+    with pytest.raises(FailedDocumentError, match="HTTP 400"):
+        kept.source.look_again(item)
+
+
 def test_a_large_file_comes_in_pieces(kept: Mirror, drive_site: DriveSite, sample_drive: SampleDrive) -> None:
     text = ("The heron waits. " * 1_100_000).encode()
     large = drive_site.drive.file("large.txt", sample_drive.plans, text)

@@ -92,7 +92,10 @@ class Account:
 
     def look_again(self, item: Item) -> Item | None:
         """Return a document as it is now, if it is still in the same root."""
-        found = self._here(item.partition, [item.source_id])
+        try:
+            found = self._here(item.partition, [item.source_id])
+        except RejectedCallError as error:  # of this file alone, as in `fetch`
+            raise FailedDocumentError(str(error)) from error
         return next((one for one in found if isinstance(one, Item)), None)
 
     def missing(self, partition: str, source_ids: Collection[str]) -> list[Item | Refusal]:
