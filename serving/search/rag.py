@@ -171,14 +171,11 @@ def _check(body: RagSearchRequest) -> None:
         parse_id(body.document_id, InvalidRequestError(f"documentId: {body.document_id!r} is not a valid document ID."))
 
 
-def _lacks_vectors(body: RagSearchRequest, outcome: SearchOutcome) -> bool:
-    return body.mode == "vector" and EMBEDDING_DOWN in outcome.degradations
-
-
-def _documents(body: RagSearchRequest, outcome: SearchOutcome) -> list[str]:
-    """Return the IDs of the documents that the response names."""
-    shown = [] if _lacks_vectors(body, outcome) else _kept(body, outcome.passages)[: body.limit]
-    return list(dict.fromkeys(one.doc_id for one in shown))
+def _documents(search: SearchServices, body: RagSearchRequest, outcome: SearchOutcome) -> list[str]:
+    """Return the IDs of the documents that the response names. Raises the problem of a search by meaning that has no vector."""
+    if body.mode == "vector" and EMBEDDING_DOWN in outcome.degradations:
+        raise _no_vectors(search)
+    return list(dict.fromkeys(one.doc_id for one in _kept(body, outcome.passages)[: body.limit]))
 
 
 def _no_vectors(search: SearchServices) -> ProblemError:
@@ -248,9 +245,7 @@ async def rag_search(
         group=data.mode == "hybrid",
         narrowing=narrowing(wanted),
     )
-    _, outcome = await recorded_search(search, query, returned=lambda outcome: _documents(data, outcome))
-    if _lacks_vectors(data, outcome):
-        raise _no_vectors(search)
+    _, outcome = await recorded_search(search, query, returned=lambda outcome: _documents(search, data, outcome))
     statements = WebReads(search.http.database)
     if not outcome.passages and not await statements.any_chunk(principals=sorted(request.user.principals)):
         raise ProblemError("not-found", "No document that you may read has been indexed yet.")

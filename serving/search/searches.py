@@ -180,7 +180,8 @@ async def recorded_search(
 ) -> tuple[str, SearchOutcome]:
     """Search, record it in the audit log and count it; return its id and outcome. The event is stored before the response is sent.
 
-    `asked` is the query as it was sent, if other words are searched for. `returned` gives the IDs of the documents that the caller gets.
+    `asked` is the query as it was sent, if other words are searched for. `returned` gives the IDs of the documents that the caller gets;
+    a search that it refuses with a problem is neither recorded nor counted.
     """
     began = time.perf_counter()
     query_id = str(uuid.uuid4())

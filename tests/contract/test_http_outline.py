@@ -156,6 +156,10 @@ def test_a_missing_embedder_matters_in_vector_mode_only(
         hybrid = post(running, query=QUESTION, mode="hybrid")
         assert hybrid["data"][0]["document"]["id"] == guide
         assert [warning["code"] for warning in hybrid["warnings"]] == ["embedding_unavailable"]
+        running.settle()
+        assert site.sql("SELECT doc_ids FROM audit_log WHERE action = 'search'") == [([uuid.UUID(guide)],)], (
+            "not the refused one"
+        )
 
 
 def test_a_hundred_searches_a_minute_then_429(guide: str, site: Site) -> None:
