@@ -11,6 +11,7 @@ from resources.core.domain import Access
 from resources.core.errors import ConcordanceError
 from resources.logging import logger
 from resources.stores.qdrant import qdrant_errors
+from serving.http.audit import AuditEvent
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.search.references import MAX_LENGTH, reference
@@ -80,6 +81,9 @@ async def why(
         query = search_query(asked, access, search.http.settings, limit=RANKS)
         _, outcome = await recorded_search(search, query, action="why", returned=lambda _: [])
         rank = rank_of(doc_id, outcome.passages)
+    else:
+        doc_ids = [doc_id] if row is not None else []
+        await search.http.audit.record(AuditEvent(email=access.email, action="why", doc_ids=doc_ids))
     return trace(
         row,
         points=points,

@@ -249,6 +249,10 @@ def test_the_audit_names_the_documents_that_were_returned_and_no_others(site: Si
     action, documents, found = recorded("/api/search", query="parking garage", limit=1)
     assert (action, documents) == ("search", {found["results"][0]["file"]["id"]})
     assert recorded("/api/why", source=two, query="parking garage")[:2] == ("why", set())
+    assert running.request("GET", "/api/why", BOB, params={"source": two}).status_code == 200
+    running.settle()
+    (event,) = site.sql("SELECT action, query, doc_ids::text[] FROM audit_log ORDER BY at DESC LIMIT 1")
+    assert tuple(event) == ("why", None, [two])
     action, documents, found = recorded("/api/ask", query="parking garage", top_k=2)
     also = {place["doc_id"] for result in found["sources"] for place in result["also_in"]}
     assert also
