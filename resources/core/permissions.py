@@ -77,6 +77,12 @@ def principal(text: str) -> str:
     raise InvalidRequestError(f"{text!r} is not a principal; write {FORMS}.")
 
 
+def domain(text: str) -> str:
+    """Return NAME of a domain, given as NAME or `domain:NAME`, in normal form; raises `InvalidRequestError` if it is none."""
+    given = text.partition(":")[0].strip().lower() == "domain"
+    return principal(text if given else f"domain:{text}").removeprefix("domain:")
+
+
 def normalize(principals: Iterable[str]) -> tuple[str, ...]:
     """Return the principals in normal form, sorted, without duplicates. An empty set (no readers) stays empty."""
     return tuple(sorted({principal(text) for text in principals}))

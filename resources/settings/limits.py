@@ -4,6 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, field_validator
 
+from resources.core import permissions
+from resources.core.errors import InvalidRequestError
 from resources.settings.values import Duration, Period, Words
 
 MAX_UPLOAD_BYTES = 50 * 1024 * 1024
@@ -87,11 +89,18 @@ class LimitSettings(BaseModel):
     @field_validator("upload_share_domains")
     @classmethod
     def _plain_domains(cls, domains: tuple[str, ...]) -> tuple[str, ...]:
-        plain = tuple(domain.lower().removeprefix("domain:") for domain in domains)
-        for domain in plain:
-            if "@" in domain or ":" in domain or ("." not in domain and domain != "public"):
-                raise ValueError(f"must list domains such as partner.example, or public; not {domain!r}")
-        return plain
+        return tuple(_domain(given) for given in domains)
+
+
+def _domain(given: str) -> str:
+    """Return a domain as it is in addresses, or `public`."""
+    try:
+        plain = permissions.domain(given)
+    except InvalidRequestError:
+        plain = ""
+    if "." not in plain and plain != permissions.PUBLIC:
+        raise ValueError(f"must list domains such as partner.example, or public; not {given!r}")
+    return plain
 
 
 class RetentionSettings(BaseModel):

@@ -56,7 +56,7 @@ class MailSettings(BaseModel):
     @classmethod
     def _plain(cls, domains: tuple[str, ...]) -> tuple[str, ...]:
         try:
-            return tuple(permissions.principal(f"domain:{one}").removeprefix("domain:") for one in domains)
+            return tuple(permissions.domain(one) for one in domains)
         except InvalidRequestError:
             raise ValueError("must list domains such as acme.com") from None
 

@@ -20,6 +20,7 @@ from orchestration.supervision.environment import (
     dagster_storage_url,
     service_environment,
 )
+from resources.core import permissions
 from resources.core.domain import SourceName
 from resources.core.errors import ConfigurationError
 from resources.settings import FileRoot, Settings, Widget, load, variables
@@ -330,3 +331,11 @@ def test_settings_with_parts_reach_services_as_given(
 def _has_parts(annotation: Any) -> bool:
     origin = getattr(annotation, "__origin__", annotation)
     return isinstance(origin, type) and issubclass(origin, Mapping | tuple | list | set | BaseModel)
+
+
+def test_the_domains_of_settings_are_written_as_those_of_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    domain = permissions.principals_of("ann@M\u00fcnchen.example", ())
+    monkeypatch.setenv("CONCORDANCE_LIMITS__UPLOAD_SHARE_DOMAINS", "M\u0075\u0308nchen.example Domain:@acme.com public")
+    shared = load().upload_share_domains
+    assert f"domain:{shared[0]}" in domain
+    assert shared[1:] == ("acme.com", "public")
