@@ -6,6 +6,7 @@ trace: an unexpected error is logged under an id that they can quote.
 
 import errno
 import math
+import re
 import uuid
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -226,14 +227,15 @@ def handle_http(request: Request[Any, Any, Any], error: HTTPException) -> Respon
     if error.status_code >= 500:
         return handle(request, error)
     slug = _BY_STATUS.get(error.status_code, "invalid-request")
-    detail = error.detail
+    detail, headers = error.detail, dict(error.headers or {})
     if slug == "not-found":
         detail = "Unknown path. The interface is described at /docs."
     elif slug == "method-not-allowed":
-        detail = f"This path does not take {request.method}. It takes {(error.headers or {}).get('allow')}."
+        headers["allow"] = re.sub(r"\bGET\b", "GET, HEAD", headers.get("allow", ""))
+        detail = f"This path does not take {request.method}. It takes {headers['allow']}."
     elif slug == "too-large":
         detail = "The body of the request is larger than this route accepts."
-    return problem(request, slug, detail, headers=dict(error.headers or {}), status=error.status_code)
+    return problem(request, slug, detail, headers=headers, status=error.status_code)
 
 
 def handle_depth(request: Request[Any, Any, Any], _error: RecursionError) -> Response[dict[str, Any]]:
