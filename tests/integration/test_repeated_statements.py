@@ -112,6 +112,36 @@ async def insert_own(database: Database, request: str) -> object:
     )  # fmt: skip
 
 
+NEW = str(uuid.uuid4())
+QUEUED: dict[str, dict[str, Any]] = {
+    "answer_insert": {
+        "answer_id": NEW, "query_id": NEW, "put_at": NOW, "email": ANN, "principals": [], "question": "q", "standalone": None, "answer": "a",
+        "found": True, "mode": "none", "model": None, "sources": "[]", "sentences": "[]", "unsupported": 0, "removed_citations": 0,
+        "removed_links": 0, "warnings": [], "cached": False, "completed": True, "shareable": True, "latency_ms": 1.0, "model_ms": 1.0,
+    },
+    "conversation_insert": {
+        "conversation_id": NEW, "put_at": NOW, "email": ANN, "query": "q", "answer": "a", "sources": "[]", "asked_at": NOW,
+    },
+}  # fmt: skip
+"""Writes that no request waits for, with a row of each."""
+
+
+@pytest.mark.parametrize("name", QUEUED)
+def test_a_queued_write_recognises_its_own_repetition(site: Site, name: str) -> None:
+    async def write() -> None:
+        database = LosingDatabase(site)
+        await database.open()
+        try:
+            await database.execute_many(name, [QUEUED[name]])
+        finally:
+            await database.close()
+
+    asyncio.run(write())
+    assert site.sql("SELECT answer_id FROM answers UNION ALL SELECT conversation_id FROM conversations") == [
+        (uuid.UUID(NEW),)
+    ]
+
+
 AGAIN_BY_ANOTHER: dict[Statement, bool] = {
     sign_in_use: False,
     sign_in_finish: False,
