@@ -12,7 +12,7 @@ _END = re.compile(
 )
 _SHORT = re.compile(r"\b[\w.]{1,3}\.$")
 """Before a small letter, the full stop of so short a word ends no sentence."""
-_BULLET = re.compile(rf"\s*(?:[-*+•]|#{{1,6}}|{ITEM_NUMBER})\s+")
+_BULLET = re.compile(rf"\s*(?:[-*•]|#{{1,6}}|{ITEM_NUMBER})\s+")
 _LETTER = re.compile(r"\w")
 
 

@@ -46,7 +46,7 @@ _NAME = re.compile(r"(?<![.!?:“\"'‘(]\s)(?<!^)\b[A-ZÀ-Þ][\w'’-]*[a-zß-�
 _CLAUSE = re.compile(r"[;:—–,]\s+|\s+(?:but|while|whereas|although|unless|except|and)\s+")
 _FULL_STOP = re.compile(r"[.!?…][\"'”’)*_]*$")
 _POSSESSIVE = re.compile(r"['’]s\b")
-_LINE_MARKS = " \t#*_-+•>|:.,;!?…\"'“”‘’()"
+_LINE_MARKS = " \t#*_-•>|:.,;!?…\"'“”‘’()"
 _QUOTE = re.compile(r"^[“\"](.{12,})[”\"]\W*$", re.DOTALL)
 
 

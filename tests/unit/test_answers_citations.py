@@ -34,6 +34,7 @@ CASES = {
     "Voir l’art. 5, pág. 5, Tél. 01, Eq. 5, Ref. 12, Hauptstr. 5 [1]. Il l’a. Don't. Oui.": [
         ("Voir l’art. 5, pág. 5, Tél. 01, Eq. 5, Ref. 12, Hauptstr. 5.", (1,)), ("Il l’a.", ()), ("Don't.", ()), ("Oui.", ())
     ],
+    "Surcharges:\n+ 25 EUR per night [1]\n+ 4.5 %": [("Surcharges:", ()), ("+ 25 EUR per night", (1,)), ("+ 4.5 %", ())],
     "": [],
     "[1]": [],
 }  # fmt: skip
