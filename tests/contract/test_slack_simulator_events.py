@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import queue
 import threading
-import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
@@ -19,13 +18,7 @@ from slack_sdk.socket_mode import SocketModeClient
 from slack_sdk.socket_mode.response import SocketModeResponse
 
 from tests.fixtures.slack import SlackSite
-
-
-def eventually(met: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 30
-    while not met():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+from tests.fixtures.waiting import until
 
 
 class Listener:
@@ -109,7 +102,7 @@ def test_each_change_is_an_event(slack_site: SlackSite, listener: Listener, ada:
         assert request.payload["team_id"] == slack.team
         events.append(request.payload["event"])
     assert sorted((event["type"], event.get("subtype", "")) for event in events) == sorted(expected)
-    eventually(lambda: slack_site.app.sockets.waiting == 0)
+    until(lambda: slack_site.app.sockets.waiting == 0, "all events acknowledged")
 
 
 def test_what_is_not_acknowledged_comes_again(
@@ -122,7 +115,7 @@ def test_what_is_not_acknowledged_comes_again(
     # the client hears each in a thread of its own
     assert sorted(request.retry_attempt for request in heard) == [0, 1, 2]
     assert len({request.payload["event_id"] for request in heard}) == 1
-    eventually(lambda: slack_site.app.sockets.acknowledged == [heard[0].payload["event_id"]])
+    until(lambda: slack_site.app.sockets.acknowledged == [heard[0].payload["event_id"]], "the acknowledgement")
 
 
 def test_undelivered_events_wait_for_a_connection(slack_site: SlackSite, ada: str, general: str) -> None:
@@ -135,10 +128,10 @@ def test_undelivered_events_wait_for_a_connection(slack_site: SlackSite, ada: st
 def test_a_disconnect_makes_clients_connect_again(
     slack_site: SlackSite, listener: Listener, ada: str, general: str
 ) -> None:
-    eventually(lambda: slack_site.app.sockets.connected == 1)
+    until(lambda: slack_site.app.sockets.connected == 1, "the connection")
     slack_site.app.sockets.disconnect("warning")
-    eventually(lambda: slack_site.workspace.calls["apps.connections.open"] == 2)
-    eventually(lambda: slack_site.app.sockets.connected == 1)
+    until(lambda: slack_site.workspace.calls["apps.connections.open"] == 2, "another connection asked for")
+    until(lambda: slack_site.app.sockets.connected == 1, "the connection")
     slack_site.workspace.post(general, ada, "after")
     assert listener.next().payload["event"]["text"] == "after"
 

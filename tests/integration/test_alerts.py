@@ -7,7 +7,6 @@ import json
 import math
 import socket
 import threading
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -34,6 +33,7 @@ from sql.web_rows import Figure
 from tests.fixtures.installation import Installation
 from tests.fixtures.serving import Site
 from tests.fixtures.upkeep import as_environment
+from tests.fixtures.waiting import until
 from tests.fixtures.webhook import Webhook
 
 REPEAT = 4 * 3600.0
@@ -464,19 +464,17 @@ def test_two_services_of_an_installation_send_one_notice_and_the_page_shows_it(
     synced(site, "failed", number=3)
     site.settings = notified.model_copy(update={"slack_bot_token": SecretStr("xoxb-test")})
     with site.running() as running, site.running():
-        deadline = time.monotonic() + 30
-        while len(webhook.accepted) < 1:
-            assert time.monotonic() < deadline, webhook.accepted
-            time.sleep(0.05)
+        until(lambda: webhook.accepted, "the notice")
         page = running.request("GET", "/sources", "ann@acme.com", admin=True).text
         assert "The latest 3 syncs of Slack failed." in page
         assert "The latest 3 syncs" not in running.request("GET", "/sources", "bob@acme.com").text
         site.sql("DELETE FROM sync_jobs")
-        while len(webhook.accepted) < 2:
-            assert time.monotonic() < deadline, webhook.accepted
-            # again and again: a look that began before the deletion may write after it
+
+        def resolved() -> bool:  # again and again: a look that began before the deletion may write after it
             site.sql("UPDATE alerts SET seen_at = seen_at - interval '1 hour'")
-            time.sleep(0.5)
+            return len(webhook.accepted) > 1
+
+        until(resolved, "the notice that it is resolved", pause=0.5)
     assert [one.split(":")[0] for one in webhook.accepted] == [
         "[critical] SyncsFailInARow",
         "[resolved] SyncsFailInARow",

@@ -22,6 +22,7 @@ from serving.answers.styles import STYLES, StyleName
 from tests.fixtures import llm
 from tests.fixtures.llm import ModelServer
 from tests.fixtures.serving import PUBLIC_URL, Running, Site
+from tests.fixtures.waiting import until
 
 ANN, BOB, EVE = "ann@acme.com", "bob@acme.com", "eve@other.com"
 VACATION = "Employees accrue twenty five vacation days a year and may carry over five of them until March."
@@ -813,8 +814,7 @@ def test_a_token_may_expire_while_its_question_is_answered(
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(with_model.http.post, "/api/ask", headers=headers, json=body)
         model_server.wait_for(1)
-        while with_model.http.get("/api/me", headers=headers).status_code == 200:
-            time.sleep(0.1)
+        until(lambda: with_model.http.get("/api/me", headers=headers).status_code != 200, "the token's end")
         model_server.release()
         answer = asked.result()
     assert answer.status_code == 200, answer.text

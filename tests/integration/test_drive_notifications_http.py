@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,15 +18,9 @@ from tests.fixtures.drive import DriveSite
 from tests.fixtures.installation import Installation
 from tests.fixtures.serving import Running
 from tests.fixtures.step import follow, web
+from tests.fixtures.waiting import until
 
 ADA = "ada@acme.example"
-
-
-def eventually(met: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 60
-    while not met():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 class Desk:
@@ -95,15 +88,15 @@ def desk(installation: Installation, drive_site: DriveSite, bundled_model: Any) 
 
 def test_a_change_is_told_and_a_sync_of_its_drive_asked_for(desk: Desk) -> None:
     assert desk.sync().error is None
-    eventually(lambda: desk.finds("qzoneq"))
+    until(lambda: desk.finds("qzoneq"), "the first document found")
     assert {state for _, state, status in desk.drive.channels.sent if status == 204} == {"sync"}
     assert desk.running.site.launcher.calls == []
     desk.drive.edit(desk.note, "The password is qztwoq.")
     desk.drive.channels.settle()
     calls = desk.running.site.launcher.calls
-    eventually(lambda: any(desk.team in call["partitions"] for call in calls))
+    until(lambda: any(desk.team in call["partitions"] for call in calls), "a sync of the shared drive")
     assert all(call["source"] is SourceName.GOOGLE_DRIVE for call in calls)
-    eventually(lambda: desk.waiting() == [])
+    until(lambda: desk.waiting() == [], "no notifications left")
     desk.sync()
     assert (desk.finds("qzoneq"), desk.finds("qztwoq")) == (False, True)
 
@@ -190,7 +183,7 @@ def test_what_does_not_come_over_a_channel_of_ours_is_refused(desk: Desk) -> Non
     assert desk.say(channel, token, "sync") == 204
     assert desk.waiting() == []
     assert desk.say(channel, token) == 204
-    eventually(lambda: len(desk.running.site.launcher.calls) == 1)
+    until(lambda: len(desk.running.site.launcher.calls) == 1, "the sync")
 
 
 def test_a_thousand_messages_are_one_sync_each_time(desk: Desk) -> None:
@@ -198,7 +191,7 @@ def test_a_thousand_messages_are_one_sync_each_time(desk: Desk) -> None:
     channel, token = str(desk.channels()[""]["channel_id"]), desk.token("")
     for number in range(30):
         assert desk.say(channel, token, number=str(number)) == 204
-    eventually(lambda: desk.waiting() == [])
+    until(lambda: desk.waiting() == [], "no notifications left")
     calls = desk.running.site.launcher.calls
     assert 0 < len(calls) < 10
     rows = desk.installation.rows("SELECT 1 FROM source_events WHERE source = 'google_drive'")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 
@@ -15,6 +14,7 @@ from sql.growth import Forecast, Growth
 from tests.fixtures.installation import Installation
 from tests.fixtures.serving import Running, Site
 from tests.fixtures.upkeep import as_environment
+from tests.fixtures.waiting import until
 
 ANN = "ann@acme.com"
 DISK = "north:/var/lib/concordance"
@@ -130,8 +130,5 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("at_once")
 def test_serving_stores_samples(site: Site, request: pytest.FixtureRequest) -> None:
     request.getfixturevalue("running")
-    deadline = time.monotonic() + 30
-    while not (found := site.sql("SELECT what, used < most AS fits FROM capacity_samples")):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    found = until(lambda: site.sql("SELECT what, used < most AS fits FROM capacity_samples"), "samples")
     assert set(found) == {("disk", True)}

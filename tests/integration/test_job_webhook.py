@@ -19,8 +19,8 @@ from resources.alerts.jobs import job_webhook as webhook_of
 from resources.alerts.jobs import key_of, signed, tell
 from resources.stores.postgres import Connection, session
 from tests.fixtures.serving import Site
+from tests.fixtures.waiting import until
 from tests.fixtures.webhook import Webhook
-from tests.fixtures.workers import until
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 """Of the examples at https://docs.svix.com/receiving/verifying-payloads/how-manual"""

@@ -31,6 +31,7 @@ from resources.syncing import SyncJob, open_sync
 from sql.sync import Jobs
 from tests.fixtures.dagster_runs import stored_instance
 from tests.fixtures.installation import Installation
+from tests.fixtures.waiting import until
 from tests.integration.test_waves import Watched
 
 FILES = SourceName.FILES
@@ -173,7 +174,7 @@ def test_a_lease_survives_a_restart_of_postgres(postgres_process: Any, monkeypat
             return True
         return False
 
-    eventually(renewed)
+    until(renewed, "the lease confirmed again")
     with fenced_session(dsn, lease) as connection:
         connection.execute(INSERT)
     lease.release()
@@ -417,13 +418,6 @@ def test_the_partitions_of_a_request_are_claimed_by_the_running_sync(
     assert {point["path"] for point in two_roots.points()} == {"otter.md", "heron.md"}
 
 
-def eventually(found: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not found():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def test_a_job_that_waits_in_a_queue_is_not_lost(installation: Installation) -> None:
     """Neither in Dagster's, nor for the lease of its partitions, however long."""
     dsn = installation.settings.postgres_dsn
@@ -465,7 +459,7 @@ def test_a_claimed_job_is_lost_once_its_lease_has_lapsed(
 
     with open_sync(installation.settings, FILES) as job:
         assert not overtaken()
-        eventually(overtaken)
+        until(overtaken, "a job that overtakes")
         with pytest.raises(BusyError):
             create_job(dsn, FILES, partitions=None, full=False, requested_by="test")
     assert following != [job.job_id]

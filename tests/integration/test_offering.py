@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -33,6 +32,7 @@ from sql.rows import JobError, Pending
 from sql.sync import Jobs
 from tests.fixtures.installation import Installation
 from tests.fixtures.openai_server import OpenAIServer
+from tests.fixtures.waiting import until
 
 FILES = SourceName.FILES
 DOCUMENTS = 150
@@ -216,11 +216,8 @@ def test_a_run_that_never_starts_delays_nothing(
 def waiting_wave(settings: Settings) -> list[str]:
     """Return the documents of the first wave that a sync offers, once it does."""
     with session(settings.postgres_dsn, autocommit=True) as connection:
-        while True:
-            row = connection.execute("SELECT doc_ids::text[] AS ids FROM offered_waves ORDER BY number").fetchone()
-            if row is not None:
-                return row["ids"]
-            time.sleep(0.05)
+        waves = "SELECT doc_ids::text[] AS ids FROM offered_waves ORDER BY number"
+        return until(lambda: connection.execute(waves).fetchone(), "a wave")["ids"]
 
 
 def test_a_wave_whose_run_has_died_is_done_by_the_sync(

@@ -28,7 +28,7 @@ from serving.identity.sign_in.passkeys import MOST
 from sql import statement
 from tests.fixtures.authenticator import Authenticator, decoded
 from tests.fixtures.serving import Running, Site
-from tests.fixtures.slack_desk import eventually
+from tests.fixtures.waiting import until
 
 ANN, BOB = "ann@acme.com", "bob@acme.com"
 ORIGIN = "https://search.acme.com"
@@ -360,7 +360,7 @@ def test_a_sign_in_with_a_passkey_that_is_removed_meanwhile_begins_no_session(
     with psycopg.connect(site.settings.postgres_dsn) as holder, ThreadPoolExecutor(1) as pool:
         holder.execute("LOCK TABLE sessions IN SHARE MODE")
         signing_in = pool.submit(Tab(running).sign_in, passkey)
-        eventually(lambda: bool(waiting(site, "INSERT INTO sessions")))
+        until(lambda: bool(waiting(site, "INSERT INTO sessions")), "the session that waits")
         holder.execute("DELETE FROM passkeys")
         holder.commit()
         assert said(signing_in.result()) == (403, "This passkey was removed. Sign in another way.")
@@ -381,7 +381,7 @@ def test_a_removal_ends_a_session_that_begins_meanwhile(site: Site, running: Run
     with psycopg.connect(site.settings.postgres_dsn) as signing_in, ThreadPoolExecutor(1) as pool:
         signing_in.execute(statement("sign_in", "session_insert").encode(), values)
         removing = pool.submit(running.http.delete, path, headers=headers)
-        eventually(lambda: removing.done() or bool(waiting(site, "DELETE FROM passkeys")))
+        until(lambda: removing.done() or bool(waiting(site, "DELETE FROM passkeys")), "the removal, or its wait")
         signing_in.commit()
         assert removing.result().status_code == 200
     assert [by for _, by, _ in sessions(site)] == ["link"]

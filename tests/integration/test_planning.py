@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -25,6 +24,7 @@ from sql.commands import Commands
 from sql.sync import Jobs
 from tests.fixtures.dagster_runs import DagsterRuns
 from tests.fixtures.installation import Installation
+from tests.fixtures.waiting import until
 
 FILES = SourceName.FILES
 ROOTS = [f"r{number}" for number in range(6)]
@@ -240,7 +240,7 @@ def test_a_request_for_what_a_planned_run_has_waits_without_reading_the_marks(
     def beside() -> None:
         before = len(reads)
         thread.start()
-        eventually(lambda: len(refused) >= 10)
+        until(lambda: len(refused) >= 10, "ten refused requests")
         assert len(reads) - before == 1
         if died:
             large.rows(
@@ -252,13 +252,6 @@ def test_a_request_for_what_a_planned_run_has_waits_without_reading_the_marks(
     sync(large, job_id=queue.jobs[0], meanwhile=beside)
     thread.join()
     assert died or [one.partitions for one in ended] == [["r0", "r1", "r2"]]
-
-
-def eventually(found: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 300
-    while not found():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def count(monkeypatch: pytest.MonkeyPatch, statement: str) -> list[Any]:

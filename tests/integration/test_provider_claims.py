@@ -17,8 +17,8 @@ from serving.identity.scim.groups import principal_of
 from serving.identity.sign_in.provider import LEEWAY_SECONDS
 from tests.fixtures.llm import ModelServer
 from tests.fixtures.serving import Running, Site
-from tests.fixtures.slack_desk import eventually
 from tests.fixtures.small_provider import CLIENT, SmallProvider, small_provider
+from tests.fixtures.waiting import until
 
 ANN = "ann@acme.com"
 API = "https://search.example/api"
@@ -102,8 +102,7 @@ def test_an_access_token_may_expire_while_a_question_is_answered(
         model_server.hold()
         asked = pool.submit(running.http.post, "/api/ask", headers=headers, json=body)
         model_server.wait_for(1)
-        while running.http.get("/api/me", headers=headers).status_code == 200:
-            time.sleep(0.1)
+        until(lambda: running.http.get("/api/me", headers=headers).status_code != 200, "the token's end")
         model_server.release()
         assert "leaves at nine" in asked.result().text
 
@@ -263,8 +262,8 @@ def test_a_renewal_that_postgres_cannot_store_is_stored_a_moment_later(
         provider.nonce = None
         provider.renewed = lambda: holder.execute("LOCK TABLE sessions IN ACCESS EXCLUSIVE MODE")
         asked = pool.submit(running.http.get, "/api/me", headers=cookie)
-        eventually(waiting)
-        eventually(lambda: not waiting())
+        until(waiting, "a statement that waits")
+        until(lambda: not waiting(), "no statement that waits")
         holder.rollback()
         assert asked.result().status_code == 200
         provider.renewed = lambda: None

@@ -18,7 +18,8 @@ from sql.assistant import AssistantReads, ClaimedQuestion
 from tests.fixtures.assistant import ADA, BOB, GUS, AssistantDesk, text_of
 from tests.fixtures.llm import ModelServer
 from tests.fixtures.serving import Running
-from tests.fixtures.slack_desk import eventually, receiver
+from tests.fixtures.slack_desk import receiver
+from tests.fixtures.waiting import until
 from tests.fixtures.workers import serving_processes
 
 QUESTION = "When is the kettle of the boardroom descaled?"
@@ -340,8 +341,8 @@ def test_an_answer_is_rated_once_by_who_asked(desk: AssistantDesk) -> None:
         for user, action in ((desk.bob, "answer_bad"), (desk.ada, "answer_good"), (desk.ada, "answer_bad")):
             before = len(sockets.acknowledged)
             desk.slack.press(desk.general, reply_ts, user, action)
-            eventually(lambda before=before: len(sockets.acknowledged) > before)
-        eventually(lambda: desk.slack.whispers)
+            until(lambda before=before: len(sockets.acknowledged) > before, "the acknowledgement")
+        until(lambda: desk.slack.whispers, "the thanks")
         assert desk.slack.whispers == [(desk.general, desk.ada, "Thank you, your rating was saved.")]
         rows = desk.site.sql("SELECT email, verdict, answer_id FROM feedback")
         assert [row[:2] for row in rows] == [(ADA, "good")]
@@ -354,7 +355,7 @@ def test_a_rating_that_was_stored_but_not_recorded_counts_once(desk: AssistantDe
     desk.closed(ts)
     for _ in range(2):
         desk.site.sql("UPDATE slack_questions SET verdict = 'good', rated_at = NULL WHERE ts = %s", ts)
-        eventually(lambda: desk.site.sql("SELECT 1 FROM slack_questions WHERE rated_at IS NOT NULL"))
+        until(lambda: desk.site.sql("SELECT 1 FROM slack_questions WHERE rated_at IS NOT NULL"), "the rating")
     assert len(desk.site.sql("SELECT 1 FROM feedback")) == 1
 
 

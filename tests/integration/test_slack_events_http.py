@@ -21,7 +21,8 @@ from resources.stores.withheld import WithheldNow
 from serving.identity.tokens import access_of
 from serving.identity.withheld import partition_of
 from serving.search.retrieval.registry import from_payloads
-from tests.fixtures.slack_desk import ADA, PAGE, SlackDesk, eventually
+from tests.fixtures.slack_desk import ADA, PAGE, SlackDesk
+from tests.fixtures.waiting import until
 
 BOB = "bob@acme.example"
 
@@ -178,10 +179,7 @@ def test_a_sync_of_the_channel_is_asked_for_once(desk: SlackDesk) -> None:
     calls = desk.running.site.launcher.calls
     for number in (3, 4, 5):
         desk.post(desk.deleted(desk.said[f"w{number}"]))
-    deadline = time.monotonic() + 30
-    while desk.installation.rows("SELECT 1 FROM source_events WHERE asked_at IS NULL"):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: not desk.installation.rows("SELECT 1 FROM source_events WHERE asked_at IS NULL"), "all asked for")
     assert {call["source"] for call in calls} == {SourceName.SLACK}
     assert all(call["partitions"] == [desk.channel] for call in calls)
     assert len(calls) < 3
@@ -434,7 +432,7 @@ def test_events_count_while_a_channel_is_read_for_the_first_time(desk: SlackDesk
         assert desk.post(envelope).json() == {"outcome": "recorded"}
 
     sync_with(desk, channel, deliver)
-    eventually(lambda: is_asked_for(desk, channel))
+    until(lambda: is_asked_for(desk, channel), "a sync of the channel")
     assert not desk.finds("qzfirstq", EVE)
     desk.sync()
     assert not desk.finds("qzfirstq", EVE)
@@ -455,7 +453,7 @@ def test_a_file_that_is_deleted_while_it_is_stored_is_hidden(desk: SlackDesk, kn
         assert desk.post(desk.envelope(type="file_deleted", file_id=file)).json() == {"outcome": "recorded"}
 
     sync_with(desk, channel, deliver, once_fetched=True, word="qzfileq")
-    eventually(lambda: is_asked_for(desk, channel))
+    until(lambda: is_asked_for(desk, channel), "a sync of the channel")
     assert not desk.finds("qzfileq")
     desk.sync()
     assert not desk.finds("qzfileq")
@@ -499,9 +497,9 @@ def test_an_event_and_the_sync_that_saves_its_channel_wait_for_each_other_in_tur
     with ThreadPoolExecutor(2) as pool, session(desk.installation.settings.postgres_dsn) as connection:
         connection.execute("SELECT FROM source_memory WHERE partition = %s AND key = 'turn' FOR UPDATE", [desk.channel])
         synced = pool.submit(desk.sync)
-        eventually(lambda: waiting_for_locks(desk) == 1)
+        until(lambda: waiting_for_locks(desk) == 1, "one that waits")
         answered = pool.submit(desk.post, desk.edited(desk.said["w23"]))
-        eventually(lambda: waiting_for_locks(desk) == 2)
+        until(lambda: waiting_for_locks(desk) == 2, "two that wait")
         connection.rollback()
         assert synced.result().error is None
         assert answered.result().json() == {"outcome": "recorded"}

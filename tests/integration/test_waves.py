@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from resources.syncing import SyncJob, open_sync
 from sql.rows import Requested
 from sql.sync import Jobs
 from tests.fixtures.installation import Installation
+from tests.fixtures.waiting import until
 
 NOTE = "# Note\n\nThe otters moved to the new pond on Monday.\n"
 LARGE = (
@@ -81,13 +81,6 @@ def paths(installation: Installation) -> set[str]:
     return {point["path"] for point in installation.points()}
 
 
-def eventually(found: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 300
-    while not found():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
 def test_a_note_is_searchable_while_a_large_file_is_embedded(
     filled: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,11 +89,11 @@ def test_a_note_is_searchable_while_a_large_file_is_embedded(
     progress: dict[str, int] = {}
 
     def large_file_begins() -> None:
-        eventually(lambda: "note.md" in paths(filled))
+        until(lambda: "note.md" in paths(filled), "the note in the index")
         if not requested:
             filled.write("later.md", NOTE.replace("otters", "herons"))
             requested.append(request(filled))
-        eventually(lambda: "later.md" in paths(filled))
+        until(lambda: "later.md" in paths(filled), "the later note in the index")
         progress.update(filled.rows("SELECT documents, done FROM sync_jobs WHERE status = 'running'")[0])
         assert "annals.md" not in paths(filled)
 
@@ -133,8 +126,9 @@ def test_a_document_that_changes_while_it_is_processed_is_indexed_once_more(
             filled.root.joinpath("second.md").unlink()
             changed.append(request(filled))
             with session(filled.settings.postgres_dsn) as connection:
-                eventually(
-                    lambda: not connection.execute("SELECT 1 FROM sync_jobs WHERE more_full IS NOT NULL").fetchall()
+                until(
+                    lambda: not connection.execute("SELECT 1 FROM sync_jobs WHERE more_full IS NOT NULL").fetchall(),
+                    "the request taken up",
                 )
 
     watch(monkeypatch, large_file_begins)
@@ -154,7 +148,7 @@ def test_an_error_of_one_stage_leaves_other_documents_indexed(
     filled: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def large_file_begins() -> None:
-        eventually(lambda: "note.md" in paths(filled))
+        until(lambda: "note.md" in paths(filled), "the note in the index")
         raise AbortSyncError("The model is gone.")
 
     filled.write("annals.md", LARGE)
@@ -200,8 +194,9 @@ def test_a_running_sync_indexes_all_documents_of_a_partition_that_is_added_to_it
             for number in range(150):
                 (more / f"{number:03}.md").write_text(f"# Report {number}\n\nPart {number} of the plan is done.\n")
             requested.append(request(filled, ["more"]))
-            eventually(
-                lambda: filled.rows("SELECT count(*) AS n FROM documents WHERE partition = 'more'")[0]["n"] == 150
+            until(
+                lambda: filled.rows("SELECT count(*) AS n FROM documents WHERE partition = 'more'")[0]["n"] == 150,
+                "the documents of the other partition",
             )
 
     watch(monkeypatch, large_file_begins)

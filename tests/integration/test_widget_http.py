@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -18,6 +17,7 @@ from serving.identity.tokens import AUDIENCE, ISSUER, key_id, mint
 from serving.widget.visitors import VISITOR_QUESTIONS, issue
 from tests.fixtures.llm import ModelServer
 from tests.fixtures.serving import Running, Site
+from tests.fixtures.waiting import until
 
 ANN = "ann@acme.com"
 DOCS, BLOG, EVIL = "https://docs.acme.com", "https://blog.acme.com", "https://evil.example"
@@ -319,8 +319,7 @@ def test_a_token_may_expire_while_a_visitors_question_is_answered(handbook: Site
         model_server.hold()
         asked = pool.submit(visitor.events)
         model_server.wait_for(1)
-        while visitor.ask("").status_code != 401:
-            time.sleep(0.1)
+        until(lambda: visitor.ask("").status_code == 401, "the token's end")
         model_server.release()
         assert "five unused holidays" in asked.result()["done"]["answer"]
 

@@ -20,6 +20,7 @@ from serving.identity import revocation
 from serving.identity.withheld import WithheldReads
 from sql.withheld import WithheldStatements
 from tests.fixtures.serving import Running, Site
+from tests.fixtures.waiting import until
 from tests.machine.test_degradation_http import codes, own_postgres, until_ready
 
 __all__ = ["own_postgres"]
@@ -105,10 +106,7 @@ def test_what_is_withdrawn_while_the_index_is_away_reaches_it_afterwards(site: S
     assert sorted(site.sql("SELECT kind, key FROM unwithheld")) == [("document", doc_id), ("token", found.token_id)]
     site.settings = here
     with site.running():
-        deadline = time.monotonic() + 30
-        while site.sql("SELECT 1 FROM unwithheld"):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        until(lambda: not site.sql("SELECT 1 FROM unwithheld"), "both withheld")
     assert [(one.key, one.payload["readers"]) for page in site.withheld.entries(DOCUMENT) for one in page] == [
         (doc_id, [])
     ]

@@ -40,7 +40,7 @@ from resources.syncing import open_sync
 from serving.identity.tokens import mint
 from tests.fixtures.mounts import Mount
 from tests.fixtures.postgres import copy_cluster, make_home
-from tests.fixtures.workers import until
+from tests.fixtures.waiting import until
 
 ADA = "ada@acme.example"
 ZEBRAS = "# Zebras\n\nZebras of the Serengeti carry stripes that confuse the tsetse fly at dawn.\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -19,6 +18,7 @@ from sql.web import WebReads
 from sql.withheld import Standing
 from tests.fixtures.llm import ModelServer
 from tests.fixtures.serving import PUBLIC_URL, Running, Site
+from tests.fixtures.waiting import until
 
 ANN, BOB = "ann@acme.com", "bob@acme.com"
 
@@ -143,10 +143,12 @@ def own_postgres(
 
 def until_ready(running: Running) -> None:
     """Wait until every server answers; what the disk of HOME says is another matter."""
-    deadline = datetime.now(UTC) + timedelta(seconds=60)
-    while any(part["state"] != "ok" for name, part in running.ready().json()["services"].items() if name != "disk"):
-        assert datetime.now(UTC) < deadline, "Postgres is back and still not used"
-        time.sleep(0.05)
+
+    def all_answer() -> bool:
+        services = running.ready().json()["services"].items()
+        return all(part["state"] == "ok" for name, part in services if name != "disk")
+
+    until(all_answer, "Postgres used again")
 
 
 def test_a_postgres_that_dies_and_returns_is_survived(own_postgres: tuple[Site, Any]) -> None:
@@ -230,10 +232,7 @@ def test_an_index_that_lost_its_points_is_told_to_everybody_alike(site: Site) ->
     with site.running() as running:
         assert codes(running.search("ferry pier", BOB)) == []
         site.sql("UPDATE index_entries SET chunk_count = chunk_count + 1")  # as if points were lost
-        deadline = time.monotonic() + 120
-        while running.ready().json()["services"]["qdrant"]["state"] != "incomplete":
-            assert time.monotonic() < deadline, "not noticed"
-            time.sleep(0.05)
+        until(lambda: running.ready().json()["services"]["qdrant"]["state"] == "incomplete", "the lost points noticed")
         assert running.ready().json()["status"] == "degraded"
         told = [running.search(query, who)["warnings"] for who in (ANN, BOB) for query in ("ferry pier", "nothing")]
         assert [[warning["code"] for warning in warnings] for warnings in told] == [["index_incomplete"]] * 4
@@ -256,8 +255,5 @@ def test_a_disk_that_is_full_for_postgres_is_said(site: Site) -> None:
 def test_readyz_tells_a_home_that_takes_no_writes(site: Site) -> None:
     site.settings.home.joinpath("audit").write_text("a file where a folder should be")
     with site.running() as running:
-        deadline = time.monotonic() + 120
-        while running.ready().json()["services"]["disk"]["state"] != "down":
-            assert time.monotonic() < deadline, "not noticed"
-            time.sleep(0.05)
+        until(lambda: running.ready().json()["services"]["disk"]["state"] == "down", "the disk shown as down")
         assert running.ready().json()["status"] == "degraded"

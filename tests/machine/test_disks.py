@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import time
 import zipfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -36,6 +36,7 @@ from tests.fixtures.lake import raw
 from tests.fixtures.mounts import Mount
 from tests.fixtures.serving import Running, Site
 from tests.fixtures.tiny_model import make_tiny_model
+from tests.fixtures.waiting import until
 
 ANN = "ann@acme.com"
 SECONDS = 30
@@ -269,11 +270,11 @@ def test_commands_name_the_disk(
 
 
 def until_noticed(running: Running) -> str:
-    deadline = time.monotonic() + 120
-    while (state := running.ready().json()["services"]["disk"])["state"] != "down":
-        assert time.monotonic() < deadline, "not noticed"
-        time.sleep(0.05)
-    return str(state["detail"])
+    def disk() -> dict[str, Any]:
+        return running.ready().json()["services"]["disk"]
+
+    until(lambda: disk()["state"] == "down", "the disk shown as down")
+    return str(disk()["detail"])
 
 
 @pytest.mark.usefixtures("quick_figures")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -21,6 +20,7 @@ from serving.identity import api_keys
 from serving.identity.secret_hash import secret_hash
 from tests.fixtures.mounts import Mount, fill
 from tests.fixtures.serving import Running, Site
+from tests.fixtures.waiting import until
 from tests.integration.test_originals_http import stored
 from tests.machine import test_degradation_http
 from tests.machine.test_audit_http import eventually, rows, rows_or_none, spooled
@@ -198,10 +198,7 @@ def accept_writes(site: Site) -> None:
 
 
 def until_noticed(running: Running) -> None:
-    deadline = time.monotonic() + 120
-    while running.ready().json()["services"]["disk"]["state"] != "down":
-        assert time.monotonic() < deadline, "not noticed"
-        time.sleep(0.05)
+    until(lambda: running.ready().json()["services"]["disk"]["state"] == "down", "the disk shown as down")
 
 
 def prepare(site: Site, mount: Mount) -> str:

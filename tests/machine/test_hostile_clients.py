@@ -9,8 +9,7 @@ import os
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from resources.servers.connections import Bounds
 from resources.servers.processes import free_port
 from tests.fixtures.postgres import PostgresProcess, fresh_database
 from tests.fixtures.serving import Running, Site, fresh_site
+from tests.fixtures.waiting import until
 
 pytestmark = pytest.mark.xdist_group("hostile")  # one process of the service, not one in each worker
 
@@ -107,16 +107,6 @@ def listens(port: int) -> bool:
     """Return True if the service accepts connections. Without a listener, a socket may be connected to itself."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0 and probe.getsockname() != probe.getpeername()
-
-
-def until(condition: Callable[[], Any], what: str, seconds: float = 60) -> Any:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.05)
-    return pytest.fail(f"not within {seconds} s: {what}")
 
 
 def answer(connection: socket.socket) -> bytes:

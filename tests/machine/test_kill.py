@@ -7,8 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
@@ -18,6 +16,7 @@ from resources.core.domain import SourceName, State, document_id
 from resources.core.errors import ConcordanceError
 from resources.schema import prepare
 from tests.fixtures.installation import Installation, install
+from tests.fixtures.waiting import until
 
 DOCUMENTS = 120
 SECONDS = 120
@@ -56,15 +55,6 @@ def start_worker(installation: Installation) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", WORKER], env=environment, stderr=subprocess.DEVNULL)
 
 
-def until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline:
-        if condition():
-            return
-        time.sleep(0.005)
-    pytest.fail(f"{what} did not happen within {SECONDS} s")
-
-
 def stage_is(installation: Installation, stage: str) -> bool:
     rows = installation.rows("SELECT stage FROM sync_jobs WHERE status = 'running'")
     return bool(rows) and rows[0]["stage"] == stage
@@ -90,7 +80,7 @@ def assert_whole(installation: Installation) -> None:
 def test_the_worker_is_killed(installation: Installation, stage: str) -> None:
     fill(installation)
     worker = start_worker(installation)
-    until(lambda: stage_is(installation, stage) or worker.poll() is not None, f"stage {stage}")
+    until(lambda: stage_is(installation, stage) or worker.poll() is not None, f"stage {stage}", pause=0.005)
     worker.send_signal(signal.SIGKILL)
     assert worker.wait() == -signal.SIGKILL, "the worker ended before it could be killed"
     assert_whole(installation)
@@ -100,7 +90,7 @@ def test_the_vector_server_is_killed(database: str, tmp_path: Path, models_home:
     installation = install(tmp_path, models_home, database, vector_process.url)
     fill(installation)
     worker = start_worker(installation)
-    until(lambda: stage_is(installation, "indexed") or worker.poll() is not None, "stage indexed")
+    until(lambda: stage_is(installation, "indexed") or worker.poll() is not None, "stage indexed", pause=0.005)
     vector_process.kill()
     worker.wait(SECONDS)
     assert installation.rows("SELECT status FROM sync_jobs") == [{"status": "failed"}]
@@ -113,7 +103,7 @@ def test_postgres_is_killed(tmp_path: Path, models_home: Path, postgres_process,
     installation = install(tmp_path, models_home, postgres_process.dsn, vector_url)
     fill(installation)
     worker = start_worker(installation)
-    until(lambda: stage_is(installation, "indexed") or worker.poll() is not None, "stage indexed")
+    until(lambda: stage_is(installation, "indexed") or worker.poll() is not None, "stage indexed", pause=0.005)
     postgres_process.kill()
     assert worker.wait(SECONDS) != 0
     with pytest.raises((ConcordanceError, psycopg.Error)):

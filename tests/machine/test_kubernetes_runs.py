@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from datetime import timedelta
@@ -32,22 +31,14 @@ from tests.fixtures.kubernetes import Cluster, Pod
 from tests.fixtures.postgres import PostgresProcess, copy_cluster, home_settings, make_home
 from tests.fixtures.s3 import BUCKET, S3Server
 from tests.fixtures.vector import VectorProcess
+from tests.fixtures.waiting import until
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 
-SECONDS = 180
 DRIVES, FILES = 4, 3
 NAMES = [f"note-{number}-{file}.txt" for number in range(DRIVES) for file in range(FILES)]
 QDRANT_KEY, DAGSTER_KEY = "q" * 32, "d" * 40
 PARTS = ("code", "webserver", "daemon", "serve")
-
-
-def until(what: str, holds: Callable[[], Any], seconds: float = SECONDS) -> Any:
-    deadline = time.monotonic() + seconds
-    while not (found := holds()):
-        assert time.monotonic() < deadline, f"{what} did not happen"
-        time.sleep(0.2)
-    return found
 
 
 class Site:
@@ -59,7 +50,7 @@ class Site:
         cluster.submit(cluster.objects["Job", "migrate"])
         self.parts = {name: cluster.deploy(name) for name in PARTS}
         for name in ("webserver", "serve"):
-            until(f"the start of {name}", partial(self._ready, name))
+            until(partial(self._ready, name), f"the start of {name}")
         self._stop_schedules()
 
     def rows(self, query: str, *values: object) -> list[dict[str, Any]]:
@@ -90,8 +81,8 @@ class Site:
     def running(self) -> tuple[str, Pod]:
         """Start a sync, and wait until its pod works. Returns its job and its pod."""
         job = self.begin()
-        until("the start of the run", lambda: self.job(job)["claimed_at"])
-        run = until("the run", lambda: self.run(job))
+        until(lambda: self.job(job)["claimed_at"], "the start of the run")
+        run = until(lambda: self.run(job), "the run")
         (pod,) = (one for one in self.runs() if one.job == f"dagster-run-{run['run_id']}")
         return job, pod
 
@@ -111,8 +102,8 @@ class Site:
             "SELECT 1 FROM sync_jobs WHERE status = 'running'"
             " UNION ALL SELECT 1 FROM dagster.runs WHERE status NOT IN ('SUCCESS', 'FAILURE', 'CANCELED')"
         )
-        until("the end of all runs", lambda: not self.rows(unfinished))
-        until("the end of all pods", lambda: all(one.ended.is_set() for one in self.runs()))
+        until(lambda: not self.rows(unfinished), "the end of all runs")
+        until(lambda: all(one.ended.is_set() for one in self.runs()), "the end of all pods")
 
     def age(self, job: str, minutes: int) -> None:
         """Make a job and its run older."""
@@ -246,25 +237,25 @@ def test_a_planned_first_sync_is_executed_by_pods(site: Site) -> None:
     assert daemon.execute("concordance", "daemon", "--check").returncode == 0
     assert [call for call in site.cluster.calls if call[2] >= 400] == []
     site.cluster.pass_time(3600)
-    until("the removal of finished jobs", lambda: not site.runs())
+    until(lambda: not site.runs(), "the removal of finished jobs")
     assert "migrate" in site.cluster.jobs  # it has no time to live
 
 
 def test_a_pod_that_is_pending_is_waited_for_half_an_hour_and_then_launched_again(site: Site) -> None:
     site.cluster.room.clear()
     job = site.begin()
-    (pod,) = until("the pod", site.runs)
+    (pod,) = until(site.runs, "the pod")
     first = site.run(job)["run_id"]
     site.age(job, 29)
     said = site.parts["daemon"].log.count(f"Checking run {first}")
-    until("run monitoring", lambda: site.parts["daemon"].log.count(f"Checking run {first}") > said + 1)
+    until(lambda: site.parts["daemon"].log.count(f"Checking run {first}") > said + 1, "run monitoring")
     assert site.begin() == job
     assert (site.run(job)["status"], site.runs()) == ("STARTING", [pod])
     site.age(job, 1)
-    second = until("another run", lambda: [one for one in site.runs() if one is not pod])
+    second = until(lambda: [one for one in site.runs() if one is not pod], "another run")
     assert site.job(job)["status"] == "running"
     site.cluster.room.set()
-    until("the sync", lambda: site.job(job)["status"] == "success")
+    until(lambda: site.job(job)["status"] == "success", "the sync")
     site.await_rest()
     assert site.job(job)["run_id"] != first
     assert [one.phase for one in (pod, *second)] == ["Succeeded", "Succeeded"]
@@ -279,8 +270,8 @@ def test_a_sync_whose_pod_is_killed_ends_and_the_next_one_finishes_it(site: Site
     site.drive.file(name, site.drive.my_drive, "A note that comes late.\n")
     job, pod = site.running()
     end(pod)
-    until("the end of the run", lambda: site.run(job)["status"] == "FAILURE")
-    until("the end of the sync", lambda: site.job(job)["status"] == "failed")
+    until(lambda: site.run(job)["status"] == "FAILURE", "the end of the run")
+    until(lambda: site.job(job)["status"] == "failed", "the end of the sync")
     assert pod.object["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 137
     assert len([one for one in site.runs() if one.job == pod.job]) == 1
     site.drive.faults.clear()
@@ -295,9 +286,9 @@ def test_a_sync_whose_pod_is_killed_ends_and_the_next_one_finishes_it(site: Site
 def test_a_run_that_is_terminated_leaves_no_pod(site: Site) -> None:
     job, pod = site.running()
     site.terminate(site.run(job)["run_id"])
-    until("the end of the pod", lambda: pod.object["metadata"]["name"] not in site.cluster.pods)
-    until("the end of the run", lambda: site.run(job)["status"] == "CANCELED")
-    until("the end of the sync", lambda: site.job(job)["status"] != "running")
+    until(lambda: pod.object["metadata"]["name"] not in site.cluster.pods, "the end of the pod")
+    until(lambda: site.run(job)["status"] == "CANCELED", "the end of the run")
+    until(lambda: site.job(job)["status"] != "running", "the end of the sync")
     assert pod.job not in site.cluster.jobs
 
 
@@ -308,9 +299,9 @@ def test_nothing_is_lost_while_the_api_does_not_answer(site: Site) -> None:
     checked = f"Checking run {site.run(job)['run_id']}"
     said = site.parts["daemon"].log.count(checked)
     other = site.begin("upload")
-    until("run monitoring", lambda: site.parts["daemon"].log.count(checked) > said + 1)
+    until(lambda: site.parts["daemon"].log.count(checked) > said + 1, "run monitoring")
     assert (site.run(job)["status"], pod.phase) == ("STARTED", "Running")
     site.cluster.away = ""
     site.drive.faults.clear()
     for one in (job, other):
-        until("the syncs", lambda: site.job(one)["status"] == "success")  # noqa: B023
+        until(lambda: site.job(one)["status"] == "success", "the syncs")  # noqa: B023

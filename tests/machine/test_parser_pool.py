@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 import weakref
 from collections.abc import Iterator
 from itertools import islice
@@ -17,6 +16,7 @@ import pytest
 from assets.parsing.pool import ParseJob, ParserPool
 from assets.parsing.process import Queue
 from resources.core.errors import AbortSyncError
+from tests.fixtures.waiting import until
 
 pytestmark = pytest.mark.usefixtures("no_kept_parsers")
 HANGS = b"* * a\n" * 700_000
@@ -212,10 +212,9 @@ def test_a_worker_ends_in_the_middle_of_a_file_when_its_parent_is_killed() -> No
     )
     parent = subprocess.Popen([sys.executable, "-c", script], cwd=Path.cwd())
     try:
-        deadline = time.monotonic() + 60
-        while not (busy := [child for child in children(parent.pid) if child.cpu_times().user > BUSY_SECONDS]):
-            assert time.monotonic() < deadline, "the worker did not begin"
-            time.sleep(0.05)
+        busy = until(
+            lambda: [child for child in children(parent.pid) if child.cpu_times().user > BUSY_SECONDS], "the worker"
+        )
     finally:
         parent.kill()
         parent.wait()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from tests.fixtures.mounts import Mount, mount
 from tests.fixtures.postgres import PostgresProcess
 from tests.fixtures.processes import Load, Processes
 from tests.fixtures.vector import VectorProcess
+from tests.fixtures.waiting import until
 
 __all__ = ["mount"]
 
@@ -42,13 +42,6 @@ def close_home(processes: Processes, mount: Mount) -> None:
         processes.home.chmod(0o500)
 
 
-def eventually(what: str, holds: object) -> None:
-    deadline = time.monotonic() + 60
-    while not holds():  # type: ignore[operator]
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
-
-
 def test_the_processes_run_alone_with_a_read_only_home(processes: Processes, mount: Mount) -> None:
     (processes.docs / "ferry.md").write_text("# Ferry\n\nThe ferry leaves at nine.\n")
     close_home(processes, mount)
@@ -66,7 +59,7 @@ def test_the_processes_run_alone_with_a_read_only_home(processes: Processes, mou
     processes.await_status("serve", f"{ours}/readyz")
     assert processes.http.get(f"{dagster}/livez").text == "alive"
     assert processes.http.get(f"{dagster}/graphql").status_code == 401
-    eventually("the daemon's heartbeat", lambda: processes.command("daemon", "--check", check=False).returncode == 0)
+    until(lambda: processes.command("daemon", "--check", check=False).returncode == 0, "the daemon's heartbeat")
 
     report = json.loads(processes.command("sync", "files", "--wait", "--json").stdout.splitlines()[-1])
     assert (report["status"], report["synced"]) == ("success", 1), report
@@ -79,7 +72,7 @@ def test_the_processes_run_alone_with_a_read_only_home(processes: Processes, mou
     assert "CONCORDANCE_ENCRYPTION_KEYS_FILE" not in held
 
     load = Load([ours], processes.command("token", "ann@acme.com").stdout.strip())
-    eventually("searches", lambda: load.answered[ours] > 20 or load.failures)
+    until(lambda: load.answered[ours] > 20 or load.failures, "searches")
     for name in ("serve", "webserver", "daemon", "code"):
         processes.terminate(name)
     assert {name: processes.status(name) for name in ("serve", "webserver", "daemon", "code")} == dict.fromkeys(
@@ -108,10 +101,10 @@ def test_a_serving_process_is_replaced_under_load(processes: Processes) -> None:
         processes.start("serve", "--port", str(port), "--drain", "1.5", name=f"serve-{number}", environment=own)
         processes.await_status(f"serve-{number}", f"{addresses[-1]}/readyz")
     load = Load(addresses, processes.command("token", "ann@acme.com").stdout.strip())
-    eventually("searches", lambda: load.answered[addresses[0]] > 20 or load.failures)
+    until(lambda: load.answered[addresses[0]] > 20 or load.failures, "searches")
     processes.terminate("serve-1")
     assert processes.status("serve-1") == 0
-    eventually("searches of the other", lambda: load.answered[addresses[1]] > 20 or load.failures)
+    until(lambda: load.answered[addresses[1]] > 20 or load.failures, "searches of the other")
     load.stop()
     print(f"\n{sum(load.answered.values())} searches, {len(load.failures)} failed")  # noqa: T201
     assert load.failures == []

@@ -6,7 +6,6 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import httpx
 import pytest
@@ -18,21 +17,12 @@ from resources.jobs import hold
 from resources.launch import JOB_TAG, start_sync
 from resources.servers.processes import ProcessIdentity
 from tests.fixtures.company import Company
+from tests.fixtures.waiting import until
 
 pytestmark = pytest.mark.xdist_group("company")
 
 SECONDS = 240
 BUT_POSTGRES = "qdrant", "serving", "serving-2", "dagster-code", "dagster-webserver", "dagster-daemon", "run-workers"
-
-
-def until(condition: Callable[[], Any], what: str) -> Any:
-    deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.02)
-    return pytest.fail(f"{what} did not happen within {SECONDS} s")
 
 
 def identity(company: Company, name: str) -> ProcessIdentity:

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +34,7 @@ from tests.fixtures.openai_server import OpenAIServer
 from tests.fixtures.serving import Running
 from tests.fixtures.step import follow, web
 from tests.fixtures.tiny_model import make_tiny_model
+from tests.fixtures.waiting import until
 
 ANIMALS = ("zebra", "otter", "heron", "badger", "lynx", "stork", "marten", "ibex", "beaver", "osprey", "vole", "mink")
 ADA = "ada@acme.example"
@@ -93,13 +93,6 @@ def alias(installation: Installation) -> str | None:
         client.close()
 
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
-
-
 class Load:
     """Searches continuously in a thread; `faults` lists the wrong results."""
 
@@ -151,15 +144,15 @@ def test_searches_go_on_while_the_model_changes_and_back(
                 assert cosine() == pytest.approx(before, abs=1e-5)
                 promote(work, made)
             assert alias(installation) == made.collection.name
-            until(lambda: abs(cosine() - before) > 1e-4)
+            until(lambda: abs(cosine() - before) > 1e-4, "the new vector")
             seen = load.searches
-            until(lambda: load.searches > seen + 5)
+            until(lambda: load.searches > seen + 5, "more searches")
             changed = cosine()
             with open_reindex(installation.settings) as work:
                 kept = work.begin(work.kept())
                 work.fill(kept, quiet, 1)
                 promote(work, kept)
-            until(lambda: abs(cosine() - changed) > 1e-4)
+            until(lambda: abs(cosine() - changed) > 1e-4, "the earlier vector")
             assert cosine() == pytest.approx(before, abs=1e-5)
         assert load.faults == []
         assert load.searches > 10
@@ -282,7 +275,7 @@ def test_a_killed_reindex_goes_on_where_it_was(served: Installation, service: Op
         " (SELECT FROM active_entries AS a WHERE a.collection = index_entries.collection)"
     )
     assert written == [{"entries": 5}]
-    until(lambda: may_reindex(served))
+    until(lambda: may_reindex(served), "the right to reindex")
     with open_reindex(served.settings) as work:
         made = build(work, "word-counts")
         promote(work, made)

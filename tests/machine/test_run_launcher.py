@@ -6,10 +6,9 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import psutil
 import pytest
@@ -24,6 +23,7 @@ from resources.core.domain import SourceName
 from resources.jobs import DIED, create_job
 from resources.launch import JOB_TAG
 from tests.fixtures.installation import Installation
+from tests.fixtures.waiting import until
 
 WAIT_SECONDS = 60
 CODE = """
@@ -47,13 +47,6 @@ class CodeServer(NamedTuple):
     start: Callable[[], subprocess.Popen[bytes]]
     instance: DagsterInstance
     folder: Path
-
-
-def wait_for(what: str, condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"{what} did not happen"
-        time.sleep(0.1)
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
@@ -88,7 +81,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CodeServ
             stderr=subprocess.DEVNULL,
         )
         started.append(process)
-        wait_for("the start of the code server", socket.exists)
+        until(socket.exists, "the start of the code server")
         return process
 
     with DagsterInstance.from_config(str(tmp_path)) as instance:
@@ -107,7 +100,7 @@ def launch(server: CodeServer) -> DagsterRun:
         capture_output=True,
         timeout=WAIT_SECONDS,
     )
-    wait_for("the start of the run", lambda: current(server).status == DagsterRunStatus.STARTED)
+    until(lambda: current(server).status == DagsterRunStatus.STARTED, "the start of the run")
     return current(server)
 
 
@@ -158,4 +151,4 @@ def test_a_re_execution_is_not_taken_for_the_dead_run_whose_tags_it_has(
         return
     assert current(server).status == DagsterRunStatus.STARTED
     assert launcher.terminate(run.run_id)
-    wait_for("the end of the run", lambda: current(server).status == DagsterRunStatus.CANCELED)
+    until(lambda: current(server).status == DagsterRunStatus.CANCELED, "the end of the run")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,20 +16,9 @@ from resources.core.domain import SourceName
 from resources.launch import start_sync
 from resources.syncing import open_sync
 from tests.fixtures.company import Company
+from tests.fixtures.waiting import until
 
 pytestmark = pytest.mark.xdist_group("company")
-
-SECONDS = 120
-
-
-def until(condition: Callable[[], Any], what: str, seconds: float = SECONDS) -> Any:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.05)
-    return pytest.fail(f"{what} did not happen within {seconds} s")
 
 
 def upload(client: Client, name: str, text: str) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from resources.settings import Settings
 from resources.sources.sidecars import SUFFIX
 from resources.stores.postgres import session
 from tests.fixtures.company import SOURCES, Company
+from tests.fixtures.waiting import until
 
 pytestmark = pytest.mark.xdist_group("company")
 
@@ -113,13 +114,12 @@ def test_the_dozen_by_every_mode_cached_and_not(company: Company) -> None:
 
 def _until_cached(company: Company, person: str, question: str, mode: str) -> dict[str, Any]:
     """Ask again until the answer comes from the cache."""
-    deadline = time.monotonic() + 10
-    while True:
+
+    def cached() -> dict[str, Any] | None:
         answer = ask(company, person, question, mode=mode)
-        if answer["cached"]:
-            return answer
-        assert time.monotonic() < deadline, "the same search is never answered from the cache"
-        time.sleep(0.05)
+        return answer if answer["cached"] else None
+
+    return until(cached, "an answer from the cache")
 
 
 def test_the_larger_set_by_everybody(company: Company) -> None:

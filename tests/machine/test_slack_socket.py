@@ -23,7 +23,8 @@ from resources.settings import Settings
 from resources.slack_socket import SocketState
 from resources.sources.slack.checks import checks
 from simulators.slack import events
-from tests.fixtures.slack_desk import SlackDesk, eventually, receiver
+from tests.fixtures.slack_desk import SlackDesk, receiver
+from tests.fixtures.waiting import until
 
 
 def connected(settings: Settings) -> bool:
@@ -68,7 +69,7 @@ def test_old_messages_and_files_are_hidden_as_they_are_deleted_and_edited(desk: 
         desk.slack.edit(desk.channel, desk.said["w5"], "The password is gone: qznewq.")
         desk.slack.delete(desk.channel, desk.reply)
         desk.slack.delete_file(file)
-        eventually(lambda: desk.site.app.sockets.waiting == 0)
+        until(lambda: desk.site.app.sockets.waiting == 0, "all events acknowledged")
         assert [word for word in ("qz3q", "qz5q", "qzreplyq", "qzfileq") if desk.finds(word)] == []
         assert desk.finds("qz4q")
         state = slack_socket.ask(settings)
@@ -93,9 +94,9 @@ def test_the_receiver_runs_by_itself_with_the_settings_that_it_needs(
     environment |= {f"CONCORDANCE_{name}": value for name, value in needed.items()}
     desk.sync()
     with receiver(settings, environment):
-        eventually(lambda: connected(by_itself))
+        until(lambda: connected(by_itself), "the connection")
         desk.slack.delete(desk.channel, desk.said["w3"])
-        eventually(lambda: desk.site.app.sockets.waiting == 0)
+        until(lambda: desk.site.app.sockets.waiting == 0, "all events acknowledged")
         assert not desk.finds("qz3q")
         assert {entry.name for entry in by_itself.home.iterdir()} <= {"run"}
 
@@ -105,16 +106,16 @@ def test_an_event_is_not_lost_with_a_receiver_that_is_killed_before_it_stored_it
 ) -> None:
     sockets = desk.site.app.sockets
     with receiver(settings) as process:
-        eventually(lambda: connected(settings))
+        until(lambda: connected(settings), "the connection")
         with locked(desk):
             desk.slack.delete(desk.channel, desk.said["w3"])
             waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ILIKE '%source_events%'"
-            eventually(lambda: desk.installation.rows(waiting.replace("%", "%%")))
+            until(lambda: desk.installation.rows(waiting.replace("%", "%%")), "the statement that waits")
             os.kill(process.pid, signal.SIGKILL)
             process.wait(30)
         assert sockets.acknowledged == []
     with receiver(settings):
-        eventually(lambda: len(sockets.acknowledged) == 1)
+        until(lambda: len(sockets.acknowledged) == 1, "the acknowledgement")
         assert not desk.finds("qz3q")
     assert len(stored(desk)) == 1
 
@@ -124,7 +125,7 @@ def test_an_event_whose_acknowledgement_got_lost_counts_once(desk: SlackDesk, se
     sockets.deaf = 1
     with receiver(settings):
         desk.slack.delete(desk.channel, desk.said["w3"])
-        eventually(lambda: len(sockets.acknowledged) == 1)
+        until(lambda: len(sockets.acknowledged) == 1, "the acknowledgement")
         assert sockets.sent >= 2
     assert len(stored(desk)) == 1
     assert len(desk.installation.rows("SELECT 1 FROM hidden_documents")) == 1
@@ -137,11 +138,11 @@ def test_a_connection_that_slack_ends_is_replaced_and_no_event_lost(
     sockets = desk.site.app.sockets
     with receiver(settings):
         for number in range(3):
-            eventually(lambda: connected(settings) and sockets.connected == 1)
+            until(lambda: connected(settings) and sockets.connected == 1, "the one connection")
             desk.slack.delete(desk.channel, desk.said[f"w{2 * number}"])
             sockets.disconnect(reason)
             desk.slack.delete(desk.channel, desk.said[f"w{2 * number + 1}"])
-            eventually(lambda: sockets.waiting == 0)
+            until(lambda: sockets.waiting == 0, "all events acknowledged")
         assert desk.calls["apps.connections.open"] >= 3
     assert [number for number in range(7) if desk.finds(f"qz{number}q")] == [6]
 
@@ -155,21 +156,21 @@ def test_events_of_another_workspace_are_acknowledged_and_do_nothing(desk: Slack
     )
     sockets.deliver({"event_id": "Ev1", "nonsense": ["type", "is", "missing"]})
     with receiver(settings):
-        eventually(lambda: len(sockets.acknowledged) == 2)
+        until(lambda: len(sockets.acknowledged) == 2, "both acknowledgements")
         assert desk.finds("qz3q")
     assert stored(desk) == []
 
 
 def test_doctor_says_when_the_two_tokens_are_of_different_apps(desk: SlackDesk, settings: Settings) -> None:
     with receiver(settings):
-        eventually(lambda: connected(settings))
+        until(lambda: connected(settings), "the connection")
         assert [check.ok for check in checks(settings)] == [True]
         desk.installation.rows("UPDATE source_states SET app_id = 'A0OTHER' RETURNING 1")
         (check,) = checks(settings)
         assert not check.ok
         assert "A0OTHER" in check.detail
         desk.slack.delete(desk.channel, desk.said["w3"])
-        eventually(lambda: desk.site.app.sockets.waiting == 0)
+        until(lambda: desk.site.app.sockets.waiting == 0, "all events acknowledged")
         assert desk.finds("qz3q")
 
 
@@ -181,13 +182,13 @@ def test_a_token_that_is_refused_is_told_and_tried_again(desk: SlackDesk, settin
         return state if state is not None and "invalid_auth" in state.reason else None
 
     with receiver(settings):
-        eventually(told)
+        until(told, "the reason")
         state = told()
         assert state is not None
         assert not state.connected
         assert "CONCORDANCE_SLACK_APP_TOKEN" in state.reason
         desk.slack.app_token = right
-        eventually(lambda: connected(settings))
+        until(lambda: connected(settings), "the connection")
     assert slack_socket.ask(settings) is None
 
 
@@ -212,12 +213,12 @@ def test_status_and_doctor_say_whether_it_is_connected_and_a_killed_receiver_is_
     supervisor = Supervisor(settings, [[service]])
     supervisor.start()
     try:
-        eventually(lambda: connected(settings))
+        until(lambda: connected(settings), "the connection")
         assert status()["slack"]["app_id"] == desk.slack.app_id
         assert finding()["ok"]
         desk.slack.app_token = "xapp-another"
         os.kill(status()["pid"], signal.SIGKILL)
-        eventually(lambda: (slack_socket.ask(settings) or SocketState(since=0)).reason.count("invalid_auth"))
+        until(lambda: (slack_socket.ask(settings) or SocketState(since=0)).reason.count("invalid_auth"), "the reason")
         assert not status()["slack"]["connected"]
         found = finding()
         assert not found["ok"]

@@ -28,6 +28,7 @@ from resources.core.errors import ConfigurationError, ServiceUnavailableError
 from resources.servers.processes import ProcessIdentity, alive, free_port, identify
 from resources.settings import FileRoot, Settings
 from tests.fixtures.mounts import Mount, fill
+from tests.fixtures.waiting import until
 
 TOY = """
 import http.server, pathlib, signal, subprocess, sys
@@ -63,13 +64,6 @@ def toy(settings: Settings, name: str, port: int | None = None) -> Service:
         port=("CONCORDANCE_TOY_PORT", "127.0.0.1", number),
         cwd=str(settings.home),
     )
-
-
-def until(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {seconds} s for: {what}"
-        time.sleep(0.02)
 
 
 def events(settings: Settings) -> list[str]:

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,19 +21,12 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 from resources.servers.vector.files import size_on_disk
 from tests.fixtures.mounts import Mount, fill
 from tests.fixtures.vector import VectorProcess
+from tests.fixtures.waiting import until
 
 SIZE = 32
 NAME = "docs"
 DEADLINE_SECONDS = 60.0
 INT8 = models.ScalarQuantization(scalar=models.ScalarQuantizationConfig(type=models.ScalarType.INT8, quantile=0.99))
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Poll until the condition holds; the deadline only bounds a hung test."""
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"waited in vain: {what}"
-        time.sleep(0.05)
 
 
 def connect(process: VectorProcess) -> QdrantClient:
@@ -89,7 +81,7 @@ def test_acknowledged_writes_survive_kill(vector_process: VectorProcess) -> None
 
     writer = threading.Thread(target=write)
     writer.start()
-    wait_until(lambda: len(acknowledged) >= 20, "20 batches")
+    until(lambda: len(acknowledged) >= 20, "20 batches")
     vector_process.kill()
     writer.join()
     vector_process.start()
@@ -146,7 +138,7 @@ def test_compaction_never_stops_reads_and_loses_no_write(vector_process: VectorP
     threads = [threading.Thread(target=work) for work in (read, write)]
     for thread in threads:
         thread.start()
-    wait_until(lambda: reads[0] > 0 and written[0] > 6000, "load")
+    until(lambda: reads[0] > 0 and written[0] > 6000, "load")
     before = (reads[0], written[0])
     answer = httpx.post(f"{vector_process.url}/collections/{NAME}/compact", timeout=DEADLINE_SECONDS)
     during = (reads[0], written[0])
@@ -219,7 +211,7 @@ def test_a_kill_during_compaction_leaves_the_collection_whole(vector_process: Ve
         known = set(shards(vector_process))
         worker = threading.Thread(target=compact)
         worker.start()
-        wait_until(lambda known=known: bool(set(shards(vector_process)) - known), "the copy")
+        until(lambda known=known: bool(set(shards(vector_process)) - known), "the copy")
         for _ in range(delay_in_polls):
             client.collection_exists(NAME)
         vector_process.kill()
@@ -313,7 +305,7 @@ def test_a_patch_is_taken_up_by_the_next_compaction_even_when_one_is_running(
     upsert(client, range(900))
     process.wait_for("compaction_started")
     client.update_collection(NAME, quantization_config=INT8)
-    wait_until(lambda: shards(process) == ["shard-3"], "it was not compacted again")
+    until(lambda: shards(process) == ["shard-3"], "it was not compacted again")
     assert list(process.path.rglob("quantized.meta.json"))
     indexes = [json.loads(file.read_text())["m"] for file in process.path.rglob("vector_index-dense/hnsw_config.json")]
     assert set(indexes) == {0}
@@ -354,7 +346,7 @@ def test_a_clean_stop_keeps_everything_and_exits_with_zero(vector_process: Vecto
 
 def search_threads(process: VectorProcess) -> int:
     """Return how many threads there are, once there is one: a thread takes its name after it has started."""
-    wait_until(lambda: _search_threads(process) > 0, "a thread that searches")
+    until(lambda: _search_threads(process) > 0, "a thread that searches")
     return _search_threads(process)
 
 

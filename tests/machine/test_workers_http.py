@@ -18,7 +18,8 @@ from orchestration.supervision import run_state
 from serving.http.request_limits import CLASSES
 from tests.fixtures.postgres import PostgresProcess, fresh_database, make_home
 from tests.fixtures.serving import Site, fresh_site
-from tests.fixtures.workers import Processes, serving_processes, until
+from tests.fixtures.waiting import until
+from tests.fixtures.workers import Processes, serving_processes
 
 pytestmark = pytest.mark.xdist_group("workers")  # one started set, not one in each worker
 
