@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from datetime import timedelta
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.fixtures import loopback
 from tests.fixtures.drive import ALL_DRIVES, DriveSite, refused
 
 
@@ -21,20 +20,7 @@ class Address:
     def __init__(self) -> None:
         self.messages: list[dict[str, str]] = []
         self.answers: list[int] = []
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                outer.messages.append({name.lower(): value for name, value in self.headers.items()})
-                self.send_response(outer.answers.pop(0) if outer.answers else 204)
-                self.end_headers()
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/word"
-        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
+        self.url = ""
 
     def said(self, name: str) -> list[str | None]:
         return [message.get(f"x-goog-{name}") for message in self.messages]
@@ -43,9 +29,15 @@ class Address:
 @pytest.fixture
 def where() -> Iterator[Address]:
     made = Address()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
+
+    class Handler(loopback.Handler):
+        def do_POST(self) -> None:
+            made.messages.append({name.lower(): value for name, value in self.headers.items()})
+            self.answer(made.answers.pop(0) if made.answers else 204)
+
+    with loopback.serving(Handler) as url:
+        made.url = f"{url}/word"
+        yield made
 
 
 def watch(site: DriveSite, drive: str | None = None, **body: Any) -> Any:

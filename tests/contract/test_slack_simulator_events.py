@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import queue
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import httpx
@@ -17,6 +15,7 @@ from slack_sdk.signature import SignatureVerifier
 from slack_sdk.socket_mode import SocketModeClient
 from slack_sdk.socket_mode.response import SocketModeResponse
 
+from tests.fixtures import loopback
 from tests.fixtures.slack import SlackSite
 from tests.fixtures.waiting import until
 
@@ -158,31 +157,23 @@ class Address:
     def __init__(self) -> None:
         self.requests: list[tuple[dict[str, str], bytes]] = []
         self.fails = 0
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                outer.requests.append(({name.lower(): value for name, value in self.headers.items()}, body))
-                outer.fails -= 1
-                self.send_response(500 if outer.fails >= 0 else 200)
-                self.end_headers()
-                self.wfile.write(json.loads(body).get("challenge", "").encode())
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/events"
-        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
+        self.url = ""
 
 
 @pytest.fixture
 def where() -> Iterator[Address]:
     made = Address()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
+
+    class Handler(loopback.Handler):
+        def do_POST(self) -> None:
+            body = self.body()
+            made.requests.append(({name.lower(): value for name, value in self.headers.items()}, body))
+            made.fails -= 1
+            self.answer(500 if made.fails >= 0 else 200, json.loads(body).get("challenge", "").encode())
+
+    with loopback.serving(Handler) as url:
+        made.url = f"{url}/events"
+        yield made
 
 
 def test_events_are_posted_with_a_signature_and_again_when_refused(

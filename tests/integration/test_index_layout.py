@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Generator
 from contextlib import closing, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -15,6 +13,7 @@ from qdrant_client import models
 from resources.core.errors import AbortSyncError
 from resources.settings import Settings
 from resources.stores import qdrant
+from tests.fixtures import loopback
 from tests.fixtures.vector import VectorProcess
 
 NAME = "documents_layout_4"
@@ -25,32 +24,19 @@ def recording() -> Generator[tuple[str, list[tuple[str, Any]]]]:
     """Yield the address of a server that refuses the creation of collections, and the bodies that it got, by path."""
     found: list[tuple[str, Any]] = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(loopback.Handler):
         def do_GET(self) -> None:
             self._answer(200, {"result": {"exists": False}, "status": "ok", "time": 0})
 
         def do_PUT(self) -> None:
-            found.append((self.path, json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
+            found.append((self.path, json.loads(self.body())))
             self._answer(400, {"status": {"error": "recorded"}, "time": 0})
 
         def _answer(self, status: int, body: Any) -> None:
-            content = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            self.answer(status, json.dumps(body).encode(), content_type="application/json")
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-            """Print nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", found
-    finally:
-        server.shutdown()
-        server.server_close()
+    with loopback.serving(Handler) as url:
+        yield url, found
 
 
 def test_a_cluster_gets_what_the_settings_say() -> None:

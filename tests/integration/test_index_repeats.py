@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import httpx
@@ -24,6 +22,7 @@ from resources.settings import Settings
 from resources.stores import qdrant
 from resources.stores.repeating import REPEATED_SECONDS, Repeating, once
 from resources.stores.withheld import WithheldCollection
+from tests.fixtures import loopback
 
 DONE = {"operation_id": 1, "status": "completed"}
 NAME = "documents_m_3"
@@ -43,9 +42,9 @@ class Node:
 
 @contextmanager
 def running(node: Node) -> Generator[Node]:
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(loopback.Handler):
         def _take(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            body = self.body()
             node.sent.append((self.command, self.path, json.loads(body) if body else None))
             status = node.faults.pop(0) if node.faults else 200
             if status == DROPPED:
@@ -54,25 +53,12 @@ def running(node: Node) -> Generator[Node]:
                 return
             batch = self.path.partition("?")[0].endswith("/batch")
             content = json.dumps({"result": [DONE] if batch else DONE, "status": "ok", "time": 0}).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            self.answer(status, content, content_type="application/json")
 
-        do_PUT = do_POST = do_GET = _take  # noqa: N815 - names of the base class
+        do_PUT = do_POST = do_GET = _take
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-            """Print nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    node.url = f"http://127.0.0.1:{server.server_port}"
-    try:
+    with loopback.serving(Handler) as node.url:
         yield node
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 @pytest.fixture

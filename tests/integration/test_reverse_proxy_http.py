@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import httpx
 import pytest
 
 from orchestration import network
 from resources import http_clients
+from tests.fixtures import loopback
 from tests.fixtures.serving import Site
 
 SECONDS = 10
@@ -29,23 +27,16 @@ MANNERS: dict[str, tuple[Callable[[str | None], str | None], bool]] = {
 def reverse_proxy(target: str, header: Callable[[str | None], str | None]) -> Iterator[str]:
     """Serve a reverse proxy whose X-Forwarded-For is what `header` makes of the client's."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(loopback.Handler):
         def do_GET(self) -> None:
             sent = header(self.headers["x-forwarded-for"])
             headers = {"authorization": self.headers["authorization"]} | ({"x-forwarded-for": sent} if sent else {})
             with http_clients.own(target, timeout=SECONDS) as http:
                 answer = http.get(self.path, headers=headers)
-            self.send_response(answer.status_code)
-            self.end_headers()
-            self.wfile.write(answer.content)
+            self.answer(answer.status_code, answer.content)
 
-        def log_message(self, *_: Any) -> None:
-            """Print nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
+    with loopback.serving(Handler) as url:
+        yield url
 
 
 @pytest.mark.parametrize("manner", MANNERS)

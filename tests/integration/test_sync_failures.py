@@ -9,9 +9,8 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import FrameType, SimpleNamespace
 from typing import Any, LiteralString
@@ -38,6 +37,7 @@ from resources.stores.postgres import session
 from resources.sync_counts import StageResult
 from resources.syncing import SyncJob, open_sync
 from sql.sync import Jobs
+from tests.fixtures import loopback
 from tests.fixtures.dagster_runs import DagsterRuns
 from tests.fixtures.installation import Installation
 from tests.fixtures.slack import SlackSite
@@ -235,29 +235,16 @@ def test_a_launch_that_fails_is_the_reason(
 @pytest.fixture
 def httpserver_url() -> Iterator[Callable[[Any], str]]:
     """Return a function that serves one JSON answer to everything and returns the address."""
-    servers: list[ThreadingHTTPServer] = []
+    with ExitStack() as servers:
 
-    def served(body: Any) -> str:
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                content = json.dumps(body).encode()
-                self.send_response(200)
-                self.send_header("content-length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
+        def served(body: Any) -> str:
+            class Handler(loopback.Handler):
+                def do_POST(self) -> None:
+                    self.answer(200, json.dumps(body).encode())
 
-            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (its signature)
-                """Write nothing."""
+            return servers.enter_context(loopback.serving(Handler))
 
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        servers.append(server)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        return f"http://127.0.0.1:{server.server_port}"
-
-    yield served
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+        yield served
 
 
 def test_dagster_shows_the_reason(dagster_runs: DagsterRuns, monkeypatch: pytest.MonkeyPatch) -> None:

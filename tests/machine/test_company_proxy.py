@@ -78,7 +78,7 @@ class Vendor:
                 if self.command != "HEAD":
                     self.wfile.write(answer)
 
-            do_GET = do_POST = do_PUT = do_HEAD = do_DELETE = _reply  # noqa: N815 (names of the standard library)
+            do_GET = do_POST = do_PUT = do_HEAD = do_DELETE = _reply
 
             def log_message(self, *_: Any) -> None:
                 """Print nothing."""

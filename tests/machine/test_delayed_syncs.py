@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +24,7 @@ from resources.launch import JOB_TAG, SOURCE_TAG, start_sync
 from resources.servers.processes import ProcessIdentity
 from resources.settings import Settings
 from resources.syncing import SyncJob, open_sync
+from tests.fixtures import loopback
 from tests.fixtures.dagster_runs import stored_instance
 from tests.fixtures.installation import Installation
 
@@ -39,36 +39,23 @@ class FakeDagster:
         self.launched: list[str] = []
         self.silent = threading.Event()
         self.released = threading.Event()
-        fake = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                fake.launched.append(body["variables"]["params"]["selector"]["jobName"])
-                if fake.silent.is_set():
-                    fake.released.wait(60)
-                content = json.dumps(LAUNCHED).encode()
-                self.send_response(200)
-                self.send_header("content-length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (its signature)
-                """Write nothing."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
 
 
 @pytest.fixture
 def fake_dagster(installation: Installation) -> Iterator[FakeDagster]:
     fake = FakeDagster()
-    installation.settings = installation.settings.model_copy(update={"dagster_url": fake.url})
-    yield fake
-    fake.released.set()
-    fake.server.shutdown()
-    fake.server.server_close()
+
+    class Handler(loopback.Handler):
+        def do_POST(self) -> None:
+            fake.launched.append(json.loads(self.body())["variables"]["params"]["selector"]["jobName"])
+            if fake.silent.is_set():
+                fake.released.wait(60)
+            self.answer(200, json.dumps(LAUNCHED).encode())
+
+    with loopback.serving(Handler) as url:
+        installation.settings = installation.settings.model_copy(update={"dagster_url": url})
+        yield fake
+        fake.released.set()
 
 
 def requested(settings: Settings, partitions: list[str] | None = None, *, merge: bool = False) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.server
 import os
 import shutil
 import socketserver
@@ -17,6 +16,7 @@ from resources import keys
 from resources.servers.processes import free_port
 from resources.servers.sockets import socket_path
 from resources.settings import Settings
+from tests.fixtures import loopback
 from tests.fixtures.postgres import PostgresProcess, make_home
 from tests.fixtures.vector import VectorProcess
 
@@ -45,21 +45,15 @@ def test_a_vector_server_with_a_key_is_closed_and_one_without_is_named(
 
 
 def test_a_server_that_checks_nothing_is_named_with_every_way_in(home: Path) -> None:
-    class Anything(http.server.BaseHTTPRequestHandler):
+    class Anything(loopback.Handler):
         def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
+            self.answer(200)
 
         def do_POST(self) -> None:
-            self.do_GET()
+            self.answer(200)
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            """Stay quiet."""
-
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Anything) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        opened = outsider.probe(settings_of(home, dagster_port=server.server_address[1])).opened
-        server.shutdown()
+    with loopback.serving(Anything) as url:
+        opened = outsider.probe(settings_of(home, dagster_port=int(url.rpartition(":")[2]))).opened
     assert opened == [
         "Dagster's pages",
         "GraphQL of Dagster by GET",

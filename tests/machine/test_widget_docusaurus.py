@@ -7,9 +7,6 @@ import http.server
 import json
 import shutil
 import subprocess
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,6 +14,7 @@ import pytest
 from resources.servers.processes import free_port
 from resources.settings import FileRoot, Widget
 from resources.sources.books import page_url
+from tests.fixtures import loopback
 from tests.fixtures.browser import Browser, running_browser
 from tests.fixtures.npm import installed
 from tests.fixtures.serving import Site
@@ -51,22 +49,8 @@ def built(service: str, origin: str, home: Path) -> Path:
     return home / "build"
 
 
-@contextmanager
-def serving(folder: Path, port: int) -> Iterator[None]:
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the base's signature)
-            """Say nothing."""
-
-    handler = functools.partial(Quiet, directory=str(folder))
-    server = http.server.ThreadingHTTPServer(("localhost", port), handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(10)
+class Files(loopback.Handler, http.server.SimpleHTTPRequestHandler):
+    """Serves the files of a folder."""
 
 
 def ask(browser: Browser, question: str) -> None:
@@ -97,7 +81,7 @@ def test_a_docusaurus_site_has_the_widget_by_one_entry_in_its_configuration(site
     )
     with site.running() as running, running_browser(tmp_path / "profile") as browser:
         folder = built(running.url, origin, tmp_path)
-        with serving(folder, port):
+        with loopback.serving(functools.partial(Files, directory=str(folder)), "localhost", port):
             browser.look()
             browser.goto(page_url(base_url, path))
             browser.wait(lambda _: browser.evaluate("!!document.querySelector('concordance-widget')"), "the widget")

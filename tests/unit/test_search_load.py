@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
 from bench import search_load
 from bench.search_load import SEARCHED, Job
+from tests.fixtures import loopback
 
 
 @pytest.fixture
 def port() -> Iterator[int]:
     """A server that answers with what it is sent."""
 
-    class Echo(BaseHTTPRequestHandler):
+    class Echo(loopback.Handler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(200, self.body())
 
-        def log_message(self, *_: object) -> None: ...
-
-    server = HTTPServer(("127.0.0.1", 0), Echo)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield server.server_port
-    server.shutdown()
-    server.server_close()
+    with loopback.serving(Echo) as url:
+        yield int(url.rpartition(":")[2])
 
 
 @pytest.mark.parametrize(

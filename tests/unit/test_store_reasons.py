@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from resources.core.errors import ServiceUnavailableError
 from resources.stores.lake import Lake
+from tests.fixtures import loopback
 
 
-class Refusing(BaseHTTPRequestHandler):
+class Refusing(loopback.Handler):
     """Answers everything as a store does whose bucket does not exist."""
 
     def do_GET(self) -> None:
-        body = b"<Error><Code>NoSuchBucket</Code></Error>"
-        self.send_response(404)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        pass
+        self.answer(404, b"<Error><Code>NoSuchBucket</Code></Error>")
 
 
 @pytest.fixture
 def address() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
+    with loopback.serving(Refusing) as url:
+        yield url
 
 
 def test_the_cause_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
