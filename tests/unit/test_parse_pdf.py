@@ -213,6 +213,65 @@ def test_notes_are_text_of_their_page(subtype: str, fields: dict[str, str], expe
     assert {block.page for block in document.blocks} == {1}
 
 
+def signed(kind: str, *lines: str, form: bool, **fields: str) -> bytes:
+    """A page with an annotation that draws lines above the page's own "Place: Rome"."""
+    writer = PdfWriter(clone_from=io.BytesIO(pdf([["The contract runs until May.", "Place: Rome"]])))
+    page = writer.pages[0]
+    font = DictionaryObject(
+        {
+            NameObject("/Type"): NameObject("/Font"),
+            NameObject("/Subtype"): NameObject("/Type1"),
+            NameObject("/BaseFont"): NameObject("/Helvetica"),
+        }
+    )
+    look = DecodedStreamObject()
+    look.set_data(f"BT /F 9 Tf 4 60 Td {' '.join(f'({line}) Tj 0 -12 Td' for line in lines)} ET".encode())
+    box = ArrayObject(map(FloatObject, (0, 0, 200, 80)))
+    look |= {
+        NameObject("/Subtype"): NameObject("/Form"),
+        NameObject("/BBox"): box,
+        NameObject("/Resources"): DictionaryObject(
+            {NameObject("/Font"): DictionaryObject({NameObject("/F"): writer._add_object(font)})}
+        ),
+    }
+    note = DictionaryObject(
+        {
+            NameObject("/Type"): NameObject("/Annot"),
+            NameObject("/Subtype"): NameObject("/Widget" if kind in {"Sig", "Tx", "Btn"} else f"/{kind}"),
+            NameObject("/FT"): NameObject(f"/{kind}"),
+            NameObject("/T"): TextStringObject("approval"),
+            NameObject("/F"): NumberObject(4),
+            NameObject("/Rect"): ArrayObject(map(FloatObject, (60, 700, 260, 780))),
+            NameObject("/AP"): DictionaryObject({NameObject("/N"): writer._add_object(look)}),
+            **{NameObject(f"/{name}"): NameObject(f"/{value}") for name, value in fields.items()},
+        }
+    )
+    reference = writer._add_object(note)
+    page[NameObject("/Annots")] = ArrayObject([reference])
+    if form:
+        writer.root_object[NameObject("/AcroForm")] = DictionaryObject(
+            {NameObject("/Fields"): ArrayObject([reference])}
+        )
+    target = io.BytesIO()
+    writer.write(target)
+    return target.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("kind", "form"), [("Sig", True), ("Sig", False), ("Tx", True), ("Tx", False), ("FreeText", False), ("Stamp", True)]
+)
+def test_what_signatures_and_stamps_show_is_text_of_their_page(kind: str, form: bool) -> None:
+    document = read_bytes(signed(kind, "Signed by Ada Heron", "Date: 2024-05-02", "Place: Rome", form=form))
+    assert "Signed by Ada Heron\nDate: 2024-05-02" in document.text
+    assert document.text.count("Place: Rome") == 1
+    assert {block.page for block in document.blocks} == {1}
+
+
+@pytest.mark.parametrize(("fields", "form"), [({}, True), ({"AS": "Yes"}, False)])
+def test_what_buttons_show_is_not_indexed(fields: dict[str, str], form: bool) -> None:
+    assert "Print" not in read_bytes(signed("Btn", "Print this page", form=form, **fields)).text
+
+
 def test_headings_are_found_by_their_size() -> None:
     def draw(sheet: Canvas) -> None:
         y = 780

@@ -30,11 +30,11 @@ _FEW_CHARACTERS = 200
 _MAX_ANNOTATIONS = 5_000
 _MAX_VALUE = 100_000
 """Bytes of a field's value or of a note."""
-_WIDGET, _POPUP, _LINK, _FREE_TEXT = 20, 16, 2, 3
+_WIDGET, _POPUP, _LINK, _FREE_TEXT, _STAMP = 20, 16, 2, 3, 13
 """Subtypes of annotations. Source: fpdf_annot.h"""
 _HIDDEN = 2 | 32
 """Flags of annotations that are not shown: hidden, no view. Source: ISO 32000-1, table 165"""
-_CHECK_BOX, _RADIO, _COMBO, _CHOICES, _TEXT = 2, 3, 4, 5, 6
+_BUTTON, _CHECK_BOX, _RADIO, _COMBO, _CHOICES, _TEXT = 1, 2, 3, 4, 5, 6
 """Types of form fields. Source: fpdf_formfill.h"""
 _PASSWORD = 1 << 13
 
@@ -139,7 +139,7 @@ class Reader:
             hidden = set(self._hidden(self._objects_of(page), _FORM_DEPTH, within=False))
             lines, undecoded = PageText(self._raw, page, shown).read(split=bool(self._file.formenv), hidden=hidden)
             found = PdfPage(lines=lines, undecoded=undecoded, hidden=bool(hidden))
-            self._annotations(page, shown, found)
+            self._annotations(page, index, shown, found)
             found.images = self._has_images(page) if not found.lines else self._is_stamped(page, found.lines)
             if self._file.formenv:
                 found.lines = list(_joined(found.lines))
@@ -217,8 +217,9 @@ class Reader:
         known = self._raw.FPDFPageObj_GetMatrix(one, matrix)
         return abs(matrix.a * matrix.d - matrix.b * matrix.c) if known else 0.0
 
-    def _annotations(self, page: Any, shown: Shown, found: PdfPage) -> None:
+    def _annotations(self, page: Any, number: int, shown: Shown, found: PdfPage) -> None:
         raw = self._raw
+        drawn: list[Any] = []
         for index in range(min(raw.FPDFPage_GetAnnotCount(page), _MAX_ANNOTATIONS)):
             annotation = raw.FPDFPage_GetAnnot(page, index)
             if not annotation:
@@ -229,28 +230,58 @@ class Reader:
                     continue
                 if kind == _WIDGET:
                     if self._file.formenv and (field := self._field(annotation)) is not None:
-                        _place(found.lines, field, self._box(annotation, shown))
+                        _place(found.lines, field, _box(self._rectangle(annotation), shown))
+                    elif self._is_drawn(annotation):
+                        drawn.append(self._rectangle(annotation))
                 elif text := _string(
                     lambda buffer, size, one=annotation: raw.FPDFAnnot_GetStringValue(one, b"Contents", buffer, size)
                 ):
                     if kind == _FREE_TEXT:
-                        left, bottom, right, top = self._box(annotation, shown)
-                        found.lines.append(
-                            Line(text=text, left=left, right=right, baseline=(bottom + top) / 2, row=-1 - index)
-                        )
+                        found.lines.append(_free(text, _box(self._rectangle(annotation), shown), index))
                     else:
                         author = _string(
                             lambda buffer, size, one=annotation: raw.FPDFAnnot_GetStringValue(one, b"T", buffer, size)
                         )
                         found.notes.append(f"{author}: {text}" if author else text)
+                elif kind in {_FREE_TEXT, _STAMP}:
+                    drawn.append(self._rectangle(annotation))
             finally:
                 raw.FPDFPage_CloseAnnot(annotation)
+        for index, (text, box) in enumerate(self._drawn(page, number, drawn) if drawn else ()):
+            if self._file.formenv:
+                _place(found.lines, _Field("", text, box=False), _box(box, shown))
+            else:
+                found.lines.append(_free(text, _box(box, shown), _MAX_ANNOTATIONS + index))
 
-    def _box(self, annotation: Any, shown: Shown) -> "_Box":
-        box = self._raw.FS_RECTF()
-        self._raw.FPDFAnnot_GetRect(annotation, box)
-        (a, b), (c, d) = shown(box.left, box.bottom), shown(box.right, box.top)
-        return min(a, c), min(b, d), max(a, c), max(b, d)
+    def _rectangle(self, annotation: Any) -> Any:
+        rectangle = self._raw.FS_RECTF()
+        self._raw.FPDFAnnot_GetRect(annotation, rectangle)
+        return rectangle
+
+    def _is_drawn(self, annotation: Any) -> bool:
+        """Return True if a field without a value may show text, as a signature does; buttons only say what they do."""
+        raw, form = self._raw, self._file.formenv
+        if not form:  # boxes to check have states
+            return not _string(lambda buffer, size: raw.FPDFAnnot_GetStringValue(annotation, b"AS", buffer, size))
+        kind = raw.FPDFAnnot_GetFormFieldType(form, annotation)
+        secret = kind == _TEXT and raw.FPDFAnnot_GetFormFieldFlags(form, annotation) & _PASSWORD
+        return kind != _BUTTON and not secret
+
+    def _drawn(self, page: Any, number: int, rectangles: list[Any]) -> Iterator[tuple[str, Any]]:
+        """Yield the text that annotations show in their rectangles, without lines that the page shows there itself.
+
+        PDFium reads the text of pages only, so the annotations become part of the page, in memory.
+        """
+        below = [set(lines) for lines in _lines_within(page, rectangles)]
+        if self._raw.FPDFPage_Flatten(page, self._raw.FLAT_NORMALDISPLAY) != self._raw.FLATTEN_SUCCESS:
+            return
+        flat: Any = self._file[number]
+        try:
+            for rectangle, own, lines in zip(rectangles, below, _lines_within(flat, rectangles), strict=True):
+                if text := "\n".join(line for line in lines if line not in own):
+                    yield text, rectangle
+        finally:
+            flat.close()
 
     def _field(self, annotation: Any) -> "_Field | None":
         raw, form = self._raw, self._file.formenv
@@ -306,6 +337,27 @@ def _shown(quarters: int) -> Shown:
     """Return how coordinates turn with the page. Source: ISO 32000-1, table 30, Rotate (clockwise)"""
     turns: list[Shown] = [lambda x, y: (x, y), lambda x, y: (y, -x), lambda x, y: (-x, -y), lambda x, y: (-y, x)]
     return turns[quarters % 4]
+
+
+def _box(rectangle: Any, shown: Shown) -> _Box:
+    (a, b), (c, d) = shown(rectangle.left, rectangle.bottom), shown(rectangle.right, rectangle.top)
+    return min(a, c), min(b, d), max(a, c), max(b, d)
+
+
+def _free(text: str, box: _Box, index: int) -> Line:
+    """Return the line of an annotation, in a row of its own."""
+    left, bottom, right, top = box
+    return Line(text=text, left=left, right=right, baseline=(bottom + top) / 2, row=-1 - index)
+
+
+def _lines_within(page: Any, rectangles: list[Any]) -> list[list[str]]:
+    """Return the lines of a page's text in each rectangle."""
+    text = page.get_textpage()
+    try:
+        found = [text.get_text_bounded(one.left, one.bottom, one.right, one.top) for one in rectangles]
+    finally:
+        text.close()
+    return [[line.strip() for line in one.splitlines() if line.strip()] for one in found]
 
 
 def _string(get: Callable[[Any, int], int]) -> str:
