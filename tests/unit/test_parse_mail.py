@@ -249,6 +249,18 @@ def test_a_report_of_a_failed_delivery_names_its_reason() -> None:
     assert "Status: 5.1.1" in text
 
 
+def test_a_report_of_a_failed_delivery_keeps_text_among_its_fields() -> None:
+    body = (
+        b"--x\r\nContent-Type: message/delivery-status\r\n\r\nYour message was not delivered:\r\n\r\n<ben@acme.com> is over quota\r\n\r\n"
+        b"Status: 5.2.2\r\nWrite to the postmaster.\r\n\r\n--x--\r\n"
+    )
+    text = read(raw('Content-Type: multipart/report; boundary="x"', body)).text
+    assert (
+        "Your message was not delivered:\n\n<ben@acme.com> is over quota\n\nStatus: 5.2.2\nWrite to the postmaster."
+        in text
+    )
+
+
 def test_an_outlook_message_within_another() -> None:
     within = outlook.contents({0x0037: "Valve", 0x1000: "The valve leaks."}, top=False)
     data = outlook.message(TEXTS, attachment=("leave.csv", b"City,Days\nRome,30\n"), within=within)

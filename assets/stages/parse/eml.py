@@ -155,10 +155,15 @@ def _forwarded(part: Part) -> Attachment:
 
 
 def _status(part: Part) -> list[BlockDraft]:
-    """Return the fields of a report about a delivery. Source: RFC 3464, section 2."""
-    fields = cast("list[Part]", part.get_payload())
-    texts = ["\n".join(f"{name}: {_unfolded(str(value))}" for name, value in one.raw_items()) for one in fields]
-    return [BlockDraft(kind="paragraph", text=text) for text in texts if text]
+    """Return the fields of a report about a delivery, and text that some programs write among them. Source: RFC 3464, section 2."""
+    drafts: list[BlockDraft] = []
+    for one in cast("list[Part]", part.get_payload()):
+        fields = [f"{name}: {_unfolded(str(value))}" for name, value in one.raw_items()]
+        data = one.get_payload(decode=True)
+        text = decoded(data, None).strip() if isinstance(data, bytes) else ""
+        if fields or text:
+            drafts.append(BlockDraft(kind="paragraph", text="\n".join([*fields, text])))
+    return drafts
 
 
 def _body(part: Part, kind: str, warnings: list[str]) -> list[BlockDraft]:
