@@ -352,6 +352,15 @@ def xlsb(rows: list[list[object]], *, rows_hidden: tuple[int, ...], columns_hidd
     )
 
 
+def test_a_binary_workbook_that_stops_the_library_is_damaged() -> None:
+    data = xlsb(TEAM, rows_hidden=(), columns_hidden=())
+    with zipfile.ZipFile(io.BytesIO(data)) as whole:
+        parts = {name: whole.read(name) for name in whole.namelist()}
+    parts["xl/_rels/workbook.bin.rels"] = b"<Relationships/>"
+    with pytest.raises(SkipDocumentError, match="damaged"):
+        parse(archive(parts), MIME_TYPES[".xlsb"], title="x")
+
+
 def test_a_binary_workbook_without_its_hidden_rows_and_columns() -> None:
     data = xlsb(TEAM, rows_hidden=(2,), columns_hidden=(1,))
     document = parse(data, MIME_TYPES[".xlsb"], title="x")

@@ -49,6 +49,10 @@ def parse(data: bytes) -> Parsed:
         raise SkipDocumentError("The workbook is protected by a password. Save it without one.") from None
     except CalamineError as error:
         raise SkipDocumentError(f"The workbook is damaged or protected: {one_line(str(error))[:160]}.") from None
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # that of the library's language, which is no `Exception`
+            raise
+        raise SkipDocumentError("The workbook is damaged: it lacks parts that it refers to.") from None
     found = {"sheet": sheets, **left_out}
     warnings += [
         f"The workbook has {counted(count, f'hidden {kind}')} not indexed." for kind, count in found.items() if count
