@@ -282,3 +282,52 @@ def test_a_plugged_in_source_is_understood_by_its_label_and_aliases() -> None:
 def test_push_is_a_word_and_not_a_source() -> None:
     for question in ("push messages about tea", "messages from push", "Which push notifications do we send?"):
         assert "source" not in understood(question, Names()), question
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "what did Marta Gómez write about rent",
+        "what did marta jones say",
+        "what did Marta not write",
+        "what has Marta Kolb's team written",
+        "documents by Marta McDonald",
+        "documents by Marta Ünal",
+        "documents by Marta O'Neil",
+        "documents by Marta DeVito",
+        "documents by Marta Kolb-Meier",
+        "documents by Marta van Dijk",
+        "documents by Marta de la Cruz",
+        "documents by Marta's team",
+        "documents by Marta, Anna or José",
+        "documents by Marta/Anna",
+        "documents written by marta jones about rent",
+        "documents written by marta, anna or josé",
+        "documents by Владимир Сидоров",
+        "what did Владимир Сидоров write",
+        "Anna Kolb wrote about rent",
+        "Find Anna Kolb's notes",
+        "Anna/Marta wrote about rent",
+    ],
+)
+def test_a_part_of_another_name_is_no_author(question: str) -> None:
+    assert "author" not in understood(question, names([*AUTHORS, "Владимир Петров"]))
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "what did Marta Kolb write about rent",
+        "documents by Marta, about rent",
+        "documents by Marta Kolb in Slack",
+        "documents written by marta, about rent",
+        "By Marta: anything on rent",
+        "documents by Marta, on rent and leases",
+        "What Marta wrote about rent",
+        "Documents Marta shared",
+        "Find Marta's notes",
+        "The slides Kolb shared",
+    ],
+)
+def test_a_whole_name_is_an_author(question: str) -> None:
+    assert understood(question, names(AUTHORS))["author"] == ["Marta Kolb"]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from serving.search.understanding.lookup import plain
 from serving.search.understanding.phrases import Names, Phrase
-from serving.search.understanding.words import DONE, ENDS, SAID, SAY, THING
+from serving.search.understanding.words import DONE, ENDS, QUESTION, SAID, SAY, STARTS, THING
 
 MOST_AUTHORS = 20
 """A first name that more authors share says too little."""
@@ -62,6 +62,11 @@ _CHANNELS = re.compile(
     r"|\b(?:in|on|from) the (?P<name>[^\W\d_][\w-]*) channel\b|\b(?:in|on|from) channel (?P<other>[^\W\d_][\w-]*)",
     re.IGNORECASE,
 )
+_NEXT = re.compile(r"\s*(?P<joint>[,/-])?\s*['\"’‘“]*(?P<word>\w+)")
+_PARTICLES = frozenset("al bin da de del della den der di do dos du el ibn la le van von zu zum zur".split())  # noqa: SIM905
+_PREVIOUS = re.compile(r"(?<![\w'’.-])[^\W\d_][\w'’.-]*\s+$")
+_NO_NAME = re.compile(rf"(?:{QUESTION.pattern}|{THING}|in|on|from|about|to)\s+|{STARTS}", re.IGNORECASE)
+_PHRASE_ENDS = re.compile(rf"\s*,?+{ENDS}", re.IGNORECASE)
 
 
 def words_of(author: str) -> frozenset[str]:
@@ -116,7 +121,13 @@ def _author(text: str, match: re.Match[str], names: Names, *, ends: bool) -> Phr
         end = begin + len(name)
         if not (holders := called(name, names)):
             continue
-        if len(holders) > MOST_AUTHORS or _among_others(text, begin, end):
+        if ends:
+            longer = _began_before(text, begin)
+        elif match["tail"]:
+            longer = count < len(words)
+        else:
+            longer = _goes_on(text, name, end)
+        if longer or len(holders) > MOST_AUTHORS or _among_others(text, begin, end):
             return None
         lead = next((one for one in ("lead", "strong") if match.groupdict().get(one)), None)
         start = match.start(lead) if lead else begin
@@ -132,7 +143,23 @@ def called(name: str, names: Names) -> list[str]:
 
 
 def _among_others(text: str, begin: int, end: int) -> bool:
-    """Return True if a name goes on, or is one of several: a filter on it alone would be another question."""
-    after = re.match(r"\s+(?:(?:and|or|&)\b|[A-Z][a-z]+(?=\s|$))", text[end:])
-    before = re.search(r"(?:\b(?:and|or|either)|&)\s+$", text[:begin], re.IGNORECASE)
+    """Return True if a name is one of several: a filter on it alone would be another question."""
+    after = re.match(r"\s*(?:(?:and|or)\b|&)", text[end:], re.IGNORECASE)
+    before = re.search(r"(?:\b(?:and|or|either)\s|[&/])\s*$", text[:begin], re.IGNORECASE)
     return bool(after or before)
+
+
+def _began_before(text: str, begin: int) -> bool:
+    """Return True if a name is the end of a longer one."""
+    before = _PREVIOUS.search(text[:begin])
+    return before is not None and before[0][0].isupper() and not _NO_NAME.fullmatch(before[0])
+
+
+def _goes_on(text: str, name: str, end: int) -> bool:
+    """Return True if a name is the beginning of a longer one or of a list, or whose something is. In lower case, its phrase must end."""
+    if name.endswith(("'s", "’s")):
+        return True
+    if not name[0].isupper():
+        return not _PHRASE_ENDS.match(text, end)
+    after = _NEXT.match(text, end)
+    return after is not None and (after["word"][0].isupper() or (not after["joint"] and after["word"] in _PARTICLES))
