@@ -331,3 +331,33 @@ def test_a_part_of_another_name_is_no_author(question: str) -> None:
 )
 def test_a_whole_name_is_an_author(question: str) -> None:
     assert understood(question, names(AUTHORS))["author"] == ["Marta Kolb"]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "documents not written by Marta",
+        "notes by anyone but Marta",
+        "reports that were never posted by Marta",
+        "notes about rent, not in Slack",
+        "documents that aren't from Drive",
+        "everything except from Drive about budget",
+        "anything other than in Slack",
+        "anything but PDFs",
+        "files without pdf",
+        "do not show PDFs about rent",
+        "is there no spreadsheet about rent",
+        "anything except the slides",
+        "exclude PDFs about rent",
+        "posts not in #general",
+        "posts that are neither in Slack nor in Drive",
+        "documents not updated last month",
+        "emails not sent yesterday",
+        "documents that nobody edited in the last year",
+        "files that haven't been updated since March",
+        "files that were not opened since March",
+        "documents not from last week",
+    ],
+)
+def test_what_is_negated_is_not_understood(question: str) -> None:
+    assert understood(question, names(AUTHORS)) == {}

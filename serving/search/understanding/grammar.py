@@ -26,6 +26,7 @@ from serving.search.understanding.words import (
     GENERIC,
     INSTRUCTIONS,
     JOINED,
+    NEGATED,
     NOUN,
     QUESTION,
     REQUEST,
@@ -104,7 +105,7 @@ class Grammar:
         days = list(dates(text, today))
 
         def add(kind: Kind, phrase: Phrase | None) -> None:
-            if phrase is not None and kind in kinds:
+            if phrase is not None and kind in kinds and not NEGATED.search(text[: phrase.start]):
                 found.append(phrase)
 
         add("channel", in_channel(text, names))
