@@ -19,9 +19,11 @@ from serving.search.filters import DateRange, Filters, narrowing
 from serving.search.understanding.dates import dates
 from serving.search.understanding.filters import Reading, reading
 from serving.search.understanding.grammar import Grammar
+from serving.search.understanding.lookup import WORD, NameIndex
 from serving.search.understanding.operators import Operators
 from serving.search.understanding.people import may_hold_names, words_of
 from serving.search.understanding.phrases import KINDS, Names
+from sql.web_rows import ReadableName
 
 TODAY = date(2026, 11, 23)
 """A Monday."""
@@ -361,3 +363,20 @@ def test_a_whole_name_is_an_author(question: str) -> None:
 )
 def test_what_is_negated_is_not_understood(question: str) -> None:
     assert understood(question, names(AUTHORS)) == {}
+
+
+def test_vowel_signs_belong_to_words() -> None:
+    known = names(["राहुल शर्मा", "Marta Kolb"])._replace(channels=frozenset({"बिक्री"}))
+    assert [one.values for one in Operators(specs()).phrases("from:शर्मा", KINDS, known)] == [("राहुल शर्मा",)]
+    assert [one.values for one in Operators(specs()).phrases("बजट -मसौदा", KINDS, known)] == [("मसौदा",)]
+    for question in (
+        "what did शर्मा write about rent",
+        "notes written by राहुल शर्मा",
+        "शर्मा's notes",
+        "शर्मा wrote about rent",
+    ):
+        assert understood(question, known) == {"author": ["राहुल शर्मा"]}, question
+    assert understood("posts in #बिक्री", known) == {"channel": ["बिक्री"]}
+    row = ReadableName("author", "राहुल शर्मा", "राहुल शर्मा", "doc")
+    assert NameIndex([row]).find(["शर्मा"]) == [row]
+    assert [one.group() for one in WORD.finditer("राहुल शर्मा_2")] == ["राहुल", "शर्मा", "2"]

@@ -8,13 +8,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
-from resources.core.spelling import folded
+from resources.core.spelling import LETTER, folded
 from serving.search.retrieval.respell import LONGEST_WORD, SHORTEST_BEGINNING, SHORTEST_WORD, one_edit
 from sql.web_rows import ReadableName
 
 MOST_WORDS = 50
 """Words that a beginning may stand for, in alphabetical order."""
-WORD = re.compile(r"[^\W_]+")
+WORD = re.compile(rf"(?:(?!_){LETTER})+")
 
 
 def plain(text: str) -> str:

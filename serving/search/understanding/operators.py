@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from resources.core.filetypes import MIME_TYPES
+from resources.core.spelling import LETTER
 from resources.sources.spec import SourceSpec
 from serving.search.retrieval.known import CURLY
 from serving.search.understanding.people import called
@@ -17,7 +18,8 @@ from serving.search.understanding.phrases import Kind, Names, Phrase
 from serving.search.understanding.words import TYPES
 
 _OPERATOR = re.compile(
-    r"(?<!\S)(?:(?P<name>type|from|in):(?P<value>\"[^\"]+\"|[^\s\"]\S*)|-(?P<without>\"[^\"]+\"|[^\W\d_][\w'’.-]+))(?!\S)",
+    r"(?<!\S)(?:(?P<name>type|from|in):(?P<value>\"[^\"]+\"|[^\s\"]\S*)"
+    rf"|-(?P<without>\"[^\"]+\"|[^\W\d_](?:{LETTER}|['’.-])+))(?!\S)",
     re.IGNORECASE,
 )
 _QUOTED = re.compile(rf'(?<=[^:-])"[^"]+"|^"[^"]+"|{CURLY}')

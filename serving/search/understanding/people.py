@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from resources.core.spelling import LETTER
 from serving.search.understanding.lookup import plain
 from serving.search.understanding.phrases import Names, Phrase
 from serving.search.understanding.words import DONE, ENDS, QUESTION, SAID, SAY, STARTS, THING
 
 MOST_AUTHORS = 20
 """A first name that more authors share says too little."""
-_FIRST_LAST = r"[^\W\d_][\w-]*(?:\s+[^\W\d_][\w-]*)?"
-PERSON = r"(?P<name>[^\W\d_][\w'’.@-]*(?:\s+[^\W\d_][\w'’-]*){0,2})"
+_WORD = rf"[^\W\d_](?:{LETTER}|-)*"
+_FIRST_LAST = rf"{_WORD}(?:\s+{_WORD})?"
+PERSON = rf"(?P<name>[^\W\d_](?:{LETTER}|['’.@-])*(?:\s+[^\W\d_](?:{LETTER}|['’-])*){{0,2}})"
 
 
 class _Rule(NamedTuple):
@@ -36,9 +38,11 @@ _RULES = [
             re.IGNORECASE,
         )
     ),
-    _Rule(re.compile(rf"(?P<lead>)(?<!\w)(?P<name>{_FIRST_LAST})(?P<tail>\s+{SAID})\b", re.IGNORECASE), ends=True),
     _Rule(
-        re.compile(rf"(?P<lead>)(?<!\w)(?P<name>{_FIRST_LAST})(?P<tail>['’]s?)\s+{THING}\b{ENDS}", re.IGNORECASE),
+        re.compile(rf"(?P<lead>)(?<!{LETTER})(?P<name>{_FIRST_LAST})(?P<tail>\s+{SAID})\b", re.IGNORECASE), ends=True
+    ),
+    _Rule(
+        re.compile(rf"(?P<lead>)(?<!{LETTER})(?P<name>{_FIRST_LAST})(?P<tail>['’]s?)\s+{THING}\b{ENDS}", re.IGNORECASE),
         ends=True,
     ),
 ]
@@ -56,10 +60,10 @@ _PARTICIPLE = re.compile(
     re.IGNORECASE,
 )
 """Before "by", these say who did something, not who wrote a document."""
-_LETTERS = re.compile(r"[^\W\d_]+")
+_LETTERS = re.compile(rf"(?:(?![\d_]){LETTER})+")
 _CHANNELS = re.compile(
-    r"(?:\b(?:in|on|from|to) )?(?<![\w#&/])#(?P<tag>[^\W\d_][\w-]*)(?: channel\b)?"
-    r"|\b(?:in|on|from) the (?P<name>[^\W\d_][\w-]*) channel\b|\b(?:in|on|from) channel (?P<other>[^\W\d_][\w-]*)",
+    rf"(?:\b(?:in|on|from|to) )?(?<![\w#&/])#(?P<tag>{_WORD})(?: channel\b)?"
+    rf"|\b(?:in|on|from) the (?P<name>{_WORD}) channel\b|\b(?:in|on|from) channel (?P<other>{_WORD})",
     re.IGNORECASE,
 )
 _NEXT = re.compile(r"\s*(?P<joint>[,/-])?\s*['\"’‘“]*(?P<word>\w+)")
