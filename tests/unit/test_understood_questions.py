@@ -380,3 +380,26 @@ def test_vowel_signs_belong_to_words() -> None:
     row = ReadableName("author", "राहुल शर्मा", "राहुल शर्मा", "doc")
     assert NameIndex([row]).find(["शर्मा"]) == [row]
     assert [one.group() for one in WORD.finditer("राहुल शर्मा_2")] == ["राहुल", "शर्मा", "2"]
+
+
+@pytest.mark.parametrize(
+    ("question", "author"),
+    [
+        ("from:O'Brien", "Kate O'Brien"),
+        ("from:O’Brien", "Kate O'Brien"),
+        ("from:D'Angelo", "Gino D’Angelo"),
+        ('from:"J. Smith"', "Smith, J."),
+        ('from:"J Smith"', "J. Smith"),
+        ("from:o.brien@acme.example", "o.brien@acme.example"),
+        ("from:王", "王"),
+    ],
+)
+def test_a_name_may_have_single_letters(question: str, author: str) -> None:
+    known = names([author, "Marta Kolb"])
+    assert [one.values for one in Operators(specs()).phrases(question, KINDS, known)] == [(author,)]
+
+
+def test_a_single_letter_is_no_name() -> None:
+    known = names(["Kate O'Brien", "J. Smith", "Marta S."])
+    assert [one.values for one in Operators(specs()).phrases("from:J", KINDS, known)] == [("J",)]
+    assert understood("documents by Marta's team", known) == {}

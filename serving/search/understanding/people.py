@@ -75,7 +75,7 @@ _PHRASE_ENDS = re.compile(rf"\s*,?+{ENDS}", re.IGNORECASE)
 
 def words_of(author: str) -> frozenset[str]:
     """Return the words of a name, lower case and without accents; of an email those before the @."""
-    return frozenset(word for word in _LETTERS.findall(plain(author.partition("@")[0])) if len(word) > 1)
+    return frozenset(_LETTERS.findall(plain(author.partition("@")[0])))
 
 
 def may_hold_names(text: str) -> bool:
@@ -140,10 +140,11 @@ def _author(text: str, match: re.Match[str], names: Names, *, ends: bool) -> Phr
 
 
 def called(name: str, names: Names) -> list[str]:
-    """Return the authors who have this name, or all of its words in theirs."""
+    """Return the authors who have this name, or all of its words in theirs. A single letter is no name."""
     name = plain(name)
     wanted = frozenset(_LETTERS.findall(name))
-    return [author for author, words in names.authors.items() if plain(author) == name or (wanted and wanted <= words)]
+    says = any(len(word) > 1 for word in wanted)
+    return [author for author, words in names.authors.items() if plain(author) == name or (says and wanted <= words)]
 
 
 def _among_others(text: str, begin: int, end: int) -> bool:
