@@ -403,3 +403,38 @@ def test_a_single_letter_is_no_name() -> None:
     known = names(["Kate O'Brien", "J. Smith", "Marta S."])
     assert [one.values for one in Operators(specs()).phrases("from:J", KINDS, known)] == [("J",)]
     assert understood("documents by Marta's team", known) == {}
+
+
+@pytest.mark.parametrize(
+    ("question", "values"),
+    [
+        ("posts in #general or #support", {"channel": ["general", "support"]}),
+        ("posts in #general, #support and #general", {"channel": ["general", "support"]}),
+        ("posts in #general or in #support", {"channel": ["general", "support"]}),
+        ("posts in #general or #executive", {}),
+        ("posts in #executive or #general", {}),
+        ("posts in the support channel or #general", {}),
+        ("PDFs and spreadsheets about budget", {"type": ["pdf", "xlsx", "csv", "tsv"]}),
+        ("PDFs, slides or Word documents about budget", {"type": ["pdf", "slides", "docx"]}),
+        ("PDFs and notes about budget", {}),
+        ("notes and PDFs about budget", {}),
+        ("the rent in a PDF or a spreadsheet", {"type": ["pdf", "xlsx", "csv", "tsv"]}),
+        ("anything in Drive, Slack and uploads", {"source": ["google_drive", "slack", "upload"]}),
+        ("everything in Slack or in Drive about rent", {"source": ["slack", "google_drive"]}),
+        ("from Slack & Drive: rent", {"source": ["slack", "google_drive"]}),
+        ("Slack messages and Drive documents about rent", {}),
+        ("notes by Marta, Anna or José", {}),
+        ("notes by Marta & Tom", {}),
+        ("reports from 2023 or 2024", {}),
+        ("reports from March or April 2024", {}),
+        ("reports from 2022, 2023 and 2024", {}),
+        ("documents edited two or three weeks ago", {}),
+        ("documents edited 2-3 weeks ago", {}),
+        ("documents edited yesterday or today", {}),
+        ("posts in Slack or by Marta", {}),
+        ("posts about rent or by Marta", {}),
+        ("posts from last week or so", {}),
+    ],
+)
+def test_of_several_values_all_or_none_are_understood(question: str, values: dict[str, Any]) -> None:
+    assert understood(question, names(AUTHORS)) == expected(values)

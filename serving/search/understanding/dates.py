@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 from typing import NamedTuple
 
+from serving.search.understanding.words import Listing
+
 _MONTHS = tuple("january february march april may june july august september october november december".split())  # noqa: SIM905
 _DAYS = tuple("monday tuesday wednesday thursday friday saturday sunday".split())  # noqa: SIM905
 _NUMBERS = {name: at for at, name in enumerate("one two three four five six seven eight nine ten".split(), start=1)} | {  # noqa: SIM905
@@ -52,6 +54,9 @@ _HINT = re.compile(
     rf"\b(?:{_YEAR}|{_MONTH}|q[1-4]|{_WEEKDAY}|today|yesterday|ago|last|past|previous|this|current)\b", re.IGNORECASE
 )
 """Every date expression holds one of these."""
+_OTHERS = Listing(_MOMENT)
+_OR_MORE = re.compile(rf"\b{_COUNT}(?:\s*[-–]\s*|\s+(?:or|to)\s+)$", re.IGNORECASE)
+"""Before a number: two or three weeks ago."""
 _OF = re.compile(r"\b(?:of|for)(?: the)? $", re.IGNORECASE)
 _RELATIVE = re.compile(rf"{_SPAN}|today|yesterday|{_AGO}", re.IGNORECASE)
 
@@ -77,7 +82,7 @@ def dates(text: str, today: date) -> Iterator[DateExpression]:
         return
     for match in _EXPRESSIONS.finditer(text):
         found = _range(match, today)
-        if found is None:
+        if found is None or _OTHERS.around(text, *match.span()) or _OR_MORE.search(text[: match.start()]):
             continue
         first, last = found
         if (first is not None and first > today) or (first is not None and last is not None and first > last):

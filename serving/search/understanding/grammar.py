@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from datetime import date
+from itertools import chain
 
 from resources.sources.spec import SourceSpec
 from serving.search.retrieval.known import CURLY
@@ -20,6 +21,7 @@ from serving.search.understanding.words import (
     ABOUT,
     ADDED,
     AMBIGUOUS,
+    AND_ALSO,
     ANY_TYPE,
     DONE,
     ENDS,
@@ -28,6 +30,7 @@ from serving.search.understanding.words import (
     JOINED,
     NEGATED,
     NOUN,
+    OR_ELSE,
     QUESTION,
     REQUEST,
     SAID,
@@ -37,14 +40,18 @@ from serving.search.understanding.words import (
     THING,
     TYPE_HINT,
     TYPES,
+    Listing,
 )
 
+_TYPES = rf"(?:{ANY_TYPE})(?:{AND_ALSO}(?:{ANY_TYPE}))*"
+
 _TYPE = re.compile(
-    rf"{STARTS}(?P<modifiers>(?:[\w-]+\s+){{0,3}}?)(?P<all>{ANY_TYPE}){ENDS}"
-    rf"|\b(?:in|from)\s+(?:the|a|an|any|our|my|which)\s+(?:[\w-]+\s+){{0,2}}?(?P<inside>{ANY_TYPE}){ENDS}"
+    rf"{STARTS}(?P<modifiers>(?:[\w-]+\s+){{0,3}}?)(?P<all>{_TYPES}){ENDS}"
+    rf"|\b(?:in|from)\s+(?:the|a|an|any|our|my|which)\s+(?:[\w-]+\s+){{0,2}}?(?P<inside>{_TYPES}){ENDS}"
     r"|\b(?:as|in|only)\s+(?:a\s+)?(?P<format>pdfs?|csv)(?:\s+format)?\s*[?.!]?$",
     re.IGNORECASE,
 )
+_OTHER_TYPES = Listing(rf"(?:[\w-]+\s+)?{THING}")
 _HEAD = re.compile(rf"{STARTS}(?:[\w-]+\s+){{0,2}}?{THING}\b{ENDS}", re.IGNORECASE)
 _DOCUMENTS = re.compile(
     rf"{STARTS}(?:[\w-]+\s+){{0,3}}?{THING}\b|\b(?:anything|everything|something)\b|\b(?:{SAY}|{SAID}|{DONE})\b",
@@ -81,9 +88,10 @@ class Grammar:
     def __init__(self, specs: Iterable[SourceSpec]) -> None:
         self._sources = _source_names(specs)
         one = "|".join(self._sources)
-        name = rf"(?P<names>(?:{one})(?:\s+(?:and|or)\s+(?:{one}))?)"
+        name = rf"(?P<names>(?:{one})(?:{AND_ALSO}(?:{one}))*)"
         self._name = re.compile(one, re.IGNORECASE)
         self._hint = re.compile(rf"\b(?:{one})\b", re.IGNORECASE)
+        self._others = Listing(one)
         self._from = re.compile(
             r"(?P<before>^|,\s*|\b\w+\s+)"
             rf"(?P<all>(?:only\s+)?(?P<word>in|on|from|within|across)\s+(?:(?:our|my)\s+)?{name}){ENDS}",
@@ -105,7 +113,9 @@ class Grammar:
         days = list(dates(text, today))
 
         def add(kind: Kind, phrase: Phrase | None) -> None:
-            if phrase is not None and kind in kinds and not NEGATED.search(text[: phrase.start]):
+            if phrase is None or kind not in kinds:
+                return
+            if not NEGATED.search(text[: phrase.start]) and not OR_ELSE.match(text, phrase.end):
                 found.append(phrase)
 
         add("channel", in_channel(text, names))
@@ -118,13 +128,12 @@ class Grammar:
     def _from_source(self, text: str, found: Sequence[Phrase], days: Sequence[DateExpression]) -> Phrase | None:
         if not self._hint.search(text) or INSTRUCTIONS.match(text):
             return None
-        for rule in (self._of_source, self._uploads):
-            if rule is not None and (match := rule.search(text)) is not None:
-                return Phrase("source", *match.span("all"), self._named(match["names"]))
-        for match in self._from.finditer(text):
-            if _anchored(text, match, found, days):
-                return Phrase("source", *match.span("all"), self._named(match["names"]))
-        return None
+        matches = [rule.search(text) for rule in (self._of_source, self._uploads) if rule is not None]
+        matches += [match for match in self._from.finditer(text) if _anchored(text, match, found, days)]
+        match = next(filter(None, matches), None)
+        if match is None or self._others.around(text, *match.span("all")):
+            return None
+        return Phrase("source", *match.span("all"), self._named(match["names"]))
 
     def _named(self, text: str) -> tuple[str, ...]:
         found = (one.group() for one in self._name.finditer(text))
@@ -158,13 +167,16 @@ def _of_type(text: str) -> Phrase | None:
     if match is None:
         return None
     group = next(name for name in ("all", "inside", "format") if match[name])
-    if group != "format" and AMBIGUOUS.fullmatch(match[group]):
+    if _OTHER_TYPES.around(text, *match.span(group)):
+        return None
+    each = re.split(AND_ALSO, match[group], flags=re.IGNORECASE)
+    if group != "format" and any(map(AMBIGUOUS.fullmatch, each)):
         asked = re.match(REQUEST, text, re.IGNORECASE)
         of = re.match(r"\s+of\b", text[match.end() :])
         if group == "inside" or match.start("modifiers") == 0 or (of and not (asked and asked.end())):
             return None
-    found = next(types for words, types in TYPES.items() if re.fullmatch(words, match[group], re.IGNORECASE))
-    return Phrase("type", *match.span(group), found)
+    found = [types for one in each for words, types in TYPES.items() if re.fullmatch(words, one, re.IGNORECASE)]
+    return Phrase("type", *match.span(group), tuple(dict.fromkeys(chain(*found))))
 
 
 def _dated(text: str, found: Sequence[Phrase], days: Sequence[DateExpression]) -> Phrase | None:

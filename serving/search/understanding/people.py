@@ -8,7 +8,7 @@ from typing import NamedTuple
 from resources.core.spelling import LETTER
 from serving.search.understanding.lookup import plain
 from serving.search.understanding.phrases import Names, Phrase
-from serving.search.understanding.words import DONE, ENDS, QUESTION, SAID, SAY, STARTS, THING
+from serving.search.understanding.words import AND_ALSO, DONE, ENDS, QUESTION, SAID, SAY, STARTS, THING, Listing
 
 MOST_AUTHORS = 20
 """A first name that more authors share says too little."""
@@ -62,10 +62,11 @@ _PARTICIPLE = re.compile(
 """Before "by", these say who did something, not who wrote a document."""
 _LETTERS = re.compile(rf"(?:(?![\d_]){LETTER})+")
 _CHANNELS = re.compile(
-    rf"(?:\b(?:in|on|from|to) )?(?<![\w#&/])#(?P<tag>{_WORD})(?: channel\b)?"
+    rf"(?:\b(?:in|on|from|to) )?(?<![\w#&/])#(?P<tag>{_WORD})(?P<more>(?:{AND_ALSO}#{_WORD}){{0,9}})(?: channels?\b)?"
     rf"|\b(?:in|on|from) the (?P<name>{_WORD}) channel\b|\b(?:in|on|from) channel (?P<other>{_WORD})",
     re.IGNORECASE,
 )
+_OTHER_CHANNELS = Listing(rf"#{_WORD}|(?:the )?{_WORD} channel|channel {_WORD}")
 _NEXT = re.compile(r"\s*(?P<joint>[,/-])?\s*['\"’‘“]*(?P<word>\w+)")
 _PARTICLES = frozenset("al bin da de del della den der di do dos du el ibn la le van von zu zum zur".split())  # noqa: SIM905
 _PREVIOUS = re.compile(r"(?<![\w'’.-])[^\W\d_][\w'’.-]*\s+$")
@@ -86,13 +87,14 @@ def may_hold_names(text: str) -> bool:
 
 
 def in_channel(text: str, names: Names) -> Phrase | None:
-    """Return the channel that the text names."""
+    """Return the channels that the text names."""
     if not names.channels:
         return None
     for match in _CHANNELS.finditer(text):
-        name = (match["tag"] or match["name"] or match["other"]).lower()
-        if name in names.channels:
-            return Phrase("channel", *match.span(), (name,))
+        first = match["tag"] or match["name"] or match["other"]
+        found = tuple(dict.fromkeys(map(str.lower, [first, *re.findall(rf"#({_WORD})", match["more"] or "")])))
+        if names.channels.issuperset(found) and not _OTHER_CHANNELS.around(text, *match.span()):
+            return Phrase("channel", *match.span(), found)
     return None
 
 

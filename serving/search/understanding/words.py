@@ -68,8 +68,24 @@ NEGATED = re.compile(
     r"(?:\b(?:not|cannot|never|no|none|nobody|nothing|neither|nor|without|except|excluding|but|exclude|omit|skip|ignore|hide"
     r"|(?:other|rather) than|instead of|(?:apart|aside) from|leave out)|n['’]t)"
     r"(?:\s+(?:a|an|the|any|our|my|one|ones|those|been|be|being|yet|ever|longer|only|as|by|for|from|in|on|show|include|want|need"
-    r"|\w+(?:ed|en|ly))){0,4}\s+$",
+    r"|\w+(?:ed|en|ly))){0,4}\s+$|\bor\s+$",
     re.IGNORECASE,
 )
-"""Before a filter, these turn it round."""
+"""Before a filter, these turn it round, or into one of two that may hold."""
+AND_OR = r"\s*(?:[,/&]|\b(?:and|or)\b)(?:\s*\b(?:and|or)\b)?\s*"
+AND_ALSO = rf"{AND_OR}(?:(?:in|on|from|within|across|by|the|an?|any|our|my)\s+)*"
+OR_ELSE = re.compile(r"[\s,]*\bor\b", re.IGNORECASE)
 JOINED = re.compile(r"[\s,]*(?:and|that (?:was|were)|which (?:was|were))?[\s,]*")
+
+
+class Listing:
+    """Finds other values beside one, as in a list: a filter on one alone would be another question."""
+
+    def __init__(self, value: str) -> None:
+        more = rf"(?:{NOUN}\s+(?:in|on|from)\s+)?"
+        self._after = re.compile(rf"{AND_ALSO}{more}(?:{value})(?!\w)", re.IGNORECASE)
+        self._before = re.compile(rf"(?<!\w)(?:{value})(?:\s+{NOUN})?{AND_ALSO}{more}$", re.IGNORECASE)
+
+    def around(self, text: str, start: int, end: int) -> bool:
+        """Return True if another value stands before or after the one from `start` to `end`."""
+        return bool(self._after.match(text, end) or self._before.search(text[max(0, start - 100) : start]))
