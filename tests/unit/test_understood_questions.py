@@ -438,3 +438,55 @@ def test_a_single_letter_is_no_name() -> None:
 )
 def test_of_several_values_all_or_none_are_understood(question: str, values: dict[str, Any]) -> None:
     assert understood(question, names(AUTHORS)) == expected(values)
+
+
+@pytest.mark.parametrize(
+    ("today", "text", "first", "last"),
+    [
+        ("2026-11-23", "since the last quarter", "2026-07-01", None),
+        ("2026-11-23", "before the last week", None, "2026-11-15"),
+        ("2026-11-23", "until the last week", None, "2026-11-22"),
+        ("2026-11-23", "since the last 2 weeks", "2026-11-09", None),
+        ("2026-11-23", "before the last 2 weeks", None, "2026-11-08"),
+        ("2026-11-23", "since the 3rd of March", "2026-03-03", None),
+        ("2026-01-07", "from Monday to Friday", "2025-12-29", "2026-01-02"),
+        ("2026-01-10", "from Monday to Friday", "2026-01-05", "2026-01-09"),
+        ("2026-01-10", "from 1 to 15 January", "2026-01-01", "2026-01-15"),
+        ("2026-02-10", "between January and March", "2026-01-01", "2026-03-31"),
+        ("2026-02-10", "between March and May", "2025-03-01", "2025-05-31"),
+        ("2026-01-04", "between November and February", "2025-11-01", "2026-02-28"),
+        ("2026-01-04", "from Q3 to Q1", "2025-07-01", "2026-03-31"),
+        ("2026-11-23", "from Q1 to Q3 2024", "2024-01-01", "2024-09-30"),
+        ("2026-11-23", "in the last few days", "2026-11-20", "2026-11-23"),
+    ],
+)
+def test_spans_of_other_days(today: str, text: str, first: str | None, last: str | None) -> None:
+    found = [
+        (one.first and one.first.isoformat(), one.last and one.last.isoformat())
+        for one in dates(text, date.fromisoformat(today))
+    ]
+    assert found == [(first, last)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "after the last 2 weeks",
+        "until the last 2 weeks",
+        "before the May meeting",
+        "in the last quarter of 2024",
+        "more than 3 months ago",
+        "less than a year ago",
+        "over 3 months ago",
+        "at least 3 months ago",
+        "about 3 months ago",
+        "older than 3 weeks ago",
+        "earlier than yesterday",
+        "between yesterday and 3 days ago",
+        "a few days ago",
+        "since a few days ago",
+        "a couple of weeks ago",
+    ],
+)
+def test_vague_spans_are_no_dates(text: str) -> None:
+    assert list(dates(text, TODAY)) == []

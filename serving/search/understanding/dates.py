@@ -29,22 +29,24 @@ _DAY = r"(?:0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?"
 _YEAR = r"(?:19|20)\d\d"
 _COUNT = rf"(?:\d{{1,4}}|{'|'.join(_NUMBERS)})"
 _WEEKDAY = "|".join(_DAYS)
-_SPAN = r"(?:this|last|past|previous|current) (?:week|month|quarter|year)"
-_AGO = rf"{_COUNT} (?:day|week|month|year)s? ago"
+_SPAN = r"(?:this|last|past|previous|current) (?:week|month|quarter|year)(?! of\b)"
+_AGO = rf"(?<!over )(?!a couple|few){_COUNT} (?:day|week|month|year)s? ago"
 _MOMENT = (
     rf"(?:{_YEAR}-\d\d-\d\d|{_DAY} (?:of )?{_MONTH}(?:,? {_YEAR})?|{_MONTH} {_DAY}(?:,? {_YEAR})?(?!\d)"
     rf"|{_MONTH}(?:,? (?:of )?{_YEAR})?|q[1-4](?: (?:of )?{_YEAR})?|{_YEAR}|today|yesterday|{_SPAN}"
     rf"|(?:(?:this|last|past) )?(?:{_WEEKDAY})|{_AGO})"
 )
+_YEARLY = re.compile(rf"\b(?:{_MONTH}|q[1-4])\b", re.IGNORECASE)
+_THE = rf"(?:the (?={_SPAN}|{_DAY} of ))?"
 _LIKE_WORDS = re.compile(r"\b(?:may|march|sun|mar|dec|sat|sept?|jan|jun|oct)\b")
 """Months that are words, names or abbreviations too: without a capital, a day or a year they are none."""
 
 _EXPRESSIONS = re.compile(
     rf"\b(?:between (?P<low>{_MOMENT}|{_DAY}) and (?P<high>{_MOMENT})"
     rf"|from (?P<first>{_MOMENT}|{_DAY}) (?:to|until|till|through) (?P<last>{_MOMENT})"
-    rf"|(?P<since>since|after|from) (?P<begin>{_MOMENT})(?: onwards?| on(?=\s*(?:$|[,.;?!])))?"
-    rf"|(?P<until>until|till|up to|before) (?P<end>{_MOMENT})"
-    r"|(?:(?:in|over|during|within|from) )?(?:the )?(?:last|past|previous) "
+    rf"|(?P<since>since|after|from) {_THE}(?P<begin>{_MOMENT})(?: onwards?| on(?=\s*(?:$|[,.;?!])))?"
+    rf"|(?P<until>until|till|up to|before) {_THE}(?P<end>{_MOMENT})"
+    r"|(?:(?:in|over|during|within|from|(?P<side>since|after|before|until|till|up to)) )?(?:the )?(?:last|past|previous) "
     rf"(?P<count>{_COUNT} )?(?P<unit>day|week|month|quarter|year)s\b"
     rf"|(?:in|on|during|in the) (?P<within>{_MOMENT})"
     rf"|(?P<alone>{_AGO}|today|yesterday|{_SPAN}|last (?:{_WEEKDAY})))(?![\w'’-])",
@@ -55,8 +57,12 @@ _HINT = re.compile(
 )
 """Every date expression holds one of these."""
 _OTHERS = Listing(_MOMENT)
-_OR_MORE = re.compile(rf"\b{_COUNT}(?:\s*[-–]\s*|\s+(?:or|to)\s+)$", re.IGNORECASE)
-"""Before a number: two or three weeks ago."""
+_INEXACT = re.compile(
+    rf"\b(?:{_COUNT}(?:\s*[-–]\s*|\s+(?:or|to)\s+)"
+    r"|(?:than|under|at (?:least|most)|about|around|roughly|approximately|almost|nearly|some)(?: the)? )$",
+    re.IGNORECASE,
+)
+"""Before a date, these say that it is another one: older than last week, about a year ago, two or three weeks ago."""
 _OF = re.compile(r"\b(?:of|for)(?: the)? $", re.IGNORECASE)
 _RELATIVE = re.compile(rf"{_SPAN}|today|yesterday|{_AGO}", re.IGNORECASE)
 
@@ -82,7 +88,7 @@ def dates(text: str, today: date) -> Iterator[DateExpression]:
         return
     for match in _EXPRESSIONS.finditer(text):
         found = _range(match, today)
-        if found is None or _OTHERS.around(text, *match.span()) or _OR_MORE.search(text[: match.start()]):
+        if found is None or _OTHERS.around(text, *match.span()) or _INEXACT.search(text[: match.start()]):
             continue
         first, last = found
         if (first is not None and first > today) or (first is not None and last is not None and first > last):
@@ -97,8 +103,16 @@ def dates(text: str, today: date) -> Iterator[DateExpression]:
 
 def _range(match: re.Match[str], today: date) -> tuple[date | None, date | None] | None:
     if match["unit"]:
-        days = _count((match["count"] or "1").strip()), match["unit"].lower()
-        return _back(today, *days), today
+        begin = _back(today, _count((match["count"] or "1").strip()), match["unit"].lower())
+        match (match["side"] or "").lower():
+            case "":
+                return begin, today
+            case "since":
+                return begin, None
+            case "before":
+                return None, begin - timedelta(days=1)
+            case _:
+                return None
     low, high = match["low"] or match["first"], match["high"] or match["last"]
     if high:
         return _between(low, high, today)
@@ -119,24 +133,29 @@ def _range(match: re.Match[str], today: date) -> tuple[date | None, date | None]
 
 
 def _between(low: str, high: str, today: date) -> tuple[date, date] | None:
-    """Return the range; a month or year that is named once counts for both ends."""
-    end = _moment(high, today)
+    """Return the range; a month or year that is named once counts for both ends. Without a year, it ends by the end of this one."""
+    end = _moment(high, today, begun_by=date(today.year, 12, 31))
     if end is None:
         return None
     year = re.search(_YEAR, high)
+    yearly = not re.search(_YEAR, low) and _YEARLY.search(low) is not None
     if low.rstrip("stndrh").isdigit() and len(low) <= 4 and not re.fullmatch(_YEAR, low):
         if not (re.search(_MONTH, high, re.IGNORECASE) and re.search(rf"\b{_DAY}\b", high, re.IGNORECASE)):
             return None
-        begin = _moment(re.sub(rf"\b{_DAY}\b", low, high, count=1, flags=re.IGNORECASE), today)
-    elif year and not re.search(_YEAR, low) and re.search(_MONTH, low, re.IGNORECASE):
-        begin = _moment(f"{low} {year.group()}", today)
-    else:
-        begin = _moment(low, today)
+        low, yearly = re.sub(rf"\b{_DAY}\b", low, high, count=1, flags=re.IGNORECASE), not year
+    elif year and yearly:
+        low = f"{low} {year.group()}"
+    begin = _moment(low, today)
     if begin is None:
         return None
-    if begin[0] > end[1] and not re.search(_YEAR, low):  # between November and February
-        begin = (_back(begin[0], 1, "year"), begin[1])
-    return begin[0], end[1]
+    first, last = begin[0], end[1]
+    if first > last and low.lower().rpartition(" ")[2] in _DAYS:
+        first -= timedelta(weeks=1)
+    elif first > last and yearly:  # between November and February
+        first = _back(first, 1, "year")
+    elif yearly and not year and first <= _back(last, 1, "year"):  # this year's has not begun
+        _, last = _moment(high, today) or end
+    return first, last
 
 
 def _count(text: str) -> int:
@@ -153,11 +172,14 @@ def _back(day: date, count: int, unit: str) -> date:
     return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
 
 
-def _moment(text: str, today: date, *, certain: bool = False) -> tuple[date, date] | None:
-    """Return the first and the last day of a day, week, month, quarter or year; None for a date that does not exist."""
+def _moment(text: str, today: date, *, certain: bool = False, begun_by: date | None = None) -> tuple[date, date] | None:
+    """Return the first and the last day of a day, week, month, quarter or year; None for a date that does not exist.
+
+    `begun_by`: the day by which a month, quarter or day without a year has begun; None: today.
+    """
     lower = text.lower()
     try:
-        return _relative(lower, today) or _absolute(text, lower, today, certain=certain)
+        return _relative(lower, today) or _absolute(text, lower, begun_by or today, certain=certain)
     except (ValueError, OverflowError):
         return None
 
