@@ -117,6 +117,44 @@ def test_a_member_is_removed_by_its_id_whatever_else_the_provider_says_of_it(
     assert (provider.running.titles(QUERY, ADA), provider.running.titles(QUERY, BOB)) == ([], [])
 
 
+def test_many_members_of_a_large_group_are_removed_and_added_at_once(provider: Provider, site: Site) -> None:
+    group = provider.group("Everyone")
+    site.sql(
+        "WITH u AS (INSERT INTO scim_users (user_name, emails, active, resource) SELECT n::text, '{}', TRUE, '{}' "
+        "FROM generate_series(1, 10000) AS n RETURNING user_id) "
+        "INSERT INTO scim_members (group_id, user_id) SELECT %s, user_id FROM u",
+        group,
+    )
+    ids = [row[0] for row in site.sql("SELECT user_id::text FROM scim_members")]
+    removed = [{"op": "Remove", "path": "members", "value": [{"value": one} for one in ids[:2000]]}]
+    removed += [{"op": "remove", "path": f'members[value eq "{one}"]'} for one in ids[2000:3000]]
+    removed.append(
+        {"op": "remove", "path": "members[" + " or ".join(f'value eq "{one}"' for one in ids[3000:4000]) + "]"}
+    )
+    changed = provider.patch(f"/Groups/{group}", *removed)
+    assert changed.status_code == 200, changed.text
+    assert {one["value"] for one in changed.json()["members"]} == set(ids[4000:])
+    added = [{"op": "Add", "path": "members", "value": [{"value": one}]} for one in ids[:1000]]
+    changed = provider.patch(f"/Groups/{group}", *added)
+    assert changed.status_code == 200, changed.text
+    assert len(changed.json()["members"]) == 7000
+
+
+def test_operations_of_a_patch_apply_in_their_order(provider: Provider) -> None:
+    ada, bob = provider.user(ADA), provider.user(BOB)
+    group = provider.group("Finance", ada)
+    changed = provider.patch(
+        f"/Groups/{group}",
+        {"op": "remove", "path": f'{GROUP}:members[value eq "{ada.upper()}"]'},
+        {"op": "replace", "value": {"displayName": "Cash", "members": [{"value": bob}, {"value": ada}]}},
+        {"op": "remove", "path": f'members[value eq "{bob}" and type eq "User"]'},
+        {"op": "add", "path": "members", "value": {"value": bob}},
+        {"op": "remove", "path": "members", "value": [{"value": ada}]},
+        {"op": "add", "path": "members", "value": []},
+    ).json()
+    assert (changed["displayName"], [one["value"] for one in changed["members"]]) == ("Cash", [bob])
+
+
 def test_nested_groups_count_and_rings_end(provider: Provider) -> None:
     running = provider.running
     inner = provider.group("Treasury", provider.user(ADA))

@@ -12,13 +12,13 @@ from resources.core.errors import InvalidRequestError
 from resources.core.json import Object
 from resources.stores.postgres import Connection
 from serving.identity.scim import filters
+from serving.identity.scim.members import patched_group
 from serving.identity.scim.models import Group, Member
 from serving.identity.scim.requests import (
     Caller,
     listed,
     page_of,
     parameters_of,
-    patched,
     resource_of,
     short,
     with_meta,
@@ -76,7 +76,7 @@ class Groups:
     def patch(self, group_id: str, body: Object, query: Mapping[str, str]) -> Object:
         self._statements.lock()
         stored = self._stored(group_id)
-        return self._change(stored, patched(Group, self._shown([stored], {})[0], body), query)
+        return self._change(stored, patched_group(self._shown([stored], {})[0], body), query)
 
     def delete(self, group_id: str) -> None:
         """Delete a group, whose members lose its principal."""

@@ -22,13 +22,11 @@ from scim2_models import (
 
 from resources.core.json import Object, is_list, is_object
 from resources.core.permissions import MAX_LENGTH
-from serving.identity.scim.filters import as_uuid
-from serving.identity.scim.models import MAX_RESULTS, POLICY, Group
+from serving.identity.scim.models import MAX_RESULTS, POLICY
 from sql.provisioning import ProvisionedGroup, ProvisionedUser
 
 MEDIA_TYPE = "application/scim+json"
 BASE = "/scim/v2"
-_MEMBERS = frozenset({"members", f"{Group.__schema__}:members".lower()})
 
 R = TypeVar("R", bound=Resource[Any])
 
@@ -90,7 +88,7 @@ def patched(kind: type[R], resource: R, body: Object) -> R:
     """Return a copy of the resource with the operations of a PATCH applied; nothing is changed if one of them fails."""
     operations = body.get("Operations")
     if is_list(operations):
-        body = {**body, "Operations": [one for operation in operations for one in _as_meant(operation)]}
+        body = {**body, "Operations": [one for operation in operations for one in _with_paths(operation)]}
     patch: Any = PatchOp.__class_getitem__(kind)
     changed = resource.model_copy(deep=True)
     patch.model_validate(body, scim_ctx=Context.RESOURCE_PATCH_REQUEST, scim_policy=POLICY).patch(
@@ -99,29 +97,9 @@ def patched(kind: type[R], resource: R, body: Object) -> R:
     return changed
 
 
-def _as_meant(operation: Any) -> list[Any]:
-    """Return the operations that providers such as Entra ID mean by one."""
-    if not is_object(operation):
-        return [operation]
-    return [_removing_by_id(operation)] if operation.get("path") else _with_paths(operation)
-
-
-def _removing_by_id(operation: Object) -> Object:
-    """Return a removal of members with nothing but their ids: what else is said of them need not be what is stored, such as `$ref`."""
-    op, path, value = str(operation.get("op")).lower(), str(operation["path"]).lower(), operation.get("value")
-    if op != "remove" or path not in _MEMBERS or value is None:
-        return operation
-    return {**operation, "value": [_only_id(one) for one in (value if is_list(value) else [value])]}
-
-
-def _only_id(member: Any) -> Any:
-    ids = [one for name, one in member.items() if name.lower() == "value"] if is_object(member) else []
-    return {"value": as_uuid(ids[0]) or ids[0]} if ids and isinstance(ids[0], str) else member
-
-
-def _with_paths(operation: Object) -> list[Object]:
-    """Return an operation without a path whose value has keys with filters as operations with paths."""
-    if not is_object(operation.get("value")):
+def _with_paths(operation: Any) -> list[Any]:
+    """Return an operation without a path whose value has keys with filters, such as Entra ID's, as operations with paths."""
+    if not is_object(operation) or operation.get("path") or not is_object(operation.get("value")):
         return [operation]
     value: Object = operation["value"]
     filtered = [name for name in value if "[" in name]
