@@ -210,6 +210,43 @@ def test_groups_that_are_too_many_end_the_stored_ones_and_the_person_is_told(
         assert found() == (["Crew", "Open"], [])
 
 
+@pytest.mark.parametrize(
+    ("claims", "algorithm", "ends"),
+    [
+        (PERSON, "PS256", False),
+        (PERSON | {"aud": "another-client"}, "RS256", False),
+        (PERSON | {"iss": "https://elsewhere.example"}, "RS256", False),
+        (PERSON | {"azp": "another-client"}, "RS256", False),
+        ({"email_verified": True}, "RS256", False),
+        ({"email": ANN}, "RS256", False),
+        (PERSON | {"email_verified": False}, "RS256", True),
+        (PERSON | {"sub": "2"}, "RS256", True),
+        (PERSON | {"email": "ann@elsewhere.example"}, "RS256", True),
+    ],
+    ids=["algorithm", "audience", "issuer", "party", "no email", "unsaid", "unverified", "another", "domain"],
+)
+def test_a_renewal_ends_sessions_and_keys_only_by_what_it_says_about_the_person(
+    site: Site, provider: SmallProvider, claims: dict[str, Any], algorithm: str, ends: bool
+) -> None:
+    """A provider whose signature or claims were set up otherwise would take the keys and agents of everyone."""
+    configured(site, provider, domains=["acme.com"])
+    provider.claims = dict(PERSON)
+    with site.running() as running:
+        cookie = {"Cookie": provider.sign_in(running).headers["set-cookie"].partition(";")[0]}
+        ours = cookie | {"Origin": str(site.settings.public_url), "X-Concordance": "1", "Sec-Fetch-Site": "same-origin"}
+        wanted = {"name": "Report", "scopes": ["read"], "expires_in_days": 1}
+        assert running.http.post("/api/keys", json=wanted, headers=ours).status_code == 201
+        site.agent(ANN, "Own agent")
+        provider.nonce, provider.claims, provider.algorithm = None, claims, algorithm
+        site.sql("UPDATE sessions SET refreshed_at = refreshed_at - interval '1 hour'")
+        assert running.http.get("/api/me", headers=cookie).status_code == (401 if ends else 200)
+        provider.claims, provider.algorithm = dict(PERSON), "RS256"
+        site.sql("UPDATE sessions SET refreshed_at = refreshed_at - interval '1 hour'")
+        assert running.http.get("/api/me", headers=cookie).status_code == (401 if ends else 200)
+    left = site.sql("SELECT (SELECT count(*) FROM agents), count(*) FROM api_keys WHERE revoked_at IS NULL")
+    assert left == [(0, 0) if ends else (1, 1)]
+
+
 @pytest.mark.parametrize("seconds", [-7200, 7200], ids=["ahead", "behind"])
 def test_while_the_clock_is_wrong_nobody_is_signed_out_or_loses_a_key(
     site: Site, provider: SmallProvider, seconds: int

@@ -48,7 +48,7 @@ async def refreshed(provider: Provider, tokens: Tokens, subject: str) -> Provide
     if tokens.id_token is not None:
         claims = await _id_claims(provider, tokens.id_token)
     if claims.get("sub") != subject:
-        raise SignInRefusedError("subject", "The provider renewed the session of another user.")
+        raise SignInRefusedError("subject", "The provider renewed the session of another user.", about_person=True)
     return await _identity(provider, tokens, claims)
 
 
@@ -73,7 +73,7 @@ async def _identity(provider: Provider, tokens: Tokens, claims: Mapping[str, Any
     if tokens.access_token is not None and not _is_complete(provider.setting, claims):
         more = await provider.userinfo(tokens.access_token)
         if more and more.get("sub") != claims["sub"]:
-            raise SignInRefusedError("subject", "The provider's answers are about different people.")
+            raise SignInRefusedError("subject", "The provider's answers are about different people.", about_person=True)
         answers.append(more)
     return identity(provider.setting, *answers)
 
@@ -130,12 +130,14 @@ def _email(setting: OidcProvider, claims: Mapping[str, Any]) -> str:
             "email-unverified",
             f"{setting.name} has not verified your email address. Verify it there, then sign in again.",
             email,
+            about_person=verified != "missing",
         )
     # Anyone can make a Google account with an address elsewhere, and keeps it after the address is withdrawn; only `hd` says
     # that the domain's owner manages it. Source: https://developers.google.com/identity/openid-connect/openid-connect#an-id-tokens-payload
     managed = setting.issuer.rstrip("/") != GOOGLE or domain in {GMAIL, str(claims.get("hd", "")).lower()}
     if not managed or (setting.domains and domain not in setting.domains):
-        raise SignInRefusedError("domain", f"Accounts of {domain} cannot sign in with {setting.name} here.", email)
+        detail = f"Accounts of {domain} cannot sign in with {setting.name} here."
+        raise SignInRefusedError("domain", detail, email, about_person=True)
     return email
 
 

@@ -34,10 +34,6 @@ UNKNOWN_KEY_SECONDS = 30.0
 """An unknown key makes us read the keys again at most this often: anyone can send a token that names one."""
 RETRY_AFTER_SECONDS = 10.0
 UNKNOWN_KEY, EXPIRED, IMMATURE = "unknown-key", "expired", "not-yet-valid"
-UNJUDGED = frozenset({UNKNOWN_KEY, EXPIRED, IMMATURE})
-"""Reasons that say nothing about a person whose token the provider has just issued: it has changed its keys within the last seconds, or
-this machine's clock is wrong.
-"""
 LEEWAY_SECONDS = 60
 """Difference of clocks that is tolerated."""
 ALGORITHMS = {"RS256": "RSA", "ES256": "EC"}

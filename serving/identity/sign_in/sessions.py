@@ -28,7 +28,7 @@ from serving.http.errors import UnauthorizedError
 from serving.identity.secret_hash import secret_hash
 from serving.identity.sign_in.claims import ProviderIdentity, refreshed
 from serving.identity.sign_in.events import session_ended
-from serving.identity.sign_in.provider import UNJUDGED, Provider, SignOutForm, Tokens
+from serving.identity.sign_in.provider import Provider, SignOutForm, Tokens
 from serving.identity.sign_in.refusals import RefreshRefusedError, SignInRefusedError
 from sql.signing_in import BrowserSession, EndedSession, Session, SessionEntry, SignInReads
 
@@ -228,9 +228,11 @@ class Sessions:
         try:
             identity = await refreshed(provider, tokens, row.subject)
         except (ServiceUnavailableError, SignInRefusedError) as error:
-            if isinstance(error, SignInRefusedError) and error.reason not in UNJUDGED:
-                await self._end(row, f"refused at its renewal: {error.reason}")
-                raise session_over() from None
+            if isinstance(error, SignInRefusedError):
+                if error.about_person:
+                    await self._end(row, f"refused at its renewal: {error.reason}")
+                    raise session_over() from None
+                log.error("session_not_renewed", provider=row.provider, reason=error.reason, error=str(error))
             await self._store(row, row.groups, row.groups_omitted, sealed, row.groups_at)  # the old token may be over
             return None
         if identity.email != row.email:
