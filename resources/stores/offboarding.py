@@ -18,7 +18,8 @@ def offboard(connection: Connection, email: str, by: str, reason: str) -> None:
     request. Returning to active restores none of these. Idempotent: a second call ends nothing, but is recorded.
     """
     statements = Offboarding(connection)
-    keys, sessions = sorted(statements.revoke_keys(email=email)), sorted(statements.end_sessions(email=email))
+    # sessions first: what is being made in one locks it, and is there once it ends
+    sessions, keys = sorted(statements.end_sessions(email=email)), sorted(statements.revoke_keys(email=email))
     detail = {"person": email, "reason": reason, "keys": keys, "sessions": sessions}
     if passkeys := sorted(RemovedPasskeys(connection).remove_passkeys_of(email=email)):
         detail["passkeys"] = passkeys

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 from pydantic import SecretStr
 
 from resources.core.domain import Role
+from resources.stores.offboarding import offboard
 from resources.stores.postgres import session
 from serving.identity import api_keys
 from serving.identity.own_keys import MOST
+from sql.own_keys import OwnKeyRows
 from tests.fixtures.serving import Running, Site
+from tests.fixtures.slack_desk import eventually
 
 ANN, BOB = "ann@acme.com", "bob@acme.com"
 OURS = {"Sec-Fetch-Site": "same-origin", "X-Concordance": "1"}
@@ -144,3 +149,26 @@ def test_a_person_has_a_few_keys_for_a_bounded_time(site: Site, running: Running
         running.http.delete(f"{PATH}/{key.split('_')[1]}", headers=browser)
     create(running, browser)
     assert site.sql("SELECT count(*) FROM api_keys") == [(MOST - 4,)]  # those that are over are gone
+
+
+def test_a_key_that_is_made_while_its_account_ends_ends_with_it(site: Site, browser: dict[str, str]) -> None:
+    ((session_id,),) = site.sql("SELECT session_id FROM sessions")
+    now = datetime.now(UTC)
+    values: dict[str, Any] = {
+        "session_id": session_id, "email": ANN, "key_id": "0a1b", "key_hash": "", "name": "Report", "scopes": ["read"], "now": now,
+        "expires_at": now + timedelta(days=1), "most": MOST,
+    }  # fmt: skip
+
+    def end() -> None:
+        with session(site.settings.postgres_dsn) as connection:
+            offboard(connection, ANN, by="scim", reason="left")
+
+    with psycopg.connect(site.settings.postgres_dsn) as making, ThreadPoolExecutor(1) as pool:
+        made = making.execute(OwnKeyRows.declared["insert_own"].text.encode(), values)
+        assert made.rowcount == 1
+        ending = pool.submit(end)
+        eventually(lambda: ending.done() or site.waits("DELETE FROM sessions"))
+        making.commit()
+        ending.result()
+    assert site.sql("SELECT count(*) FROM api_keys WHERE revoked_at IS NULL") == [(0,)]
+    assert site.sql("SELECT detail -> 'keys' FROM audit_log WHERE action = 'offboard'") == [(["0a1b"],)]
