@@ -128,11 +128,15 @@ def session_end(
         removed: list[str] = []
         if email is not None:
             address = permissions.email(email)
-            removed = RemovedPasskeys(connection).remove_passkeys_of(email=address)
+            sessions = statements.sessions_end_of(email=address)
+            removed = RemovedPasskeys(connection).remove_passkeys_of(
+                email=address
+            )  # with those that a session was adding
+            sessions += statements.sessions_end_of(email=address)  # those that a passkey was beginning
             for passkey_id in removed:
                 event = passkey_removed(address, passkey_id, by=operator(), reason="ended by an operator")
                 writes.audit_insert(**event.row())
-            ended = [(address, one) for one in statements.sessions_end_of(email=address)]
+            ended = [(address, one) for one in sessions]
         else:
             row = statements.session_end(session_id=_uuid(session_id or ""), email=None)
             ended = [(row.email, session_id or "")] if row is not None else []

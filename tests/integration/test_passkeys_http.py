@@ -26,6 +26,7 @@ from resources.stores.postgres import session
 from serving.identity.sign_in.attempts import Attempts
 from serving.identity.sign_in.passkeys import MOST
 from sql import statement
+from sql.passkeys import PasskeyReads
 from tests.fixtures.authenticator import Authenticator, decoded
 from tests.fixtures.serving import Running, Site
 from tests.fixtures.waiting import until
@@ -360,7 +361,7 @@ def test_a_sign_in_with_a_passkey_that_is_removed_meanwhile_begins_no_session(
     with psycopg.connect(site.settings.postgres_dsn) as holder, ThreadPoolExecutor(1) as pool:
         holder.execute("LOCK TABLE sessions IN SHARE MODE")
         signing_in = pool.submit(Tab(running).sign_in, passkey)
-        until(lambda: bool(waiting(site, "INSERT INTO sessions")), "the session that waits")
+        until(lambda: site.waits("INSERT INTO sessions"), "the session that waits")
         holder.execute("DELETE FROM passkeys")
         holder.commit()
         assert said(signing_in.result()) == (403, "This passkey was removed. Sign in another way.")
@@ -371,28 +372,52 @@ def test_a_sign_in_with_a_passkey_that_is_removed_meanwhile_begins_no_session(
 def test_a_removal_ends_a_session_that_begins_meanwhile(site: Site, running: Running, ann: Tab) -> None:
     ann.add()
     ((passkey_id,),) = site.sql("SELECT passkey_id::text FROM passkeys")
-    now = datetime.now(UTC)
-    values: dict[str, Any] = {
-        "session_id": str(uuid.uuid4()), "secret_hash": "new", "email": ANN, "provider": "passkey", "subject": passkey_id,
-        "passkey_id": passkey_id, "browser": "", "groups": [], "groups_omitted": False, "secrets": None, "administrator": False,
-        "now": now, "expires_at": now + timedelta(days=1),
-    }  # fmt: skip
     path, headers = f"/me/passkeys/{passkey_id}", {**PAGE, "Cookie": ann.session}
     with psycopg.connect(site.settings.postgres_dsn) as signing_in, ThreadPoolExecutor(1) as pool:
-        signing_in.execute(statement("sign_in", "session_insert").encode(), values)
+        signing_in.execute(statement("sign_in", "session_insert").encode(), by_passkey(passkey_id))
         removing = pool.submit(running.http.delete, path, headers=headers)
-        until(lambda: removing.done() or bool(waiting(site, "DELETE FROM passkeys")), "the removal, or its wait")
+        until(lambda: removing.done() or site.waits("DELETE FROM passkeys"), "the removal, or its wait")
         signing_in.commit()
         assert removing.result().status_code == 200
     assert [by for _, by, _ in sessions(site)] == ["link"]
 
 
-def waiting(site: Site, text: str) -> list[Any]:
-    """The statements that contain a text and wait for a lock."""
-    return site.sql(
-        "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE %s",
-        f"%{text}%",
-    )
+@pytest.mark.parametrize("added", [True, False], ids=["addition", "sign-in"])
+def test_what_begins_while_an_operator_ends_a_persons_sessions_ends_too(
+    site: Site, running: Running, ann: Tab, monkeypatch: pytest.MonkeyPatch, tmp_path: Any, added: bool
+) -> None:
+    ann.add()
+    ((passkey_id,),) = site.sql("SELECT passkey_id::text FROM passkeys")
+    ((session_id,),) = site.sql("SELECT session_id FROM sessions")
+    now = datetime.now(UTC)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CONCORDANCE_HOME", str(site.settings.home))
+    monkeypatch.setenv("CONCORDANCE_POSTGRES_URL", site.settings.postgres_dsn)
+    with psycopg.connect(site.settings.postgres_dsn) as beginning, ThreadPoolExecutor(1) as pool:
+        if added:
+            text = PasskeyReads.declared["insert_passkey"].text
+            values = {
+                "passkey_id": str(uuid.uuid4()), "session_id": session_id, "email": ANN, "since": now - timedelta(hours=1),
+                "user_handle": b"1", "credential_id": b"1", "public_key": b"1", "sign_count": 0, "name": "Phone", "now": now, "most": MOST,
+            }  # fmt: skip
+        else:
+            text, values = statement("sign_in", "session_insert"), by_passkey(passkey_id)
+        assert beginning.execute(text.encode(), values).rowcount == 1
+        ending = pool.submit(run, ["session", "end", "--email", ANN])
+        until(lambda: ending.done() or site.waits("DELETE FROM"), "the end of the sessions, or its wait")
+        beginning.commit()
+        assert ending.result() == 0
+    assert site.sql("SELECT (SELECT count(*) FROM passkeys), count(*) FROM sessions") == [(0, 0)]
+
+
+def by_passkey(passkey_id: str) -> dict[str, Any]:
+    """What `session_insert` stores of a sign-in of Ann."""
+    now = datetime.now(UTC)
+    return {
+        "session_id": str(uuid.uuid4()), "secret_hash": "new", "email": ANN, "provider": "passkey", "subject": passkey_id,
+        "passkey_id": passkey_id, "browser": "", "groups": [], "groups_omitted": False, "secrets": None, "administrator": False,
+        "now": now, "expires_at": now + timedelta(days=1),
+    }  # fmt: skip
 
 
 def test_passkeys_end_with_the_account(
