@@ -19,7 +19,7 @@ from serving.identity import api_keys
 from serving.identity.own_keys import MOST
 from sql.own_keys import OwnKeyRows
 from tests.fixtures.serving import Running, Site
-from tests.fixtures.slack_desk import eventually
+from tests.fixtures.waiting import until
 
 ANN, BOB = "ann@acme.com", "bob@acme.com"
 OURS = {"Sec-Fetch-Site": "same-origin", "X-Concordance": "1"}
@@ -167,7 +167,7 @@ def test_a_key_that_is_made_while_its_account_ends_ends_with_it(site: Site, brow
         made = making.execute(OwnKeyRows.declared["insert_own"].text.encode(), values)
         assert made.rowcount == 1
         ending = pool.submit(end)
-        eventually(lambda: ending.done() or site.waits("DELETE FROM sessions"))
+        until(lambda: ending.done() or site.waits("DELETE FROM sessions"), "the end of the session, or its wait")
         making.commit()
         ending.result()
     assert site.sql("SELECT count(*) FROM api_keys WHERE revoked_at IS NULL") == [(0,)]
