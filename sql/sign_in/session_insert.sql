@@ -1,6 +1,7 @@
--- Purpose: begin a session, and drop those that have expired. Nothing is stored if the passkey that begins it was removed. Parameters:
--- session_id, secret_hash, email, provider, subject, passkey_id (null: another way), browser, groups, groups_omitted, secrets (encrypted),
--- administrator (its role), now, expires_at. Grain: session. Indexes: primary keys, sessions_expires.
+-- Purpose: begin a session, and drop those that have expired. Nothing is stored if the passkey that begins it was removed, or if the
+-- account has ended: this waits for an off-boarding that is under way, or makes it wait. Accounts are locked before passkeys, as there.
+-- Parameters: session_id, secret_hash, email, provider, subject, passkey_id (null: another way), browser, groups, groups_omitted, secrets
+-- (encrypted), administrator (its role), now, expires_at. Grain: session. Indexes: primary keys, sessions_expires, people_email.
 WITH expired AS (
     DELETE FROM sessions
     WHERE expires_at < %(now)s
@@ -15,6 +16,13 @@ superfluous AS (
         ORDER BY s.seen_at DESC
         OFFSET 49
     )
+),
+
+accounts AS (
+    SELECT NOT p.active OR coalesce(p.tokens_since > %(now)s, FALSE) AS ended
+    FROM people AS p
+    WHERE p.email = %(email)s
+    FOR SHARE
 )
 
 INSERT INTO sessions (
@@ -38,6 +46,9 @@ SELECT
     %(now)s AS seen_at,
     %(expires_at)s
 WHERE
-    %(passkey_id)s::uuid IS NULL
-    OR EXISTS (SELECT 1 FROM passkeys AS p WHERE p.passkey_id = %(passkey_id)s::uuid FOR KEY SHARE)
+    CASE
+        WHEN EXISTS (SELECT 1 FROM accounts AS a WHERE a.ended) THEN FALSE
+        WHEN %(passkey_id)s::uuid IS NULL THEN TRUE
+        ELSE EXISTS (SELECT 1 FROM passkeys AS k WHERE k.passkey_id = %(passkey_id)s::uuid FOR KEY SHARE)
+    END
 ON CONFLICT (session_id) DO UPDATE SET seen_at = excluded.seen_at

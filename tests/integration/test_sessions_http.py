@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import uuid
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 from pydantic import SecretStr
 
 from resources import sample_people
+from resources.stores.offboarding import offboard
+from sql import statement
 from tests.fixtures.serving import PUBLIC_URL, Running, Site
+from tests.fixtures.slack_desk import eventually
 
 ANN, BOB = "ann@acme.com", "bob@acme.com"
 OURS = {"Origin": PUBLIC_URL, "Sec-Fetch-Site": "same-origin", "X-Concordance": "1"}
@@ -168,3 +175,32 @@ def test_listed_sessions_hold_no_secret(site: Site, running: Running) -> None:
     assert datetime.fromisoformat(json.loads(body)["sessions"][0]["expires_at"]) > datetime.now(UTC) + timedelta(
         hours=1
     )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [b"UPDATE people SET active = FALSE", b"UPDATE people SET tokens_since = now()"],
+    ids=["deactivated", "another account"],
+)
+def test_a_sign_in_under_way_while_the_account_ends_begins_no_session(site: Site, change: bytes) -> None:
+    """It would open everything again once somebody with the address is active."""
+    site.sql("INSERT INTO people (source, email, active) VALUES ('google', %s, TRUE)", ANN)
+    now = datetime.now(UTC)
+    values: dict[str, Any] = {
+        "session_id": str(uuid.uuid4()), "secret_hash": "new", "email": ANN, "provider": "acme", "subject": "1", "passkey_id": None,
+        "browser": "", "groups": [], "groups_omitted": False, "secrets": None, "administrator": False, "now": now,
+        "expires_at": now + timedelta(days=1),
+    }  # fmt: skip
+
+    def sign_in() -> int:
+        with psycopg.connect(site.settings.postgres_dsn) as connection:
+            return connection.execute(statement("sign_in", "session_insert").encode(), values).rowcount
+
+    with psycopg.connect(site.settings.postgres_dsn) as ending, ThreadPoolExecutor(1) as pool:
+        ending.execute(change)
+        offboard(ending, ANN, by="google", reason="left")
+        signing_in = pool.submit(sign_in)
+        eventually(lambda: signing_in.done() or site.waits("INSERT INTO sessions"))
+        ending.commit()
+        assert signing_in.result() == 0
+    assert site.sql("SELECT count(*) FROM sessions") == [(0,)]

@@ -132,7 +132,7 @@ class Sessions:
     ) -> tuple[str, Cookie]:
         """Store a session and return its id and cookie. With `administrator`, it has that role.
 
-        Raises `ServiceUnavailableError`, and `SignInRefusedError` for a passkey that was removed meanwhile.
+        Raises `ServiceUnavailableError`, and `SignInRefusedError` for a passkey that was removed or an account that ended meanwhile.
         """
         session_id, secret = str(uuid.uuid4()), secrets.token_urlsafe(32)
         stored = await self._reads.session_insert(
@@ -150,9 +150,12 @@ class Sessions:
             now=now,
             expires_at=now + self._lifetime,
         )
-        if not stored:
+        if not stored and provider == PASSKEY:
             message = "This passkey was removed. Sign in another way."
             raise SignInRefusedError("passkey-removed", message, identity.email)
+        if not stored:
+            message = "This account was deactivated a moment ago. Ask your administrator."
+            raise SignInRefusedError("account-inactive", message, identity.email)
         return session_id, session_cookie(self._settings, secret, int(self._lifetime.total_seconds()))
 
     def idle_since(self, now: datetime) -> datetime:
