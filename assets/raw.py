@@ -215,7 +215,7 @@ def _collect_partition(
     unread = {} if relist or cursor is None else _unread(job.stores, partition)
     source.known_keys = unchanged
     taken = PartitionSync(job, source, partition, result, saved, unchanged)
-    last = "delta"
+    last = ""
     try:
         for batch in source.changes(partition, cursor):
             taken.take(batch)
@@ -230,9 +230,11 @@ def _collect_partition(
     finally:
         source.known_keys = None
     for seen in _looked_at_again(source, list(unread.values())):
-        taken.take(Batch(partition=partition, seen=seen, cursor=cursor), checked=last != "page")
+        taken.take(Batch(partition=partition, seen=seen, cursor=cursor))
     if last == "page":  # part of it could not be listed
         job.stores.partitions.uncount(partition=partition)
+    elif last:  # not before: until a feed has been read to its end, documents on its later pages may have lost readers
+        taken.save_check()
     if reread:
         job.stores.partitions.end_reread(partition=partition)
 

@@ -65,9 +65,8 @@ def grow(settings: Settings, company: Company, first: int, count: int) -> float:
                 if (done := numbers[-1] + 1 - first) % REPORT_EVERY == 0:
                     say(f"{done:,} of {count:,} documents written in {time.monotonic() - began:.0f} s")
         stores = job.stores
-        stores.partitions.save_cursor(
-            partition=ROOT, cursor=None, title=None, checked_at=datetime.now(UTC), by=0, count=first + count
-        )
+        stores.partitions.save_cursor(partition=ROOT, cursor=None, title=None, whole=True, by=0, count=first + count)
+        stores.partitions.save_check(partition=ROOT, checked_at=datetime.now(UTC))
         stores.connection.execute("ANALYZE")
         say(f"{count:,} documents written in {time.monotonic() - began:.0f} s")
         _compact(stores)

@@ -170,9 +170,8 @@ def _items(job: SyncJob) -> Iterator[list[Item]]:
         yield [one for one in batch.seen if one.source_id not in there]
     with stores.connection.transaction():
         counted = total + 1 if stores.source is not SourceName.FILES else total
-        stores.partitions.save_cursor(
-            partition=ROOT, cursor=cursor, title=None, checked_at=saved.begun_at, by=0, count=counted
-        )
+        stores.partitions.save_cursor(partition=ROOT, cursor=cursor, title=None, whole=True, by=0, count=counted)
+        stores.partitions.save_check(partition=ROOT, checked_at=saved.begun_at)
 
 
 def _register(job: SyncJob) -> None:

@@ -54,12 +54,13 @@ class PartitionSync:
         self._job = job
         self._source = source
         self._result = result
+        self._partition = partition
         self._begun_at = saved.begun_at
         self._listing = Listing(job.stores, partition, begun=saved.cursor is not None, unchanged=unchanged)
         self._hold = DeletionHold(job.stores, partition, full=saved.reread)
 
-    def take(self, batch: Batch, *, checked: bool = True) -> None:
-        """Decide what a batch changes and make that durable. `checked`: False if part of the partition could not be listed."""
+    def take(self, batch: Batch) -> None:
+        """Decide what a batch changes and make that durable."""
         profiles = profile_names(self._job.stores.settings)
         batch = admitted(batch, profiles)
         absent = self._listing.take(batch)
@@ -77,7 +78,11 @@ class PartitionSync:
         if plan.hold:
             held = self._hold.place(plan.hold, policy.waiting, batch.deleted_at)
             self._result.count(batch.partition, held=held)
-        self._apply(batch, plan, known, checked=checked and batch.listing != "page")
+        self._apply(batch, plan, known)
+
+    def save_check(self) -> None:
+        """Record that the permissions of all documents of the partition were current when the source was asked."""
+        self._job.stores.partitions.save_check(partition=self._partition, checked_at=self._begun_at)
 
     def _there(self, partition: str, absent: Collection[str]) -> list[Item | Refusal]:
         """Return what `Source.missing` does. Raises `RetryLaterError` if one of the documents cannot be asked for: none is gone yet."""
@@ -117,7 +122,7 @@ class PartitionSync:
             )
         return bool(others)
 
-    def _apply(self, batch: Batch, plan: BatchPlan, known: dict[str, Known], *, checked: bool) -> None:
+    def _apply(self, batch: Batch, plan: BatchPlan, known: dict[str, Known]) -> None:
         job, stores, result = self._job, self._job.stores, self._result
         partitions = stores.partitions
         fetched = list(fetch_all(job, self._source, plan.fetch))
@@ -164,10 +169,12 @@ class PartitionSync:
                 partition=batch.partition,
                 cursor=batch.cursor,
                 title=batch.title,
-                checked_at=self._begun_at if checked else None,
+                whole=batch.listing != "page",
                 by=plan.moves.pop(batch.partition, 0),
                 count=self._listing.save(batch),
             )
+            if batch.permissions is not None and batch.listing != "page":
+                self.save_check()
             for partition, by in plan.moves.items():
                 partitions.add_to_count(partition=partition, by=by)
             if rows or gone:

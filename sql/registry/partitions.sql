@@ -17,20 +17,21 @@ WHERE source = :source AND (:partitions::text [] IS NULL OR partition = ANY(:par
 UPDATE partitions SET reread = FALSE WHERE source = :source AND partition = :partition AND reread;
 
 -- name: save_cursor!
--- Save the cursor of a partition, and when its permissions were current. Parameters: source, partition, cursor, title or null,
--- checked_at (when the source was asked, if it reported everything) or null, by (change in the number of documents), count or null (their total number).
-INSERT INTO partitions (source, partition, cursor, title, acl_checked_at, last_sync_at, source_count, counted_at)
+-- Save the cursor of a partition. Parameters: source, partition, cursor, title or null, whole (the source has reported everything),
+-- by (change in the number of documents), count or null (their total number).
+INSERT INTO partitions (source, partition, cursor, title, last_sync_at, source_count, counted_at)
 VALUES (
-    :source, :partition, :cursor, :title, :checked_at::timestamptz, now(),
-    coalesce(:count::integer, CASE WHEN :checked_at::timestamptz IS NOT NULL THEN :by::integer END),
-    CASE WHEN :checked_at::timestamptz IS NOT NULL THEN now() END
+    :source, :partition, :cursor, :title, now(), coalesce(:count::integer, CASE WHEN :whole THEN :by::integer END), CASE WHEN :whole THEN now() END
 )
 ON CONFLICT (source, partition) DO UPDATE SET
     cursor = excluded.cursor, last_sync_at = now(), lost_at = NULL,
     title = coalesce(excluded.title, partitions.title),
-    acl_checked_at = coalesce(excluded.acl_checked_at, partitions.acl_checked_at),
     source_count = coalesce(:count::integer, partitions.source_count + :by),
     counted_at = CASE WHEN :count::integer IS NOT NULL OR :by <> 0 THEN now() ELSE partitions.counted_at END;
+
+-- name: save_check!
+-- Save when the permissions of a partition were current. Parameters: source, partition, checked_at (when the source was asked).
+UPDATE partitions SET acl_checked_at = :checked_at WHERE source = :source AND partition = :partition;
 
 -- name: add_to_count!
 -- Adjust the count of a partition when a document moves in or out through another partition.

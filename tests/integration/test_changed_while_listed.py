@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from assets import pipeline
 from assets.stages.diff import MAX_ATTEMPTS
 from resources.core.domain import Batch, Item, SourceName, State
+from resources.core.errors import AbortSyncError
 from resources.core.ports import Source
 from resources.sources import open_source
 from resources.syncing import open_sync
@@ -136,3 +138,43 @@ def test_what_is_written_after_a_file_of_drive_was_narrowed_is_for_the_readers_l
     assert "bob@acme.example" not in readers
     assert installation.agrees()
     assert installation.sync(SourceName.GOOGLE_DRIVE).counts.embedded == 0
+
+
+def test_permissions_are_not_current_while_a_narrowed_folder_cannot_be_listed_to_the_end(
+    installation: Installation, drive_site: DriveSite
+) -> None:
+    follow(installation, drive_token=SimulatedDrive.token, drive_api_url=drive_site.url)
+    drive = drive_site.drive
+    plans = drive.folder("Plans", drive.my_drive)
+    drive.file("first.txt", plans, "The first plan.")
+    drive.file("second.txt", drive.folder("Later", plans), "The second plan.")
+    drive.share(plans, "user:bob@acme.example")
+
+    def checked() -> Any:
+        (row,) = installation.rows("SELECT acl_checked_at AS at FROM partitions WHERE partition = 'my_drive'")
+        return row["at"]
+
+    def readers() -> list[bool]:
+        return [
+            "bob@acme.example" in row["permissions"]
+            for row in installation.rows("SELECT * FROM documents ORDER BY title")
+        ]
+
+    installation.sync(SourceName.GOOGLE_DRIVE)
+    before = checked()
+    drive.unshare(plans, "user:bob@acme.example")
+    for _ in range(2):
+        shown: list[None] = []
+
+        def fail_second(shown: list[None] = shown) -> None:
+            shown.append(None)
+            if len(shown) == 2:
+                raise AbortSyncError("The second page of the folder failed.")
+
+        with open_sync(installation.settings, SourceName.GOOGLE_DRIVE) as job, suppress(AbortSyncError):
+            source = open_source(job.stores.settings, SourceName.GOOGLE_DRIVE)
+            port: Any = ChangingSource(source, fail_second, always=False)
+            pipeline.sync(job, source=port)
+        assert (checked(), readers()) == (before, [False, True])
+    installation.sync(SourceName.GOOGLE_DRIVE)
+    assert (checked() > before, readers()) == (True, [False, False])

@@ -256,7 +256,7 @@ try:
         print("claimed", flush=True)
         sys.stdin.readline()
         job.stores.partitions.save_cursor(
-            partition="docs", cursor="of the paused process", title=None, checked_at=None, by=0, count=None
+            partition="docs", cursor="of the paused process", title=None, whole=False, by=0, count=None
         )
 except LostLeaseError:
     print("refused", flush=True)

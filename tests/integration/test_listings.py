@@ -93,7 +93,7 @@ def test_what_an_interrupted_listing_has_shown_does_not_count_for_one_that_start
 
 def test_a_listing_that_starts_over_is_not_taken_for_the_one_before_if_it_is_killed(stores: Stores) -> None:
     shown(Listing(stores, "pond", begun=False), "abcd", "1")
-    stores.partitions.save_cursor(partition="pond", cursor="1", title=None, checked_at=None, by=0, count=None)
+    stores.partitions.save_cursor(partition="pond", cursor="1", title=None, whole=False, by=0, count=None)
     shelf = Shelf()
     batch = Batch(partition="pond", seen=[shelf.put("b")], listing="page", cursor="1", begins=True)
     Listing(stores, "pond", begun=True).take(batch)  # and killed before it is saved
