@@ -17,7 +17,7 @@ from resources import sample_people
 from resources.stores.offboarding import offboard
 from sql import statement
 from tests.fixtures.serving import PUBLIC_URL, Running, Site
-from tests.fixtures.slack_desk import eventually
+from tests.fixtures.waiting import until
 
 ANN, BOB = "ann@acme.com", "bob@acme.com"
 OURS = {"Origin": PUBLIC_URL, "Sec-Fetch-Site": "same-origin", "X-Concordance": "1"}
@@ -200,7 +200,7 @@ def test_a_sign_in_under_way_while_the_account_ends_begins_no_session(site: Site
         ending.execute(change)
         offboard(ending, ANN, by="google", reason="left")
         signing_in = pool.submit(sign_in)
-        eventually(lambda: signing_in.done() or site.waits("INSERT INTO sessions"))
+        until(lambda: signing_in.done() or site.waits("INSERT INTO sessions"), "the sign-in, or its wait")
         ending.commit()
         assert signing_in.result() == 0
     assert site.sql("SELECT count(*) FROM sessions") == [(0,)]
