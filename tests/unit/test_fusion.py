@@ -85,7 +85,8 @@ def test_an_unknown_fusion_names_the_known_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("days", "factor"), [(0, 1.10), (6.9, 1.10), (7, 1.05), (29.9, 1.05), (30, 1.0), (4000, 1.0), (-1, 1.10)]
+    ("days", "factor"),
+    [(0, 1.10), (6.9, 1.10), (7, 1.05), (29.9, 1.05), (30, 1.0), (4000, 1.0), (-0.9, 1.10), (-1.1, 1.0), (-4000, 1.0)],
 )
 def test_recency(days: float, factor: float) -> None:
     assert recency(NOW - timedelta(days=days), NOW) == factor

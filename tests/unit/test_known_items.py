@@ -11,7 +11,7 @@ from resources.core import bm25
 from resources.core.domain import Access
 from resources.settings import Settings
 from serving.search.retrieval.cache import Candidate
-from serving.search.retrieval.known import known_items, with_phrases
+from serving.search.retrieval.known import known_items, with_phrases, without
 from serving.search.retrieval.passage import AskedWords, Passage
 from serving.search.retrieval.query import search_query
 from serving.search.retrieval.rank import rank
@@ -98,6 +98,7 @@ def test_quoted_phrases_must_occur_in_their_order() -> None:
     assert held("„replaced by marta okafor”") == ["wanted"]
     assert held('"Okafor Marta"') == held('"arta Okafor"') == []
     assert held('"number 3 about" ""') == ["report 3"]
+    assert len(held('24" or 27" of Marta, 8" x 10"')) == len(held('מה ההבדל בין צה"ל ובין ארה"ב')) == len(TEXTS)
     assert held('"pkz 0821"') == ["wanted"], "punctuation between words does not count"
 
 
@@ -107,6 +108,19 @@ def test_words_of_a_phrase_keep_their_vowel_signs() -> None:
         name: msgspec.structs.replace(PASSAGES["near"], chunk_id=name, chunk_text=text) for name, text in texts.items()
     }
     assert held('"पानी बिल"', passages) == ["wanted"]
+
+
+def left(texts: list[str], words: list[str]) -> list[str]:
+    passages = {text: msgspec.structs.replace(PASSAGES["near"], chunk_id=text, chunk_text=text) for text in texts}
+    return [one.chunk_id for one in without([Candidate(text, 0.5) for text in texts], passages, words)]
+
+
+def test_passages_with_excluded_words_are_left_out() -> None:
+    assert left(["the draft", "DRAFTS of it", "Draft, first"], ["draft"]) == ["DRAFTS of it"]
+    assert left(["STRASSE 4", "Straßen 5", "273 \u212a", "東京都"], ["straße", "k", "東京"]) == ["Straßen 5"]
+    assert left(["the first  draft", "draft, first"], ["first draft", *(f"x{number}" for number in range(300))]) == [
+        "draft, first"
+    ]
 
 
 def test_titles_and_headings_count() -> None:

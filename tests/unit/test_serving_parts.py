@@ -228,6 +228,10 @@ def test_a_change_of_one_source_leaves_what_is_cached_of_others() -> None:
 
 def test_queries_are_normalised_before_they_are_counted() -> None:
     assert normalise("  a \n\t b\u00a0 ") == "a b"
+    marked = "\u200f-\u05d8\u05d9 type:pdf\u200e in:\u2066#general\u2069 Ver\u00adtrag a\x00b"
+    assert normalise(marked) == "-\u05d8\u05d9 type:pdf in:#general Vertrag a b"
+    persian = "\u0645\u06cc\u200c\u0631\u0648\u0645"
+    assert normalise(persian) == persian, "it is spelled with joiners"
     assert len(normalise("x" * 1000 + " " * 500)) == 1000
     with pytest.raises(InvalidRequestError, match="1001 characters"):
         normalise("x" * 1001)

@@ -214,6 +214,7 @@ def test_a_negative_number_excludes_nothing(text: str, left_out: list[str]) -> N
         ("-draft pumps", ["draft"]),
         ("in:files -draft pumps", ["draft"]),
         ("pumps „wet -draft“", []),
+        ('24" or 27" monitors in:files -old', ["old"]),
         ("pumps «wet -draft»", []),
         ('pumps -draft in:files -old "two words"', ["draft", "old"]),
         ('pumps -"first draft" of Oslo', ["first draft"]),

@@ -13,6 +13,10 @@ OTHERS_UPLOAD = 0.95
 """Anyone may upload anything: at equal relevance a managed source comes first, and recent uploads of others get no boost."""
 
 
+AHEAD = timedelta(days=1)
+"""How far other clocks and time zones may be ahead."""
+
+
 def boosts(
     source_type: str, owner: str | None, modified_at: datetime | None, reader: str, now: datetime
 ) -> dict[str, float]:
@@ -23,8 +27,8 @@ def boosts(
 
 
 def recency(modified_at: datetime | None, now: datetime) -> float:
-    """Return the factor for a document modified then; 1 when that is unknown or long ago. Both times aware."""
-    if modified_at is not None:
+    """Return the factor for a document modified then; 1 when that is unknown, long ago or in the future. Both times aware."""
+    if modified_at is not None and modified_at <= now + AHEAD:
         for age, factor in STEPS:
             if now - modified_at < age:
                 return factor

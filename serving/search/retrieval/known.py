@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 import msgspec
 
@@ -41,7 +42,8 @@ _IDENTIFIER = re.compile(r"\S*[\d@_/]\S*")
 _NAME = re.compile(r"[A-Z][a-z]+")
 CURLY = "“[^”]+”|„[^“”]+[“”]|«[^»]+»|»[^«]+«"
 """Quoted text with quotation marks of several languages, as a pattern."""
-_QUOTED = re.compile(f'"[^"]+"|{CURLY}')
+_QUOTED = re.compile(rf'(?<!\w)"[^"]+"(?!\w)|{CURLY}')
+"""A mark within a word quotes nothing: 24" and ארה"ב."""
 _WORD = re.compile(rf"[^\W\d_](?:\+\+|#)(?![\w#+])|{LETTER}+")
 
 
@@ -52,8 +54,8 @@ def with_phrases(candidates: Sequence[Candidate], readable: Mapping[str, Passage
         return candidates
 
     def holds(passage: Passage) -> bool:
-        texts = folded(passage.chunk_text), folded(passage.heading)
-        return all(any(phrase.search(text) for text in texts) for phrase in wanted)
+        texts = [(text := folded(one), text.casefold()) for one in (passage.chunk_text, passage.heading)]
+        return all(any(one.within(*text) for text in texts) for one in wanted)
 
     return [one for one in candidates if holds(readable[one.chunk_id])]
 
@@ -62,29 +64,41 @@ def without(
     candidates: Sequence[Candidate], readable: Mapping[str, Passage], words: Sequence[str]
 ) -> Sequence[Candidate]:
     """Return the candidates that hold none of these words and phrases, neither in the text nor above it."""
-    unwanted = [phrase(found) for one in words if (found := _WORD.findall(folded(one)))]
+    unwanted = [_Phrase(found) for one in words if (found := _WORD.findall(folded(one)))]
     if not unwanted:
         return candidates
 
     def holds(passage: Passage) -> bool:
         text = folded(f"{passage.heading}\n{passage.chunk_text}")
-        return any(one.search(text) for one in unwanted)
+        small = text.casefold()
+        return any(one.within(text, small) for one in unwanted)
 
     return [one for one in candidates if not holds(readable[one.chunk_id])]
 
 
-def _phrases(text: str) -> list[re.Pattern[str]]:
+class _Phrase:
+    """Words one after another in a folded text, in any case, whatever the punctuation between them."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._words = words
+        self._small = [one.casefold() for one in words]
+
+    def within(self, text: str, small: str) -> bool:
+        """Return True if a folded text has them. `small`: the text in small letters, in which most passages are seen to lack a word."""
+        return all(one in small for one in self._small) and self._pattern.search(text) is not None
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        start = "" if IDEOGRAPHS.match(self._words[0]) else rf"(?<!{LETTER})"
+        end = "" if IDEOGRAPHS.match(self._words[-1][-1]) else rf"(?!{LETTER})"
+        return re.compile(start + r"\W+".join(map(re.escape, self._words)) + end, re.IGNORECASE)
+
+
+def _phrases(text: str) -> list[_Phrase]:
     quoted = [_WORD.findall(folded(one[1:-1])) for one in _QUOTED.findall(text)]
     if len(_QUOTED.sub(" ", text).split()) > PROSE or len(quoted) > MOST_PHRASES:
         return []
-    return [phrase(words) for words in quoted if words]
-
-
-def phrase(words: Sequence[str]) -> re.Pattern[str]:
-    """Return the pattern of the words one after another in a folded text, in any case, whatever the punctuation between them."""
-    start = "" if IDEOGRAPHS.match(words[0]) else rf"(?<!{LETTER})"
-    end = "" if IDEOGRAPHS.match(words[-1][-1]) else rf"(?!{LETTER})"
-    return re.compile(start + r"\W+".join(map(re.escape, words)) + end, re.IGNORECASE)
+    return [_Phrase(words) for words in quoted if words]
 
 
 def known_items(

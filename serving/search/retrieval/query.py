@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 from resources.core.domain import Access
 from resources.core.errors import InvalidRequestError
 from resources.settings import Settings
+from serving.search.quoting import INVISIBLE
 
 MAX_QUERY = 1000
 """Characters of a query, white space collapsed."""
@@ -115,8 +116,9 @@ def keywords(query: SearchQuery) -> str:
 
 
 def composed(query: str) -> str:
-    """Return the query as it is searched: in NFC, with white space collapsed."""
-    return _SPACES.sub(" ", unicodedata.normalize("NFC", query).replace("\x00", " ")).strip()
+    """Return the query as it is searched: in NFC, with white space collapsed, without what is not seen, as documents are."""
+    seen = INVISIBLE.sub("", query.replace("\x00", " ")).replace("\xad", "")
+    return _SPACES.sub(" ", unicodedata.normalize("NFC", seen)).strip()
 
 
 def normalise(query: str, field: str = "query") -> str:

@@ -22,7 +22,7 @@ _OPERATOR = re.compile(
     rf"|-(?P<without>\"[^\"]+\"|[^\W\d_](?:{LETTER}|['’.-])+))(?!\S)",
     re.IGNORECASE,
 )
-_QUOTED = re.compile(rf'(?<=[^:-])"[^"]+"|^"[^"]+"|{CURLY}')
+_QUOTED = re.compile(rf'(?<![\w:-])"[^"]+"(?!\w)|{CURLY}')
 _SUSPENDED = frozenset({"und", "oder", "bzw", "sowie", "and", "or", "et", "ou", "of", "y", "e", "o"})
 """Words after which a hyphen stands for the beginning of a word: `Reinigung und -wartung`."""
 _MIME = re.compile(r"[\w.+-]+/[\w.+-]+")
