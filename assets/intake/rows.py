@@ -41,16 +41,20 @@ def _row(source: SourceName, item: Item, **desired: Any) -> dict[str, Any]:
 
 
 def fetched_row(job: SyncJob, result: Fetched, before: Known | None) -> dict[str, Any]:
-    """Return the row of a document whose bytes were asked for. A failure is recorded `MAX_ATTEMPTS` times, or if it changes the state."""
+    """Return the row of a document whose bytes were asked for. A failure is recorded `MAX_ATTEMPTS` times, or if it changes the state.
+
+    Its number of attempts is that of failures in a row, of which those that may pass are counted apart: their number is negative.
+    """
     stores = job.stores
     item = result.item
     if result.content_hash is not None:
         key = content_key(item, result.content_hash)
         size = result.size if item.size is None else item.size
         return _row(stores.source, item, content_hash=result.content_hash, content_key=key, state=State.LIVE, size=size)
-    attempts = 1 if before is None or _gave_up_on_another(before, item) else before.attempts + 1
+    earlier = 0 if before is None or _gave_up_on_another(before, item) else before.attempts
+    attempts = -abs(earlier) - 1 if result.passing else max(earlier, 0) + 1
     row = _unread_row(stores, result, before, attempts)
-    again = before is not None and before.state == row["state"] and attempts > MAX_ATTEMPTS
+    again = before is not None and before.state == row["state"] and abs(attempts) > MAX_ATTEMPTS
     if result.skipped or job.full or not again:
         job.fault(item.source_id, "raw", result.error or "unknown", skipped=result.skipped)
     return row
@@ -58,7 +62,7 @@ def fetched_row(job: SyncJob, result: Fetched, before: Known | None) -> dict[str
 
 def _gave_up_on_another(before: Known, item: Item) -> bool:
     """Return True if another version failed often. The version of a live document is the indexed one, whatever failed since."""
-    return before.state != State.LIVE and before.version != item.version and before.attempts >= MAX_ATTEMPTS
+    return before.state != State.LIVE and before.version != item.version and abs(before.attempts) >= MAX_ATTEMPTS
 
 
 def _unread_row(stores: Stores, result: Fetched, before: Known | None, attempts: int) -> dict[str, Any]:

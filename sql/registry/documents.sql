@@ -3,13 +3,17 @@
 
 -- name: known
 -- Registry rows of some documents of a source. Parameters: source_ids, attempts (to read a document's bytes, one in each sync, after which
--- they are made after pauses that double from an hour to a day). Index: unique (source, source_id).
+-- they are made after pauses that double from an hour to a day). A negative number of attempts is one of failures that may pass. Index:
+-- unique (source, source_id).
 SELECT
     doc_id::text AS doc_id, source_id, partition, mime_type, version, content_hash, content_key, payload_hash,
     state, stage, reason, attempts, collection_ids, permissions,
     coalesce(
         state = 'failed' AND stage = 'raw'
-        AND (attempts < :attempts OR changed_at < now() - least(interval '1 day', interval '1 hour' * 2 ^ least(attempts - :attempts, 5))),
+        AND (
+            abs(attempts) < :attempts
+            OR changed_at < now() - least(interval '1 day', interval '1 hour' * 2 ^ least(abs(attempts) - :attempts, 5))
+        ),
         FALSE
     ) AS due
 FROM documents
@@ -26,8 +30,8 @@ FROM documents
 WHERE
     source = :source AND partition = :partition AND stage = 'raw' AND state IN ('live', 'failed')
     AND (
-        attempts < :attempts
-        OR changed_at < now() - least(interval '1 day', interval '1 hour' * 2 ^ least(attempts - :attempts, 5))
+        abs(attempts) < :attempts
+        OR changed_at < now() - least(interval '1 day', interval '1 hour' * 2 ^ least(abs(attempts) - :attempts, 5))
     )
 ORDER BY source_id;
 

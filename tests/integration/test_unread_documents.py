@@ -166,6 +166,18 @@ def test_a_document_that_its_source_refuses_for_good_is_not_found_as_it_was(inst
     assert (document(installation), texts(installation)) == ((State.FAILED, str(REFUSED)), [])
 
 
+def test_failures_that_pass_do_not_count_as_refusals(installation: Installation) -> None:
+    follow(installation, retry_seconds=())
+    installation.sync(SourceName.SLACK, port=ScriptedSource(batches={"pond": [complete(["a"])]}))
+    changed = Batch(partition="pond", seen=[item("a", version="2")], listing="complete", cursor="1")
+    states: list[str] = []
+    for fault in (*[DOWN] * MAX_ATTEMPTS, *[REFUSED] * MAX_ATTEMPTS):
+        pass_time(installation, 25)
+        installation.sync(SourceName.SLACK, port=ScriptedSource(batches={"pond": [changed]}, faults={"a": [fault]}))
+        states.append(document(installation)[0])
+    assert states == [State.LIVE] * (2 * MAX_ATTEMPTS - 1) + [State.FAILED]
+
+
 def test_a_file_that_can_be_read_again_after_a_long_time_comes_back(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
