@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Any, NamedTuple, cast
+from typing import Annotated, Any, NamedTuple
 
 from litestar import Request, Response, get
 from litestar.di import NamedDependency
@@ -21,7 +21,7 @@ from serving.documents.html import headings, render
 from serving.documents.originals import original_of
 from serving.documents.outline import Heading, outline, page_starts
 from serving.documents.reading import MAX_CONTEXT, MAX_INTEGER, OpenDocument, open_document
-from serving.documents.revisions import KEPT
+from serving.documents.revisions import KEPT, exact
 from serving.documents.service import DocumentServices
 from serving.http.fields import DocumentId
 from serving.http.openapi.describe import HTML, Answer, described
@@ -39,8 +39,6 @@ CONTEXT = MAX_CONTEXT
 """Characters shown before and after a place."""
 MAX_HEADINGS = 500
 """Headings of the outline."""
-_LARGEST_EXACT = 2**53 - 1
-"""Largest whole number that JavaScript does not round."""
 _PAGE = {HTML: {"type": "string"}}
 
 
@@ -117,16 +115,9 @@ async def own_upload(documents: DocumentServices, access: Access, doc_id: str) -
 def _changeable(upload: OwnUpload) -> dict[str, Any]:
     return {
         "title": upload.title,
-        "tags": {name: _exact(value) for name, value in upload.tags.items() if name not in KEPT},
+        "tags": {name: exact(value) for name, value in upload.tags.items() if name not in KEPT},
         "share": [one for one in upload.permissions if one != upload.owner],
     }
-
-
-def _exact(value: Any) -> Any:
-    """Return whole numbers that a script would round as texts, in lists too."""
-    if isinstance(value, list):
-        return [_exact(part) for part in cast("list[Any]", value)]
-    return str(value) if isinstance(value, int) and abs(value) > _LARGEST_EXACT else value
 
 
 @get(

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 from litestar import Request, patch
@@ -31,6 +31,8 @@ from sql.web import WebSession
 
 KEPT = (*PROVENANCE, OWN_ID_TAG)
 """Tags that stay as they are unless an administrator changes them."""
+_LARGEST_EXACT = 2**53 - 1
+"""Largest whole number that a script reads exactly. Source: ECMA-262, Number.MAX_SAFE_INTEGER"""
 
 
 class DocumentChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -87,7 +89,20 @@ def _tags(access: Access, wanted: Mapping[str, Any], before: Mapping[str, Any]) 
     for name in KEPT:
         if name in wanted and wanted[name] != before.get(name) and not (access.admin and name != OWN_ID_TAG):
             raise InvalidRequestError(f"tags.{name}: is reserved and cannot be changed. Leave it out.")
-    return checked_tags({name: before[name] for name in KEPT if name in before} | dict(wanted), "tags")
+    kept = {name: before[name] for name in KEPT if name in before}
+    return checked_tags(kept | {name: _numbers(value, before.get(name)) for name, value in wanted.items()}, "tags")
+
+
+def exact(value: Any) -> Any:
+    """Return whole numbers that a script would round as texts, in lists too."""
+    if isinstance(value, list):
+        return [exact(part) for part in cast("list[Any]", value)]
+    return str(value) if isinstance(value, int) and abs(value) > _LARGEST_EXACT else value
+
+
+def _numbers(value: Any, before: Any) -> Any:
+    """Return the value of a tag with the numbers that it had before, if it has come back from our page as `exact` gave it."""
+    return before if exact(before) != before and value == exact(before) else value
 
 
 @patch(

@@ -41,6 +41,16 @@ def test_only_what_is_sent_changes(site: Site, running: Running) -> None:
     assert rows == [("tea.md", None, {}, [ANN])]
 
 
+def test_long_numbers_that_come_back_from_a_page_as_texts_stay_numbers(site: Site, running: Running) -> None:
+    """A script would round them. Other texts are what the owner writes."""
+    tags = {"id": 9007199254740993, "ids": ["b", 9007199254740993], "year": 2025}
+    doc_id = str(upload(running, ANN, "tea.md", b"Tea.", json.dumps({"tags": tags}))["doc_id"])
+    sent = {"id": "9007199254740993", "ids": ["b", "9007199254740993"], "year": "2025", "new": "9007199254740993"}
+    told = change(running, doc_id, tags=sent).json()["tags"]
+    assert told == tags | {"year": "2025", "new": "9007199254740993"}
+    assert site.sql("SELECT tags FROM uploads") == [(told,)]
+
+
 def test_a_change_is_audited_once_and_repeating_it_does_nothing(site: Site, running: Running) -> None:
     doc_id = str(upload(running, ANN, "tea.md", b"Tea is served at four.")["doc_id"])
     wanted = {"title": "Tea", "tags": {"topic": "kitchen"}, "share": ["domain:acme.com"]}
