@@ -10,17 +10,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
-import shutil
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -28,20 +22,15 @@ import numpy as np
 import psutil
 
 from assets import pipeline
+from bench.installation import servers, serving, temporary_folder
 from orchestration.demo import sample
-from resources import keys
 from resources.core.domain import SourceName
 from resources.logging import configure
-from resources.schema import prepare
-from resources.servers.postgres import EmbeddedPostgres
-from resources.servers.processes import free_port
 from resources.settings import FileRoot, Settings
 from resources.syncing import open_sync
 from serving.identity.tokens import mint
 from tests.fixtures.llm import ModelServer
-from tests.fixtures.vector import VectorProcess
 
-ROOT = Path(__file__).resolve().parents[1]
 AIM_MS = 100
 
 
@@ -59,58 +48,11 @@ def main() -> None:
 @contextmanager
 def indexed(roots: tuple[FileRoot, ...] | None = None, **more: Any) -> Generator[Settings]:
     """Yield settings of embedded services that contain the files of these roots, by default the sample company's."""
-    folder = Path(tempfile.mkdtemp(prefix="concordance-bench-"))
-    folder.chmod(0o711)
-    plain = Settings(_env_file=None, home=folder / "home", postgres_port=free_port(), **more)  # type: ignore[call-arg]
-    postgres, vectors = EmbeddedPostgres(plain), VectorProcess(folder / "vectors")
-    try:
-        keys.ensure(plain)
-        postgres.start()
-        vectors.start()
-        prepare(plain.postgres_dsn)
-        settings = plain.model_copy(update={"qdrant_url": vectors.url, "file_roots": roots or sample.roots()})
+    with temporary_folder() as folder, servers(folder, **more) as (plain, _):
+        settings = plain.model_copy(update={"file_roots": roots or sample.roots()})
         with open_sync(settings, SourceName.FILES, requested_by="bench") as run:
             pipeline.sync(run)
         yield settings
-    finally:
-        vectors.close()
-        postgres.stop()
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _serving(settings: Settings, model: ModelServer) -> Generator[tuple[str, int]]:
-    """Yield the address and process id of the HTTP service, without caches."""
-    port = free_port()
-    wanted = {
-        "HOME": str(settings.home),
-        "POSTGRES_PORT": str(settings.postgres_port),
-        "QDRANT_URL": settings.qdrant_url or "",
-        "HTTP_PORT": str(port),
-        "LLM_MODEL": "stand-in",
-        "LLM_BASE_URL": model.url,
-        "SEARCH_CACHE_SECONDS": "0",
-        "ANSWER_CACHE_SECONDS": "0",
-        "SEARCH_RATE_LIMIT": "1000000",
-        "LOG_LEVEL": "warning",
-    }
-    environment = os.environ | {f"CONCORDANCE_{name}": value for name, value in wanted.items()}
-    process = subprocess.Popen([sys.executable, "-m", "serving"], cwd=ROOT, env=environment)
-    try:
-        url = f"http://127.0.0.1:{port}"
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                httpx.get(f"{url}/healthz")
-                break
-            except httpx.TransportError:
-                if time.monotonic() > deadline or process.poll() is not None:
-                    raise
-                time.sleep(0.05)
-        yield url, process.pid
-    finally:
-        process.terminate()
-        process.wait()
 
 
 def _measure(settings: Settings, rounds: int) -> dict[str, Any]:
@@ -120,8 +62,14 @@ def _measure(settings: Settings, rounds: int) -> dict[str, Any]:
     tokens = {one.id: mint(settings, one.email, one.groups, False, _HOUR) for one in people.values()}
     with (
         ModelServer() as model,
-        _serving(settings, model) as (url, pid),
-        httpx.Client(base_url=url, timeout=60) as http,
+        serving(
+            settings,
+            LLM_MODEL="stand-in",
+            LLM_BASE_URL=model.url,
+            LIMITS__SEARCH_CACHE_SECONDS="0",
+            LIMITS__ANSWER_CACHE_SECONDS="0",
+        ) as (port, pid),
+        httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as http,
     ):
         timed: dict[str, list[float]] = {"whole": [], "streamed": [], "first_event": [], "model": [], "search": []}
         for person, question in asked[:10]:

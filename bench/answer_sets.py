@@ -18,7 +18,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.answer import ROOT, indexed
+from bench.answer import indexed
+from bench.installation import ROOT
 from orchestration.demo import sample
 from resources.core.domain import Access
 from resources.settings import FileRoot

@@ -10,10 +10,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -25,11 +23,10 @@ import psutil
 
 from assets import pipeline
 from bench.ingest import without_embedding
+from bench.installation import running_set, temporary_folder
 from bench.processes import cpu_seconds, family, pss_mb
-from orchestration.supervision.supervisor import start as start_set
 from resources.core.domain import SourceName
 from resources.logging import configure
-from resources.servers.processes import free_port
 from resources.settings import load
 from resources.syncing import open_sync
 
@@ -61,40 +58,23 @@ def main() -> None:
 def _sync() -> None:
     """Sync in this process and print how many documents were indexed, and the seconds."""
     began = time.perf_counter()
-    with without_embedding(), open_sync(load(), SourceName.FILES, requested_by="bench") as job:
+    with without_embedding(), open_sync(load(_env_file=None), SourceName.FILES, requested_by="bench") as job:
         done = pipeline.sync(job)
     print(json.dumps([done["indexed"]["documents"], time.perf_counter() - began]))
 
 
 def _size(count: int) -> dict[str, Any]:
-    folder = Path(tempfile.mkdtemp(prefix="concordance-bench-"))
-    folder.chmod(0o711)
-    root = {
-        "name": "texts",
-        "url": (folder / "texts").as_uri(),
-        "tenant": "bench",
-        "dataset": "texts",
-        "permissions": ["public"],
-    }
-    ports = {f"CONCORDANCE_{name}_PORT": str(free_port()) for name in ("HTTP", "QDRANT", "POSTGRES", "DAGSTER")}
-    os.environ.update(
-        ports
-        | {
-            "CONCORDANCE_HOME": str(folder / "home"),
-            "CONCORDANCE_LOG_LEVEL": "error",
-            "CONCORDANCE_SYNC_MINUTES": "60",
-            "CONCORDANCE_FILE_ROOTS": json.dumps([root]),
-        }
-    )
-    try:
+    with temporary_folder() as folder:
         _write(folder / "texts", count)
-        supervisor = start_set(load())
-        try:
+        root = {
+            "name": "texts",
+            "url": (folder / "texts").as_uri(),
+            "tenant": "bench",
+            "dataset": "texts",
+            "permissions": ["public"],
+        }
+        with running_set(folder, LOG_LEVEL="error", SYNC_MINUTES="60", FILE_ROOTS=json.dumps([root])):
             return _measured(count)
-        finally:
-            supervisor.stop()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _write(folder: Path, count: int) -> None:

@@ -12,9 +12,7 @@ import hashlib
 import json
 import os
 import random
-import shutil
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Generator
@@ -29,12 +27,11 @@ import psutil
 from assets import pipeline
 from assets.index.agreement import changed
 from bench.ingest_uploads import beside_large_file, upload_to_searchable, vocabulary_of_samples
-from orchestration.supervision.supervisor import start as start_set
+from bench.installation import running_set, temporary_folder
 from resources import embedding
 from resources.core.domain import STAGES, SourceName
 from resources.logging import configure
-from resources.servers.processes import free_port
-from resources.settings import BUNDLED_MODEL, Settings, load
+from resources.settings import BUNDLED_MODEL, Settings
 from resources.stores.clients import Stores
 from resources.stores.postgres import session
 from resources.syncing import SyncJob, open_sync
@@ -54,33 +51,18 @@ def main() -> None:
     parser.add_argument("--compare", action="store_true", help="also sync as many documents stage after stage")
     arguments = parser.parse_args()
     figures: dict[str, Any] = {"documents": arguments.documents}
-    folder = Path(tempfile.mkdtemp(prefix="concordance-bench-"))
-    folder.chmod(0o711)
-    try:
-        settings = _settings(folder)
-        supervisor = start_set(settings)
-        try:
-            if not arguments.no_upload:
-                figures["upload_to_searchable_s"] = upload_to_searchable(settings)
-                figures |= beside_large_file(settings)
-                _say("uploads", figures)
-            _fresh(settings, folder / "texts", arguments.documents, figures)
-            if arguments.compare:
-                _stage_after_stage(settings, folder / "other", arguments.documents, figures)
-            _without_embedding(settings, folder / "quick", arguments.documents, figures)
-            _nothing_changed(settings, folder / "many", arguments.unchanged, figures)
-            figures["peak_rss_mb"] = _peak()
-        finally:
-            supervisor.stop()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with temporary_folder() as folder, running_set(folder, LOG_LEVEL="warning") as settings:
+        if not arguments.no_upload:
+            figures["upload_to_searchable_s"] = upload_to_searchable(settings)
+            figures |= beside_large_file(settings)
+            _say("uploads", figures)
+        _fresh(settings, folder / "texts", arguments.documents, figures)
+        if arguments.compare:
+            _stage_after_stage(settings, folder / "other", arguments.documents, figures)
+        _without_embedding(settings, folder / "quick", arguments.documents, figures)
+        _nothing_changed(settings, folder / "many", arguments.unchanged, figures)
+        figures["peak_rss_mb"] = _peak()
     print(json.dumps(figures))
-
-
-def _settings(folder: Path) -> Settings:
-    ports = {f"CONCORDANCE_{name}_PORT": str(free_port()) for name in ("HTTP", "QDRANT", "POSTGRES", "DAGSTER")}
-    os.environ.update(ports | {"CONCORDANCE_HOME": str(folder / "home"), "CONCORDANCE_LOG_LEVEL": "warning"})
-    return load()
 
 
 def _with_root(settings: Settings, name: str, folder: Path) -> Settings:

@@ -7,11 +7,9 @@ Run it with `python -m bench.memory`.
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -19,8 +17,8 @@ from pathlib import Path
 
 import psutil
 
+from bench.installation import set_up, temporary_folder
 from orchestration.supervision import run_state
-from resources.servers.processes import free_port
 from resources.settings import load
 from resources.stores.postgres import session
 
@@ -33,23 +31,21 @@ STOP_SECONDS = 120
 
 def main() -> int:
     """Start an installation, wait until it is idle, and print its processes."""
-    folder = Path(tempfile.mkdtemp(prefix="memory-"))
-    folder.chmod(0o711)  # servers that drop privileges must be able to traverse it
-    ports = {f"CONCORDANCE_{name}_PORT": str(free_port()) for name in ("HTTP", "QDRANT", "POSTGRES", "DAGSTER")}
-    os.environ.update({"CONCORDANCE_HOME": str(folder / "home"), "CONCORDANCE_SYNC_MINUTES": "60", **ports})
-    command = [sys.executable, "-m", "orchestration.cli", "up", "--sample"]
-    began = time.monotonic()
-    with (folder / "up.log").open("wb") as log:
-        up = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-    try:
-        _wait(lambda: run_state.running(load(_env_file=None)), up, START_SECONDS)
-        print(f"ready after {time.monotonic() - began:.1f} s")
-        _wait(_synced, up, SYNC_SECONDS)
-        time.sleep(IDLE_SECONDS)
-        _print(psutil.Process(up.pid))
-    finally:
-        up.send_signal(signal.SIGTERM)
-        up.wait(STOP_SECONDS)
+    with temporary_folder() as folder:
+        set_up(folder, SYNC_MINUTES="60")
+        command = [sys.executable, "-m", "orchestration.cli", "up", "--sample"]
+        began = time.monotonic()
+        with (folder / "up.log").open("wb") as log:
+            up = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        try:
+            _wait(lambda: run_state.running(load(_env_file=None)), up, START_SECONDS)
+            print(f"ready after {time.monotonic() - began:.1f} s")
+            _wait(_synced, up, SYNC_SECONDS)
+            time.sleep(IDLE_SECONDS)
+            _print(psutil.Process(up.pid))
+        finally:
+            up.send_signal(signal.SIGTERM)
+            up.wait(STOP_SECONDS)
     return 0
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
 import secrets
 import tempfile
 import uuid
@@ -20,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
+from bench.installation import serving
 from bench.search_data import EMAIL, SECTIONS, Company, groups
 from bench.search_fill import grow
-from bench.search_setup import parts, say, serving
+from bench.search_setup import parts, say
 from resources.embedding import embedder
 from resources.logging import configure
-from resources.servers.processes import free_port
 from resources.settings import Settings
 from resources.stores.postgres import session
 from serving.identity.sign_in.sessions import cookie_name
@@ -57,18 +56,8 @@ def main() -> None:
     with parts() as (_folder, settings, _pids):
         company = Company(embedder(settings))
         grow(settings, company, 0, -(-arguments.chunks // SECTIONS))
-        port = free_port()
-        wanted = {
-            "HOME": str(settings.home),
-            "POSTGRES_PORT": str(settings.postgres_port),
-            "QDRANT_URL": settings.qdrant_url or "",
-            "HTTP_PORT": str(port),
-            "LIMITS__SEARCH_RATE_LIMIT": "1000000",
-            "OIDC_PROVIDERS": PROVIDER,
-        }
-        environment = os.environ | {f"CONCORDANCE_{name}": value for name, value in wanted.items()}
         with (
-            serving(environment, settings.home / "logs" / "serving.log"),
+            serving(settings, OIDC_PROVIDERS=PROVIDER) as (port, _),
             tempfile.TemporaryDirectory() as profile,
             running_browser(Path(profile)) as browser,
         ):

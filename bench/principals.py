@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,16 +20,16 @@ import numpy as np
 import psutil
 
 from bench import search_load
+from bench.installation import serving
 from bench.search_data import EMAIL, OWN_GROUPS, READABLE, SECTIONS, Company, Document, groups
 from bench.search_fill import grow
 from bench.search_load import Job
-from bench.search_setup import parts, serving
+from bench.search_setup import parts
 from resources.core.bm25 import encode_query
 from resources.core.domain import Access
 from resources.embedding import embedder
 from resources.logging import configure
 from resources.people.membership import Membership
-from resources.servers.processes import free_port
 from resources.settings import Settings
 from resources.stores.postgres import session
 from resources.stores.qdrant_search import batch_body
@@ -85,17 +84,8 @@ def main() -> None:
         }
         callers[EMAIL] = groups()
         _enrol(settings, callers)
-        wanted = {
-            "HOME": str(settings.home),
-            "POSTGRES_PORT": str(settings.postgres_port),
-            "QDRANT_URL": settings.qdrant_url or "",
-            "HTTP_PORT": str(free_port()),
-            "LIMITS__SEARCH_RATE_LIMIT": "1000000",
-            "LIMITS__SEARCH_CACHE_SECONDS": "0",
-        }
-        environment = os.environ | {f"CONCORDANCE_{name}": value for name, value in wanted.items()}
         asked = company.queries(WARM + arguments.searches)
-        with serving(environment, settings.home / "logs" / "serving.log") as (port, pid):
+        with serving(settings, LIMITS__SEARCH_CACHE_SECONDS="0") as (port, pid):
             for name, email in (("50 principals", EMAIL), ("5,000, few occur", RARE), ("5,000, all occur", WIDE)):
                 one = _measure(settings, email, port, folder, {"serving": pid, **pids}, asked)
                 one["listings_ms"] = _listings(settings, email, port)

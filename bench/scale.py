@@ -28,14 +28,14 @@ from bench import search_load
 from bench.dimensions import measured as vector_server
 from bench.ingest import without_embedding
 from bench.ingest_uploads import vocabulary_of_samples
+from bench.installation import serving
 from bench.processes import cpu_seconds
 from bench.scale_model import Measured, Row, rounded, solve, tables
 from bench.search_load import Job
-from bench.search_setup import parts, say, serving
+from bench.search_setup import parts, say
 from resources.core.domain import STAGES, SourceName
 from resources.embedding import embedder
 from resources.logging import configure
-from resources.servers.processes import free_port
 from resources.settings import Settings
 from resources.stores import qdrant
 from resources.stores.postgres import session
@@ -244,19 +244,11 @@ def _model(settings: Settings) -> tuple[float, float]:
 
 def _searches(settings: Settings) -> float:
     """Return the milliseconds of CPU of a search over HTTP, of all processes but the load generator."""
-    wanted = {
-        "HOME": str(settings.home),
-        "POSTGRES_PORT": str(settings.postgres_port),
-        "QDRANT_URL": settings.qdrant_url or "",
-        "HTTP_PORT": str(free_port()),
-        "LIMITS__SEARCH_RATE_LIMIT": "1000000",
-    }
-    environment = os.environ | {f"CONCORDANCE_{name}": value for name, value in wanted.items()}
     token = mint(settings, EMAIL, [], False, timedelta(hours=1))
     spell, vocabulary = random.Random(5), vocabulary_of_samples()
     bodies = settings.home / "searches.jsonl"
     queries = [json.dumps({"query": " ".join(spell.sample(vocabulary, 4))}) for _ in range(WARMING + SEARCHES)]
-    with serving(environment, settings.home / "logs" / "serving.log") as (port, _):
+    with serving(settings) as (port, _):
         job = Job(port, "/api/rag/search", str(bodies), headers={"Authorization": f"Bearer {token}"}, clients=2)
         job = job._replace(must_hold=search_load.SEARCHED)
         bodies.write_text("\n".join(queries[:WARMING]))

@@ -30,15 +30,15 @@ import numpy as np
 import psutil
 
 from bench import search_load
+from bench.installation import ROOT, environment, serving
 from bench.search_data import EMAIL, SECTIONS, Company, groups
 from bench.search_fill import grow
 from bench.search_load import Job
-from bench.search_setup import ROOT, check, export, parts, prepare, say, serving
+from bench.search_setup import check, export, parts, prepare, say
 from orchestration.supervision.environment import ALLOCATOR
 from resources import keys
 from resources.embedding import embedder
 from resources.logging import configure
-from resources.servers.processes import free_port
 from resources.settings import Settings
 from serving.identity.tokens import mint, verify
 from tests.fixtures.vector import VectorProcess
@@ -107,15 +107,6 @@ def _measure(
     seconds: float,
     workers: int,
 ) -> dict[str, Any]:
-    wanted = {
-        "HOME": str(settings.home),
-        "POSTGRES_PORT": str(settings.postgres_port),
-        "QDRANT_URL": settings.qdrant_url or "",
-        "HTTP_PORT": str(free_port()),
-        "LIMITS__SEARCH_RATE_LIMIT": "1000000",
-        "SERVING_WORKERS": str(workers),
-    }
-    environment = os.environ | {f"CONCORDANCE_{name}": value for name, value in wanted.items()}
     token = mint(settings, EMAIL, groups(), False, timedelta(hours=1))
     access = verify(token, keys.secret_key(settings))
     asked = iter(company.queries(WARM + SINGLE + LEGS + MANY))
@@ -124,7 +115,7 @@ def _measure(
     prepare(settings, folder, access, single)
     others = psutil.cpu_percent(interval=2)  # before the benchmark uses the machine
     say(f"measuring; {others:.0f} % of the machine is used by other processes")
-    with serving(environment, settings.home / "logs" / "serving.log", workers) as (port, pid):
+    with serving(settings, workers) as (port, pid):
         job = Job(
             port=port,
             path="/api/rag/search",
@@ -141,7 +132,7 @@ def _measure(
         spent = {name: cpu - before[name] for name, cpu in _cpu(running).items()} | {"load_generator": load["cpu_s"]}
         rss = {name: _memory(number) for name, number in running.items()}
     vectors = _vector_server(settings, folder, seconds / 2)
-    inside = _legs(environment, folder, token, legs)
+    inside = _legs(settings, folder, token, legs)
     found = inside["legs"]
     outside = float(np.median(np.subtract(alone["milliseconds"], alone["inside_ms"])))
     found["http"] = round(outside - found["sign_in"] - found["encode"], 2)
@@ -219,12 +210,12 @@ def _vector_server(settings: Settings, folder: Path, seconds: float) -> dict[str
     }
 
 
-def _legs(environment: Mapping[str, str], folder: Path, token: str, questions: Sequence[str]) -> dict[str, Any]:
+def _legs(settings: Settings, folder: Path, token: str, questions: Sequence[str]) -> dict[str, Any]:
     """Return the median milliseconds of each step and the mean number of results; see `bench/search_legs.py`."""
     given = folder / "legs.json"
     given.write_text(json.dumps({"token": token, "questions": list(questions), "top_k": TOP_K}))
     command = [sys.executable, "-m", "bench.search_legs", str(given)]
-    done = subprocess.run(command, cwd=ROOT, env=dict(environment), capture_output=True, text=True)
+    done = subprocess.run(command, cwd=ROOT, env=environment(settings), capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"The steps could not be measured: {done.stderr[-2000:]}")
     return json.loads(done.stdout.splitlines()[-1])

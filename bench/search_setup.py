@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
-import httpx
 import numpy as np
 import polars as pl
 
+from bench.installation import servers, temporary_folder
 from bench.search_data import Company, Floats
-from resources import keys, schema
 from resources.core.bm25 import encode_query
 from resources.core.domain import Access
 from resources.embedding import embedder
-from resources.servers.postgres import EmbeddedPostgres
-from resources.servers.processes import free_port
 from resources.settings import Settings
 from resources.stores import qdrant
 from resources.stores.postgres import session
 from resources.stores.qdrant_search import batch_body
 from serving.search.retrieval.plan import queries
 from serving.search.retrieval.query import search_query
-from tests.fixtures.vector import VectorProcess
-
-ROOT = Path(__file__).resolve().parents[1]
 
 
 def say(text: str) -> None:
@@ -44,64 +34,12 @@ def say(text: str) -> None:
 @contextmanager
 def parts() -> Generator[tuple[Path, Settings, dict[str, int]]]:
     """Yield a temporary folder, settings of embedded services in it, and their process ids; everything is removed afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="concordance-bench-"))
-    folder.chmod(0o711)
-    root = {"name": "texts", "url": (folder / "texts").as_uri(), "tenant": "bench", "dataset": "texts"}
-    plain = Settings(
-        _env_file=None,  # pyright: ignore[reportCallIssue]
-        home=folder / "home",
-        postgres_port=free_port(),
-        file_roots=json.dumps([root]),
-    )
     # Compacted once after filling, not several times on the way.
-    vectors = VectorProcess(folder / "vectors", options=("--compact-from", "0"))
-    postgres = EmbeddedPostgres(plain)
-    try:
-        keys.ensure(plain)
-        postgres.start()
-        vectors.start()
-        schema.prepare(plain.postgres_dsn)
-        settings = plain.model_copy(update={"qdrant_url": vectors.url})
-        yield folder, settings, {"postgres": postgres.pid or 0, "qdrant": vectors.pid}
-    finally:
-        vectors.close()
-        postgres.stop()
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def serving(environment: Mapping[str, str], log: Path, workers: int = 1) -> Generator[tuple[int, int]]:
-    """Yield the port of the HTTP service and the id of the process that started it, once all of its processes have started.
-
-    `log` is `HOME/logs/serving.log`. One process runs by itself, without a supervisor.
-    """
-    log.parent.mkdir(exist_ok=True)
-    port = int(environment["CONCORDANCE_HTTP_PORT"])
-    before = log.read_text().count('"serving_started"') if log.exists() else 0
-    with log.open("ab") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "serving" if workers == 1 else "bench.serving"],
-            cwd=ROOT,
-            env=dict(environment),
-            stdout=out,
-            stderr=out,
-        )
-    try:
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                ready = httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200
-                if ready and log.read_text().count('"serving_started"') - before >= workers:
-                    break
-            except httpx.TransportError:
-                pass
-            if time.monotonic() > deadline or process.poll() is not None:
-                raise SystemExit(f"The HTTP service is not ready: {log.read_text()[-2000:]}")
-            time.sleep(0.05)
-        yield port, process.pid
-    finally:
-        process.terminate()
-        process.wait()
+    compacted = ("--compact-from", "0")
+    with temporary_folder() as folder:
+        root = {"name": "texts", "url": (folder / "texts").as_uri(), "tenant": "bench", "dataset": "texts"}
+        with servers(folder, compacted, file_roots=json.dumps([root])) as (settings, pids):
+            yield folder, settings, pids
 
 
 def prepare(settings: Settings, folder: Path, access: Access, questions: Sequence[str]) -> None:

@@ -14,26 +14,24 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import sys
-import tempfile
 import time
 from collections import deque
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import psutil
 import psycopg
 
+from bench.installation import running_set, temporary_folder
 from orchestration.supervision.environment import dagster_storage_url
 from orchestration.supervision.launcher import WORKER_TAG
-from orchestration.supervision.supervisor import start as start_set
 from resources.core.domain import SourceName
 from resources.core.errors import BusyError
 from resources.launch import start_sync
 from resources.logging import configure
-from resources.servers.processes import free_port
-from resources.settings import Settings, load
+from resources.settings import Settings
 from simulators import serve
 from simulators.drive import DriveApp, SimulatedDrive
 from tests.fixtures.openai_server import OpenAIServer
@@ -111,53 +109,38 @@ def _first_sync(runs: int, arguments: argparse.Namespace) -> dict[str, Any]:
                 f"Note {file} of drive {number}: the parcel {number * 100 + file} was weighed.\n",
             )
     drive.faults.add("slow", 0, "", ANSWER_SECONDS)
-    folder = Path(tempfile.mkdtemp(prefix="concordance-bench-"))
-    folder.chmod(0o711)
-    try:
-        with serve(DriveApp(drive)) as url, OpenAIServer() as model:
-            settings = _settings(
-                folder, runs, {"DRIVE_API_URL": url, "DRIVE_TOKEN": drive.token, **_service(model.url)}
-            )
-            supervisor = start_set(settings)
-            try:
-                if arguments.waiting:
-                    _pool(settings, 0)
-                return _measured(settings, drive, arguments)
-            finally:
-                supervisor.stop()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with (
+        temporary_folder() as folder,
+        serve(DriveApp(drive)) as url,
+        OpenAIServer() as model,
+        _running_set(folder, runs, DRIVE_API_URL=url, DRIVE_TOKEN=drive.token, **_service(model.url)) as settings,
+    ):
+        if arguments.waiting:
+            _pool(settings, 0)
+        return _measured(settings, drive, arguments)
 
 
 def _one_folder(runs: int, arguments: argparse.Namespace) -> dict[str, Any]:
-    folder = Path(tempfile.mkdtemp(prefix="concordance-bench-"))
-    folder.chmod(0o711)
-    (folder / "docs").mkdir(mode=0o755)
-    for number in range(arguments.folder):
-        lines = [
-            f"Parcel {number}-{line} was weighed on day {line} of the year {1000 + number} by keeper {number * 31 + line}, who noted that "
-            f"the scale of room {number % 17} showed {number * line} grams more than the one beside it, and sent a letter about it.\n"
-            for line in range(PARAGRAPHS)
-        ]
-        (folder / "docs" / f"note-{number}.md").write_text(f"# Note {number}\n\n" + "\n".join(lines))
-    try:
-        with OpenAIServer(seconds=arguments.service or 0.0) as model:
-            root = {
-                "name": "docs",
-                "url": (folder / "docs").as_uri(),
-                "tenant": "acme",
-                "dataset": "docs",
-                "permissions": ["public"],
-            }
-            served = {} if arguments.service is None else _service(model.url)
-            settings = _settings(folder, runs, {"FILE_ROOTS": json.dumps([root]), **served})
-            supervisor = start_set(settings)
-            try:
-                return _measured_folder(settings, arguments.folder)
-            finally:
-                supervisor.stop()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with temporary_folder() as folder, OpenAIServer(seconds=arguments.service or 0.0) as model:
+        (folder / "docs").mkdir(mode=0o755)
+        for number in range(arguments.folder):
+            lines = [
+                f"Parcel {number}-{line} was weighed on day {line} of the year {1000 + number} by keeper {number * 31 + line}, who noted "
+                f"that the scale of room {number % 17} showed {number * line} grams more than the one beside it, and sent a letter "
+                "about it.\n"
+                for line in range(PARAGRAPHS)
+            ]
+            (folder / "docs" / f"note-{number}.md").write_text(f"# Note {number}\n\n" + "\n".join(lines))
+        root = {
+            "name": "docs",
+            "url": (folder / "docs").as_uri(),
+            "tenant": "acme",
+            "dataset": "docs",
+            "permissions": ["public"],
+        }
+        served = {} if arguments.service is None else _service(model.url)
+        with _running_set(folder, runs, FILE_ROOTS=json.dumps([root]), **served) as settings:
+            return _measured_folder(settings, arguments.folder)
 
 
 def _service(url: str) -> dict[str, str]:
@@ -171,16 +154,8 @@ def _service(url: str) -> dict[str, str]:
     }
 
 
-def _settings(folder: Path, runs: int, more: dict[str, str]) -> Settings:
-    values = {name: str(free_port()) for name in ("HTTP_PORT", "QDRANT_PORT", "POSTGRES_PORT", "DAGSTER_PORT")} | {
-        "HOME": str(folder / "home"),
-        "LOG_LEVEL": "error",
-        "SYNC_MINUTES": "60",
-        "LIMITS__SYNC_RUNS": str(runs),
-        **more,
-    }
-    os.environ.update({f"CONCORDANCE_{name}": value for name, value in values.items()})
-    return load(_env_file=None)
+def _running_set(folder: Path, runs: int, **more: str) -> AbstractContextManager[Settings]:
+    return running_set(folder, LOG_LEVEL="error", SYNC_MINUTES="60", LIMITS__SYNC_RUNS=str(runs), **more)
 
 
 def _measured(settings: Settings, drive: SimulatedDrive, arguments: argparse.Namespace) -> dict[str, Any]:

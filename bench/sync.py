@@ -12,9 +12,7 @@ import json
 import os
 import random
 import re
-import shutil
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -26,10 +24,9 @@ from typing import Any
 from assets import pipeline
 from assets.index.agreement import changed
 from bench.ingest import Seeded, without_embedding
-from orchestration.supervision.supervisor import start as start_set
+from bench.installation import running_set, temporary_folder
 from resources.core.domain import STAGES, SourceName
 from resources.logging import configure
-from resources.servers.processes import free_port
 from resources.settings import Settings, load
 from resources.syncing import open_sync
 from simulators import serve
@@ -56,26 +53,16 @@ def main() -> None:
     parser.add_argument("--users", type=int, default=200)
     parser.add_argument("--only", choices=("drive", "company", "slack"))
     arguments = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="concordance-bench-"))
-    folder.chmod(0o711)
     figures: dict[str, Any] = {"files": arguments.files, "changed": CHANGED, "messages": arguments.messages}
-    try:
-        ports = {f"CONCORDANCE_{name}_PORT": str(free_port()) for name in ("HTTP", "QDRANT", "POSTGRES", "DAGSTER")}
-        os.environ.update(ports | {"CONCORDANCE_HOME": str(folder / "home"), "CONCORDANCE_LOG_LEVEL": "error"})
-        supervisor = start_set(load())
-        try:
-            parts: dict[str, Callable[[], None]] = {
-                "drive": lambda: _drive(arguments.files, figures),
-                "company": lambda: _company(arguments.users, folder, figures),
-                "slack": lambda: _slack(arguments.messages, figures),
-            }
-            for name, part in parts.items():
-                if arguments.only in {None, name}:
-                    part()
-        finally:
-            supervisor.stop()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with temporary_folder() as folder, running_set(folder, LOG_LEVEL="error"):
+        parts: dict[str, Callable[[], None]] = {
+            "drive": lambda: _drive(arguments.files, figures),
+            "company": lambda: _company(arguments.users, folder, figures),
+            "slack": lambda: _slack(arguments.messages, figures),
+        }
+        for name, part in parts.items():
+            if arguments.only in {None, name}:
+                part()
     print(json.dumps(figures))
 
 
@@ -207,7 +194,7 @@ def _slack(messages: int, figures: dict[str, Any]) -> None:
 
 def _settings(**variables: str) -> Settings:
     os.environ.update(variables)
-    return load()
+    return load(_env_file=None)
 
 
 def _bound(

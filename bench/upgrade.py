@@ -23,7 +23,8 @@ from typing import Any, NamedTuple
 import httpx
 import numpy as np
 
-from bench.search_setup import ROOT, say
+from bench.installation import ROOT
+from bench.search_setup import say
 from resources import schema
 from resources.servers.processes import free_port
 
