@@ -99,12 +99,3 @@ class FirstSyncRow(msgspec.Struct, frozen=True):
     source: str
     documents: int
     done: int
-
-
-class SyncErrorRow(msgspec.Struct, frozen=True):
-    """An error of a sync."""
-
-    source_id: str
-    stage: str
-    reason: str
-    outcome: str

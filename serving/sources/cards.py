@@ -14,7 +14,7 @@ from serving.sources.days import Days, days
 from serving.sources.ledger import Partition, SourceReport
 from serving.web.plots import Plot, Point, plot
 from sql.operators import RecentSync, SyncDay
-from sql.source_rows import SyncErrorRow
+from sql.rows import JobError
 
 Row = TypeVar("Row", RecentSync, SyncDay)
 LATE_AFTER = 3
@@ -69,7 +69,7 @@ class Card(NamedTuple):
     days: Days | None
     run: str | None
     """Dagster's run of the running or latest sync."""
-    errors: Sequence[SyncErrorRow]
+    errors: Sequence[JobError]
 
     @property
     def parts(self) -> str:
@@ -95,7 +95,7 @@ def card(
     running: Running | None,
     recent: Sequence[RecentSync],
     by_day: Sequence[SyncDay],
-    errors: Sequence[SyncErrorRow],
+    errors: Sequence[JobError],
     now: datetime,
     every: timedelta,
 ) -> Card:

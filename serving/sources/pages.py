@@ -32,7 +32,7 @@ from serving.web.render import OTHER, view
 from sql.alerting import AlertReads
 from sql.growth import GrowthReads
 from sql.operators import CommandReads, OperatorReads
-from sql.source_rows import SyncErrorRow
+from sql.rows import JobError
 from sql.web import WebReads
 
 RECENT_SYNCS, RECEIPTS, ERRORS = 30, 20, 20
@@ -150,7 +150,7 @@ async def _cards(source_services: SourceServices, access: Access, found: Sequenc
     ]
 
 
-async def _errors(source_services: SourceServices, report: SourceReport) -> list[SyncErrorRow]:
+async def _errors(source_services: SourceServices, report: SourceReport) -> list[JobError]:
     """Return errors and warnings of the source's latest sync."""
     job = report.last_job
     if job is None:
