@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 import httpx
 
-from resources import dagster_access, http_clients
 from resources.core.domain import SourceName
 from resources.core.errors import NotRunningError
-from resources.launch import LAUNCH_TIMEOUT_SECONDS, LOCATION, REPOSITORY
+from resources.launch import LOCATION, REPOSITORY, graphql
 from resources.settings import Settings
 
 _DELETE = """
@@ -23,14 +22,8 @@ mutation Delete($selector: RepositorySelector!, $source: String!, $keys: [String
 def delete_partitions(settings: Settings, source: SourceName, keys: Sequence[str]) -> None:
     """Delete partitions of a source; those that are not there are ignored. Raises `NotRunningError` if Dagster does not do it."""
     selector = {"repositoryLocationName": LOCATION, "repositoryName": REPOSITORY}
-    variables = {"selector": selector, "source": source.value, "keys": list(keys)}
     try:
-        with http_clients.own(settings.dagster_address, timeout=LAUNCH_TIMEOUT_SECONDS) as http:
-            response = http.post(
-                "/graphql",
-                json={"query": _DELETE, "variables": variables},
-                headers=dagster_access.headers(settings),
-            )
+        response = graphql(settings, _DELETE, selector=selector, source=source.value, keys=list(keys))
         result = response.raise_for_status().json()["data"]["deleteDynamicPartitions"]
     except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
         raise NotRunningError(f"Dagster does not answer at {settings.dagster_address} ({error}).") from error

@@ -145,12 +145,7 @@ def launch(settings: Settings, job: str, tags: Mapping[str, str]) -> str:
         "executionMetadata": {"tags": [{"key": key, "value": value} for key, value in tags.items()]},
     }
     try:
-        with http_clients.own(settings.dagster_address, timeout=LAUNCH_TIMEOUT_SECONDS) as http:
-            response = http.post(
-                "/graphql",
-                json={"query": _LAUNCH, "variables": {"params": params}},
-                headers=dagster_access.headers(settings),
-            )
+        response = graphql(settings, _LAUNCH, params=params)
     except (httpx.ReadTimeout, httpx.WriteTimeout) as error:
         raise NoAnswerError(
             f"Dagster did not answer the request to start {job} within {LAUNCH_TIMEOUT_SECONDS} s."
@@ -172,6 +167,13 @@ def launch(settings: Settings, job: str, tags: Mapping[str, str]) -> str:
         fault = result.get("message") or result.get("errors") or body.get("errors") or result.get("__typename")
         raise NotRunningError(f"Dagster did not start {job}: {fault}. Run `concordance status` for its state.")
     return str(result["run"]["runId"])
+
+
+def graphql(settings: Settings, query: str, **variables: object) -> httpx.Response:
+    """Return the response of Dagster's webserver to a query, whatever its status. Raises `httpx.HTTPError` if there is none."""
+    body = {"query": query, "variables": variables}
+    with http_clients.own(settings.dagster_address, timeout=LAUNCH_TIMEOUT_SECONDS) as http:
+        return http.post("/graphql", json=body, headers=dagster_access.headers(settings))
 
 
 def job_of(tags: Mapping[str, str]) -> str | None:
