@@ -4,14 +4,14 @@ A note may quote the document, so it is shown to those alone who may read the te
 the fixed part of the sentence.
 """
 
-import re
 from collections.abc import Iterable
 
 import msgspec
 
+from resources.core.kinds import Kinds
+
 MOST_NOTES = 20
 MOST_CHARACTERS = 300
-OTHER = "other"
 
 _PATTERNS = {
     "hidden": r"hidden .*not indexed|are hidden, so none",
@@ -22,8 +22,8 @@ _PATTERNS = {
     "formulas": r"without a result",
     "structure": r"indexed as plain text",
 }
-_KINDS = {kind: re.compile(pattern) for kind, pattern in _PATTERNS.items()}
-KINDS = (*_PATTERNS, OTHER)
+_KINDS = Kinds(_PATTERNS)
+KINDS, kind_of = _KINDS.names, _KINDS.of
 
 
 class TextNote(msgspec.Struct, frozen=True):
@@ -34,11 +34,6 @@ class TextNote(msgspec.Struct, frozen=True):
     text), `decoding` (encoding guessed), `removed` (page headers and footers), `formulas`, `structure` (read as plain text) or `other`."""
     text: str
     """The note as a sentence."""
-
-
-def kind_of(text: str) -> str:
-    """Return one of `KINDS`. The first that matches counts."""
-    return next((kind for kind, pattern in _KINDS.items() if pattern.search(text)), OTHER)
 
 
 def bounded(texts: Iterable[str]) -> list[str]:

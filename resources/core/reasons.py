@@ -4,9 +4,7 @@ Reasons are sentences for people who may see the document: some quote its name, 
 kind instead. It is derived from the fixed part of the sentence, so that it also exists for reasons that were stored long ago.
 """
 
-import re
-
-OTHER = "other"
+from resources.core.kinds import Kinds
 
 _PATTERNS = {
     "permissions": r"sidecar|holds a private key|It has no ",
@@ -27,10 +25,5 @@ _PATTERNS = {
     "unavailable": r"temporarily|slow down|does not answer|stopped answering|HTTP \d{3}|cannot be (listed|accessed|read)",
     "waiting": r"were kept|listed from the beginning|indexed again|were indexed before",
 }
-_KINDS = {kind: re.compile(pattern) for kind, pattern in _PATTERNS.items()}
-KINDS = (*_PATTERNS, OTHER)
-
-
-def kind_of(reason: str) -> str:
-    """Return one of `KINDS`. The first that matches counts."""
-    return next((kind for kind, pattern in _KINDS.items() if pattern.search(reason)), OTHER)
+_KINDS = Kinds(_PATTERNS)
+KINDS, kind_of = _KINDS.names, _KINDS.of

@@ -13,7 +13,8 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from resources.core.domain import SourceName, State
-from resources.core.reasons import OTHER, kind_of
+from resources.core.kinds import OTHER
+from resources.core.reasons import kind_of
 from resources.sources import label
 from sql.fields import Moment
 from sql.source_rows import Noted, PartitionTotals, Skips, SourceRow, SourceTotals, SyncJobRow

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from resources.core.reasons import KINDS, OTHER, kind_of
+from resources.core.kinds import OTHER
+from resources.core.reasons import KINDS, kind_of
 from resources.sources.tree import too_large
 
 ROOT = Path(__file__).resolve().parents[2]
