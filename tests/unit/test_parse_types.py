@@ -539,6 +539,51 @@ def test_damaged_parts_of_an_opendocument_file_are_named_in_warnings() -> None:
     ]
 
 
+def test_headers_and_footers_of_a_text_follow_it() -> None:
+    content = f"<a {SPACES}><office:body><office:text><text:p>It hums.</text:p></office:text></office:body></a>"
+    page = (
+        "<text:p>Duck Ltd.</text:p></style:header><style:footer><text:p>Confidential</text:p></style:footer><style:footer-first>"
+        "<text:p>Page <text:page-number>1</text:page-number></text:p><text:p>Confidential</text:p></style:footer-first>"
+        '<style:footer-left style:display="false"><text:p>Draft</text:p></style:footer-left>'
+    )
+    styles = f'<a {SPACES}><style:master-page style:name="Standard"><style:header>{page}</style:master-page></a>'
+    document = parse(archive({"content.xml": content, "styles.xml": styles}), ODT, title="x")
+    assert shown(document) == [
+        ("paragraph", "It hums."),
+        ("heading", "Header and footer"),
+        ("paragraph", "Duck Ltd."),
+        ("paragraph", "Confidential"),
+    ]
+
+
+def test_footers_of_slides_are_there_once() -> None:
+    frame = '<draw:frame presentation:class="footer"><draw:text-box><text:p>{}</text:p></draw:text-box></draw:frame>'
+    masters = {"A": "Duck Ltd.", "B": "<presentation:footer>&lt;footer&gt;</presentation:footer>"}
+    styles = "".join(
+        f'<style:master-page style:name="{name}">{frame.format(text)}</style:master-page>'
+        for name, text in masters.items()
+    )
+    look = (
+        '<style:style style:name="{}"><style:drawing-page-properties presentation:display-footer="{}"/></style:style>'
+    )
+    slides = [("A", "on", ""), ("A", "on", ""), ("A", "off", ""), ("B", "on", "f"), ("B", "on", ""), ("B", "off", "g")]
+    pages = "".join(
+        f'<draw:page draw:master-page-name="{master}" draw:style-name="{style}" presentation:use-footer-name="{footer}"/>'
+        for master, style, footer in slides
+    )
+    content = (
+        f"<a {SPACES}><a>{look.format('on', 'true')}{look.format('off', 'false')}</a><office:body><office:presentation>"
+        '<presentation:footer-decl presentation:name="f">Confidential</presentation:footer-decl>'
+        f'<presentation:footer-decl presentation:name="g">Draft</presentation:footer-decl>{pages}'
+        "</office:presentation></office:body></a>"
+    )
+    document = parse(archive({"content.xml": content, "styles.xml": f"<a {SPACES}>{styles}</a>"}), ODP, title="x")
+    assert [(block.page, document.text[block.start : block.end]) for block in document.blocks] == [
+        (1, "Duck Ltd."),
+        (4, "Confidential"),
+    ]
+
+
 def test_a_contact_without_a_full_name_and_old_ones() -> None:
     card = "BEGIN:VCARD\nVERSION:2.1\nN:Ruiz;Ana;;Dr.;\nURL:https://acme.com/?q=\nTEL:1\n"
     card += "NOTE;CHARSET=ISO-8859-1;ENCODING=QUOTED-PRINTABLE:Gr=F6=\n=DFe\nEND:VCARD\n"

@@ -4,7 +4,6 @@ The XML is walked, since no library reads what people put into documents: conten
 charts. Notes, comments, text boxes and charts follow the block that refers to them. Source: ECMA-376, part 1, section 17.
 """
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,6 +23,7 @@ from assets.stages.parse.docx_elements import (
     without_codes,
 )
 from assets.stages.parse.drawing import formula, graphics
+from assets.stages.parse.margins import margins
 from assets.stages.parse.marks import gap, raised
 from assets.stages.parse.numbering import MAX_LEVEL, Numbering, numeral
 from assets.stages.parse.package import Package, attribute, child, is_on, local, number, within
@@ -43,10 +43,6 @@ _GONE = frozenset(
     {"del", "moveFrom", "rt", "instrText", "delText", "delInstrText", "pPr", "sdtPr", "sdtEndPr", "rubyPr"}
 )
 _TEXTS = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
-_PAGE_NUMBER = re.compile(
-    r"\W*(?:(?:page|seite|página|pagina|pag|blatt|p|s)\b\W*)?\d*(?:\W*(?:of|von|de|di|sur|van|av)?\W*\d+)?\W*",
-    re.IGNORECASE,
-)
 _EMBEDDED = frozenset({".html", ".htm", ".xhtml", ".txt", ".rtf", ".xml", ".docx", ".mht", ".eml"})
 
 
@@ -271,23 +267,15 @@ class _Document:
             self._warn(f"A part of the document ({end}) is not read: {error}")
 
     def margins(self, body: Any) -> Iterator[BlockDraft]:
-        """Yield the texts of all headers and footers, each once and without those that are only a page's number."""
-        seen: set[str] = set()
-        found: list[BlockDraft] = []
+        """Yield the texts of all headers and footers."""
+        return margins(draft for root, name in self._margins(body) for draft in self.blocks(without_codes(root), name))
+
+    def _margins(self, body: Any) -> Iterator[tuple[Any, str]]:
         for reference in within(body, "headerReference", "footerReference"):
             relation = self._package.relations(self._package.main).get(attribute(reference, "id") or "")
             root = self._package.optional(relation.target) if relation is not None and not relation.external else None
-            if relation is None or root is None:
-                continue
-            for draft in self.blocks(without_codes(root), relation.target):
-                key = one_line(draft.text)
-                if key not in seen and not _PAGE_NUMBER.fullmatch(key):
-                    seen.add(key)
-                    kind = "paragraph" if draft.kind == "heading" else draft.kind
-                    found.append(BlockDraft(kind=kind, text=draft.text))
-        if found:
-            yield BlockDraft(kind="heading", text="Header and footer", level=1)
-            yield from found
+            if relation is not None and root is not None:
+                yield root, relation.target
 
     # Text within a paragraph
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from assets.stages.normalize import MAX_CHARACTERS, BlockDraft, one_line
 from assets.stages.parse.archive import check
+from assets.stages.parse.margins import margins
 from assets.stages.parse.markup import tree
 from assets.stages.parse.odf_text import IGNORED, MAX_CELL, MAX_COLUMNS, TextReader, rows_of
 from assets.stages.parse.package import attribute, child, local, number, within
@@ -20,6 +21,7 @@ from assets.stages.parse.result import Parsed
 from assets.stages.parse.sheets import YEARS, SheetRow, Spans, counted, sheet
 from resources.core.errors import SkipDocumentError
 
+_MARGINS = frozenset({"header", "header-first", "header-left", "footer", "footer-first", "footer-left"})
 _FIGURES = frozenset({"float", "percentage", "currency", "date", "time"})
 
 
@@ -34,7 +36,7 @@ def parse(data: bytes) -> Parsed:
             document = _OpenDocument(archive, tree(archive.read("content.xml")))
             if (styles := document.optional("styles.xml")) is not None:
                 document.learn(styles)
-            drafts = document.read()
+            drafts = document.read(styles)
             meta = document.optional("meta.xml")
     except (zipfile.BadZipFile, NotImplementedError, EOFError, zlib.error, OSError, KeyError, ValueError) as error:
         raise SkipDocumentError(f"The OpenDocument file is damaged: {one_line(str(error))[:160]}.") from None
@@ -52,8 +54,13 @@ class _OpenDocument(TextReader):
     def __init__(self, archive: zipfile.ZipFile, root: Any) -> None:
         super().__init__(archive, root)
         self._formulas = 0
+        self._declared = {attribute(one, "name"): one_line(one.text or "") for one in within(root, "footer-decl")}
+        self._masters: dict[str | None, Any] = {}
+        self._footers = {""}
 
-    def read(self) -> list[BlockDraft]:
+    def read(self, styles: Any) -> list[BlockDraft]:
+        masters = list(within(styles, "master-page")) if styles is not None else []
+        self._masters = {attribute(one, "name"): one for one in masters}
         body = child(self._root, "body")
         found: list[BlockDraft] = []
         for content in body if body is not None else ():
@@ -67,6 +74,10 @@ class _OpenDocument(TextReader):
                         found += self._slide(one, self.pages)
                 case _:
                     found += self._blocks(content)
+                    parts = (part for one in masters for part in one if attribute(part, "display") != "false")
+                    found += margins(
+                        draft for part in parts if local(part.tag) in _MARGINS for draft in self._blocks(part)
+                    )
         self.warnings += [
             f"The file has {counted(count, f'hidden {kind}')} not indexed." for kind, count in self._left_out.items()
         ]
@@ -97,11 +108,25 @@ class _OpenDocument(TextReader):
                         yield BlockDraft(kind="heading", text=text, level=1, page=page)
                     else:
                         yield draft
+        if (footer := self._footer(element)) not in self._footers:
+            self._footers.add(footer)
+            yield BlockDraft(kind="paragraph", text=footer, page=page)
         for one in notes:
             text = "\n".join(draft.text for draft in self._shown(one) if not draft.text.strip().isdigit())
             if text:
                 yield BlockDraft(kind="paragraph", text=f"Notes: {text}", page=page)
         self._page = None
+
+    def _footer(self, slide: Any) -> str:
+        """Return the text of a slide's footer: the one that it names, or its master's. Source: presentation:use-footer-name"""
+        if not self._has(self._footed, slide):
+            return ""
+        if name := attribute(slide, "use-footer-name"):
+            return self._declared.get(name, "")
+        master = self._masters.get(attribute(slide, "master-page-name"))
+        frames = [one for one in master if attribute(one, "class") == "footer"] if master is not None else []
+        own = [one for one in frames if next(within(one, "footer"), None) is None]
+        return " ".join(draft.text for one in own for draft in self._shown(one))
 
     def _shown(self, element: Any) -> list[BlockDraft]:
         if local(element.tag) == "annotation":

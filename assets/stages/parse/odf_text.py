@@ -59,6 +59,7 @@ class TextReader:
         self._parents: dict[str, str | None] = {}
         self._raising: dict[str, bool] = {}
         self._hiding: dict[str, bool] = {}
+        self._footed: dict[str, bool] = {}
         self._numbers: dict[str, dict[int, tuple[str, str, int]]] = {}
         self._after: list[BlockDraft] = []
         self._notes = 0
@@ -78,7 +79,7 @@ class TextReader:
             return None
 
     def learn(self, root: Any) -> None:
-        """Remember which styles raise text, hide it, or number the items of lists."""
+        """Remember which styles raise text, hide it, number the items of lists, or show the footers of slides."""
         for one in within(root, "style", "list-style"):
             name = attribute(one, "name") or ""
             if local(one.tag) == "list-style":
@@ -92,6 +93,7 @@ class TextReader:
                     self._hiding.setdefault(name, display in ("none", "false"))
                 if local(properties.tag) == "drawing-page-properties":
                     self._hiding.setdefault(name, attribute(properties, "visibility") == "hidden")
+                    self._footed.setdefault(name, attribute(properties, "display-footer") == "true")
 
     def _has(self, looks: dict[str, bool], element: Any) -> bool:
         """Return what the style of an element says of a look, or the nearest that it is based on and says something."""
