@@ -22,7 +22,7 @@ from serving.search.understanding.grammar import Grammar
 from serving.search.understanding.lookup import WORD, NameIndex
 from serving.search.understanding.operators import Operators
 from serving.search.understanding.people import may_hold_names, words_of
-from serving.search.understanding.phrases import KINDS, Names
+from serving.search.understanding.phrases import KINDS, Names, Phrase
 from sql.web_rows import ReadableName
 
 TODAY = date(2026, 11, 23)
@@ -491,3 +491,30 @@ def test_spans_of_other_days(today: str, text: str, first: str | None, last: str
 )
 def test_vague_spans_are_no_dates(text: str) -> None:
     assert list(dates(text, TODAY)) == []
+
+
+@pytest.mark.parametrize(
+    ("question", "values"),
+    [
+        (
+            "reports from June about rent",
+            {"date": {"start": "2026-06-01", "end": "2026-06-30", "field": "modified_at"}},
+        ),
+        ("documents from June 2025", {"date": {"start": "2025-06-01", "end": "2025-06-30", "field": "modified_at"}}),
+        ("messages from Slack", {"source": ["slack"]}),
+        ("documents by June", {"author": ["June Smith"]}),
+    ],
+)
+def test_words_state_one_filter(question: str, values: dict[str, Any]) -> None:
+    known = names(["June Smith", "Slack Bot"])
+    assert understood(question, known) == expected(values)
+    assert [one.kind for one in GRAMMAR.phrases(question, TODAY, ["author"], known)] == (
+        ["author"] if "author" in values else []
+    )
+
+
+def test_what_is_applied_is_not_searched_for() -> None:
+    phrases = [Phrase("author", 8, 17, ("June Smith",)), Phrase("date", 8, 17, ("2026-06-01", "2026-06-30"))]
+    found = reading("reports from June about rent", phrases, narrowing(None))
+    assert [one.applied for one in found.understood] == [True, False]
+    assert found.narrowing == narrowing(Filters(authors=["June Smith"]))

@@ -121,12 +121,13 @@ def reading(asked: str, phrases: Sequence[Phrase], plain: Narrowing) -> Reading:
     narrowed, understood, rest, at = plain, list[Understood](), "", 0
     for phrase in phrases:
         both = _both(narrowed, narrowing(_filters(phrase)))
-        if both is not None and phrase.start >= at:
+        applied = both is not None and phrase.start >= at
+        if both is not None and applied:
             narrowed = both
             rest += f"{asked[at : phrase.start]} "
             at = phrase.end
         words = asked[phrase.start : phrase.end]
-        applied, shown = both is not None, as_filters(phrase)
+        shown = as_filters(phrase)
         understood.append(Understood(phrase.kind, words, phrase.start, phrase.end, shown, phrase.operator, applied))
     rest = " ".join((rest + asked[at:]).split()).strip(" ,;:")
     said = re.search(r"\w", rest) is not None

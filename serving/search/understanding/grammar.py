@@ -107,23 +107,26 @@ class Grammar:
         )
 
     def phrases(self, text: str, today: date, kinds: Sequence[Kind], names: Names) -> list[Phrase]:
-        """Return what is understood, at most one phrase of each kind, in order."""
+        """Return what is understood, at most one phrase of each kind, in order.
+
+        Words that may be a name or something else, such as "from June", are not a name.
+        """
         text = _QUOTED.sub(lambda match: "~" * len(match.group()), text)
         found: list[Phrase] = []
         days = list(dates(text, today))
 
-        def add(kind: Kind, phrase: Phrase | None) -> None:
-            if phrase is None or kind not in kinds:
-                return
-            if not NEGATED.search(text[: phrase.start]) and not OR_ELSE.match(text, phrase.end):
+        def add(phrase: Phrase | None) -> None:
+            if phrase is not None and not NEGATED.search(text[: phrase.start]) and not OR_ELSE.match(text, phrase.end):
                 found.append(phrase)
 
-        add("channel", in_channel(text, names))
-        add("author", by_author(text, names, of_documents=bool(found or (names.authors and _DOCUMENTS.search(text)))))
-        add("type", _of_type(text))
-        add("source", self._from_source(text, found, days))
-        add("date", _dated(text, found, days))
-        return sorted(found, key=lambda one: one.start)
+        add(in_channel(text, names))
+        add(by_author(text, names, of_documents=bool(found or (names.authors and _DOCUMENTS.search(text)))))
+        add(_of_type(text))
+        add(self._from_source(text, found, days))
+        add(_dated(text, found, days))
+        claimed = [range(one.start, one.end) for one in found if one.kind in ("source", "date")]
+        found = [one for one in found if one.kind != "author" or not any(one.start in words for words in claimed)]
+        return sorted((one for one in found if one.kind in kinds), key=lambda one: one.start)
 
     def _from_source(self, text: str, found: Sequence[Phrase], days: Sequence[DateExpression]) -> Phrase | None:
         if not self._hint.search(text) or INSTRUCTIONS.match(text):
