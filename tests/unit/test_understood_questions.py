@@ -518,3 +518,22 @@ def test_what_is_applied_is_not_searched_for() -> None:
     found = reading("reports from June about rent", phrases, narrowing(None))
     assert [one.applied for one in found.understood] == [True, False]
     assert found.narrowing == narrowing(Filters(authors=["June Smith"]))
+
+
+@pytest.mark.parametrize(
+    ("question", "understood_as"),
+    [
+        ("documents from 1955", None),
+        ("documents written before 1970", None),
+        ("documents since 1960", None),
+        ("documents from 1900 to 1950", None),
+        ("documents from 1900 to 2000", {"end": "2000-12-31", "field": "modified_at"}),
+        ("documents from the last 100 years", {"end": "2026-11-23", "field": "modified_at"}),
+        ("documents since 1970", {"start": "1970-01-01", "field": "modified_at"}),
+    ],
+)
+def test_no_document_is_older_than_1970(question: str, understood_as: dict[str, Any] | None) -> None:
+    found = [one.filters["date_range"] for one in read(question).understood]
+    assert [{key: value for key, value in one.items() if value} for one in found] == (
+        [understood_as] if understood_as else []
+    )

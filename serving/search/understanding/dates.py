@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 from typing import NamedTuple
 
+from resources.core.moments import EARLIEST
 from serving.search.understanding.words import Listing
 
 _MONTHS = tuple("january february march april may june july august september october november december".split())  # noqa: SIM905
@@ -83,7 +84,7 @@ class DateExpression(NamedTuple):
 
 
 def dates(text: str, today: date) -> Iterator[DateExpression]:
-    """Yield the date expressions of a text, in order."""
+    """Yield the date expressions of a text, in order. Documents are from 1970 or later."""
     if not _HINT.search(text):
         return
     for match in _EXPRESSIONS.finditer(text):
@@ -91,6 +92,10 @@ def dates(text: str, today: date) -> Iterator[DateExpression]:
         if found is None or _OTHERS.around(text, *match.span()) or _INEXACT.search(text[: match.start()]):
             continue
         first, last = found
+        if first is not None and first < EARLIEST.date():
+            first = None
+        if (first is None and last is None) or (last is not None and last < EARLIEST.date()):
+            continue
         if (first is not None and first > today) or (first is not None and last is not None and first > last):
             continue
         absolute = (match["within"] and not _RELATIVE.fullmatch(match["within"])) or (
