@@ -109,7 +109,9 @@ def named_group(name: str, domain: str) -> str:
     try:
         return f"group:{email(name)}"
     except InvalidRequestError:
-        plain = re.sub(r"[^\w.]+", "-", name.strip()).strip("-.")
+        plain = re.sub(r"[^\w.]+", "-", fold(name)).strip(
+            "-."
+        )  # a letter and its accent may be two characters in the name
         return principal(f"group:{plain}@{domain}")
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resources.core.errors import InvalidRequestError
-from resources.core.permissions import granted, normalize, principals_of
+from resources.core.permissions import granted, named_group, normalize, principals_of
 
 
 @pytest.mark.parametrize(
@@ -54,6 +54,26 @@ def test_each_form_has_one_spelling(written: str, normal: str) -> None:
 def test_what_is_not_understood_is_refused(wrong: str) -> None:
     with pytest.raises(InvalidRequestError):
         normalize(["ada@acme.com", wrong])
+
+
+@pytest.mark.parametrize(
+    ("name", "group"),
+    [
+        ("Site Leads (EMEA)", "group:site-leads-emea@acme.com"),
+        ("Caf\u00e9", "group:caf\u00e9@acme.com"),
+        ("Cafe\u0301", "group:caf\u00e9@acme.com"),
+        ("Cafe", "group:cafe@acme.com"),
+        ("\u00dcberwachung", "group:\u00fcberwachung@acme.com"),
+        ("U\u0308berwachung", "group:\u00fcberwachung@acme.com"),
+        ("Mar\u212a", None),
+    ],
+)
+def test_a_named_group_has_one_spelling_and_that_of_no_other(name: str, group: str | None) -> None:
+    if group is None:
+        with pytest.raises(InvalidRequestError):
+            named_group(name, "acme.com")
+    else:
+        assert named_group(name, "acme.com") == group
 
 
 def test_a_refusal_names_the_forms() -> None:
