@@ -15,6 +15,7 @@ from pydantic import SecretStr
 
 from resources import sample_people
 from resources.stores.offboarding import offboard
+from resources.stores.postgres import session
 from sql import statement
 from tests.fixtures.serving import PUBLIC_URL, Running, Site
 from tests.fixtures.waiting import until
@@ -196,7 +197,7 @@ def test_a_sign_in_under_way_while_the_account_ends_begins_no_session(site: Site
         with psycopg.connect(site.settings.postgres_dsn) as connection:
             return connection.execute(statement("sign_in", "session_insert").encode(), values).rowcount
 
-    with psycopg.connect(site.settings.postgres_dsn) as ending, ThreadPoolExecutor(1) as pool:
+    with session(site.settings.postgres_dsn) as ending, ThreadPoolExecutor(1) as pool:
         ending.execute(change)
         offboard(ending, ANN, by="google", reason="left")
         signing_in = pool.submit(sign_in)
