@@ -11,13 +11,15 @@ from typing import Any
 
 import psycopg
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from jwt.algorithms import ECAlgorithm
 from pydantic import SecretStr
 
 from serving.identity.scim.groups import principal_of
 from serving.identity.sign_in.provider import LEEWAY_SECONDS
 from tests.fixtures.llm import ModelServer
 from tests.fixtures.serving import Running, Site
-from tests.fixtures.small_provider import CLIENT, SmallProvider, small_provider
+from tests.fixtures.small_provider import CLIENT, Signing, SmallProvider, small_provider
 from tests.fixtures.waiting import until
 
 ANN = "ann@acme.com"
@@ -86,6 +88,42 @@ def test_an_access_token_opens_what_its_audience_allows(site: Site, provider: Sm
             provider.signed("at+jwt", **PERSON, scope="openid"),
         ):
             assert set(opened(running, token).values()) == {401}
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        ECAlgorithm.to_jwk(ec.generate_private_key(ec.SECP384R1()).public_key(), as_dict=True),
+        {"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA"},
+        {"kty": "RSA", "n": "AQAB"},
+    ],
+    ids=["another curve", "no point", "half a key"],
+)
+def test_a_token_of_a_listed_key_that_does_not_fit_is_refused(
+    site: Site, provider: SmallProvider, key: dict[str, str]
+) -> None:
+    """The failure counts, and a renewal goes on."""
+    configured(site, provider, audiences=[API])
+    site.settings = site.settings.model_copy(update={"sign_in_failures": 2})
+    provider.more_keys = [key | {"kid": "2", "use": "sig"}]
+    provider.claims = dict(PERSON)
+    own = provider.signing
+    with site.running() as running:
+        cookie = {"Cookie": provider.sign_in(running).headers["set-cookie"].partition(";")[0]}
+        provider.signing = (
+            Signing("2", "ES256", ec.generate_private_key(ec.SECP256R1()))
+            if key["kty"] == "EC"
+            else own._replace(kid="2")
+        )
+        provider.nonce = None
+        site.sql("UPDATE sessions SET refreshed_at = refreshed_at - interval '1 hour'")
+        assert running.http.get("/api/me", headers=cookie).status_code == 200
+        token = provider.signed("at+jwt", **PERSON, aud=API)
+        headers = {"Authorization": f"Bearer {token}", "X-Forwarded-For": "192.0.2.1"}
+        assert [running.http.get("/api/me", headers=headers).status_code for _ in range(3)] == [401, 401, 429]
+        provider.signing = own
+        site.sql("UPDATE sessions SET refreshed_at = refreshed_at - interval '1 hour'")
+        assert running.http.get("/api/me", headers=cookie).status_code == 200
 
 
 def test_an_access_token_may_expire_while_a_question_is_answered(
@@ -237,10 +275,11 @@ def test_a_renewal_ends_sessions_and_keys_only_by_what_it_says_about_the_person(
         wanted = {"name": "Report", "scopes": ["read"], "expires_in_days": 1}
         assert running.http.post("/api/keys", json=wanted, headers=ours).status_code == 201
         site.agent(ANN, "Own agent")
-        provider.nonce, provider.claims, provider.algorithm = None, claims, algorithm
+        own = provider.signing
+        provider.nonce, provider.claims, provider.signing = None, claims, own._replace(algorithm=algorithm)
         site.sql("UPDATE sessions SET refreshed_at = refreshed_at - interval '1 hour'")
         assert running.http.get("/api/me", headers=cookie).status_code == (401 if ends else 200)
-        provider.claims, provider.algorithm = dict(PERSON), "RS256"
+        provider.claims, provider.signing = dict(PERSON), own
         site.sql("UPDATE sessions SET refreshed_at = refreshed_at - interval '1 hour'")
         assert running.http.get("/api/me", headers=cookie).status_code == (401 if ends else 200)
     left = site.sql("SELECT (SELECT count(*) FROM agents), count(*) FROM api_keys WHERE revoked_at IS NULL")

@@ -36,8 +36,8 @@ RETRY_AFTER_SECONDS = 10.0
 UNKNOWN_KEY, EXPIRED, IMMATURE = "unknown-key", "expired", "not-yet-valid"
 LEEWAY_SECONDS = 60
 """Difference of clocks that is tolerated."""
-ALGORITHMS = {"RS256": "RSA", "ES256": "EC"}
-"""Accepted signatures, with the type of key that they need."""
+ALGORITHMS = {"RS256": ("RSA", None), "ES256": ("EC", "P-256")}
+"""Accepted signatures, with the type and curve of key that they need."""
 
 log = logger("serving")
 
@@ -208,7 +208,7 @@ class Provider:
                 leeway=LEEWAY_SECONDS + grace,
                 options={"require": ["iss", "sub", "aud", "exp", "iat"]},
             )
-        except jwt.InvalidTokenError as error:
+        except jwt.PyJWTError as error:  # also for a listed key that is none
             raise SignInRefusedError(
                 _reason(error), f"The token of {self.setting.name} is not accepted: {error}."
             ) from None
@@ -282,7 +282,7 @@ def _matching(keys: Sequence[Mapping[str, Any]], kid: str | None, algorithm: str
     fit = [
         one
         for one in keys
-        if one.get("kty") == ALGORITHMS[algorithm]
+        if (one.get("kty"), one.get("crv")) == ALGORITHMS[algorithm]
         and one.get("use", "sig") == "sig"
         and one.get("alg", algorithm) == algorithm
     ]
@@ -290,8 +290,8 @@ def _matching(keys: Sequence[Mapping[str, Any]], kid: str | None, algorithm: str
     return named[0] if len(named) == 1 or (named and kid is not None) else None
 
 
-def _reason(error: jwt.InvalidTokenError) -> str:
-    kinds: dict[type[jwt.InvalidTokenError], str] = {
+def _reason(error: jwt.PyJWTError) -> str:
+    kinds: dict[type[jwt.PyJWTError], str] = {
         jwt.ExpiredSignatureError: EXPIRED,
         jwt.ImmatureSignatureError: IMMATURE,
         jwt.InvalidAudienceError: "audience",
