@@ -1,5 +1,7 @@
 """The `embedded` stage: embed the texts of pending chunks that have no vector yet, each distinct text once.
 
+A document with a text that the service cannot embed fails, like one that cannot be parsed; the others continue.
+
 Texts of uploads are embedded once per owner, because their `text_hash` includes the owner (`identify.scoped_hash`).
 """
 
@@ -14,7 +16,8 @@ from assets.chunked import TABLE as CHUNKED
 from assets.chunked import batches, chunk_version
 from assets.index.targets import Target
 from assets.stages.profiles import Profile
-from resources.core.errors import BudgetExceededError
+from resources.core.domain import State
+from resources.core.errors import BudgetExceededError, ConfigurationError
 from resources.core.ports import Vectors
 from resources.core.tables import embedded_table
 from resources.embedding import check_dimensions
@@ -31,14 +34,15 @@ from sql.sync import Collections
 WINDOW_DOCUMENTS = 5000
 """Documents whose texts are held in memory at a time."""
 REQUESTS_AT_ONCE = 4
+UNEMBEDDABLE = "The embedding service cannot embed one of its passages."
 WRITE_CHUNKS = 2000
 """Vectors between two appends to the lake. At 70 chunks/s, a crash repeats at most half a minute of work."""
 
 log = structlog.get_logger("embedding")
 
 
-def embed_missing(job: SyncJob, target: Target, pending: Sequence[Pending]) -> StageResult:
-    """Embed chunks that have no vector yet, within the month's budget.
+def embed_missing(job: SyncJob, target: Target, pending: Sequence[Pending], *, ahead: bool = False) -> StageResult:
+    """Embed chunks that have no vector yet, within the month's budget. `ahead`: for another sync, to which failures are left.
 
     Raises `BudgetExceededError` if the budget is used up and the setting is to stop, and `CapacityError` if there is too little room
     on a disk; vectors written so far are kept.
@@ -60,9 +64,11 @@ def embed_missing(job: SyncJob, target: Target, pending: Sequence[Pending]) -> S
             result.count(partitions[key], chunks=number)
         for piece in todo.iter_slices(WRITE_CHUNKS):
             check_room(job.stores.settings)
-            tokens, cost = _embed(job, target, table, piece)
-            for key, number in _by_content(piece):
+            tokens, cost, failed = _embed(job, target, table, piece)
+            for key, number in _by_content(piece.filter(~pl.col("text_hash").is_in(failed))):
                 result.count(partitions[key], embedded=number)
+            if failed and not ahead:
+                result.touched |= _fail(job, target, part, failed)
             result.counts["tokens"] += tokens
             result.counts["cost_usd"] += cost
     return result
@@ -73,12 +79,16 @@ def _by_content(texts: pl.DataFrame) -> list[tuple[str, int]]:
     return texts.group_by("content_key").len().rows()
 
 
-def _embed(job: SyncJob, target: Target, table: str, texts: pl.DataFrame) -> tuple[int, float]:
-    """Embed texts, store their vectors and record the usage, also if it fails on the way. Returns tokens and cost in US dollars."""
+def _embed(job: SyncJob, target: Target, table: str, texts: pl.DataFrame) -> tuple[int, float, list[str]]:
+    """Embed texts, store their vectors and record the usage, also of a part if it fails on the way.
+
+    Returns tokens, cost in US dollars, and the hashes of texts that cannot be embedded.
+    """
     stores, model = job.stores, target.embedder
     price = model.price_per_million or 0.0
     reservation = _reserve(job, int(texts["tokens"].sum()) / 1e6 * price)
     vectors: list[Vectors] = []
+    failed: list[str] = []
     tokens = 0
     try:
         for piece in texts.iter_slices(stores.settings.embedding_batch * REQUESTS_AT_ONCE):
@@ -89,16 +99,52 @@ def _embed(job: SyncJob, target: Target, table: str, texts: pl.DataFrame) -> tup
             reservation.extend()
             job.count(embedded=piece.height, passages=int(piece["passages"].sum()) if target.collection.active else 0)
             job.progress("embedded")
-        now = datetime.now(UTC)
-        matrix, hashes = np.concatenate(vectors), texts["text_hash"].to_list()
-        stores.keyed.append_vectors(table, model.model, hashes, matrix, texts["tokens"].to_list(), now)
     finally:
-        # what was embedded is paid for, stored or not
+        # what was embedded is paid for, and kept
         cost = tokens / 1e6 * price
         embedded = sum(len(rows) for rows in vectors)
         reservation.settle(model=model.model, texts=embedded, tokens=tokens, cost_usd=cost)
+        if vectors:
+            matrix = np.concatenate(vectors)
+            usable = ~np.isnan(matrix[:, 0])
+            done = texts.head(embedded).with_columns(pl.Series("usable", usable))
+            kept, failed = done.filter("usable"), done.filter(~pl.col("usable"))["text_hash"].to_list()
+            hashes, sizes = kept["text_hash"].to_list(), kept["tokens"].to_list()
+            stores.keyed.append_vectors(table, model.model, hashes, matrix[usable], sizes, datetime.now(UTC))
     job.count(tokens=tokens, cost_usd=cost)
-    return tokens, cost
+    return tokens, cost, failed
+
+
+def _fail(job: SyncJob, target: Target, documents: Sequence[Pending], hashes: Sequence[str]) -> set[str]:
+    """Fail those of the documents that have one of these texts, and return their partitions.
+
+    Raises `ConfigurationError` for a collection that is not searched: the documents may be fine in the active one.
+    """
+    versions = {one.doc_id: chunk_version(target.profiles[one.profile]) for one in documents}
+    rows = job.stores.keyed.rows(CHUNKED, {one.content_key for one in documents})
+    chunks = rows.filter(pl.col("text_hash").is_in(hashes)).select("content_key", "version").collect()
+    found = set(chunks.iter_rows())
+    failed = [one for one in documents if (one.content_key, versions[one.doc_id]) in found]
+    if not target.collection.active:
+        raise ConfigurationError(
+            f"{target.embedder.model} cannot embed {len(failed)} documents, such as {failed[0].doc_id}."
+        )
+    with job.writing:
+        job.stores.documents.set_outcomes(
+            rows=[
+                {
+                    "doc_id": one.doc_id,
+                    "state": State.FAILED,
+                    "reason": UNEMBEDDABLE,
+                    "stage": "embedded",
+                    "attempts": one.attempts + 1,
+                }
+                for one in failed
+            ]
+        )
+    for one in failed:
+        job.fault(one.source_id, "embedded", UNEMBEDDABLE, skipped=False)
+    return {one.partition for one in failed}
 
 
 def texts_of(stores: Stores, pending: Sequence[Pending], profiles: Mapping[str, Profile]) -> pl.DataFrame:

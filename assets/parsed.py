@@ -265,10 +265,15 @@ def _write_outcomes(
         if verdict is None:
             raise FailedDocumentError(f"Parsing produced no outcome for {document.doc_id}. Run the sync again.")
         state = states[verdict["status"]]
-        attempts = verdict["attempts"] if state == State.FAILED else 0
+        # attempts to embed it count until it succeeds
+        attempts = verdict["attempts"] if state == State.FAILED else document.attempts * (document.stage == "embedded")
         if state != document.state or attempts != document.attempts:
-            reason = storable(verdict["reason"] or "unknown") if state != State.LIVE else None
-            rows.append({"doc_id": document.doc_id, "state": state, "reason": reason, "attempts": attempts})
+            reason, stage = (
+                (storable(verdict["reason"] or "unknown"), "parsed") if state != State.LIVE else (None, None)
+            )
+            rows.append(
+                {"doc_id": document.doc_id, "state": state, "reason": reason, "stage": stage, "attempts": attempts}
+            )
         if state != State.LIVE and (state != document.state or document.content_key in tried):
             job.fault(document.source_id, "parsed", verdict["reason"] or "unknown", skipped=state == State.SKIPPED)
             touched.add(document.partition)

@@ -84,7 +84,7 @@ def _prepare(stores: Stores, job_id: str, wave: OfferedWave, owner: str, parsers
             for stage, work in {
                 "parsed": lambda: parse_ahead(job, documents, parsers),
                 "chunked": lambda: chunk_missing(job, documents, target.profiles, target.tokenizer()),
-                "embedded": lambda: embed_missing(job, target, documents),
+                "embedded": lambda: embed_missing(job, target, documents, ahead=True),
             }.items():
                 job.progress(stage)
                 with job.busy(stage):

@@ -98,6 +98,8 @@ class Pending(msgspec.Struct, frozen=True):
     owner: str | None
     tags: dict[str, Any]
     state: str
+    stage: str | None
+    """Stage that rejected it, if it is not live."""
     attempts: int
     was_indexed: bool
     """True if the index may contain points of it, from an earlier version or an interrupted sync."""

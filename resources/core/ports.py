@@ -134,7 +134,10 @@ class Embedder(Protocol):
         ...
 
     def embed_counted(self, texts: Sequence[str]) -> tuple[Vectors, int]:
-        """Return the rows as `embed` does, and the tokens used (as billed, if the service reports it)."""
+        """Return the rows as `embed` does, and the tokens used (as billed, if the service reports it).
+
+        The row of a text that the service cannot embed, though it embeds others, is NaN.
+        """
         ...
 
     def embed_query(self, text: str) -> Vectors:

@@ -22,7 +22,7 @@ _PATTERNS = {
     "elsewhere": r"is a link|stored outside|not stored at Slack|leads out of|provides no URL|not a file|redirects too|no longer in "
     r"CONCORDANCE_FILE_ROOTS|UTF-8; rename|contains a NUL",
     "changed": r"no longer|being written|not in the blob store|was removed|was deleted|changed while",
-    "unavailable": r"temporarily|slow down|does not answer|stopped answering|HTTP \d{3}|cannot be (listed|accessed|read)",
+    "unavailable": r"temporarily|slow down|does not answer|stopped answering|HTTP \d{3}|cannot embed|cannot be (listed|accessed|read)",
     "waiting": r"were kept|listed from the beginning|indexed again|were indexed before",
 }
 _KINDS = Kinds(_PATTERNS)

@@ -46,10 +46,20 @@ SHORT_TEXT = 200
 """Characters of a text that no service refuses for its length."""
 _REFUSED = (400, 413, 422)
 """Statuses of services for a text that is too long."""
+_FAILED = 500
+"""Status of a service that fails on a text; one that is overloaded or away answers with others."""
+
+
+_PROBE = "dimensions"
+"""A text that every service embeds."""
 
 
 class _RefusedTextsError(ConfigurationError):
     """The service refuses these texts, or every request."""
+
+
+class _FailedTextsError(ServiceUnavailableError):
+    """The service fails on these texts, or on every request."""
 
 
 class OpenAICompatible:
@@ -96,16 +106,18 @@ class OpenAICompatible:
     def dimensions(self) -> int:
         """Length of a vector; for an unknown model, the service is asked once."""
         if self._known_dimensions is None:
-            rows, _ = self._passages(["dimensions"])
-            self._known_dimensions = rows.shape[1]
+            self._known_dimensions = self._request([_PROBE], self._prompts.passage_type)[0].shape[1]
         return self._known_dimensions
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return one row per text, in order. Raises `ServiceUnavailableError` or `ConfigurationError`."""
-        return self.embed_counted(texts)[0]
+        rows, _ = self.embed_counted(texts)
+        if np.isnan(rows).any():
+            raise self._unusable()
+        return rows
 
     def embed_counted(self, texts: Sequence[str]) -> tuple[Vectors, int]:
-        """Return one row per text, in order, and the tokens that the service billed."""
+        """Return one row per text, in order, and the tokens that the service billed. NaN: it cannot embed this text, but others."""
         if not texts:
             return np.zeros((0, self.dimensions), dtype=np.float32), 0
         batches = self._batches(texts)
@@ -121,6 +133,8 @@ class OpenAICompatible:
         rows, tokens = self._request([prompts.query + text], prompts.query_type, timeout=self._query_timeout, retries=1)
         with self._lock:
             self._query_tokens += tokens
+        if np.isnan(rows).any():
+            raise self._unusable()
         return rows[0]
 
     def take_query_tokens(self) -> int:
@@ -144,20 +158,40 @@ class OpenAICompatible:
         return [batch for batch in batches if batch]
 
     def _passages(self, texts: list[str]) -> tuple[Vectors, int]:
-        """Embed the texts of a request. A text that the service refuses, most likely for its length, is embedded in parts."""
+        """Embed the texts of a request. A text that the service refuses, most likely for its length, is embedded in parts.
+
+        The row of a text that cannot be embedded is NaN. Raises if no text can.
+        """
         try:
-            return self._request([self._prompts.passage + text for text in texts], self._prompts.passage_type)
-        except _RefusedTextsError:
+            rows, tokens = self._request([self._prompts.passage + text for text in texts], self._prompts.passage_type)
+        except (_RefusedTextsError, _FailedTextsError) as error:
+            refused = isinstance(error, _RefusedTextsError)
+            if not refused:
+                self._probe(error)
             if len(texts) > 1:
                 half = len(texts) // 2
                 (first, used), (second, more) = self._passages(texts[:half]), self._passages(texts[half:])
                 return np.concatenate([first, second]), used + more
-            if len(texts[0]) < SHORT_TEXT:
-                raise
+            if not refused or len(texts[0]) < SHORT_TEXT:
+                rows = self._probe(error)
+                return np.full((1, rows.shape[1]), np.nan, dtype=np.float32), 0
             parts = _halves(texts[0])
             rows, tokens = self._passages(parts)
             mean = np.average(rows, axis=0, weights=[len(part) for part in parts]).astype(np.float32)
             return (mean / np.float32(np.linalg.norm(mean)))[None, :], tokens
+        if np.isnan(rows).all():
+            self._probe(self._unusable())
+        return rows, tokens
+
+    def _probe(self, error: ConcordanceError) -> Vectors:
+        """Embed a text that no service fails on. Raises `error` if this one does: then it is not for the texts that failed."""
+        try:
+            rows, _ = self._request([_PROBE], self._prompts.passage_type)
+        except ConcordanceError:
+            raise error from None
+        if np.isnan(rows).any():
+            raise error
+        return rows
 
     def _request(
         self, texts: list[str], input_type: str | None, *, timeout: float | None = None, retries: int = RETRIES
@@ -194,9 +228,11 @@ class OpenAICompatible:
                 )
         vectors = np.stack(rows)
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        if not np.isfinite(norms).all() or not (norms > 0).all():
-            raise self._wrong("returned a vector with NaN, infinity or only zeros")
+        norms[~np.isfinite(norms) | (norms == 0)] = np.nan
         return vectors / norms
+
+    def _unusable(self) -> ConfigurationError:
+        return self._wrong("returned a vector with NaN, infinity or only zeros")
 
     def _wrong(self, what: str) -> ConfigurationError:
         return ConfigurationError(f"The embedding service at {self._url} (model {self.model}) {what}.")
@@ -215,7 +251,8 @@ class OpenAICompatible:
                 f"{where} limits the rate of requests; the next sync continues from here.", after
             )
         if isinstance(error, openai.InternalServerError):
-            return ServiceUnavailableError(f"{where} fails ({error.status_code}); the next sync continues from here.")
+            failed = _FailedTextsError if error.status_code == _FAILED else ServiceUnavailableError
+            return failed(f"{where} fails ({error.status_code}); the next sync continues from here.")
         if isinstance(error, openai.APIStatusError):
             refused = _RefusedTextsError if error.status_code in _REFUSED else ConfigurationError
             return refused(

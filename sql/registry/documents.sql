@@ -235,33 +235,32 @@ WHERE d.doc_id = l.doc_id
 RETURNING d.doc_id::text AS doc_id, d.partition, EXISTS (SELECT FROM index_entries AS e WHERE e.doc_id = d.doc_id) AS indexed;
 
 -- name: set_outcomes!
--- Record the results of parsing: live again, skipped or failed. Parameters: rows jsonb (doc_id, state, reason, attempts).
+-- Record the results of parsing or embedding: live again, skipped or failed. Parameters: rows jsonb (doc_id, state, reason, stage, attempts).
 WITH locked AS MATERIALIZED (
-    SELECT r.doc_id, r.state, r.reason, r.attempts
-    FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, state text, reason text, attempts integer)
+    SELECT r.doc_id, r.state, r.reason, r.stage, r.attempts
+    FROM jsonb_to_recordset(:rows::jsonb) AS r (doc_id uuid, state text, reason text, stage text, attempts integer)
     INNER JOIN documents AS o ON o.doc_id = r.doc_id
     WHERE
-        (o.state = 'live' OR (o.state IN ('skipped', 'failed') AND o.stage = 'parsed'))
+        (o.state = 'live' OR (o.state IN ('skipped', 'failed') AND o.stage IN ('parsed', 'embedded')))
         AND (o.state, o.reason, o.attempts) IS DISTINCT FROM (r.state, r.reason, r.attempts)
     ORDER BY o.doc_id
     FOR NO KEY UPDATE OF o
 )
 
 UPDATE documents AS d SET
-    state = l.state, reason = l.reason, attempts = l.attempts,
-    stage = CASE WHEN l.state = 'live' THEN NULL ELSE 'parsed' END, changed_at = now()
+    state = l.state, reason = l.reason, stage = l.stage, attempts = l.attempts, changed_at = now()
 FROM locked AS l
 WHERE d.doc_id = l.doc_id;
 
 -- name: pending
 -- Documents whose entry in a collection is missing or out of date, or is to be written again (`index_work.rewrite`). again: it has an entry
 -- of this content, or parsing rejected it. Parameters: source, partitions or null, doc_ids or null, collection, signatures jsonb (profile ->
--- signature) of it, everything bool (all documents with content), rejected bool (also those that parsing rejected: an unchanged parser finds
--- its earlier result in the lake, a newer one tries again), active jsonb or null (signatures of the active collection: leave out documents
+-- signature) of it, everything bool (all documents with content), rejected bool (also those that parsing or embedding rejected: an unchanged parser
+-- finds its earlier result in the lake, a newer one tries again), active jsonb or null (signatures of the active collection: leave out documents
 -- that it holds as wanted and that this collection has never held), after (the source id before the first), most (rows; null: all).
 SELECT
     d.doc_id::text AS doc_id, d.source_id, d.partition, d.content_hash, d.content_key, d.mime_type, d.source_title AS title,
-    d.description, d.profile, d.owner, d.tags, d.state, d.attempts, e.doc_id IS NOT NULL AS was_indexed,
+    d.description, d.profile, d.owner, d.tags, d.state, d.stage, d.attempts, e.doc_id IS NOT NULL AS was_indexed,
     coalesce(d.size, 0) AS size, extract(EPOCH FROM d.changed_at)::double precision AS changed,
     d.state <> 'live' OR coalesce(starts_with(e.content, d.content_key || '|'), FALSE) AS again
 FROM documents AS d
@@ -282,7 +281,7 @@ WHERE
                 OR e.content IS DISTINCT FROM d.content_key || '|' || (:signatures::jsonb ->> d.profile)
             )
         )
-        OR (:rejected AND d.state IN ('skipped', 'failed') AND d.stage = 'parsed')
+        OR (:rejected AND d.state IN ('skipped', 'failed') AND d.stage IN ('parsed', 'embedded'))
     )
     AND (
         :active::jsonb IS NULL OR e.doc_id IS NOT NULL

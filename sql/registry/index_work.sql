@@ -67,7 +67,7 @@ differing AS (
             keyword_names((p.d).title, (p.d).source_title, (p.d).path),
             (e.entry).doc_id IS NOT NULL, (e.entry).content, (e.entry).payload, (e.entry).keywords, :signatures::jsonb, :version
         )
-        OR ((p.d).state IN ('skipped', 'failed') AND (p.d).stage = 'parsed' AND (p.d).content_key IS NOT NULL)
+        OR ((p.d).state IN ('skipped', 'failed') AND (p.d).stage IN ('parsed', 'embedded') AND (p.d).content_key IS NOT NULL)
     ORDER BY (p.d).doc_id
     ON CONFLICT (doc_id) DO UPDATE SET marked = excluded.marked
 ),
@@ -116,7 +116,7 @@ USING (
         AND NOT (k.rewrite AND d.state = 'live')
         AND NOT (d.state <> 'live' AND EXISTS (SELECT FROM index_entries AS o WHERE o.doc_id = d.doc_id))
         AND NOT (
-            d.state IN ('skipped', 'failed') AND d.stage IS NOT DISTINCT FROM 'parsed' AND d.content_key IS NOT NULL
+            d.state IN ('skipped', 'failed') AND coalesce(d.stage IN ('parsed', 'embedded'), FALSE) AND d.content_key IS NOT NULL
             AND (
                 NOT :parsed::boolean OR d.content_key = ANY(:deferred::text [])
                 OR (:partitions::text [] IS NOT NULL AND d.partition <> ALL(:partitions::text []))

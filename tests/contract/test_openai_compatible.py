@@ -143,6 +143,30 @@ def test_a_service_that_refuses_every_text_is_asked_a_few_times(server: OpenAISe
     assert len(server.requests) < 100
 
 
+def test_a_text_that_the_service_fails_on_costs_only_itself(server: OpenAIServer) -> None:
+    texts = [f"otter {number}" for number in range(20)]
+    server.fails_on = "otter 7"
+    rows, tokens = client(server).embed_counted(texts)
+    lacking = np.isnan(rows).all(axis=1)
+    assert [texts[place] for place in np.flatnonzero(lacking)] == ["otter 7"]
+    assert tokens == 2 * 19
+    np.testing.assert_allclose(np.linalg.norm(rows[~lacking], axis=1), 1.0, atol=1e-6)
+    assert np.isnan(client(server).embed_counted(["otter 7"])[0]).all()
+    with pytest.raises(ConfigurationError, match="NaN"):
+        client(server).embed(["otter 7"])
+
+
+def test_a_text_whose_vector_is_unusable_costs_only_itself() -> None:
+    def embed(text: str, dimensions: int) -> np.ndarray:
+        return bag_of_words(text, dimensions) * (np.nan if "heron" in text else 1)
+
+    with OpenAIServer(embed=embed) as server:
+        for texts, lacking in ((["an otter", "a heron"], [False, True]), (["a heron"], [True])):
+            assert np.isnan(client(server).embed_counted(texts)[0]).any(axis=1).tolist() == lacking
+        with pytest.raises(ConfigurationError, match="NaN"):
+            client(server).embed_query("a heron")
+
+
 def _short(rows: Rows) -> Rows:
     return [row | {"embedding": [1.0, 2.0]} for row in rows]
 

@@ -101,7 +101,10 @@ CHANGES: dict[str, Callable[[Connection], object]] = {
     "readdress": lambda c: Documents(c, "files").readdress(emails=[ANN]),
     "hide_partition": lambda c: Documents(c, "files").hide_partition(partition="docs"),
     "set_outcomes": lambda c: Documents(c, "files").set_outcomes(
-        rows=[{"doc_id": one, "state": "failed", "reason": "broken", "attempts": 1} for one in IDS[::-1]]
+        rows=[
+            {"doc_id": one, "state": "failed", "reason": "broken", "stage": "parsed", "attempts": 1}
+            for one in IDS[::-1]
+        ]
     ),
     "narrow": lambda c: PermissionAudit(c, "files").narrow(rows=[granting(one) for one in IDS[::-1]]),
     "grant": lambda c: PermissionAudit(c, "files").grant(rows=[granting(one) for one in IDS[::-1]]),

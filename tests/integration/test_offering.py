@@ -312,7 +312,7 @@ def test_erasure_waits_for_runs_that_prepare_and_keeps_them_from_starting(
     work = assets.preparing.embed_missing
     free: list[bool] = []
 
-    def checked(*given: Any) -> Any:
+    def checked(*given: Any, **more: Any) -> Any:
         lease = claim(dsn, preparing(FILES), None, seconds=0)
         free.append(lease is not None)
         return work(*given)

@@ -14,8 +14,8 @@ def document(
 ) -> Pending:
     plain = dict.fromkeys(("source_id", "partition", "content_hash", "mime_type", "title", "profile", "state"), "")
     return Pending(
-        doc_id=name, content_key=content, size=size, changed=changed, description=None, owner=None, tags={}, attempts=0,
-        was_indexed=False, again=again, **(plain | facts),
+        doc_id=name, content_key=content, size=size, changed=changed, description=None, owner=None, tags={}, stage=None,
+        attempts=0, was_indexed=False, again=again, **(plain | facts),
     )  # fmt: skip
 
 

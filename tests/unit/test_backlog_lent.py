@@ -27,6 +27,7 @@ def document(number: int, *, size: int = 1000, state: State = State.LIVE, key: s
         owner=None,
         tags={},
         state=state,
+        stage=None,
         attempts=0,
         was_indexed=False,
         size=size,

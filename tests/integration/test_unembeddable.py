@@ -1,0 +1,93 @@
+"""Texts that an embedding service cannot embed: they fail their documents, and neither the others nor what was embedded before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from assets import embedded, pipeline
+from assets.stages.diff import MAX_ATTEMPTS
+from resources.core.domain import SourceName
+from resources.core.errors import ServiceUnavailableError
+from resources.syncing import open_sync
+from tests.fixtures.installation import Installation
+from tests.fixtures.openai_server import OpenAIServer
+
+
+@pytest.fixture
+def service() -> Iterator[OpenAIServer]:
+    with OpenAIServer(dimensions=48) as server:
+        yield server
+
+
+@pytest.fixture
+def served(installation: Installation, service: OpenAIServer) -> Installation:
+    installation.settings = installation.settings.model_copy(
+        update={
+            "embedding_provider": "openai",
+            "embedding_model": "word-counts",
+            "embedding_batch": 2,
+            "openai_base_url": service.url,
+            "openai_api_key": SecretStr("test"),
+        }
+    )
+    for name in ("otter", "heron", "lemur", "marten"):
+        installation.write(f"{name}.md", f"The {name} sleeps until noon.")
+    return installation
+
+
+def documents(installation: Installation) -> dict[str, tuple[Any, ...]]:
+    rows = installation.rows("SELECT title, state, stage, attempts FROM documents WHERE state <> 'live'")
+    return {row["title"]: (row["state"], row["stage"], row["attempts"]) for row in rows}
+
+
+def found(installation: Installation) -> set[str]:
+    return {point["chunk_text"].split()[1] for point in installation.points()}
+
+
+def test_a_text_that_the_service_fails_on_fails_its_document_only(served: Installation, service: OpenAIServer) -> None:
+    service.fails_on = "heron"
+    for attempt in range(1, MAX_ATTEMPTS + 1):
+        job = served.sync()
+        assert (job.error, job.counts.failed) == (None, 1)
+        assert documents(served) == {"heron.md": ("failed", "embedded", attempt)}
+        assert found(served) == {"otter", "lemur", "marten"}
+    asked = len(service.requests)
+    assert served.sync().counts.failed == 0
+    assert len(service.requests) == asked
+    service.fails_on = None
+    served.write("heron.md", "The heron sleeps until dusk.")
+    served.sync()
+    assert (documents(served), len(found(served)), served.agrees()) == ({}, 4, True)
+
+
+def test_a_document_that_the_service_embeds_again_is_found(served: Installation, service: OpenAIServer) -> None:
+    service.fails_on = "heron"
+    served.sync()
+    service.fails_on = None
+    served.sync()
+    assert (documents(served), len(found(served)), served.agrees()) == ({}, 4, True)
+
+
+def test_what_was_embedded_before_the_service_failed_is_stored(
+    served: Installation, service: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "REQUESTS_AT_ONCE", 1)  # two texts at a time
+    failing: list[bool] = []
+
+    def fail_next(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        if len(rows) == 2 and not failing:
+            failing.append(True)
+            service.fail(503, times=4, retry_after="0")
+        return rows
+
+    service.twist(fail_next)
+    with pytest.raises(ServiceUnavailableError), open_sync(served.settings, SourceName.FILES) as job:
+        pipeline.sync(job)
+    service.twist(lambda rows: rows)
+    booked = served.rows("SELECT sum(texts)::int AS texts FROM embedding_usage")[0]["texts"]
+    assert served.sync().counts.embedded == 4 - booked
+    assert booked == 2
