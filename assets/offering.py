@@ -98,16 +98,20 @@ class Offering:
         rest = STALLED_SECONDS if self._backlog.drained else None
         if not self._lent:
             return
-        for wave in offers.take_back(job_id=job.job_id, rest=rest):
-            documents = self._lent[wave.number]
+        results = {wave.number: wave.results for wave in offers.take_back(job_id=job.job_id, rest=rest)}
+        offered = set(offers.offered(job_id=job.job_id))
+        for number in (
+            self._lent.keys() - offered
+        ):  # those without results may have been withdrawn: another process has closed the job
+            documents = self._lent[number]
             keys = {one.doc_id: one.content_key for one in documents}
             job.partitions = self._job.partitions  # a request may have added some
             rows = pending(job, self._target, doc_ids=list(keys))
             unchanged = {one.doc_id for one in rows if one.content_key == keys[one.doc_id]}
-            if wave.results:
-                self._count(documents, unchanged, wave.results)
+            if done := results.get(number):
+                self._count(documents, unchanged, done)
             self._backlog.give_back(documents, unchanged=unchanged)
-            del self._lent[wave.number]
+            del self._lent[number]
 
     def _count(self, documents: Sequence[Pending], unchanged: set[str], results: Mapping[str, Any]) -> None:
         embedded = results.get("embedded", {}).get("counts", {})

@@ -46,10 +46,11 @@ UPDATE sync_jobs SET accepts = FALSE WHERE job_id = :job_id AND more_full IS NUL
 
 -- name: in_the_way
 -- Running syncs that keep one of these partitions from starting (see `insert_job`), with their age in seconds. alive: the process that
--- has claimed the job has its lease. Grain: job. Index: sync_jobs_running, partition_leases_owner.
+-- has claimed the job has its lease, or had it until some seconds ago: one that was paused renews it unless another has claimed it.
+-- Grain: job. Index: sync_jobs_running, partition_leases_owner.
 SELECT
     j.job_id::text AS job_id, j.partitions, j.claimed_at, extract(EPOCH FROM now() - j.started_at)::double precision AS age,
-    EXISTS (SELECT FROM partition_leases AS l WHERE l.owner = j.lease AND l.until > now()) AS alive
+    EXISTS (SELECT FROM partition_leases AS l WHERE l.owner = j.lease AND l.until > now() - interval '5 seconds') AS alive
 FROM sync_jobs AS j
 WHERE
     j.source = :source AND j.status = 'running'
@@ -64,7 +65,7 @@ ORDER BY j.started_at, j.job_id;
 -- Running syncs that a sync of the whole source has planned, as `in_the_way`. Grain: job. Index: sync_jobs_running.
 SELECT
     j.job_id::text AS job_id, j.partitions, j.claimed_at, extract(EPOCH FROM now() - j.started_at)::double precision AS age,
-    EXISTS (SELECT FROM partition_leases AS l WHERE l.owner = j.lease AND l.until > now()) AS alive
+    EXISTS (SELECT FROM partition_leases AS l WHERE l.owner = j.lease AND l.until > now() - interval '5 seconds') AS alive
 FROM sync_jobs AS j
 WHERE j.source = :source AND j.status = 'running' AND j.planned_by IS NOT NULL
 ORDER BY j.started_at, j.job_id;

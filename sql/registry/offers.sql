@@ -50,6 +50,10 @@ WHERE
     )
 RETURNING o.number, coalesce(o.results, '{}') AS results;
 
+-- name: offered
+-- Waves of a sync that are still there.
+SELECT number FROM offered_waves WHERE job_id = :job_id ORDER BY number;
+
 -- name: waiting
 -- Number of waves that no run has taken.
 SELECT count(*) AS waves FROM offered_waves WHERE job_id = :job_id AND lease IS NULL;

@@ -22,7 +22,7 @@ from assets.preparing import prepare
 from resources import launch
 from resources.core.domain import SourceName
 from resources.core.errors import AbortSyncError, NotRunningError
-from resources.jobs import hold_all, preparing
+from resources.jobs import DIED, end_job, hold_all, preparing
 from resources.settings import Settings
 from resources.stores.leases import claim
 from resources.stores.postgres import session
@@ -264,6 +264,27 @@ def test_a_run_that_hangs_is_not_waited_for_for_ever(
         return {"waves": 0, "documents": 0}
 
     gate = Gate(monkeypatch)
+def test_a_sync_whose_job_is_closed_meanwhile_takes_back_what_it_offered(
+    large: Installation, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(monkeypatch)
+    gate.opens_after(monkeypatch, 1)
+
+    def closes(settings: Settings, source: SourceName, job_id: str, name: str) -> dict[str, int]:
+        lease = claim(settings.postgres_dsn, preparing(source), [name])
+        assert lease is not None
+        waiting_wave(settings)
+        end_job(settings.postgres_dsn, job_id, DIED)
+        lease.release()
+        return {"waves": 0, "documents": 0}
+
+    runs.work = closes
+    sync(large, 2)
+    runs.join()
+    assert runs.faults == []
+    complete(large)
+
+
     runs.work = hangs
     try:
         sync(large, 2)
