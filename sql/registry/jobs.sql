@@ -40,6 +40,24 @@ FROM added AS a
 WHERE j.job_id = a.job_id
 RETURNING a.more_partitions AS partitions, a.more_full AS full_sync;
 
+-- name: take_unserved
+-- Return what was added to syncs of a source that have ended since without doing it, and clear it; no row unless a running one accepts
+-- requests. Grain: job. Index: sync_jobs_latest, sync_jobs_running.
+WITH left_over AS (
+    SELECT job_id, more_partitions, more_full
+    FROM sync_jobs
+    WHERE
+        source = :source AND status <> 'running' AND more_full IS NOT NULL AND started_at > now() - interval '7 days'
+        AND EXISTS (SELECT FROM sync_jobs AS r WHERE r.source = :source AND r.status = 'running' AND r.accepts)
+    ORDER BY job_id
+    FOR UPDATE
+)
+
+UPDATE sync_jobs AS j SET more_full = NULL, more_partitions = NULL
+FROM left_over AS l
+WHERE j.job_id = l.job_id
+RETURNING l.more_partitions AS partitions, l.more_full AS full_sync;
+
 -- name: refuse_requests!
 -- Accept no more requests, unless one was added that the sync has not taken.
 UPDATE sync_jobs SET accepts = FALSE WHERE job_id = :job_id AND more_full IS NULL;

@@ -12,7 +12,7 @@ from assets.index import targets
 from resources.core.domain import SourceName
 from resources.core.errors import AbortSyncError, BusyError
 from resources.core.ports import Embedder
-from resources.jobs import create_job
+from resources.jobs import create_job, end_job
 from resources.settings import Settings
 from resources.stores.postgres import session
 from resources.syncing import SyncJob, open_sync
@@ -112,6 +112,15 @@ def test_a_note_is_searchable_while_a_large_file_is_embedded(
     )
     assert filled.sync().counts.synced == 0
     assert filled.agrees()
+
+
+def test_what_was_added_to_a_sync_that_failed_is_done_by_the_next_one(filled: Installation) -> None:
+    failed = request(filled)
+    assert request(filled, full=True) == failed
+    end_job(filled.settings.postgres_dsn, failed, "It failed.")
+    for fetched in (1, 0):
+        sync(filled, request(filled))
+        assert filled.last["raw"]["fetched"] == fetched
 
 
 def test_a_document_that_changes_while_it_is_processed_is_indexed_once_more(
