@@ -149,8 +149,8 @@ class PartitionSync:
             gone = tombstone(stores, list(plan.delete), batch.deleted_at)
             if ids := shown(batch):
                 partitions.release(source_ids=ids)
-                if self._source.costly:
-                    partitions.clear_fetched(source_ids=ids)
+            if self._source.costly:
+                partitions.clear_fetched(source_ids=[*ids, *batch.deleted])
             if batch.keys:
                 self._keep_keys(batch, plan, known)
             if memory:
@@ -325,6 +325,7 @@ def tombstone(stores: Stores, deleted: list[str], times: Mapping[str, datetime])
     if not deleted:
         return []
     stores.partitions.release(source_ids=deleted)
+    stores.partitions.clear_fetched(source_ids=deleted)
     known = {key: times[key] for key in deleted if key in times}
     gone = stores.documents.tombstone(source_ids=deleted, times=known)
     withhold_documents(stores.connection, stores.withheld, [one.doc_id for one in gone if one.indexed])

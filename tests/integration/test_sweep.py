@@ -101,6 +101,19 @@ def test_unneeded_notes_are_deleted(deleted: Installation) -> None:
     assert sweep(deleted.settings, FILES).notes == 0, "the next sync takes up what the failed one had"
 
 
+def test_contents_recorded_for_a_batch_are_forgotten_with_their_document(installation: Installation) -> None:
+    """Otherwise its bytes are not erased while the latest full sync has failed."""
+    file = installation.write("gone.txt", "The plan is a secret.")
+    installation.sync()
+    do(
+        installation,
+        "INSERT INTO fetched_contents SELECT source, source_id, version, content_hash, 1 FROM documents",
+    )
+    file.unlink()
+    installation.sync()
+    assert installation.rows("SELECT source_id FROM fetched_contents") == []
+
+
 def test_the_command(
     deleted: Installation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
