@@ -93,15 +93,19 @@ def withhold_token(connection: Connection, withheld: WithheldCollection, token_i
 
 
 def _tell(connection: Connection, kind: str, keys: list[str], write: Callable[[], None]) -> None:
-    """Write entries, or note them for later while the index does not answer."""
+    """Write entries, or note them for later while the index does not answer: it is waited for once in a transaction."""
     if not keys:
         return
-    try:
-        with once():  # the transaction has locked the rows that it changes
-            write()
-    except ServiceUnavailableError as error:
-        log.error("withheld_not_written", kind=kind, entries=len(keys), error=str(error))
-        WithheldStatements(connection).note(kind=kind, keys=keys)
+    statements = WithheldStatements(connection)
+    if not statements.just_noted():
+        try:
+            with once():  # the transaction has locked the rows that it changes
+                write()
+        except ServiceUnavailableError as error:
+            log.error("withheld_not_written", kind=kind, entries=len(keys), error=str(error))
+        else:
+            return
+    statements.note(kind=kind, keys=keys)
 
 
 def settle_documents(connection: Connection, withheld: WithheldCollection, source: str | None = None) -> int:

@@ -132,6 +132,10 @@ SELECT token_id, expires_at FROM revoked_tokens WHERE expires_at >= :now ORDER B
 INSERT INTO unwithheld (kind, key) SELECT :kind, k.key FROM unnest(:keys::text []) AS k (key)
 ON CONFLICT (kind, key) DO UPDATE SET noted_at = now();
 
+-- name: just_noted
+-- Whether this transaction has noted something: `noted_at` is when it began.
+SELECT EXISTS (SELECT FROM unwithheld WHERE noted_at = now()) AS noted;
+
 -- name: noted
 -- What the index has yet to be told to withhold. Grain: entry.
 SELECT kind, key, noted_at FROM unwithheld ORDER BY kind, key;

@@ -5,7 +5,7 @@ what a process writes after another has taken over is written again.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -13,14 +13,15 @@ import pytest
 from assets import pipeline
 from assets.upkeep.sweep import sweep
 from resources.core.domain import SourceName, document_id
-from resources.core.errors import LostLeaseError
-from resources.stores import leases, qdrant
+from resources.core.errors import LostLeaseError, ServiceUnavailableError
+from resources.stores import leases, qdrant, withholding
 from resources.stores.postgres import session
 from resources.stores.withheld import WithheldCollection
 from resources.stores.withholding import settle, withhold_documents, withhold_narrowed
 from resources.syncing import open_sync
 from sql.sync import IndexEntries
 from sql.upkeep import Sweep
+from sql.withheld import Standing
 from tests.fixtures.installation import Installation
 from tests.integration.test_leases import SHORT, unrenewed
 
@@ -227,3 +228,31 @@ def test_a_document_that_returns_after_a_kill_during_a_sweep_is_written_again(
     write(installation, "seven", ADA)
     assert installation.sync().error is None
     assert (len(installation.points()), installation.agrees()) == (1, True)
+
+
+def test_an_index_that_does_not_answer_is_asked_once_in_a_transaction(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each request may take as long as its timeout, while the rows are locked."""
+    names = [f"otter{number}.md" for number in range(3)]
+    for name in names:
+        installation.write(name, RYE.format(name), permissions=[ADA])
+    installation.sync()
+    monkeypatch.setattr(withholding, "PAGE", 1)
+    asked: list[object] = []
+
+    class Away(WithheldCollection):
+        def documents(self, standing: Iterable[Standing]) -> None:
+            asked.append(list(standing))
+            raise ServiceUnavailableError("The index does not answer.")
+
+    ids = [document_id(FILES, f"docs/{name}") for name in names]
+    with session(installation.settings.postgres_dsn, autocommit=True) as connection:
+        away = Away(qdrant.client(installation.settings))
+        for times in (1, 2):
+            with connection.transaction():
+                rows = [{"doc_id": one, "permissions": [], "state": "live"} for one in ids]
+                withhold_narrowed(connection, away, "files", rows)
+            assert len(asked) == times
+    noted = installation.rows("SELECT key FROM unwithheld WHERE kind = 'document' ORDER BY key")
+    assert [one["key"] for one in noted] == sorted(ids)
