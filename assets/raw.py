@@ -130,7 +130,7 @@ def _collect_all(
     _subscribe(job, source)
     told = len(source.warnings)
     _prune_approved(job, result)
-    for partition in source.lost(known):
+    for partition in source.lost(stores.partitions.shown_names()):
         if job.claim([partition]):  # otherwise the process that has it finds the same
             _hide_partition(job, partition, result)
     if job.partitions is not None:
@@ -277,10 +277,10 @@ def _retire(job: SyncJob, partition: str, result: StageResult) -> None:
     stores.partitions.reset_partition(partition=partition)
     stores.partitions.forget(partition=partition)
     stores.partitions.end_listing(partition=partition)
-    left = list(stores.documents.unlisted(partition=partition))
-    if not left:
-        stores.partitions.drop_partition(partition=partition)
+    if not stores.partitions.has_unheld(partition=partition):
+        stores.partitions.drop_empty(partition=partition)
         return
+    left = list(stores.documents.unlisted(partition=partition))
     notice = hold_retired(stores, partition, left)
     if notice is not None:
         result.counts["held"] += len(left)

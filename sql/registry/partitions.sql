@@ -50,6 +50,36 @@ WHERE source = :source AND partition = :partition AND lost_at IS NULL;
 -- Forget a partition whose documents are removed.
 DELETE FROM partitions WHERE source = :source AND partition = :partition;
 
+-- name: drop_empty!
+-- The same, if it has no documents but deleted ones. Index: documents_partition.
+DELETE FROM partitions AS p
+WHERE
+    p.source = :source AND p.partition = :partition
+    AND NOT EXISTS (
+        SELECT FROM documents AS d WHERE d.source = p.source AND d.partition = p.partition AND d.state <> 'deleted'
+    );
+
+-- name: has_unheld
+-- Whether documents of a partition are not held for approval. Index: documents_partition.
+SELECT EXISTS (
+    SELECT FROM documents AS d
+    WHERE
+        d.source = :source AND d.partition = :partition AND d.state <> 'deleted'
+        AND NOT EXISTS (
+            SELECT FROM held_deletions AS h
+            WHERE h.source = d.source AND h.source_id = d.source_id AND h.partition = d.partition AND h.approved_at IS NULL
+        )
+) AS unheld;
+
+-- name: shown_names
+-- Partitions that are not gone, or have documents that are not deleted or hidden. Index: document_counts_partition.
+SELECT partition FROM document_counts WHERE source = :source AND state IN ('live', 'skipped', 'failed')
+GROUP BY partition
+HAVING sum(documents) > 0
+UNION
+SELECT partition FROM partitions WHERE source = :source AND lost_at IS NULL
+ORDER BY partition;
+
 -- name: partition_names
 -- Partitions with documents that are not deleted, and those that were synced. Index: document_counts_partition.
 SELECT partition FROM document_counts WHERE source = :source AND state <> 'deleted'

@@ -36,6 +36,7 @@ class ScriptedSource(Source):
     gone: list[str] = field(default_factory=list)
     faults: dict[str, list[Exception]] = field(default_factory=dict)
     asked: list[tuple[str, str | None]] = field(default_factory=list)
+    known: list[str] = field(default_factory=list)
     fetched: list[str] = field(default_factory=list)
     before: Callable[[Item], None] = lambda _: None
     costly: bool = True
@@ -49,6 +50,7 @@ class ScriptedSource(Source):
         return sorted(self.batches)
 
     def lost(self, known: list[str]) -> list[str]:
+        self.known = known
         return [partition for partition in known if partition in self.gone]
 
     def directory(self) -> list[tuple[str, str]] | None:
@@ -245,6 +247,7 @@ def test_a_partition_that_cannot_be_read_is_hidden_and_comes_back_without_fetchi
     assert installation.agrees()
     scripted = ScriptedSource(batches={}, gone=["pond"])
     installation.sync(SourceName.SLACK, port=scripted)  # still lost: nothing changes
+    assert scripted.known == [], "what is hidden already is not asked for"
     back = sync(installation, complete(["a"]))
     assert back.asked == [("pond", None)]
     assert back.fetched == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from orchestration.cli import run
 from resources.core.domain import SourceName
 from resources.settings import FileRoot
 from resources.stores.clients import Stores
+from sql.sync import Documents
 from tests.fixtures.drive import DriveSite
 from tests.fixtures.installation import Installation
 from tests.fixtures.step import follow
@@ -78,6 +80,24 @@ def test_documents_of_a_root_that_leaves_the_settings_are_held(
     assert len(shrunk.rows("SELECT 1 FROM sync_errors")) == 1, "said once"
     assert [(row["partition"], row["documents"]) for row in said(capsys, "prune", "list")[1]] == [("docs", 3)]
     assert shrunk.agrees()
+
+
+def test_documents_that_are_held_are_not_read_at_each_sync(
+    shrunk: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    unlisted = Documents.unlisted
+
+    def noted(self: Documents, *, partition: str) -> Iterator[str]:
+        read.append(partition)
+        return unlisted(self, partition=partition)
+
+    monkeypatch.setattr(Documents, "unlisted", noted)
+    shrunk.sync()
+    assert read == []
+    do(shrunk, "DELETE FROM held_deletions WHERE source_id = 'docs/a.md'")
+    shrunk.sync()
+    assert read == ["docs"]
 
 
 def test_a_root_that_returns_keeps_its_documents(two: Installation, shrunk: Installation) -> None:
