@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
+import psycopg
 import structlog
 
 from assets.backlog import Backlog
@@ -53,7 +54,9 @@ class Offering:
         self._done: dict[str, Mapping[str, Any]] = {}
         """What other runs did for a wave that came back, by the id of its first document."""
         self._names: list[str] = []
-        """Leases of the runs that were requested."""
+        """Leases of the runs that were requested and have not ended: some may wait in Dagster's queue."""
+        self._begun: set[str] = set()
+        """Those that were seen."""
         self._requested = -AGAIN_SECONDS
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="offers", daemon=True)
@@ -100,9 +103,8 @@ class Offering:
             return
         results = {wave.number: wave.results for wave in offers.take_back(job_id=job.job_id, rest=rest)}
         offered = set(offers.offered(job_id=job.job_id))
-        for number in (
-            self._lent.keys() - offered
-        ):  # those without results may have been withdrawn: another process has closed the job
+        # those that are neither were withdrawn, because another process has closed the job
+        for number in self._lent.keys() - offered:
             documents = self._lent[number]
             keys = {one.doc_id: one.content_key for one in documents}
             job.partitions = self._job.partitions  # a request may have added some
@@ -127,7 +129,8 @@ class Offering:
             return
         source = job.stores.source
         self._requested = now
-        self._names = offers.working(source=preparing(source), names=self._names)
+        ended = self._begun - set(self._working(offers)) | self._ended_runs(job, offers)
+        self._names = [one for one in self._names if one not in ended]
         for _ in range(job.runs - 1 - len(self._names)):
             name = uuid4().hex
             try:
@@ -140,11 +143,25 @@ class Offering:
             self._names.append(name)
         log.info("sync_shared_out", job_id=job.job_id, documents=self._backlog.left, runs=len(self._names))
 
+    def _working(self, offers: Offers) -> list[str]:
+        working = offers.working(source=preparing(self._job.stores.source), names=self._names) if self._names else []
+        self._begun.update(working)
+        return working
+
+    def _ended_runs(self, job: SyncJob, offers: Offers) -> set[str]:
+        """Return the names of runs that ended in Dagster, such as in its queue. Those in another database are unknown."""
+        if not self._names or job.stores.settings.dagster_database_url is not None:
+            return set()
+        try:
+            return set(offers.ended_runs(names=self._names))
+        except (psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege):
+            return set()
+
     def _offer(self, offers: Offers) -> None:
         """Keep a wave on offer for each run that works."""
         job = self._job
         self._backlog.runs = 1 + len(self._names)  # also those that are about to start
-        working = offers.working(source=preparing(job.stores.source), names=self._names) if self._names else []
+        working = self._working(offers)
         for _ in range(len(working) - (offers.waiting(job_id=job.job_id) if working else 0)):
             documents = self._backlog.lend()
             if not documents:

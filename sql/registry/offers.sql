@@ -62,6 +62,14 @@ SELECT count(*) AS waves FROM offered_waves WHERE job_id = :job_id AND lease IS 
 -- Withdraw every wave of a sync.
 DELETE FROM offered_waves WHERE job_id = :job_id;
 
+-- name: ended_runs
+-- Those of these leases whose runs have ended. Index: idx_run_tags of Dagster's own table.
+SELECT r.value AS name
+FROM dagster.run_tags AS r
+INNER JOIN dagster.runs AS s ON r.run_id = s.run_id AND s.status IN ('SUCCESS', 'FAILURE', 'CANCELED')
+WHERE r.key = 'concordance/preparing' AND r.value = ANY(:names::text [])
+ORDER BY r.value;
+
 -- name: working
 -- Those of these leases that have not lapsed. Index: primary key of partition_leases.
 SELECT partition FROM partition_leases WHERE source = :source AND partition = ANY(:names::text []) AND until > now() ORDER BY partition;

@@ -17,6 +17,7 @@ import assets.preparing
 import orchestration.preparing
 from assets import pipeline
 from assets.backlog import Backlog
+from assets.offering import Offering
 from assets.parsing.pool import ParseOutcome
 from assets.preparing import prepare
 from resources import launch
@@ -213,6 +214,27 @@ def test_a_run_that_never_starts_delays_nothing(
     complete(large)
 
 
+def test_a_run_that_waits_in_the_queue_is_requested_once(
+    large: Installation, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assets.offering, "AGAIN_SECONDS", 0.0)
+    gate = Gate(monkeypatch)
+    looks: list[int] = []
+    waiting = Offering._offer
+
+    def counted(offering: Offering, offers: Offers) -> None:
+        looks.append(len(runs.requested))
+        if len(looks) == 4:
+            gate.opened.set()
+        waiting(offering, offers)
+
+    monkeypatch.setattr(Offering, "_offer", counted)
+    runs.work = lambda *_: {"waves": 0, "documents": 0}
+    sync(large, 2)
+    assert set(looks) == {1}
+    complete(large)
+
+
 def waiting_wave(settings: Settings) -> list[str]:
     """Return the documents of the first wave that a sync offers, once it does."""
     with session(settings.postgres_dsn, autocommit=True) as connection:
@@ -242,6 +264,27 @@ def test_a_wave_whose_run_has_died_is_done_by_the_sync(
     assert job.results["parsed"].counts["parsed"] == job.results["embedded"].counts["embedded"] == DOCUMENTS
 
 
+def test_a_sync_whose_job_is_closed_meanwhile_takes_back_what_it_offered(
+    large: Installation, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(monkeypatch)
+    gate.opens_after(monkeypatch, 1)
+
+    def closes(settings: Settings, source: SourceName, job_id: str, name: str) -> dict[str, int]:
+        lease = claim(settings.postgres_dsn, preparing(source), [name])
+        assert lease is not None
+        waiting_wave(settings)
+        end_job(settings.postgres_dsn, job_id, DIED)
+        lease.release()
+        return {"waves": 0, "documents": 0}
+
+    runs.work = closes
+    sync(large, 2)
+    runs.join()
+    assert runs.faults == []
+    complete(large)
+
+
 def test_a_run_that_hangs_is_not_waited_for_for_ever(
     large: Installation, runs: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,27 +307,6 @@ def test_a_run_that_hangs_is_not_waited_for_for_ever(
         return {"waves": 0, "documents": 0}
 
     gate = Gate(monkeypatch)
-def test_a_sync_whose_job_is_closed_meanwhile_takes_back_what_it_offered(
-    large: Installation, runs: Runs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gate = Gate(monkeypatch)
-    gate.opens_after(monkeypatch, 1)
-
-    def closes(settings: Settings, source: SourceName, job_id: str, name: str) -> dict[str, int]:
-        lease = claim(settings.postgres_dsn, preparing(source), [name])
-        assert lease is not None
-        waiting_wave(settings)
-        end_job(settings.postgres_dsn, job_id, DIED)
-        lease.release()
-        return {"waves": 0, "documents": 0}
-
-    runs.work = closes
-    sync(large, 2)
-    runs.join()
-    assert runs.faults == []
-    complete(large)
-
-
     runs.work = hangs
     try:
         sync(large, 2)
@@ -336,7 +358,7 @@ def test_erasure_waits_for_runs_that_prepare_and_keeps_them_from_starting(
     def checked(*given: Any, **more: Any) -> Any:
         lease = claim(dsn, preparing(FILES), None, seconds=0)
         free.append(lease is not None)
-        return work(*given)
+        return work(*given, **more)
 
     monkeypatch.setattr(assets.preparing, "embed_missing", checked)
     sync(large, 2)
