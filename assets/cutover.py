@@ -12,9 +12,12 @@ from contextlib import contextmanager
 import msgspec
 import structlog
 
+from assets.chunked import batches
 from assets.index.collection import activate
 from assets.index.targets import Target
+from assets.indexed import remove_gone
 from assets.reindex import Reindex, catch_up, check_complete, open_reindex
+from assets.steps import SETTLED_DOCUMENTS
 from resources.core.errors import InvalidRequestError
 from resources.core.tables import embedded_table
 from resources.jobs import hold_all
@@ -46,7 +49,11 @@ def promote(work: Reindex, made: Target) -> None:
     """
     with _alone(work) as held:
         for stores in held:
-            catch_up(SyncJob(stores), made)
+            job = SyncJob(stores)
+            # a sync that was killed while it removed documents has left entries without points
+            for part in batches(stores.index_work.marked(partitions=None), SETTLED_DOCUMENTS):
+                remove_gone(job, made.collection, part)
+            catch_up(job, made)
         check_complete(held[0], made)
         replaced = work.active_name()
         # the registry decides, and the next sync corrects an alias: a vector server that ends here leaves the switch undone

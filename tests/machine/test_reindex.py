@@ -29,6 +29,7 @@ from resources.embedding import choose, embedder
 from resources.settings.limits import Prompts
 from resources.stores import leases, qdrant
 from resources.stores.lake import Lake
+from sql.sync import IndexEntries
 from tests.fixtures.installation import Installation
 from tests.fixtures.openai_server import OpenAIServer
 from tests.fixtures.serving import Running
@@ -238,6 +239,27 @@ def test_a_vector_server_that_ends_before_the_switch_leaves_the_index_as_it_was(
         assert (work.active_name(), alias(installation)) == (old, old)
         promote(work, made)
         assert work.active_name() == alias(installation) == made.collection.name
+
+
+def test_a_sync_that_was_killed_while_it_removed_a_document_costs_no_new_index(
+    installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(installation)
+    with open_reindex(installation.settings) as work:
+        made = build(work, str(make_tiny_model(tmp_path / "tiny")))
+    (installation.root / "otter.md").unlink()
+
+    def killed(*_: Any, **_more: Any) -> int:
+        raise ServiceUnavailableError("Postgres stopped answering.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(IndexEntries, "removed", killed)  # its points are gone, and its entries are not
+        with pytest.raises(ServiceUnavailableError):
+            installation.sync()
+    with open_reindex(installation.settings) as work:
+        promote(work, made)
+        assert work.active_name() == made.collection.name
+    assert len(payloads(installation, made.collection.name)) == len(ANIMALS) - 1
 
 
 @pytest.fixture
