@@ -18,7 +18,7 @@ from resources.settings import Settings
 from resources.sources import names
 from resources.stores.clients import Stores
 from resources.stores.fenced import fenced_session
-from resources.stores.leases import COMPACTION, INSTALLATION, WAIT_SECONDS, WHOLE, Lease, claim
+from resources.stores.leases import COMPACTION, INSTALLATION, LEASE_SECONDS, WAIT_SECONDS, WHOLE, Lease, claim
 from resources.stores.postgres import Connection, session
 from sql.leases import Leases
 from sql.rows import RunningJob, Started
@@ -67,13 +67,13 @@ def is_lost(connection: Connection, source: SourceName, running: RunningJob, *, 
         return not running.alive
     leases = Leases(connection)
     if (
-        running.age < ORPHAN_SECONDS
+        abs(running.age) < ORPHAN_SECONDS  # negative after Postgres's clock was set back
         or leases.taken(source=INSTALLATION, partitions=[_launch(running.job_id)])
         or leases.taken(source=source.value, partitions=running.partitions or [WHOLE])
     ):
         return False
     if elsewhere:  # tables in our database are from before
-        return running.age > ELSEWHERE_SECONDS
+        return abs(running.age) > ELSEWHERE_SECONDS
     try:
         return Jobs(connection).launched_run(job_id=running.job_id) is None
     except (
@@ -119,6 +119,7 @@ def create_job(
                     return adopted
             if lost or not others:
                 continue
+            Leases(connection).cap(seconds=LEASE_SECONDS)
             added = jobs.add_request(source=source.value, partitions=wanted, full_sync=full) if merge else None
             if added is not None:
                 raise BusyError(

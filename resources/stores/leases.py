@@ -79,6 +79,7 @@ class Lease:
                 source=self.source, partitions=sorted(wanted), owner=self.owner, held=self.fence, seconds=LEASE_SECONDS
             )
             if fence is None:
+                self._statements().cap(seconds=LEASE_SECONDS)
                 return False
             self.fence = fence
             self.names |= wanted
@@ -144,7 +145,7 @@ class Lease:
             if self.fence is not None:
                 with self._using:
                     self._statements().release(source=self.source, owner=self.owner, fence=self.fence)
-        except (psycopg.OperationalError, ServiceUnavailableError) as error:
+        except (psycopg.Error, ServiceUnavailableError) as error:
             log.warning("lease_lapses", source=self.source, reason=str(error).strip())
         finally:
             self._close()
@@ -168,7 +169,7 @@ class Lease:
                     if not self._renewed():
                         log.warning("lease_lost", source=self.source)
                         return
-            except (psycopg.OperationalError, ServiceUnavailableError) as error:
+            except (psycopg.Error, ServiceUnavailableError) as error:  # also one that has become read-only
                 log.warning("lease_not_renewed", source=self.source, reason=str(error).strip())
 
     def _renewed(self) -> bool:

@@ -201,10 +201,10 @@ UPDATE sync_jobs SET calls = :calls::jsonb, retries = :retries, retries_failed =
 
 -- name: retry_after
 -- Seconds until work that waits may start a sync again, after consecutive failures of a source: 20 s after the first, then twice as long
--- after each, at most :longest. Null: the last sync succeeded. One row.
+-- after each, at most :longest, also if they seem to come because the clock was set back. Null: the last sync succeeded. One row.
 SELECT (
     least(:longest::integer, 20 * 2 ^ least(count(*) - 1, 20))
-    - extract(EPOCH FROM now() - max(j.completed_at))
+    - extract(EPOCH FROM now() - max(least(j.completed_at, now())))
 )::double precision AS seconds
 FROM sync_jobs AS j
 WHERE

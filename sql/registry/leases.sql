@@ -8,6 +8,12 @@ SELECT claim_leases(:source, :partitions::text [], :owner, :held::bigint, :secon
 UPDATE partition_leases SET until = now() + make_interval(secs => :seconds)
 WHERE source = :source AND owner = :owner AND fence = :fence;
 
+-- name: cap!
+-- Shorten leases that last longer than any claim makes them: the clock has been set back since. Their owners renew them, if they live.
+-- Grain: lease.
+UPDATE partition_leases SET until = now() + make_interval(secs => :seconds)
+WHERE until > now() + make_interval(secs => :seconds) + interval '1 minute';
+
 -- name: narrow!
 -- Give up all leases of a claim but those of these partitions. A lease of the whole source becomes leases of them.
 WITH own AS (

@@ -15,6 +15,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from structlog.testing import capture_logs
 
 from assets import pipeline
 from assets.index import targets
@@ -22,7 +23,7 @@ from orchestration.supervision.environment import child_environment
 from resources import jobs
 from resources.core.domain import SourceName
 from resources.core.errors import BusyError, LostLeaseError
-from resources.jobs import create_job, hold, hold_all, stored_sources
+from resources.jobs import create_job, end_job, hold, hold_all, stored_sources
 from resources.stores import leases
 from resources.stores.fenced import FencedConnection, connect_fenced, fenced_session
 from resources.stores.leases import Lease, alone, claim
@@ -179,6 +180,53 @@ def test_a_lease_survives_a_restart_of_postgres(postgres_process: Any, monkeypat
         connection.execute(INSERT)
     lease.release()
     assert partitions(dsn) == ["a"]
+
+
+def test_a_lease_survives_a_postgres_that_is_read_only_for_a_while(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "RENEW_SECONDS", SHORT / 5)
+    lease = claimed(database, "a")
+    connection = lease._connection
+    assert connection is not None
+
+    def until() -> Any:
+        with session(database) as other:
+            row = other.execute("SELECT until FROM partition_leases").fetchone()
+        return row and row["until"]
+
+    with capture_logs() as logs:
+        with lease._using:
+            connection.execute("SET default_transaction_read_only = on")
+        eventually(lambda: "lease_not_renewed" in {one["event"] for one in logs})
+        with lease._using:
+            connection.execute("SET default_transaction_read_only = off")
+    before = until()
+    eventually(lambda: until() > before)
+    lease.release()
+
+
+def test_leases_and_jobs_from_before_the_clock_was_set_back_hold_nothing_up(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dsn = installation.settings.postgres_dsn
+    monkeypatch.setattr(leases, "LEASE_SECONDS", SHORT)
+    with session(dsn) as connection:
+        connection.execute(
+            "INSERT INTO partition_leases (source, partition, owner, fence, until) "
+            "VALUES ('files', '', 'dead', 0, now() + interval '1 day')"
+        )
+    eventually(lambda: is_free(dsn))
+    lost = create_job(dsn, FILES, partitions=None, full=False, requested_by="test").job_id
+    installation.rows("UPDATE sync_jobs SET started_at = now() + interval '1 day' RETURNING job_id")
+    again = create_job(dsn, FILES, partitions=None, full=False, requested_by="test").job_id
+    assert again == lost, "no process will begin it"
+    end_job(dsn, lost, "It failed.")
+    installation.rows("UPDATE sync_jobs SET completed_at = now() + interval '1 day' RETURNING job_id")
+    with session(dsn) as connection:
+        seconds = Jobs(connection).retry_after(source="files", longest=3600)
+    assert seconds is not None
+    assert seconds <= 20
 
 
 def single(connection: FencedConnection) -> None:
