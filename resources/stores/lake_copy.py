@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from itertools import islice
 from pathlib import Path
 from threading import BoundedSemaphore
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,10 +15,14 @@ from resources.core.errors import InvalidRequestError
 from resources.stores.blobs import PARTS, mapped_errors, open_store
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from obstore.store import ObjectStore
 
 THREADS = 16
 """Concurrent uploads: a lake has many small files, and each upload waits for the store."""
+UPLOADED_AT_ONCE = 1000
+"""Files whose uploads are planned at a time."""
 LARGE_BYTES, MOST_LARGE = 1024 * 1024, 4
 """Of files larger than this, so many are uploaded at a time, so that each part arrives in time on a line of 1 MB/s."""
 _large = BoundedSemaphore(MOST_LARGE)
@@ -38,9 +44,7 @@ def copy_folder(source: Path, target: Path, earlier: Path | None = None) -> Copi
     Logs of Delta tables are listed and copied before the files that they name.
     """
     new, shared = copy_logs(source, target), 0
-    for file in sorted(path for path in source.rglob("*") if path.is_file()):
-        if LOG in file.parts or ".incoming" in file.parts:
-            continue
+    for file in _files(source, logs=False):
         name = file.relative_to(source)
         place = target / name
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -52,6 +56,14 @@ def copy_folder(source: Path, target: Path, earlier: Path | None = None) -> Copi
         except FileNotFoundError:
             continue  # an event that is now in Postgres, or a file that a compaction replaced, which the check of the copy finds
     return Copied(new, shared)
+
+
+def _files(folder: Path, *, logs: bool) -> Iterator[Path]:
+    """Yield the files of tables' logs below a folder, or all others, one folder after another: there may be millions."""
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(one for one in folders if one != ".incoming")
+        if (LOG in Path(place).parts) == logs:
+            yield from (file for name in sorted(names) if (file := Path(place, name)).is_file())
 
 
 def _linked(earlier: Path, file: Path, place: Path) -> int | None:
@@ -119,12 +131,13 @@ def upload(folder: Path, url: str) -> int:
         with mapped_errors():
             put_file(store, file.relative_to(folder).as_posix(), file)
 
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and ".incoming" not in path.parts)
-    data = [file for file in files if LOG not in file.parts]
+    number = 0
     with ThreadPoolExecutor(THREADS) as pool:
-        list(pool.map(put, data))
-        list(pool.map(put, [file for file in files if LOG in file.parts]))
-    return len(files)
+        for logs in (False, True):
+            files = _files(folder, logs=logs)
+            while part := list(islice(files, UPLOADED_AT_ONCE)):
+                number += sum(1 for _ in pool.map(put, part))
+    return number
 
 
 def remove_all(url: str) -> None:
