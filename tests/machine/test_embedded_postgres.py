@@ -187,6 +187,11 @@ def test_a_changed_password_file_is_repaired_and_closed(postgres_process: Postgr
     assert fetch(postgres_process.dsn, "SELECT 1") == 1
 
 
+def test_it_has_connections_for_every_serving_process_and_every_run(tmp_path: Path) -> None:
+    settings = Settings(_env_file=None, home=tmp_path, serving_workers=2, sync_runs=4)  # type: ignore[call-arg]
+    assert f"max_connections={100 + 16 + 3 * 10}" in EmbeddedPostgres(settings).command()
+
+
 def test_the_password_shows_nowhere(postgres_process: PostgresProcess) -> None:
     password = keys.load(postgres_process.settings).postgres_password
     arguments = " ".join(psutil.Process(postgres_process.pid).cmdline())

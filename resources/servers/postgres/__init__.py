@@ -34,6 +34,8 @@ STOP_SECONDS = 20.0
 CONNECTIONS = 100
 WORKER_CONNECTIONS = 16
 """Further connections for each further process of the HTTP service, whose pools hold 9."""
+RUN_CONNECTIONS = 10
+"""Further connections for each further run that shares a sync: of its lease, its threads and Dagster."""
 
 SERVER = {
     "listen_addresses": "127.0.0.1",
@@ -103,6 +105,7 @@ class EmbeddedPostgres:
     def command(self) -> list[str]:
         """Return the server's command line, which drops root's privileges itself. It contains no secret."""
         more = WORKER_CONNECTIONS * (self._settings.serving_workers - 1)
+        more += RUN_CONNECTIONS * (self._settings.sync_runs - 1)
         own = {"port": str(self._settings.postgres_port), "max_connections": str(CONNECTIONS + more)}
         options = SERVER | own | self._extra
         flags = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
