@@ -1,4 +1,4 @@
-"""Only maintenance and planned syncs wait in Dagster's queue, the latter for the pool of their source, whose limit counts from the first run."""
+"""Only maintenance and planned syncs wait in Dagster's queue, these for the pool of their source, whose limit counts from the first run."""
 
 from __future__ import annotations
 
