@@ -27,6 +27,7 @@ from serving.answers.gate import POOL
 from serving.search.retrieval.passage import Passage
 from serving.search.retrieval.query import normalise, search_query
 from serving.services import Services
+from tests.fixtures import sample_questions
 
 HANDBOOK = ROOT.parent / "shared" / "data" / "handbook"
 KEPT = ROOT / ".venv" / "bench-answers"
@@ -100,7 +101,12 @@ def reader() -> Access:
 
 def _sample() -> list[Question]:
     people = sample.people()
-    own = [*sample.questions(), *sample.questions(more=True), *sample.paraphrased(), *sample.unanswerable()]
+    own = [
+        *sample.questions(),
+        *sample.questions(more=True),
+        *sample_questions.paraphrased(),
+        *sample_questions.unanswerable(),
+    ]
     found: list[Question] = []
     for one in own:
         person = people[one.may[0] if one.may else "helen"]

@@ -23,6 +23,7 @@ from serving.answers.schemas import AskRequest
 from serving.answers.service import UNCERTAIN
 from serving.search.retrieval.query import search_query
 from serving.services import Services
+from tests.fixtures import sample_questions
 
 
 class Asked(NamedTuple):
@@ -75,10 +76,10 @@ ANSWERABLE = ("documents'", "paraphrased")
 
 def _questions() -> dict[str, list[sample.SampleQuestion]]:
     own = [*sample.questions(), *sample.questions(more=True)]
-    unanswerable = sample.unanswerable()
+    unanswerable = sample_questions.unanswerable()
     return {
         "documents'": [one for one in own if one.source_id is not None],
-        "paraphrased": sample.paraphrased(),
+        "paraphrased": sample_questions.paraphrased(),
         "near misses": [one for one in unanswerable if one.near],
         "off topic": [*(one for one in own if one.source_id is None), *(one for one in unanswerable if not one.near)],
     }

@@ -17,12 +17,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
-from orchestration.demo import sample
 from orchestration.evaluation.collection import JudgedCollection, read_collection
 from orchestration.evaluation.quality import READER, Searcher, index, open_searcher, vector_server
 from resources.logging import configure
 from resources.settings import Settings
 from serving.search.retrieval.query import MAX_QUERY, search_query
+from tests.fixtures import sample_questions
 
 FOREIGN = 200
 TOP = 10
@@ -73,7 +73,9 @@ async def _measure(settings: Settings, collection: JudgedCollection, foreign: Se
             before.append(len(wanted & {indexed.ids[one] for one in everything}) / len(wanted))
             after.append(len(wanted & {indexed.ids[one] for one in kept}) / len(wanted))
         others = [len((await _shown(found, settings, text))[1]) for text in foreign]
-        unanswerable = [len((await _shown(found, settings, one.question))[1]) for one in sample.unanswerable()]
+        unanswerable = [
+            len((await _shown(found, settings, one.question))[1]) for one in sample_questions.unanswerable()
+        ]
     return Shown(fmean(own), fmean(others) if others else 0.0, fmean(unanswerable), fmean(before), fmean(after))
 
 

@@ -25,7 +25,7 @@ import psutil
 import psycopg
 
 from bench.installation import running_set, temporary_folder
-from orchestration.supervision.environment import dagster_storage_url
+from orchestration.supervision.environment import child_environment
 from orchestration.supervision.launcher import WORKER_TAG
 from resources.core.domain import SourceName
 from resources.core.errors import BusyError
@@ -253,7 +253,7 @@ def _pool(settings: Settings, limit: int) -> None:
     """Set the limit of the source's concurrency pool, as Dagster's page does."""
     from dagster import DagsterInstance
 
-    os.environ["CONCORDANCE_DAGSTER_POSTGRES_URL"] = dagster_storage_url(settings.dagster_dsn)
+    os.environ |= child_environment(settings)
     with DagsterInstance.from_config(str(settings.home / "dagster")) as instance:
         instance.event_log_storage.set_concurrency_slots(DRIVE.value, limit)
 

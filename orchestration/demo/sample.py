@@ -102,23 +102,6 @@ def answered() -> list[SampleQuestion]:
     return [everything[text] for text in ANSWERED]
 
 
-def paraphrased() -> list[SampleQuestion]:
-    """Return questions that documents answer in other words, each with the people who may read the document."""
-    everyone = people().values()
-
-    def question(row: dict[str, str]) -> SampleQuestion:
-        may = [one.id for one in everyone if one.reads(row["source_id"])]
-        return SampleQuestion(row["question"], row["source_id"], AnswerLocation(), row["phrase"], may, [])
-
-    return [question(row) for row in json.loads(read("questions_paraphrased.json"))]
-
-
-def unanswerable() -> list[SampleQuestion]:
-    """Return questions that no document answers."""
-    rows = json.loads(read("questions_unanswerable.json"))
-    return [SampleQuestion(row["question"], None, AnswerLocation(), None, [], [], near=row["near"]) for row in rows]
-
-
 def questions_of_sources() -> list[SampleQuestion]:
     """Return the questions about Drive and Slack; the demonstration asks the first few."""
     return msgspec.json.decode(read("questions_sources.json"), type=list[SampleQuestion])

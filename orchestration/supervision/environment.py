@@ -16,7 +16,6 @@ from pydantic import BaseModel, SecretStr
 from resources import sample_people
 from resources.core.errors import ConfigurationError
 from resources.settings import Settings, read, secret_files, setting_name, variables
-from resources.settings.database import in_dagster_schema
 from resources.sources import specs
 from resources.withheld import variable
 
@@ -229,11 +228,6 @@ def _dagster(settings: Settings) -> dict[str, str]:
         "ASSET_BACKFILL_CURSOR_OFFSET": "1000",
         "CONCORDANCE_DAGSTER_POSTGRES_URL": _for_dagster(settings.dagster_dsn),
     }
-
-
-def dagster_storage_url(dsn: str) -> str:
-    """Return the psycopg 2 URL of Dagster's tables in our database, where they have a schema of their own."""
-    return _for_dagster(in_dagster_schema(dsn))
 
 
 def _for_dagster(dsn: str) -> str:

@@ -21,11 +21,10 @@ from dagster._core.scheduler.instigation import (
 from dagster_postgres.storage import DagsterPostgresStorage
 from sqlalchemy.exc import SQLAlchemyError
 
-from orchestration.supervision.environment import dagster_storage_url
 from orchestration.supervision.storage import Storage
 from resources.settings.database import in_dagster_schema
 from resources.stores.dagster_tables import forget_future
-from tests.fixtures.dagster_runs import stored_instance
+from tests.fixtures.dagster_runs import dagster_storage_url, stored_instance
 
 PROCESSES = 8
 

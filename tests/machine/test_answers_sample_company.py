@@ -14,7 +14,7 @@ from rich.console import Console
 
 from orchestration.demo import sample
 from orchestration.demo import walkthrough as demo
-from tests.fixtures import llm
+from tests.fixtures import llm, sample_questions
 from tests.fixtures.company import Company
 from tests.fixtures.llm import ModelServer
 from tests.fixtures.serving import Running, Site
@@ -99,12 +99,12 @@ def test_what_no_document_is_about_is_not_found_and_no_model_is_called(
 def test_paraphrases_are_answered_in_quotes_and_what_no_document_answers_comes_with_a_warning(
     quoting: Running,
 ) -> None:
-    asked = sample.paraphrased()
+    asked = sample_questions.paraphrased()
     refused = {one.question for one in asked if not ask(quoting, one.may[0], one.question)["found"]}
     assert len(asked) >= 60
     assert {one.question for one in asked} > UNSETTLED
     assert refused - UNSETTLED == set()
-    unanswerable = [*UNANSWERABLE, *sample.unanswerable()]
+    unanswerable = [*UNANSWERABLE, *sample_questions.unanswerable()]
     surely: set[str] = set()
     for one in unanswerable:
         answer = ask(quoting, "helen", one.question)

@@ -24,7 +24,6 @@ from assets.upkeep.erase import erase
 from orchestration import backup, preflight
 from orchestration.cli import run
 from orchestration.client import Client
-from orchestration.supervision.environment import dagster_storage_url
 from orchestration.supervision.services import services
 from orchestration.supervision.storage import Storage
 from orchestration.supervision.supervisor import Supervisor
@@ -38,6 +37,7 @@ from resources.settings import Settings, load
 from resources.stores.postgres import session
 from resources.syncing import open_sync
 from serving.identity.tokens import mint
+from tests.fixtures.dagster_runs import dagster_storage_url
 from tests.fixtures.mounts import Mount
 from tests.fixtures.postgres import copy_cluster, make_home
 from tests.fixtures.waiting import until

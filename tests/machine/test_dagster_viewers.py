@@ -20,13 +20,12 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from orchestration.supervision.dagster_gate import MAX_BODY_BYTES
-from orchestration.supervision.environment import dagster_storage_url
 from resources.core.domain import Item
 from resources.core.errors import FailedDocumentError
 from resources.dagster_access import Role
 from resources.sources.files import Files
 from tests.fixtures.dagster import PEOPLE, RUNS, Dagster, link_of
-from tests.fixtures.dagster_runs import DagsterRuns
+from tests.fixtures.dagster_runs import DagsterRuns, dagster_storage_url
 from tests.fixtures.installation import Installation
 from tests.fixtures.serving import Running
 

@@ -16,7 +16,6 @@ import pytest
 from orchestration.backup import back_up
 from orchestration.demo import sample
 from orchestration.restore import restore
-from orchestration.supervision.environment import dagster_storage_url
 from orchestration.supervision.services import services
 from orchestration.supervision.storage import Storage
 from resources import keys
@@ -29,6 +28,7 @@ from resources.stores.dagster_tables import check_place
 from resources.stores.leases import claim
 from resources.stores.postgres import session
 from tests.fixtures.company import Company, running_company
+from tests.fixtures.dagster_runs import dagster_storage_url
 from tests.fixtures.pgbouncer import PgBouncer
 from tests.fixtures.postgres import make_home, with_database
 from tests.machine.test_sample_company import MODES, PEOPLE, ask, indexed, leaks, misplaced

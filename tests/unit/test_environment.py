@@ -17,7 +17,6 @@ from orchestration.supervision.environment import (
     SECRETS,
     bare_environment,
     child_environment,
-    dagster_storage_url,
     service_environment,
 )
 from resources.core import permissions
@@ -172,7 +171,8 @@ def test_our_own_environment_stays_ours(full: Settings, monkeypatch: pytest.Monk
     ],
 )
 def test_dagster_has_a_schema_of_its_own_and_psycopg_2(dsn: str, url: str) -> None:
-    assert dagster_storage_url(dsn) == url
+    settings = Settings(_env_file=None, postgres_url=dsn)  # type: ignore[call-arg]
+    assert child_environment(settings)["CONCORDANCE_DAGSTER_POSTGRES_URL"] == url
 
 
 def test_addresses_are_shown_without_credentials() -> None:
