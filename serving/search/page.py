@@ -12,8 +12,9 @@ from litestar import Request, Response
 from litestar.di import NamedDependency
 from msgspec import UNSET
 
-from resources.core.domain import Access
+from resources.core.domain import Access, Role
 from resources.sources import find, label, parse
+from serving.http.database import Database
 from serving.http.errors import UnauthorizedError
 from serving.identity.authentication import SessionFrom, sender_of
 from serving.identity.people import names_of_people
@@ -21,7 +22,6 @@ from serving.identity.visitor import page_route, signed_in, visitor
 from serving.search.citations.excerpt import excerpt
 from serving.search.facets import FacetValue
 from serving.search.filters import DateRange, Filters
-from serving.search.first_syncs import still_reading
 from serving.search.results import Result, Span
 from serving.search.retrieval.query import MAX_QUERY, composed
 from serving.search.retrieval.terms import terms
@@ -34,6 +34,7 @@ from serving.search.understanding.phrases import KINDS, Kind
 from serving.web.formats import kind
 from serving.web.render import view
 from sql.saved_searches import SavedSearch
+from sql.web import WebReads
 
 PAGE_SIZE = 10
 CHOICES: Mapping[str, str] = {"source": "source_type", "type": "mime_type", "author": "author"}
@@ -222,7 +223,7 @@ async def _values(search: SearchServices, access: Access, requested: RequestedSe
     response = await found(search, _request(requested), access)
     people, reading = await asyncio.gather(
         names_of_people(search.identity, access, _people(requested, response)),
-        still_reading(search.http.database, access),
+        _still_reading(search.http.database, access),
     )
     return _shown(requested, response, people) | base | {"reading": reading}
 
@@ -269,3 +270,16 @@ async def results(request: Request[Any, Any, Any], search: NamedDependency[Searc
     """Return the results of the search page alone."""
     access = await signed_in(request, search.identity)
     return view("parts/results.html", access, **await _values(search, access, wanted(request)))
+
+
+async def _still_reading(database: Database, access: Access) -> str | None:
+    """Return a sentence on the first syncs that are running, None if there are none. Counts are for operators and auditors."""
+    found = await WebReads(database).first_syncs()
+    if not found:
+        return None
+    *names, last = (label(one.source) for one in found)
+    named = f"{', '.join(names)} and {last}" if names else last
+    documents, done = sum(one.documents for one in found), sum(one.done for one in found)
+    counted = documents and access.has(Role.OPERATOR, Role.AUDITOR)
+    count = f": {done:,} of {documents:,} documents" if counted else ""
+    return f"Still reading {named}{count}. Try again in a moment."
