@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import pytest
 from PIL import Image
-from pypdf import PdfReader, PdfWriter
-from pypdf.errors import PdfReadError
+from pypdf import PageObject, PdfReader, PdfWriter
+from pypdf.errors import DependencyError, DeprecationError, PdfReadError
 from pypdf.generic import (
     ArrayObject,
     DecodedStreamObject,
@@ -857,6 +857,25 @@ def test_damaged_metadata_lose_no_text_of_a_file_that_is_repaired(monkeypatch: p
     monkeypatch.setattr(pdf_parser, "Reader", unopened)
     monkeypatch.setattr(PdfReader, "metadata", property(damaged))
     assert read([["Leave is thirty days."]]).text == "Leave is thirty days."
+
+
+@pytest.mark.parametrize("error", [DependencyError("brotli is required"), DeprecationError("/A85 is removed")])
+def test_a_page_that_pypdf_refuses_loses_no_text_of_the_others(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def unopened(*_: object) -> None:
+        raise DamagedError("no trailer")
+
+    def refused(page: PageObject) -> str:
+        if page.page_number == 0:
+            raise error
+        return "It hums."
+
+    monkeypatch.setattr(pdf_parser, "Reader", unopened)
+    monkeypatch.setattr(PageObject, "extract_text", refused)
+    document = read([["It clicks."], ["It hums."]])
+    assert document.text == "It hums."
+    assert document.warnings == ["Page 1 cannot be read."]
 
 
 def layered(content: str, state: str, *names: str, inner: str = "") -> bytes:

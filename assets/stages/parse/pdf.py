@@ -160,17 +160,22 @@ def _below(draft: BlockDraft) -> BlockDraft:
     return msgspec.structs.replace(draft, page=None, level=level)
 
 
+def _faults() -> tuple[type[Exception], ...]:
+    """Return what pypdf raises for damaged files: two of its own errors are none of `PyPdfError`."""
+    from pypdf.errors import DependencyError, DeprecationError, PyPdfError
+
+    return PyPdfError, DependencyError, DeprecationError, *_FAULTS
+
+
 def _second(data: bytes) -> Parsed:
     """Read a PDF with pypdf, which repairs more and needs ten times as long."""
-    from pypdf.errors import PyPdfError
-
     reader = _open(data)
     pages: list[PdfPage] = []
     damaged: list[int] = []
     for number, page in enumerate(reader.pages, start=1):
         try:
             text: str = clean(page.extract_text())
-        except (PyPdfError, *_FAULTS) as error:
+        except _faults() as error:
             logging.getLogger(__name__).debug("page %d: %s", number, error)
             text = ""
             damaged.append(number)
@@ -183,7 +188,7 @@ def _second(data: bytes) -> Parsed:
 
 def _open(data: bytes) -> Any:
     from pypdf import PasswordType, PdfReader
-    from pypdf.errors import DependencyError, PyPdfError
+    from pypdf.errors import DependencyError
 
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it reports every repair; the outcome is reported by us
     try:
@@ -193,7 +198,7 @@ def _open(data: bytes) -> Any:
         len(reader.pages)
     except DependencyError as error:
         raise SkipDocumentError(f"The PDF is encrypted in a way that cannot be read: {error}.") from None
-    except (PyPdfError, *_FAULTS) as error:
+    except _faults() as error:
         raise SkipDocumentError(
             f"The PDF is damaged and cannot be opened: {one_line(str(error))[:160] or type(error).__name__}."
         ) from None
@@ -205,8 +210,6 @@ def _layers_off(data: bytes) -> frozenset[str]:
 
     A name that another layer shares, which is on, is none of them: PDFium tells layers apart by their names only.
     """
-    from pypdf.errors import PyPdfError
-
     try:
         layers = _open(data).trailer["/Root"]["/OCProperties"]
         state = layers["/D"]
@@ -215,18 +218,16 @@ def _layers_off(data: bytes) -> frozenset[str]:
         all_off = state.get("/BaseState") == "/OFF"
         shown = [id(one) in on if all_off else id(one) not in off for one in groups]
         names = [str(one["/Name"]) for one in groups]
-    except (SkipDocumentError, PyPdfError, *_FAULTS):  # the file does not tell
+    except (SkipDocumentError, *_faults()):  # the file does not tell
         return frozenset()
     return frozenset(names) - {name for name, one in zip(names, shown, strict=True) if one}
 
 
 def _metadata(reader: Any) -> tuple[str, str]:
-    from pypdf.errors import PyPdfError
-
     try:
         data = reader.metadata
         title, author = (data.title, data.author) if data else (None, None)
-    except (PyPdfError, *_FAULTS):  # damaged metadata: the text is still usable
+    except _faults():  # damaged metadata: the text is still usable
         return "", ""
     return title if isinstance(title, str) else "", author if isinstance(author, str) else ""
 
