@@ -292,6 +292,7 @@ def test_push_is_a_word_and_not_a_source() -> None:
     [
         "what did Marta Gómez write about rent",
         "what did marta jones say",
+        "what did marta kelly say",
         "what did Marta not write",
         "what has Marta Kolb's team written",
         "documents by Marta McDonald",
@@ -330,6 +331,10 @@ def test_a_part_of_another_name_is_no_author(question: str) -> None:
         "Documents Marta shared",
         "Find Marta's notes",
         "The slides Kolb shared",
+        "Summarise Marta's notes",
+        "Compare Marta Kolb's slides with the draft",
+        "On rent, what did Marta really say",
+        "Yesterday Marta wrote about rent",
     ],
 )
 def test_a_whole_name_is_an_author(question: str) -> None:

@@ -70,7 +70,12 @@ _OTHER_CHANNELS = Listing(rf"#{_WORD}|(?:the )?{_WORD} channel|channel {_WORD}")
 _NEXT = re.compile(r"\s*(?P<joint>[,/-])?\s*['\"’‘“]*(?P<word>\w+)")
 _PARTICLES = frozenset("al bin da de del della den der di do dos du el ibn la le van von zu zum zur".split())  # noqa: SIM905
 _PREVIOUS = re.compile(r"(?<![\w'’.-])[^\W\d_][\w'’.-]*\s+$")
-_NO_NAME = re.compile(rf"(?:{QUESTION.pattern}|{THING}|in|on|from|about|to)\s+|{STARTS}", re.IGNORECASE)
+_NO_NAME = re.compile(
+    rf"(?:{QUESTION.pattern}|{THING}|in|on|from|about|to|\w+day|summari[sz]e|compare|explain|describe|translate|read|check|use)\s+|{STARTS}",
+    re.IGNORECASE,
+)
+"""What may stand before a name with a capital, at the beginning of a text."""
+_ADVERBS = re.compile(r"(?:\s+(?:ever|also|just|already|really|actually|recently))*", re.IGNORECASE)
 _PHRASE_ENDS = re.compile(rf"\s*,?+{ENDS}", re.IGNORECASE)
 
 
@@ -128,9 +133,9 @@ def _author(text: str, match: re.Match[str], names: Names, *, ends: bool) -> Phr
         if not (holders := called(name, names)):
             continue
         if ends:
-            longer = _began_before(text, begin)
+            longer = len(chosen) == 1 and _began_before(text, begin)
         elif match["tail"]:
-            longer = count < len(words)
+            longer = not _ADVERBS.fullmatch(text, end, match.start("tail"))
         else:
             longer = _goes_on(text, name, end)
         if longer or len(holders) > MOST_AUTHORS or _among_others(text, begin, end):
