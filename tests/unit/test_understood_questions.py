@@ -440,6 +440,9 @@ def test_a_single_letter_is_no_name() -> None:
         ("posts in Slack or by Marta", {}),
         ("posts about rent or by Marta", {}),
         ("posts from last week or so", {}),
+        ("Slack messages and notes about rent", {}),
+        ("PDFs and Slack messages about rent", {}),
+        ("reports, from Drive", {"source": ["google_drive"]}),
     ],
 )
 def test_of_several_values_all_or_none_are_understood(question: str, values: dict[str, Any]) -> None:
@@ -464,6 +467,8 @@ def test_of_several_values_all_or_none_are_understood(question: str, values: dic
         ("2026-01-04", "from Q3 to Q1", "2025-07-01", "2026-03-31"),
         ("2026-11-23", "from Q1 to Q3 2024", "2024-01-01", "2024-09-30"),
         ("2026-11-23", "in the last few days", "2026-11-20", "2026-11-23"),
+        ("2026-11-23", "from the 3rd of March to the 5th of March", "2026-03-03", "2026-03-05"),
+        ("2026-11-23", "between the 1st and the 15th of March", "2026-03-01", "2026-03-15"),
     ],
 )
 def test_spans_of_other_days(today: str, text: str, first: str | None, last: str | None) -> None:
@@ -492,6 +497,8 @@ def test_spans_of_other_days(today: str, text: str, first: str | None, last: str
         "a few days ago",
         "since a few days ago",
         "a couple of weeks ago",
+        "from March to now",
+        "from 3 March - 5 March",
     ],
 )
 def test_vague_spans_are_no_dates(text: str) -> None:

@@ -38,13 +38,13 @@ _MOMENT = (
     rf"|(?:(?:this|last|past) )?(?:{_WEEKDAY})|{_AGO})"
 )
 _YEARLY = re.compile(rf"\b(?:{_MONTH}|q[1-4])\b", re.IGNORECASE)
-_THE = rf"(?:the (?={_SPAN}|{_DAY} of ))?"
+_THE = rf"(?:the (?={_SPAN}|{_DAY} (?:of|and|to|until|till|through) ))?"
 _LIKE_WORDS = re.compile(r"\b(?:may|march|sun|mar|dec|sat|sept?|jan|jun|oct)\b")
 """Months that are words, names or abbreviations too: without a capital, a day or a year they are none."""
 
 _EXPRESSIONS = re.compile(
-    rf"\b(?:between (?P<low>{_MOMENT}|{_DAY}) and (?P<high>{_MOMENT})"
-    rf"|from (?P<first>{_MOMENT}|{_DAY}) (?:to|until|till|through) (?P<last>{_MOMENT})"
+    rf"\b(?:between {_THE}(?P<low>{_MOMENT}|{_DAY}) and {_THE}(?P<high>{_MOMENT})"
+    rf"|from {_THE}(?P<first>{_MOMENT}|{_DAY}) (?:to|until|till|through) {_THE}(?P<last>{_MOMENT})"
     rf"|(?P<since>since|after|from) {_THE}(?P<begin>{_MOMENT})(?: onwards?| on(?=\s*(?:$|[,.;?!])))?"
     rf"|(?P<until>until|till|up to|before) {_THE}(?P<end>{_MOMENT})"
     r"|(?:(?:in|over|during|within|from|(?P<side>since|after|before|until|till|up to)) )?(?:the )?(?:last|past|previous) "
@@ -64,6 +64,10 @@ _INEXACT = re.compile(
     re.IGNORECASE,
 )
 """Before a date, these say that it is another one: older than last week, about a year ago, two or three weeks ago."""
+_GOES_ON = re.compile(
+    rf"\s*(?:to|until|till|through|[-–])\s*(?:the )?(?:{_MOMENT}|{_DAY}|now|date|present)(?!\w)", re.IGNORECASE
+)
+"""After a date, these say that it is the first of a span that is not understood."""
 _OF = re.compile(r"\b(?:of|for)(?: the)? $", re.IGNORECASE)
 _RELATIVE = re.compile(rf"{_SPAN}|today|yesterday|{_AGO}", re.IGNORECASE)
 
@@ -89,7 +93,9 @@ def dates(text: str, today: date) -> Iterator[DateExpression]:
         return
     for match in _EXPRESSIONS.finditer(text):
         found = _range(match, today)
-        if found is None or _OTHERS.around(text, *match.span()) or _INEXACT.search(text[: match.start()]):
+        if found is None or _OTHERS.around(text, *match.span()):
+            continue
+        if _INEXACT.search(text[: match.start()]) or _GOES_ON.match(text, match.end()):
             continue
         first, last = found
         if first is not None and first < EARLIEST.date():

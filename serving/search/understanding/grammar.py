@@ -131,10 +131,13 @@ class Grammar:
     def _from_source(self, text: str, found: Sequence[Phrase], days: Sequence[DateExpression]) -> Phrase | None:
         if not self._hint.search(text) or INSTRUCTIONS.match(text):
             return None
-        matches = [rule.search(text) for rule in (self._of_source, self._uploads) if rule is not None]
-        matches += [match for match in self._from.finditer(text) if _anchored(text, match, found, days)]
-        match = next(filter(None, matches), None)
+        nouns = (rule.search(text) for rule in (self._of_source, self._uploads) if rule is not None)
+        match = noun = next(filter(None, nouns), None)
+        if noun is None:
+            match = next((one for one in self._from.finditer(text) if _anchored(text, one, found, days)), None)
         if match is None or self._others.around(text, *match.span("all")):
+            return None
+        if noun is not None and _OTHER_TYPES.around(text, *noun.span("all")):
             return None
         return Phrase("source", *match.span("all"), self._named(match["names"]))
 
