@@ -33,23 +33,27 @@ class SignIns:
         self._metrics = metrics
 
     @asynccontextmanager
-    async def attempt(self, origin: str, credential: str) -> AsyncGenerator[None]:
+    async def attempt(self, origin: str, credential: str, *, session: bool = False) -> AsyncGenerator[None]:
         """Context in which a credential is verified. Raises the problem `rate-limited` if the address has no attempt left.
 
         An attempt counts as failed until it succeeds, so concurrent attempts cannot pass the limit. An empty `origin`
-        stands for all clients of unknown address, who share a larger limit.
+        stands for all clients of unknown address, who share a larger limit. The cookie of a `session`, which nobody guesses, counts as a
+        request without a credential: those of a whole office are over in the morning.
         """
-        failures = self._failures if origin else self._unknown_failures
+        if session:
+            factor, failures = MISSING_FACTOR, self._missing if origin else self._unknown_missing
+            what, advice = "requests", "had a session that is over. Sign in again: /sign-in."
+        else:
+            factor, failures = 1, self._failures if origin else self._unknown_failures
+            what, advice = "sign-ins", "have failed. Check your token."
         key = self._accepted.key(credential)
         with self._accepted.lock:
             known = self._accepted.get(key) is not None
             if known:
                 self._accepted.put(key, 0.0, time.monotonic())
         if not known:
-            most = self._per_minute * (1 if origin else UNKNOWN_FACTOR)
-            await self._take(
-                failures, origin, f"{most} sign-ins a minute {_where(origin)} have failed. Check your token."
-            )
+            most = self._per_minute * factor * (1 if origin else UNKNOWN_FACTOR)
+            await self._take(failures, origin, f"{most} {what} a minute {_where(origin)} {advice}")
         try:
             yield
         except UnauthorizedError:

@@ -135,7 +135,7 @@ async def _credential_access(
 
 async def session_access(identity: IdentityServices, cookie: str, client: Address | None) -> SignedIn:
     """Return the access of a session's cookie, as `access_from` does for tokens, and the session's id."""
-    async with identity.http.sign_ins.attempt(origin_of(identity, client), cookie):
+    async with identity.http.sign_ins.attempt(origin_of(identity, client), cookie, session=True):
         found = await identity.sessions.access(cookie, identity.http.clock())
     return await _completed(identity, found)
 

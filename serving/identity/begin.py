@@ -10,7 +10,7 @@ from litestar.datastructures import Cookie
 
 from resources.core.errors import TemporaryError
 from serving.http.errors import ProblemError, UnauthorizedError
-from serving.identity.authentication import origin_of, session_access, session_of
+from serving.identity.authentication import origin_of, session_of
 from serving.identity.service import IdentityServices
 from serving.identity.sign_in import events, pages
 from serving.identity.sign_in.browsers import browser_cookie_name
@@ -88,7 +88,7 @@ async def _end_current(request: Request[Any, Any, Any], identity: IdentityServic
         cookie = session_of(identity, request)
         if not cookie:
             return
-        current = await session_access(identity, cookie, request.client)
+        current = await identity.sessions.access(cookie, identity.http.clock())
     except ProblemError:
         return
     email = current.access.email

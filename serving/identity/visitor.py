@@ -20,6 +20,7 @@ from serving.identity.scopes import KeyScope
 from serving.identity.service import IdentityServices
 from serving.identity.sign_in.flow import own_path
 from serving.identity.sign_in.pages import sign_in_page
+from serving.identity.sign_in.sessions import session_cookie
 from serving.web.render import view
 
 
@@ -57,7 +58,12 @@ def here(request: Request[Any, Any, Any]) -> str:
 def _sign_in(request: Request[Any, Any, Any], error: UnauthorizedError) -> Response[str]:
     identity: IdentityServices = request.app.state.services.identity
     note = "" if error.slug == "token-missing" else str(error)
-    return sign_in_page(identity.ways, here(request), note=note, status=401)
+    page = sign_in_page(identity.ways, here(request), note=note, status=401)
+    if (
+        error.slug == "session-over"
+    ):  # with a page only: the late response to a script could delete the cookie of the next sign-in
+        page.set_cookie(session_cookie(identity.http.settings, "", 0))
+    return page
 
 
 def _as_page(

@@ -145,6 +145,22 @@ def test_an_access_token_may_expire_while_a_question_is_answered(
         assert "leaves at nine" in asked.result().text
 
 
+def test_a_browser_whose_session_is_over_signs_in_without_a_failure(
+    site: Site, provider: SmallProvider
+) -> None:
+    configured(site, provider)
+    site.settings = site.settings.model_copy(update={"sign_in_failures": 2})
+    provider.claims = dict(PERSON)
+    client = {"X-Forwarded-For": "192.0.2.1"}
+    with site.running() as running:
+        cookie = site.session(ANN)
+        site.sql("DELETE FROM sessions")
+        done = provider.sign_in(running, client | cookie)
+        assert done.status_code == 303, done.text
+        wrong = client | {"Authorization": "Bearer nonsense"}
+        assert [running.http.get("/api/me", headers=wrong).status_code for _ in range(3)] == [401, 401, 429]
+
+
 def test_without_audiences_no_token_of_a_provider_is_accepted(site: Site, provider: SmallProvider) -> None:
     configured(site, provider)
     with site.running() as running:

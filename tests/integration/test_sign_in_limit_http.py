@@ -31,7 +31,7 @@ def test_failed_sign_ins_are_limited_by_address(site: Site, wrong: str) -> None:
         assert 1 <= int(guesses[-1].headers["retry-after"]) <= 60
         page = running.http.get("/documents/x", headers={**ONE, "Cookie": "__Host-concordance=guess"})
         callback = running.http.get("/sign-in/acme/callback?state=guess&code=guess", headers=ONE)
-        assert (page.status_code, callback.status_code) == (429, 429)
+        assert (page.status_code, callback.status_code) == (401, 429)  # nobody guesses a session
         other = running.http.get("/api/sources", headers={**TWO, "Authorization": wrong})
         assert other.status_code == 401  # another client of the same proxy
 
@@ -74,6 +74,26 @@ def test_requests_without_a_credential_are_limited_by_address(site: Site) -> Non
         assert running.http.get("/api/sources", headers=TWO).status_code == 401
         right = {**ONE, "Authorization": f"Bearer {site.token(ANN)}"}
         assert running.http.get("/api/sources", headers=right).status_code == 200
+
+
+def test_sessions_that_are_over_count_like_requests_without_a_credential(site: Site) -> None:
+    """Whole offices come back in the morning with the cookies of yesterday."""
+    site.settings = site.settings.model_copy(update={"sign_in_failures": 2})
+    with site.running() as running:
+        cookies = [site.session(f"p{number}@acme.com") for number in range(2 * MISSING_FACTOR)]
+        for cookie in cookies[:3]:
+            assert running.http.get("/api/me", headers=ONE | cookie).status_code == 200
+        site.sql("UPDATE sessions SET seen_at = seen_at - interval '13 hours'")
+        pages = [running.http.get("/me", headers={**ONE, **cookie, "Accept": "text/html"}) for cookie in cookies]
+        assert {one.status_code for one in pages} == {401}
+        for one in pages:
+            assert one.headers["set-cookie"].startswith("__Host-concordance=")
+            assert "max-age=0" in one.headers["set-cookie"].lower()
+            assert "secure" in one.headers["set-cookie"].lower()
+        assert running.http.get("/api/me", headers=ONE | cookies[0]).status_code == 429
+        wrong = {**ONE, "Authorization": WRONG[0]}
+        assert [running.http.get("/api/me", headers=wrong).status_code for _ in range(3)] == [401, 401, 429]
+        assert running.http.get("/sign-in", headers=ONE).status_code == 200
 
 
 def test_clients_of_unknown_address_share_a_limit(site: Site) -> None:
