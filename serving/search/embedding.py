@@ -24,6 +24,7 @@ from resources.embedding.background import CosineScale, cosine_scale
 from resources.logging import logger
 from resources.stores.qdrant import ALIAS
 from serving.http.background import cancel
+from serving.http.threads import Threads
 from sql.web_rows import ActiveModel
 
 POLL_SECONDS = 1.0
@@ -96,7 +97,7 @@ class ActiveCollection(NamedTuple):
 
 
 class QueryEmbedder:
-    """Runs the embedder in a thread.
+    """Runs the embedder in threads of its own.
 
     `load` returns the embedder that the settings name. `read_active` returns the active collection (None before the first sync)
     or raises `ServiceUnavailableError`, and `load_for` returns the embedder of one. Without these two, changes of the active
@@ -114,6 +115,7 @@ class QueryEmbedder:
         self._load_for = load_for
         self._active: ActiveCollection | None = None
         self._task: asyncio.Task[None] | None = None
+        self._threads = Threads("query-embedding")
         self.languages: frozenset[str] = frozenset()
         """Languages of the corpus (ISO 639-1), for the keywords of a query; read together with the active collection."""
         self.fault: str | None = "not loaded yet"
@@ -178,12 +180,12 @@ class QueryEmbedder:
         try:
             with tracing.span("generate_embedding", texts=1):
                 began = time.perf_counter()
-                vector = await asyncio.to_thread(active.vector, text)
+                vector = await self._threads.run(active.vector, text)
                 self.took(time.perf_counter() - began)
             if isinstance(active.embedder, CountsTokens) and (tokens := active.embedder.take_query_tokens()):
                 self.used(tokens, tokens * (active.embedder.price_per_million or 0.0) / 1_000_000)
             if active.scale is None:  # the service was down when the model was loaded
-                scale = await asyncio.to_thread(cosine_scale, active.embedder)
+                scale = await self._threads.run(cosine_scale, active.embedder)
                 if self._active is active:  # another collection may be active by now
                     self._active = active._replace(scale=scale)
         except ConcordanceError as error:
@@ -213,7 +215,7 @@ class QueryEmbedder:
     async def texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return one row per text, L2-normalised, in order. Raises as `query` does."""
         try:
-            return await asyncio.to_thread(self._loaded().embedder.embed, texts)
+            return await self._threads.run(self._loaded().embedder.embed, texts)
         except ServiceUnavailableError:
             raise
         except ConcordanceError as error:
@@ -245,9 +247,9 @@ class QueryEmbedder:
         name = row.name if row else ALIAS
         try:
             if row is None or self._load_for is None:
-                embedder = await asyncio.to_thread(self._load)
+                embedder = await self._threads.run(self._load)
             else:
-                embedder = await asyncio.to_thread(self._load_for, row)
+                embedder = await self._threads.run(self._load_for, row)
         except ConcordanceError as error:
             if self._active is None:
                 self.fault = str(error)
@@ -256,8 +258,8 @@ class QueryEmbedder:
         scale, loaded = None, ActiveCollection(name, embedder, None, row.dimensions if row else None)
         loaded = loaded._replace(reader_ids=row is not None and row.reader_ids)
         try:
-            await asyncio.to_thread(loaded.vector, "warm up")
-            scale = await asyncio.to_thread(cosine_scale, embedder)
+            await self._threads.run(loaded.vector, "warm up")
+            scale = await self._threads.run(cosine_scale, embedder)
             self.fault = None
         except ConcordanceError as error:
             self.fault = str(error)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import math
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -76,6 +78,24 @@ async def search(site: Site, query: SearchQuery) -> list[Passage]:
         await searches.close()
     assert outcome.degradations == []
     return outcome.passages
+
+
+def test_a_search_waits_for_no_other_work_in_threads(site: Site) -> None:
+    fill(site)
+    done = threading.Event()
+
+    async def while_threads_are_occupied() -> list[Passage]:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(2))
+        occupied = [loop.run_in_executor(None, done.wait) for _ in range(2)]
+        try:
+            async with asyncio.timeout(60):
+                return await search(site, search_query("ferry pier tide", ANN, site.settings, limit=50, rerank=True))
+        finally:
+            done.set()
+            await asyncio.gather(*occupied)
+
+    assert asyncio.run(while_threads_are_occupied())
 
 
 def clamped(score: float) -> float:

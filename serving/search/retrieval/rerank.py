@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from resources.core.breaker import Breaker
 from resources.core.errors import ConcordanceError
 from resources.logging import logger
+from serving.http.threads import Threads
 from serving.search.retrieval.cache import Candidate
 from serving.search.retrieval.passage import Passage, Warning_
 
@@ -34,13 +34,14 @@ class ScoresPairs(Protocol):
 
 
 class Reranker:
-    """Runs the cross-encoder in a thread, outside the GIL; without a model it returns no scores."""
+    """Runs the cross-encoder in threads of its own, outside the GIL; without a model it returns no scores."""
 
     def __init__(self, load: Callable[[], ScoresPairs | None], depth: int, threshold: float) -> None:
         self._load = load
         self._model: ScoresPairs | None = None
         self._depth = depth
         self._breaker = Breaker("The reranker")
+        self._threads = Threads("reranker")
         self.fault: str | None = None
         """Why the configured model cannot be used; None if it can, or if there is none."""
         self.threshold = threshold
@@ -49,7 +50,7 @@ class Reranker:
     async def start(self) -> None:
         """Load the model; a failure is logged, and searches keep their fused order and say so."""
         try:
-            self._model = await asyncio.to_thread(self._load)
+            self._model = await self._threads.run(self._load)
         except ConcordanceError as error:
             self.fault = str(error)
             log.warning("reranker_not_ready", error=self.fault)
@@ -75,7 +76,7 @@ class Reranker:
         ]
         try:
             score = partial(self._model.score, query, texts)
-            found = await asyncio.to_thread(self._breaker.call, score, RERANK_SECONDS)
+            found = await self._threads.run(self._breaker.call, score, RERANK_SECONDS)
         except ConcordanceError as error:
             self.fault = str(error)
             log.warning("not_reranked", error=self.fault)
