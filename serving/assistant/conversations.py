@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
 
 from resources.core.errors import AbortSyncError, LostPartitionError, RateLimitedError, RetryLaterError
 from resources.core.json import list_of, object_of
@@ -18,13 +20,16 @@ from resources.sources.slack.client import SlackClient, ThreadNotFoundError
 from resources.sources.slack.directory import is_of_workspace
 from resources.sources.slack.permissions import workspace
 from serving.assistant.messages import SlackMessage, mark
+from serving.http.threads import Threads
 from sql.assistant import AssistantReads
 
 CALL_SECONDS = 10
 """Longest wait for a response of Slack."""
 RETRY_WAITS = (0.5, 2.0)
 MOST_WAIT = 30.0
-"""A call for which Slack demands a longer wait fails; the question is claimed again later."""
+"""All waits of a call end so many seconds after it began. One for which Slack demands more fails; the question is claimed again later."""
+THREADS = 8
+"""Calls at a time: of questions and ratings in progress, and of some that were given up and end at their own deadline."""
 MOST_ASKED_FOR = 50
 """Members whom Slack is asked about one by one: bots, and people who joined since the last sync."""
 NO_PREVIEWS = {"unfurl_links": "false", "unfurl_media": "false"}
@@ -33,13 +38,33 @@ SHARED = ("is_ext_shared", "is_pending_ext_shared", "is_org_shared", "is_shared"
 """What a channel is that people from elsewhere may read. Source: https://docs.slack.dev/reference/objects/conversation-object"""
 
 
-def _wait(seconds: float) -> None:
-    if seconds > MOST_WAIT:
-        raise RetryLaterError(f"Slack asks to wait {seconds:.0f} s.")
-    time.sleep(seconds)
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
-def client(settings: Settings) -> SlackClient | None:
+class Waits:
+    """The waits of calls: however often Slack asks to wait, those of one call end at one deadline. Thread-safe."""
+
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._clock = clock
+        self._sleep = sleep
+        self._call = threading.local()
+
+    def within(self, call: Callable[[], _T]) -> _T:
+        """Return the result of a call that begins now. Raises what it raises."""
+        self._call.until = self._clock() + MOST_WAIT
+        return call()
+
+    def wait(self, seconds: float) -> None:
+        """Sleep. Raises `RetryLaterError` at once if the call's deadline is sooner."""
+        if self._clock() + seconds > self._call.until:
+            raise RetryLaterError(f"Slack asks to wait {seconds:.0f} s.")
+        self._sleep(seconds)
+
+
+def client(settings: Settings, waits: Waits) -> SlackClient | None:
     """Return a client that waits briefly, or None without a bot token or a way to receive events."""
     receives = settings.slack_app_token is not None or settings.slack_signing_secret is not None
     if settings.slack_bot_token is None or not receives:
@@ -49,16 +74,19 @@ def client(settings: Settings) -> SlackClient | None:
         return None
     pace = shared_pace(settings.postgres_dsn)
     return SlackClient(
-        token, settings.slack_api_url, Tally(), waits=RETRY_WAITS, sleep=_wait, timeout=CALL_SECONDS, pace=pace
+        token, settings.slack_api_url, Tally(), waits=RETRY_WAITS, sleep=waits.wait, timeout=CALL_SECONDS, pace=pace
     )
 
 
 class Conversations:
     """Reads and writes conversations with the bot's token. Every method raises what `SlackClient.call` raises."""
 
-    def __init__(self, slack: SlackClient, reads: AssistantReads) -> None:
+    def __init__(self, slack: SlackClient, reads: AssistantReads, waits: Waits) -> None:
+        """`waits` are those of the client."""
         self._slack = slack
         self._reads = reads
+        self._waits = waits
+        self._threads = Threads("slack", THREADS)
 
     async def post(self, channel: str, thread: str, question: str, message: SlackMessage) -> str:
         """Write the reply to the question with the time `question`, and return its own time.
@@ -68,7 +96,7 @@ class Conversations:
         arguments = {"channel": channel, "thread_ts": thread, **_shape(message), **NO_PREVIEWS}
         for wait in (*RETRY_WAITS, None):
             try:
-                return str((await asyncio.to_thread(self._slack.call_once, "chat.postMessage", **arguments))["ts"])
+                return str((await self._in_thread(self._slack.call_once, "chat.postMessage", **arguments))["ts"])
             except RetryLaterError as error:
                 if wait is None:
                     raise
@@ -88,7 +116,7 @@ class Conversations:
     async def find_reply(self, channel: str, thread: str, question: str) -> str | None:
         """Return the time of our reply to a question: a process may have ended before it recorded it."""
         try:
-            replies = await asyncio.to_thread(self._slack.replies, channel, thread)
+            replies = await self._in_thread(self._slack.replies, channel, thread)
         except ThreadNotFoundError:
             return None
         for one in replies:
@@ -103,7 +131,7 @@ class Conversations:
             found = object_of((await self._call("conversations.info", channel=channel)).get("channel"))
             if not found or any(found.get(name) for name in SHARED):
                 return False
-            members = await asyncio.to_thread(self._slack.members, channel)
+            members = await self._in_thread(self._slack.members, channel)
             return await self._are_members(members, team, fresh_since)
         except (AbortSyncError, LostPartitionError):
             return False
@@ -122,7 +150,10 @@ class Conversations:
         return True
 
     async def _call(self, method: str, **arguments: Any) -> dict[str, Any]:
-        return await asyncio.to_thread(self._slack.call, method, **arguments)
+        return await self._in_thread(self._slack.call, method, **arguments)
+
+    async def _in_thread(self, call: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return await self._threads.run(self._waits.within, partial(call, *args, **kwargs))
 
 
 def _shape(message: SlackMessage) -> dict[str, Any]:

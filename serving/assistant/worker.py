@@ -7,6 +7,8 @@ answered: a question whose process ended is answered by the next one, in the sam
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 import psycopg
 
@@ -14,7 +16,7 @@ from resources.core.errors import ConcordanceError, TemporaryError
 from resources.logging import logger
 from serving.answers.service import Answers
 from serving.assistant.answering import Answering
-from serving.assistant.conversations import Conversations, client
+from serving.assistant.conversations import Conversations, Waits, client
 from serving.http.background import cancel
 from sql.assistant import AssistantReads, ClaimedQuestion
 
@@ -23,7 +25,7 @@ CONCURRENCY = 4
 """Questions that are answered at a time."""
 LEASE_SECONDS = 30.0
 RATINGS = 20
-"""Ratings that are stored between two looks for questions."""
+"""Ratings that are read at a time."""
 
 log = logger("serving")
 
@@ -32,32 +34,40 @@ class SlackAssistant:
     """Answers questions until it is stopped. Runs in the first process alone, once it serves, and only if Slack is set up."""
 
     def __init__(self, answers: Answers) -> None:
-        slack = client(answers.http.settings)
+        waits = Waits()
+        slack = client(answers.http.settings, waits)
         self._reads = AssistantReads(answers.http.database)
-        self._answering = None if slack is None else Answering(answers, Conversations(slack, self._reads))
-        self._task: asyncio.Task[None] | None = None
+        self._answering = None if slack is None else Answering(answers, Conversations(slack, self._reads, waits))
+        self._tasks: list[asyncio.Task[None]] = []
         self._answers: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
         if self._answering is not None:
-            self._task = asyncio.create_task(self._run(self._answering), name="slack-assistant")
+            for name, work in ("slack-assistant", self._take), ("slack-ratings", self._rate):
+                self._tasks.append(asyncio.create_task(self._run(partial(work, self._answering)), name=name))
 
     async def stop(self) -> None:
         """Stop at once. Questions in progress are claimed again after their lease."""
-        await cancel(self._task)
+        for task in self._tasks:
+            await cancel(task)
         for task in list(self._answers):
             await cancel(task)
 
-    async def _run(self, answering: Answering) -> None:
+    async def _take(self, answering: Answering) -> None:
+        while len(self._answers) < CONCURRENCY and (found := await self._claim()):
+            task = asyncio.create_task(self._answer(answering, found), name="slack-question")
+            self._answers.add(task)
+            task.add_done_callback(self._ended)
+
+    async def _rate(self, answering: Answering) -> None:
+        for rating in await self._reads.unstored_ratings(most=RATINGS):
+            await answering.rate(rating)
+
+    async def _run(self, work: Callable[[], Awaitable[None]]) -> None:
         failing = False
         while True:
             try:
-                while len(self._answers) < CONCURRENCY and (found := await self._claim()):
-                    task = asyncio.create_task(self._answer(answering, found), name="slack-question")
-                    self._answers.add(task)
-                    task.add_done_callback(self._ended)
-                for rating in await self._reads.unstored_ratings(most=RATINGS):
-                    await answering.rate(rating)
+                await work()
                 failing = False
             except (ConcordanceError, psycopg.Error) as error:  # the tables may be being created
                 if not failing:

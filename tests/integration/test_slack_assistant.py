@@ -359,6 +359,19 @@ def test_a_rating_that_was_stored_but_not_recorded_counts_once(desk: AssistantDe
     assert len(desk.site.sql("SELECT 1 FROM feedback")) == 1
 
 
+def test_a_rating_for_which_slack_makes_us_wait_delays_no_question(desk: AssistantDesk, answering: Running) -> None:
+    rated = desk.say(desk.ada, QUESTION)
+    desk.closed(rated)
+    desk.slack_site.faults.add("rate_limit", times=0, match="chat.postEphemeral", seconds=8)
+    desk.site.sql("UPDATE slack_questions SET verdict = 'good' WHERE ts = %s", rated)
+    eventually(lambda: desk.slack_site.faults.committed["rate_limit"])
+    try:
+        assert desk.closed(desk.say(desk.ada, QUESTION)) == "answered"
+        assert desk.slack.whispers == []
+    finally:
+        desk.slack_site.faults.clear()
+
+
 @pytest.fixture
 def with_model(desk: AssistantDesk, model_server: ModelServer) -> ModelServer:
     desk.site.settings = desk.site.settings.model_copy(

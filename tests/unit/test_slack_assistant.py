@@ -10,11 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from resources.core.errors import RateLimitedError, RetryLaterError
+from resources.core.retrying import Tally, call_with_retry
 from resources.sources.slack.envelope import Authorization, Envelope
 from resources.sources.slack.questions import Interaction, question_of, rating_of
 from serving.answers.schemas import AnswerResponse, Unanswered
 from serving.answers.support import Verdict
 from serving.assistant import messages
+from serving.assistant.conversations import Waits
 from serving.search.results import DocumentReference, Result
 from serving.search.retrieval.passage import Warning_
 from serving.search.schemas import Citation
@@ -181,3 +184,17 @@ def test_notes_say_what_to_check() -> None:
     assert "so check it: It is &lt;b&gt;." in text
     assert "Left out: 2 documents" in text
     assert "The language model does not answer." in text
+
+
+def test_all_waits_of_a_call_end_at_one_deadline() -> None:
+    now, tally = [0.0], Tally()
+    waits = Waits(lambda: now[0], lambda seconds: now.__setitem__(0, now[0] + seconds))
+
+    def limited() -> None:
+        tally.call("users.info")
+        raise RateLimitedError("Slack asks to wait.", 8.0)
+
+    for _ in range(2):
+        with pytest.raises(RetryLaterError, match="asks to wait 8 s"):
+            waits.within(lambda: call_with_retry(limited, tally, sleep=waits.wait))
+    assert (tally.calls["users.info"], now[0]) == (8, 48.0)
