@@ -20,7 +20,8 @@ class AgentToken(msgspec.Struct, frozen=True):
     redirect_uri_sent: bool
     code_challenge: str
     expires_at: datetime
-    used: bool
+    used_at: datetime | None
+    """First use."""
 
 
 class AgentOwner(msgspec.Struct, frozen=True):
@@ -108,6 +109,7 @@ class AgentReads(AsyncFamily, path="agents"):
         refresh_hash: str,
         lifetime_days: int,
         kept_since: datetime,
+        shared_since: datetime,
         now: datetime,
     ) -> int: ...
     async def agents_end_of(self, *, email: str, provider: str) -> list[EndedAgent]: ...

@@ -112,7 +112,7 @@ class AuthorizationServer(OAuthAuthorizationServerProvider[AuthorizationCode, Re
     async def load_authorization_code(
         self, client: OAuthClientInformationFull, authorization_code: str
     ) -> AuthorizationCode | None:
-        found = await self._agents.token(authorization_code, "code", client.client_id)
+        found = await self._agents.token(authorization_code, "code", client.client_id, self._http.clock())
         if found is None:
             return None
         return AuthorizationCode(
@@ -131,7 +131,7 @@ class AuthorizationServer(OAuthAuthorizationServerProvider[AuthorizationCode, Re
         return await self._exchanged(client, authorization_code.code, "code")
 
     async def load_refresh_token(self, client: OAuthClientInformationFull, refresh_token: str) -> RefreshToken | None:
-        found = await self._agents.token(refresh_token, "refresh", client.client_id)
+        found = await self._agents.token(refresh_token, "refresh", client.client_id, self._http.clock())
         if found is None:
             return None
         return RefreshToken(

@@ -45,6 +45,8 @@ ACCESS_LIFETIME = timedelta(minutes=15)
 CONNECTION_DAYS = 30
 """After this, the person is asked again. It bounds how long an agent outlives an account of which only the provider knows its end."""
 SEEN_EVERY = timedelta(minutes=1)
+SHARED = timedelta(minutes=1)
+"""Processes that share a refresh token, and one whose response was lost, may use it so long after its first use."""
 USED_TWICE = "a code or refresh token of it was used twice"
 
 
@@ -161,12 +163,15 @@ class Agents:
         separator = "&" if "?" in request.redirect_uri else "?"
         return f"{request.redirect_uri}{separator}{urlencode({**answer, **state, 'iss': self._issuer})}"
 
-    async def token(self, secret: str, kind: str, client_id: str) -> AgentToken | None:
-        """Return a `code` or `refresh` token of a client. If it was used before, someone has a copy, so its connection ends."""
+    async def token(self, secret: str, kind: str, client_id: str, now: datetime) -> AgentToken | None:
+        """Return a `code` or `refresh` token of a client.
+
+        If a code was used before, or a refresh token longer ago than processes share one, someone has a copy, so the connection ends.
+        """
         found = await self._reads.agent_token(
             token_hash=secret_hash(secret), kind=kind, client_hash=client_hash(client_id)
         )
-        if found is not None and found.used:
+        if found is not None and found.used_at is not None and (kind == "code" or found.used_at < now - SHARED):
             await self.end(found.agent_id, None, by="concordance", reason=USED_TWICE)
             return None
         return found
@@ -181,10 +186,11 @@ class Agents:
             refresh_hash=secret_hash(new.refresh_token),
             lifetime_days=CONNECTION_DAYS,
             kept_since=now - timedelta(seconds=MOST_GRACE_SECONDS),
+            shared_since=now - SHARED,
             now=now,
         )
         if not stored:
-            await self.token(secret, kind, client_id)
+            await self.token(secret, kind, client_id, now)
             return None
         return new
 

@@ -8,7 +8,7 @@ SELECT
     a.redirect_uri_sent,
     a.code_challenge,
     t.expires_at,
-    t.used_at IS NOT NULL AS used
+    t.used_at
 FROM agent_tokens AS t
 INNER JOIN agents AS a ON t.agent_id = a.agent_id
 WHERE t.token_hash = %(token_hash)s AND t.kind = %(kind)s AND a.client_hash = %(client_hash)s

@@ -1,12 +1,17 @@
 -- Purpose: replace a code or refresh token, which is used up, by an access token and a refresh token. Stores nothing, and returns 0 rows,
--- if another request, which knows other new tokens, has used it first. Parameters: token_hash, access_hash, access_expires_at, refresh_hash, lifetime_days (of a
--- connection, from its beginning), kept_since (tokens that have expired since stay, for requests that they began), now. Grain: token.
+-- if another request, which knows other new tokens, has used it first; processes may share a refresh token that was first used since
+-- `shared_since`. Parameters: token_hash, access_hash, access_expires_at, refresh_hash, lifetime_days (of a connection, from its beginning),
+-- kept_since (tokens that have expired since stay, for requests that they began), shared_since, now. Grain: token.
 -- Indexes: primary keys, agent_tokens_agent.
 WITH used AS (
-    UPDATE agent_tokens SET used_at = %(now)s
+    UPDATE agent_tokens SET used_at = coalesce(used_at, %(now)s)
     WHERE
         token_hash = %(token_hash)s
-        AND (used_at IS NULL OR EXISTS (SELECT 1 FROM agent_tokens AS own WHERE own.token_hash = %(access_hash)s))
+        AND (
+            used_at IS NULL
+            OR (kind = 'refresh' AND used_at >= %(shared_since)s)
+            OR EXISTS (SELECT 1 FROM agent_tokens AS own WHERE own.token_hash = %(access_hash)s)
+        )
         AND expires_at > %(now)s
     RETURNING agent_id
 ),

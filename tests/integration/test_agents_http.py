@@ -309,9 +309,27 @@ def test_refresh_tokens_rotate_and_a_second_use_ends_the_family(site: Site, runn
     second = agent.refresh(first["refresh_token"], resource=f"{running.url}/mcp").json()
     assert second["refresh_token"] != first["refresh_token"]
     assert agent.opens(second["access_token"]) == 200
+    site.sql("UPDATE agent_tokens SET used_at = used_at - interval '61 seconds'")
     assert agent.refresh(first["refresh_token"]).json()["error"] == "invalid_grant"
     assert agent.opens(second["access_token"]) == 401
     assert agent.refresh(second["refresh_token"]).json()["error"] == "invalid_grant"
+    ((who, detail),) = audited(running, "agent_ended")
+    assert (who, detail["reason"]) == (ANN, USED_TWICE)
+
+
+def test_processes_that_share_a_refresh_token_each_get_tokens_for_a_minute(site: Site, running: Running) -> None:
+    """Two windows of one agent, or one whose response was lost. The minute begins with the first use, and only once."""
+    agent, other = Agent(running), Agent(running, client_name="Other")
+    shared = agent.connect(Browser(running, site.session(ANN)))["refresh_token"]
+    found = [agent.refresh(shared).json()]
+    assert other.refresh(shared).json()["error"] == "invalid_grant"
+    site.sql("UPDATE agent_tokens SET used_at = used_at - interval '40 seconds' WHERE kind = 'refresh'")
+    found += [agent.refresh(shared).json(), agent.refresh(found[0]["refresh_token"]).json()]
+    assert [agent.opens(one["access_token"]) for one in found] == [200, 200, 200]
+    assert len({one["refresh_token"] for one in found} | {shared}) == 4
+    site.sql("UPDATE agent_tokens SET used_at = used_at - interval '21 seconds' WHERE kind = 'refresh'")
+    assert agent.refresh(shared).json()["error"] == "invalid_grant"
+    assert [agent.opens(one["access_token"]) for one in found] == [401, 401, 401]
 
 
 def test_an_agent_that_names_the_scope_of_refresh_tokens_gets_and_renews_them(site: Site, running: Running) -> None:

@@ -286,7 +286,8 @@ def test_an_agent_keeps_its_latest_tokens_only(site: Site) -> None:
         site, "agents", "agent_token_use",
         {
             "token_hash": "now", "access_hash": "a new one", "access_expires_at": now + timedelta(minutes=15),
-            "refresh_hash": f"refresh {uuid4()}", "lifetime_days": 30, "kept_since": now, "now": now,
+            "refresh_hash": f"refresh {uuid4()}", "lifetime_days": 30, "kept_since": now,
+            "shared_since": now - timedelta(minutes=1), "now": now,
         },
     )  # fmt: skip
     kept = dict(site.sql("SELECT kind || (used_at IS NOT NULL)::text, count(*) FROM agent_tokens GROUP BY 1"))

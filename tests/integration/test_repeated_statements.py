@@ -90,7 +90,7 @@ async def agent_insert(database: Database, request: str) -> object:
 async def agent_token_use(database: Database, request: str) -> object:
     return await AgentReads(database).agent_token_use(
         token_hash="code", access_hash=f"a{request}", access_expires_at=SOON, refresh_hash=f"r{request}", lifetime_days=30,
-        kept_since=NOW, now=NOW,
+        kept_since=NOW, shared_since=NOW - timedelta(minutes=1), now=NOW,
     )  # fmt: skip
 
 
