@@ -22,6 +22,8 @@ class AgentToken(msgspec.Struct, frozen=True):
     expires_at: datetime
     used_at: datetime | None
     """First use."""
+    renewals: int
+    """Refresh tokens of the connection."""
 
 
 class AgentOwner(msgspec.Struct, frozen=True):

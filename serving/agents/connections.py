@@ -47,6 +47,9 @@ CONNECTION_DAYS = 30
 SEEN_EVERY = timedelta(minutes=1)
 SHARED = timedelta(minutes=1)
 """Processes that share a refresh token, and one whose response was lost, may use it so long after its first use."""
+MOST_RENEWALS = 10_000
+"""Refresh tokens of a connection: 2,880 for an agent that renews its tokens whenever they expire, each of which is remembered."""
+RENEWED_TOO_OFTEN = "it renewed its tokens too often"
 USED_TWICE = "a code or refresh token of it was used twice"
 
 
@@ -171,10 +174,16 @@ class Agents:
         found = await self._reads.agent_token(
             token_hash=secret_hash(secret), kind=kind, client_hash=client_hash(client_id)
         )
-        if found is not None and found.used_at is not None and (kind == "code" or found.used_at < now - SHARED):
-            await self.end(found.agent_id, None, by="concordance", reason=USED_TWICE)
+        if found is None:
             return None
-        return found
+        if found.used_at is not None and (kind == "code" or found.used_at < now - SHARED):
+            reason = USED_TWICE
+        elif found.renewals >= MOST_RENEWALS:
+            reason = RENEWED_TOO_OFTEN
+        else:
+            return found
+        await self.end(found.agent_id, None, by="concordance", reason=reason)
+        return None
 
     async def exchange(self, secret: str, kind: str, client_id: str, now: datetime) -> NewTokens | None:
         """Use a token up that `token` returned, and return new tokens. None if another request was faster."""

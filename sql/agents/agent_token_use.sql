@@ -22,7 +22,7 @@ expired AS (
     WHERE t.agent_id = u.agent_id AND t.expires_at < %(kept_since)s
 ),
 
--- an agent that renews its tokens all the time keeps its latest hundred used and hundred access tokens
+-- an agent that renews its tokens all the time keeps its latest hundred access tokens; used refresh tokens stay, so that a copy is noticed
 superfluous AS (
     DELETE FROM agent_tokens
     WHERE token_hash IN (
@@ -30,10 +30,10 @@ superfluous AS (
         FROM (
             SELECT
                 t.token_hash,
-                row_number() OVER (PARTITION BY t.kind = 'access' ORDER BY coalesce(t.used_at, t.expires_at) DESC) AS place
+                row_number() OVER (ORDER BY t.expires_at DESC) AS place
             FROM agent_tokens AS t
             INNER JOIN used AS u ON t.agent_id = u.agent_id
-            WHERE t.expires_at >= %(kept_since)s AND (t.used_at IS NOT NULL OR t.kind = 'access') AND t.token_hash <> %(token_hash)s
+            WHERE t.expires_at >= %(kept_since)s AND t.kind = 'access'
         ) AS r
         WHERE r.place > 100
     )

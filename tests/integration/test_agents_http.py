@@ -19,7 +19,7 @@ from mcp.shared.auth import AuthorizationCodeResult
 from resources.servers.processes import free_port
 from resources.stores.offboarding import offboard
 from resources.stores.postgres import session
-from serving.agents.connections import USED_TWICE
+from serving.agents.connections import MOST_RENEWALS, RENEWED_TOO_OFTEN, USED_TWICE
 from tests.fixtures.agents import REDIRECT, Browser, Storage, called, connected, oauth
 from tests.fixtures.llm import ModelServer
 from tests.fixtures.serving import Running, Site
@@ -330,6 +330,35 @@ def test_processes_that_share_a_refresh_token_each_get_tokens_for_a_minute(site:
     site.sql("UPDATE agent_tokens SET used_at = used_at - interval '21 seconds' WHERE kind = 'refresh'")
     assert agent.refresh(shared).json()["error"] == "invalid_grant"
     assert [agent.opens(one["access_token"]) for one in found] == [401, 401, 401]
+
+
+def test_a_refresh_token_is_remembered_however_often_it_was_renewed_since(site: Site, running: Running) -> None:
+    agent = Agent(running)
+    tokens = agent.connect(Browser(running, site.session(ANN)))
+    stolen = tokens["refresh_token"]
+    tokens = agent.refresh(stolen).json()
+    site.sql("UPDATE agent_tokens SET used_at = used_at - interval '1 hour' WHERE kind = 'refresh'")
+    site.sql(
+        "INSERT INTO agent_tokens (token_hash, agent_id, kind, expires_at, used_at)"
+        " SELECT 'used' || n, agent_id, 'refresh', expires_at, now() FROM agents, generate_series(1, 150) AS s (n)"
+    )
+    tokens = agent.refresh(tokens["refresh_token"]).json()
+    assert agent.refresh(stolen).json()["error"] == "invalid_grant"
+    assert agent.opens(tokens["access_token"]) == 401
+
+
+def test_an_agent_that_never_stops_renewing_is_connected_anew(site: Site, running: Running) -> None:
+    agent = Agent(running)
+    tokens = agent.connect(Browser(running, site.session(ANN)))
+    site.sql(
+        "INSERT INTO agent_tokens (token_hash, agent_id, kind, expires_at, used_at)"
+        " SELECT 'used' || n, agent_id, 'refresh', expires_at, now() FROM agents, generate_series(1, %s) AS s (n)",
+        MOST_RENEWALS,
+    )
+    assert agent.refresh(tokens["refresh_token"]).json()["error"] == "invalid_grant"
+    assert agent.opens(tokens["access_token"]) == 401
+    ((who, detail),) = audited(running, "agent_ended")
+    assert (who, detail["reason"]) == (ANN, RENEWED_TOO_OFTEN)
 
 
 def test_an_agent_that_names_the_scope_of_refresh_tokens_gets_and_renews_them(site: Site, running: Running) -> None:

@@ -26,7 +26,7 @@ EVENT = "signed by Slack or Google, at the rate of `event`; repeated ones add no
 SCIM = "written with a key for SCIM, which operators make; one row for each user, group or member"
 BOUNDS = {
     "agent_requests": "a decision of a person who is signed in; dropped after a day",
-    "agent_tokens": "a hundred used and a hundred access tokens of a connection",
+    "agent_tokens": "a hundred access tokens of a connection, and MOST_RENEWALS refresh tokens",
     "agents": "a decision of a person who is signed in; dropped after a minute, or 30 days once the agent has used it",
     "alert_notices": "the latest `MOST_NOTICES` that the webhook has not accepted",
     "alerts": "one row of a rule and source",
@@ -291,7 +291,7 @@ def test_an_agent_keeps_its_latest_tokens_only(site: Site) -> None:
         },
     )  # fmt: skip
     kept = dict(site.sql("SELECT kind || (used_at IS NOT NULL)::text, count(*) FROM agent_tokens GROUP BY 1"))
-    assert kept == {"refreshtrue": 101, "accessfalse": 101, "refreshfalse": 1}
+    assert kept == {"refreshtrue": 151, "accessfalse": 101, "refreshfalse": 1}
     assert site.sql(
-        "SELECT count(*) FROM agent_tokens WHERE token_hash IN ('used1', 'used100', 'used101', 'access250')"
+        "SELECT count(*) FROM agent_tokens WHERE token_hash IN ('used1', 'used150', 'access100', 'access250')"
     ) == [(3,)]
