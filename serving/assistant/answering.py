@@ -106,7 +106,13 @@ class Answering:
             reply_ts = await self._write(question, reply_ts, messages.plain(messages.THINKING, question.ts))
             said = await self._said(question, admitted)
         if said.message is not None:
-            await self._write(question, reply_ts, said.message)
+            try:
+                await self._write(question, reply_ts, said.message)
+            except AbortSyncError:
+                if reply_ts is not None:  # it would say for ever that an answer is being looked for
+                    with contextlib.suppress(AbortSyncError, LostPartitionError, TemporaryError):
+                        await self._write(question, reply_ts, messages.plain(messages.FAILED, question.ts))
+                raise
         return said.outcome, said.answer_id
 
     async def _begun(self, question: ClaimedQuestion) -> str | None:

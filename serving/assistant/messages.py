@@ -6,7 +6,7 @@ Source: https://docs.slack.dev/messaging/formatting-message-text, https://docs.s
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -20,8 +20,9 @@ from serving.search.results import Result
 
 SECTION_CHARACTERS = 3000
 """Source: https://docs.slack.dev/reference/block-kit/blocks/section-block"""
-MOST_SECTIONS = 10
-"""Most sections of text, far below the 50 blocks of a message; longer text is cut off."""
+MESSAGE_CHARACTERS = 10_000
+"""Characters of all text of a message. Slack names no limit and refuses blocks from some 12,000 to 13,200 characters on
+(`msg_blocks_too_long`). Source: https://github.com/slackapi/bolt-js/issues/2509, https://github.com/slackapi/bolt-js/issues/2867"""
 MOST_SOURCES = 15
 TITLE_CHARACTERS, ADDRESS_CHARACTERS = 150, 2000
 
@@ -78,18 +79,29 @@ def limited(seconds: float, ts: str) -> SlackMessage:
 
 def answer(given: AnswerResponse, ts: str, *, direct: bool, buttons: bool) -> SlackMessage:
     """Return the reply to the question `ts`. `direct`: only the person who asked reads it. `buttons`: it can be rated."""
+    lines = [*_notes(given), *([EVERYONE] if given.found and not direct else [])]
+    notes = next(iter(parts("\n".join(escape(_SPACES.sub(" ", line)) for line in lines))), "")
     if not given.found:
         message = _nothing(given, ts, direct=direct)
-        notes = _notes(given)
     else:
-        cited = [one for one in given.sources if one.citation.index in given.cited][:MOST_SOURCES]
-        links = {one.citation.index: _address(one.citation.link) for one in cited}
-        sections = [_section(part) for part in parts(markup(given.answer, links))]
+        sections = [_section(part) for part in _answered(given, MESSAGE_CHARACTERS - len(notes))]
         sections[0]["block_id"] = mark(ts)
-        message = SlackMessage("Here is an answer to your question.", sections + _sources(cited))
-        notes = [*_notes(given), *([] if direct else [EVERYONE])]
-    blocks = message.blocks + ([_context(notes)] if notes else [])
+        message = SlackMessage("Here is an answer to your question.", sections)
+    blocks = message.blocks + ([{"type": "context", "elements": [_mrkdwn(notes)]}] if notes else [])
     return message._replace(blocks=blocks + ([_buttons()] if buttons else []))
+
+
+def _answered(given: AnswerResponse, room: int) -> list[str]:
+    """Return the sections of an answer and its sources in `room` characters: with all links, those of the sources, or none."""
+    cited = [one for one in given.sources if one.citation.index in given.cited][:MOST_SOURCES]
+    links = {one.citation.index: _address(one.citation.link) for one in cited}
+    text, sources = "", ""
+    for in_text, below in ((links, links), ({}, links), ({}, {})):
+        text, sources = markup(given.answer, in_text), "\n".join(_source(one, below) for one in cited)
+        if len(sources) <= room // 2 and len(text) + len(sources) <= room:
+            break
+    listed = parts(sources, room // 2)
+    return parts(text, room - sum(map(len, listed))) + listed
 
 
 def _nothing(given: AnswerResponse, ts: str, *, direct: bool) -> SlackMessage:
@@ -104,7 +116,8 @@ def _nothing(given: AnswerResponse, ts: str, *, direct: bool) -> SlackMessage:
     message = plain(f"I found no answer. {given.unanswered.message}", ts)
     closest = [(_title(one.title), _address(one.link)) for one in given.unanswered.closest]
     lines = [f"<{address}|{title}>" if address else title for title, address in closest]
-    return message._replace(blocks=message.blocks + ([_section("Closest: " + ", ".join(lines))] if lines else []))
+    said = parts("Closest: " + ", ".join(lines), MESSAGE_CHARACTERS // 2) if lines else []
+    return message._replace(blocks=message.blocks + [_section(part) for part in said])
 
 
 def escape(text: str) -> str:
@@ -121,16 +134,19 @@ def markup(text: str, links: Mapping[int, str]) -> str:
     return _CITATION.sub(lambda found: _citation(found, links), text)
 
 
-def parts(text: str) -> list[str]:
-    """Split markup into texts that fit a section, between lines or words, and never in a link or an escaped character."""
+def parts(text: str, most: int = MESSAGE_CHARACTERS) -> list[str]:
+    """Split markup into texts that fit a section, between lines or words, and never in a link or an escaped character.
+
+    What goes beyond `most` characters is cut off.
+    """
     found: list[str] = []
     text = text.strip()
-    while len(text) > SECTION_CHARACTERS and len(found) < MOST_SECTIONS - 1:
+    if len(text) > most:
+        text = text[: _cut(text, most - 2)].rstrip() + " …"
+    while len(text) > SECTION_CHARACTERS:
         cut = _cut(text, SECTION_CHARACTERS)
         found.append(text[:cut].rstrip())
         text = text[cut:].lstrip()
-    if len(text) > SECTION_CHARACTERS:
-        text = text[: _cut(text, SECTION_CHARACTERS - 2)].rstrip() + " …"
     return [*found, text] if text else found
 
 
@@ -163,12 +179,9 @@ def _title(text: str) -> str:
     return escape(text.replace("|", "¦"))
 
 
-def _sources(cited: Sequence[Result]) -> list[dict[str, Any]]:
-    lines: list[str] = []
-    for one in cited:
-        title, address = _title(one.citation.text), _address(one.citation.link)
-        lines.append(f"<{address}|{title}>" if address else title)
-    return [_section(part) for part in parts("\n".join(lines))] if lines else []
+def _source(cited: Result, links: Mapping[int, str]) -> str:
+    title, address = _title(cited.citation.text), links.get(cited.citation.index)
+    return f"<{address}|{title}>" if address else title
 
 
 def _notes(given: AnswerResponse) -> list[str]:
@@ -183,11 +196,6 @@ def _notes(given: AnswerResponse) -> list[str]:
 
 def _section(text: str) -> dict[str, Any]:
     return {"type": "section", "text": _mrkdwn(text)}
-
-
-def _context(notes: Iterable[str]) -> dict[str, Any]:
-    text = parts("\n".join(escape(_SPACES.sub(" ", note)) for note in notes))[0]
-    return {"type": "context", "elements": [_mrkdwn(text)]}
 
 
 def _mrkdwn(text: str) -> dict[str, Any]:

@@ -24,6 +24,11 @@ MOST_ELEMENTS = {"actions": 25, "context": 10}
 TEXT_CHARACTERS = 3000
 ID_CHARACTERS = 255
 MESSAGE_CHARACTERS = 40_000
+BLOCKS_CHARACTERS = 12_000
+"""Of all texts in blocks together. Slack names no limit and refuses blocks from some 12,000 to 13,200 characters on. Source:
+https://github.com/slackapi/bolt-js/issues/2509"""
+
+TOO_LONG = "msg_blocks_too_long"
 
 _REFERENCE = re.compile(r"<(?:[@#!][^<>\s|]+|(?:https?|mailto|tel):[^<>|\s]+)(?:\|[^<>]*)?>")
 _ENTITY = re.compile(r"&(?:amp|lt|gt);")
@@ -101,6 +106,8 @@ def _content(call: MethodCall) -> tuple[str, list[Any] | None]:
     if not is_list(blocks):
         raise RefusalError("invalid_blocks_format")
     fault = fault_of(blocks)
+    if fault == TOO_LONG:
+        raise RefusalError(TOO_LONG)
     if fault is not None:
         raise RefusalError("invalid_blocks", errors=[fault])
     return text, blocks
@@ -113,7 +120,22 @@ def fault_of(blocks: list[Any]) -> str | None:
     names = [block.get("block_id") for block in blocks if is_object(block) and block.get("block_id")]
     if len(names) != len(set(names)):
         return "block_id is not unique [json-pointer:/blocks]"
-    return next((fault for block in blocks if (fault := _block_fault(block)) is not None), None)
+    fault = next((fault for block in blocks if (fault := _block_fault(block)) is not None), None)
+    return TOO_LONG if fault is None and sum(map(_characters, blocks)) > BLOCKS_CHARACTERS else fault
+
+
+def _characters(part: Any) -> int:
+    """Return the characters of all texts in a block or an element of one."""
+    if is_list(part):
+        return sum(map(_characters, part))
+    text = part.get("text") if is_object(part) else None
+    return (
+        len(text)
+        if isinstance(text, str)
+        else _characters(text or part.get("elements") or [])
+        if is_object(part)
+        else 0
+    )
 
 
 def _block_fault(block: Any) -> str | None:

@@ -372,6 +372,13 @@ def test_a_rating_for_which_slack_makes_us_wait_delays_no_question(desk: Assista
         desk.slack_site.faults.clear()
 
 
+def test_an_answer_that_slack_refuses_is_replaced_by_an_apology(desk: AssistantDesk, answering: Running) -> None:
+    desk.slack_site.faults.add("bad_request", match="chat.update")
+    ts = desk.say(desk.ada, QUESTION)
+    assert "I could not answer" in desk.reply(desk.ada, ts)
+    assert desk.closed(ts) == "refused_by_slack"
+
+
 @pytest.fixture
 def with_model(desk: AssistantDesk, model_server: ModelServer) -> ModelServer:
     desk.site.settings = desk.site.settings.model_copy(

@@ -198,3 +198,19 @@ def test_all_waits_of_a_call_end_at_one_deadline() -> None:
         with pytest.raises(RetryLaterError, match="asks to wait 8 s"):
             waits.within(lambda: call_with_retry(limited, tally, sleep=waits.wait))
     assert (tally.calls["users.info"], now[0]) == (8, 48.0)
+
+
+def test_the_closest_documents_fit_slacks_limits() -> None:
+    closest = [DocumentReference("d", "t" * 500, "files", "https://wiki.example/" + "p" * 1900)] * 5
+    unanswered = Unanswered(message="None of the 70 documents answers this.", documents=70, closest=closest)
+    given_ = answer("No data found", found=False, mode="none", sources=[], cited=[], unanswered=unanswered)
+    assert fault_of(messages.answer(given_, TS, direct=True, buttons=True).blocks) is None
+
+
+def test_an_answer_with_long_links_keeps_its_text() -> None:
+    """Slack refuses blocks of some 13,000 characters together: the links go, the citations stay."""
+    text = "The kettle is descaled [1]. " * 100
+    message = messages.answer(answer(text, link="https://wiki.example/" + "p" * 150), TS, direct=False, buttons=True)
+    assert fault_of(message.blocks) is None
+    assert shown(message).count("[1]") == 101
+    assert shown(message).count("<https://wiki.example/") == 1, "the list of sources"
