@@ -10,6 +10,7 @@ class ParserLimitReached(MultipartError): ...  # noqa: N818 (its name)
 class MultipartSegment:
     name: str | None
     filename: str | None
+    def header(self, name: str, default: str) -> str: ...
 
 class PushMultipartParser:
     closed: bool

@@ -3,8 +3,11 @@
 Fields are limited in size; the file's bytes are passed on as they arrive, so the caller can count them and stop.
 """
 
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Literal, NamedTuple
+from urllib.parse import unquote
 
 from multipart import (
     MultipartError,
@@ -25,6 +28,9 @@ MAX_BOUNDARY = 70
 MAX_PART_HEADER = 2048
 """Fits a file name of 255 bytes, each escaped with three."""
 MAX_PART_HEADERS = 4
+_PARAMETER = re.compile(r';\s*([^\s=;"]+)\s*=\s*("(?:\\.|[^\\"])*"|[^\s;"]*)')
+_CHARSETS = frozenset({"utf-8", "iso-8859-1"})
+"""Source: RFC 5987, 3.2."""
 
 
 class MultipartEvent(NamedTuple):
@@ -89,9 +95,10 @@ class Multipart:
 
     def _events(self, event: MultipartSegment | bytes | None) -> Iterator[MultipartEvent]:
         if isinstance(event, MultipartSegment):
-            self._name, self._in_file, self._value = event.name or "", event.filename is not None, bytearray()
-            if event.filename is not None:
-                yield MultipartEvent("file", event.filename, self._name.encode())
+            file_name = _file_name(event)
+            self._name, self._in_file, self._value = event.name or "", file_name is not None, bytearray()
+            if file_name is not None:
+                yield MultipartEvent("file", file_name, self._name.encode())
         elif event is None:
             if not self._in_file:
                 yield MultipartEvent("field", self._name, bytes(self._value))
@@ -104,3 +111,13 @@ class Multipart:
                     f"The form's fields have more than {MAX_FIELD_BYTES // 1024} kB in addition to the file."
                 )
             self._value += event
+
+
+def _file_name(part: MultipartSegment) -> str | None:
+    """Return the name of a part's file, `filename*` before `filename`, which .NET encodes as for mail; None for a field."""
+    for name, value in _PARAMETER.findall(part.header("Content-Disposition", "")):
+        charset, *encoded = value.split("'", 2)
+        if name.lower() == "filename*" and len(encoded) == 2 and charset.lower() in _CHARSETS:
+            with suppress(UnicodeDecodeError):
+                return unquote(encoded[1], charset, "strict")
+    return part.filename

@@ -335,6 +335,25 @@ def test_multipart_in_pieces_of_any_size(size: int) -> None:
     assert b"".join(event.data for event in events if event.kind == "data") == b"some\r\n--bytes"
 
 
+@pytest.mark.parametrize(
+    ("sent", "name"),
+    [
+        ("filename=\"=?utf-8?B?R3LDtsOfZS5wZGY=?=\"; filename*=utf-8''Gr%C3%B6%C3%9Fe.pdf", "Größe.pdf"),
+        ("filename*=UTF-8'de'Gr%C3%B6%C3%9Fe.pdf", "Größe.pdf"),
+        ("filename*=iso-8859-1''Gr%F6%DFe.pdf; filename=x.pdf", "Größe.pdf"),
+        ("filename=x.pdf; filename*=utf-8''%FF.pdf", "x.pdf"),
+        ("filename=x.pdf; filename*=klingon''y.pdf", "x.pdf"),
+        ("filename=x.pdf; filename*=y.pdf", "x.pdf"),
+        ("filename=\"a.pdf; filename*=utf-8''b.pdf\"", "a.pdf; filename*=utf-8''b.pdf"),
+    ],
+)
+def test_the_encoded_name_of_a_file_is_preferred(sent: str, name: str) -> None:
+    """As .NET and PowerShell send it, beside a name that nothing else decodes."""
+    part = f"--B\r\nContent-Disposition: form-data; name=file; {sent}\r\n\r\nx\r\n--B--\r\n"
+    events = Multipart("multipart/form-data; boundary=B").feed(part.encode())
+    assert [(event.kind, event.name) for event in events][:1] == [("file", name)]
+
+
 def test_a_part_whose_header_is_no_utf_8_is_refused_without_quoting_it() -> None:
     with pytest.raises(
         InvalidRequestError, match=r"^The multipart body is malformed: Segment header failed to decode\.$"
