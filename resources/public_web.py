@@ -61,7 +61,7 @@ class PublicWeb:
                 return await self._read(httpx.URL(url))
         except TimeoutError as error:
             raise TemporaryError(f"{url} did not answer within {self._seconds:g} s.") from error
-        except httpx.InvalidURL as error:
+        except (httpx.InvalidURL, UnicodeError) as error:  # a host name with a label that is empty or too long
             raise TemporaryError(f"{url} is not a URL: {error}") from error
         except httpx.HTTPError as error:
             raise TemporaryError(f"{url} cannot be read: {error}") from error

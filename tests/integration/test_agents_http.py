@@ -184,6 +184,9 @@ def test_requests_that_are_wrong_reach_no_person(running: Running, subtests: pyt
     cases: list[tuple[dict[str, str | None], str]] = [
         ({"client_id": "nobody"}, ""),
         ({"client_id": forged}, ""),
+        ({"client_id": "https://a..b/x"}, ""),
+        ({"client_id": f"https://{'a' * 64}.example/x"}, ""),
+        ({"client_id": "https://xn--a/x"}, ""),
         ({"client_id": running.site.token(ANN)}, ""),
         ({"redirect_uri": "https://evil.example/callback"}, ""),
         ({"redirect_uri": REDIRECT + "/more"}, ""),
