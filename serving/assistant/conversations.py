@@ -6,7 +6,7 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
@@ -32,6 +32,10 @@ THREADS = 8
 """Calls at a time: of questions and ratings in progress, and of some that were given up and end at their own deadline."""
 MOST_ASKED_FOR = 50
 """Members whom Slack is asked about one by one: bots, and people who joined since the last sync."""
+KNOWN_SECONDS = 300.0
+"""How long it counts what Slack said about one of them."""
+AGAIN_SECONDS = 1.0
+"""Who reads a channel is not found out twice within this time."""
 NO_PREVIEWS = {"unfurl_links": "false", "unfurl_media": "false"}
 """Arguments of `chat.postMessage` alone. Source: https://docs.slack.dev/reference/methods/chat.postMessage"""
 SHARED = ("is_ext_shared", "is_pending_ext_shared", "is_org_shared", "is_shared", "is_im")
@@ -64,6 +68,24 @@ class Waits:
         self._sleep(seconds)
 
 
+class _Recent:
+    """Answers to questions that need not be asked again for some seconds after they were asked."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float]) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._answers: dict[Hashable, tuple[float, bool]] = {}
+
+    async def of(self, key: Hashable, ask: Callable[[], Awaitable[bool]]) -> bool:
+        now = self._clock()
+        self._answers = {one: kept for one, kept in self._answers.items() if now - kept[0] < self._seconds}
+        if key in self._answers:
+            return self._answers[key][1]
+        answer = await ask()
+        self._answers[key] = now, answer
+        return answer
+
+
 def client(settings: Settings, waits: Waits) -> SlackClient | None:
     """Return a client that waits briefly, or None without a bot token or a way to receive events."""
     receives = settings.slack_app_token is not None or settings.slack_signing_secret is not None
@@ -81,12 +103,20 @@ def client(settings: Settings, waits: Waits) -> SlackClient | None:
 class Conversations:
     """Reads and writes conversations with the bot's token. Every method raises what `SlackClient.call` raises."""
 
-    def __init__(self, slack: SlackClient, reads: AssistantReads, waits: Waits) -> None:
+    def __init__(
+        self,
+        slack: SlackClient,
+        reads: AssistantReads,
+        waits: Waits,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """`waits` are those of the client."""
         self._slack = slack
         self._reads = reads
         self._waits = waits
         self._threads = Threads("slack", THREADS)
+        self._channels = _Recent(AGAIN_SECONDS, clock)
+        self._accounts = _Recent(KNOWN_SECONDS, clock)
 
     async def post(self, channel: str, thread: str, question: str, message: SlackMessage) -> str:
         """Write the reply to the question with the time `question`, and return its own time.
@@ -127,6 +157,9 @@ class Conversations:
 
     async def is_for_members(self, channel: str, team: str, fresh_since: datetime) -> bool:
         """Return True if everyone who reads a channel is a full member of the workspace. What cannot be found out counts as False."""
+        return await self._channels.of((channel, team), partial(self._find_members, channel, team, fresh_since))
+
+    async def _find_members(self, channel: str, team: str, fresh_since: datetime) -> bool:
         try:
             found = object_of((await self._call("conversations.info", channel=channel)).get("channel"))
             if not found or any(found.get(name) for name in SHARED):
@@ -144,10 +177,12 @@ class Conversations:
         if not accounts or len(others) > MOST_ASKED_FOR:
             return False
         for account in sorted(others):
-            user = object_of((await self._call("users.info", user=account)).get("user"))
-            if not is_of_workspace(team, user):
+            if not await self._accounts.of((account, team), partial(self._is_member, account, team)):
                 return False
         return True
+
+    async def _is_member(self, account: str, team: str) -> bool:
+        return is_of_workspace(team, object_of((await self._call("users.info", user=account)).get("user")))
 
     async def _call(self, method: str, **arguments: Any) -> dict[str, Any]:
         return await self._in_thread(self._slack.call, method, **arguments)

@@ -379,6 +379,20 @@ def test_an_answer_that_slack_refuses_is_replaced_by_an_apology(desk: AssistantD
     assert desk.closed(ts) == "refused_by_slack"
 
 
+def test_who_joins_the_channel_meanwhile_is_not_told_what_only_members_may_read(
+    desk: AssistantDesk, with_model: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("serving.assistant.conversations.AGAIN_SECONDS", 0)
+    with_model.hold()
+    with desk.answering():
+        ts = desk.mention(desk.general, desk.ada, QUESTION)
+        with_model.wait_for(1)
+        desk.slack.join(desk.general, desk.gus)
+        with_model.release()
+        assert not words(desk.reply(desk.general, ts))
+        assert desk.closed(ts) == "failed"
+
+
 @pytest.fixture
 def with_model(desk: AssistantDesk, model_server: ModelServer) -> ModelServer:
     desk.site.settings = desk.site.settings.model_copy(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from typing import Any
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -17,7 +20,7 @@ from resources.sources.slack.questions import Interaction, question_of, rating_o
 from serving.answers.schemas import AnswerResponse, Unanswered
 from serving.answers.support import Verdict
 from serving.assistant import messages
-from serving.assistant.conversations import Waits
+from serving.assistant.conversations import KNOWN_SECONDS, MOST_ASKED_FOR, Conversations, Waits
 from serving.search.results import DocumentReference, Result
 from serving.search.retrieval.passage import Warning_
 from serving.search.schemas import Citation
@@ -198,6 +201,46 @@ def test_all_waits_of_a_call_end_at_one_deadline() -> None:
         with pytest.raises(RetryLaterError, match="asks to wait 8 s"):
             waits.within(lambda: call_with_retry(limited, tally, sleep=waits.wait))
     assert (tally.calls["users.info"], now[0]) == (8, 48.0)
+
+
+class Desk:
+    """A channel with a bot in Slack, and the directory, which knows everyone but the bot."""
+
+    def __init__(self) -> None:
+        self.calls: Counter[str] = Counter()
+        self.present = ["U0ADA", "U0ROBOT"]
+
+    def call(self, method: str, **arguments: Any) -> dict[str, Any]:
+        self.calls[method] += 1
+        if method == "conversations.info":
+            return {"channel": {"id": arguments["channel"]}}
+        return {"user": {"id": arguments["user"], "team_id": "T0ACME", "is_bot": True}}
+
+    def members(self, channel: str) -> list[str]:
+        self.calls[f"members of {channel}"] += 1
+        return self.present
+
+    async def full_members(self, *, accounts: list[str], **_: Any) -> list[str]:
+        return [one for one in accounts if one == "U0ADA"]
+
+
+def test_who_reads_a_channel_is_not_asked_again_and_again() -> None:
+    desk, now = Desk(), [0.0]
+    conversations = Conversations(cast("Any", desk), cast("Any", desk), Waits(), clock=lambda: now[0])
+
+    async def asks(*moments: float) -> set[bool]:
+        found: set[bool] = set()
+        for now[0] in moments:
+            found.add(await conversations.is_for_members("C0GENERAL", "T0ACME", datetime.now(UTC)))
+        return found
+
+    assert asyncio.run(asks(0, 0.5, 5)) == {True}
+    assert (desk.calls["members of C0GENERAL"], desk.calls["users.info"]) == (2, 1)
+    desk.present += [f"U0GUEST{number}" for number in range(MOST_ASKED_FOR)]
+    assert asyncio.run(asks(10)) == {False}, "too many are not known"
+    desk.present = ["U0ADA", "U0ROBOT"]
+    assert asyncio.run(asks(20, 20 + KNOWN_SECONDS)) == {True}
+    assert desk.calls["users.info"] == 2
 
 
 def test_the_closest_documents_fit_slacks_limits() -> None:
