@@ -15,6 +15,7 @@ from resources.sources import specs
 from serving.assistant.worker import SlackAssistant
 from serving.http import parameters, rate_headers
 from serving.http.bodies import StrictRequest
+from serving.http.heads import as_get
 from serving.http.idempotency import Idempotency
 from serving.http.middleware import LimitRequests, guarded
 from serving.http.observed import observed
@@ -87,7 +88,7 @@ class App(Litestar):
             await super().__call__(scope, receive, send)
             return
         if scope["method"] == "HEAD":  # the server leaves out the body
-            scope = {**scope, "method": "GET"}
+            scope = as_get(scope)
         rate_headers.begin()
         requests = self.state.services.http.metrics.requests
         await observed(super().__call__, requests, routed(scope), receive, send)

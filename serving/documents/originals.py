@@ -15,12 +15,14 @@ from resources.core import filetypes
 from resources.core.domain import Access
 from resources.core.errors import ConcordanceError, FailedDocumentError
 from resources.logging import logger
+from resources.stores.blobs import Blobs
 from serving.answers import access_check
 from serving.answers.access_check import CurrentAccess
 from serving.documents.service import DocumentServices
 from serving.http.audit import AuditEvent
 from serving.http.errors import ProblemError, not_found
 from serving.http.fields import DocumentId, parse_id
+from serving.http.heads import is_head
 from serving.http.openapi.describe import Answer, described
 from serving.http.request_limits import limited
 from serving.identity.authentication import current_access
@@ -75,25 +77,30 @@ async def get_original(
 
     Slack conversations have none.
     """
-    return await original_of(documents, request.user, doc_id, current_access(documents.identity, request))
+    current = current_access(documents.identity, request)
+    return await original_of(documents, request.user, doc_id, current, head=is_head(request))
 
 
-async def original_of(documents: DocumentServices, access: Access, doc_id: str, current: CurrentAccess) -> Stream:
+async def original_of(
+    documents: DocumentServices, access: Access, doc_id: str, current: CurrentAccess, *, head: bool
+) -> Stream:
     """Return the original file of a document. Raises `not-found` alike for a hidden, withheld or unknown document.
 
-    `current` returns the caller's access again, for a file that takes a while.
+    `current` returns the caller's access again, for a file that takes a while. With `head`, the file is not read, and is no download.
     """
     doc_id = parse_id(doc_id, not_found())
     original = await _readable(documents, access, doc_id)
     if original.content_hash is None or original.mime_type not in filetypes.SUPPORTED_MIME_TYPES:
         raise ProblemError("not-found", "This document has no original file. Open it at its source.")
     try:
-        size, pieces = await asyncio.to_thread(documents.http.blobs.stream, original.content_hash)
+        read: Callable[[Blobs, str], tuple[int, Iterator[bytes]]] = _size if head else Blobs.stream
+        size, pieces = await asyncio.to_thread(read, documents.http.blobs, original.content_hash)
     except FailedDocumentError:
         raise ProblemError(
             "not-found", "The original file is not stored any more. The next full sync reads it again."
         ) from None
-    await documents.http.audit.record(AuditEvent(email=access.email, action="download", doc_ids=[doc_id]))
+    if not head:
+        await documents.http.audit.record(AuditEvent(email=access.email, action="download", doc_ids=[doc_id]))
 
     async def check() -> None:
         await _readable(documents, await current(), doc_id)
@@ -107,6 +114,14 @@ async def original_of(documents: DocumentServices, access: Access, doc_id: str, 
             "Content-Security-Policy": POLICY,
         },
     )
+
+
+def _size(blobs: Blobs, content_hash: str) -> tuple[int, Iterator[bytes]]:
+    """Return what `Blobs.stream` does, without the bytes."""
+    size = blobs.size(content_hash)
+    if size is None:
+        raise FailedDocumentError("The blob is missing.")
+    return size, iter(())
 
 
 async def _readable(documents: DocumentServices, access: Access, doc_id: str) -> Original:

@@ -24,6 +24,7 @@ from serving.documents.reading import MAX_CONTEXT, MAX_INTEGER, OpenDocument, op
 from serving.documents.revisions import KEPT, exact
 from serving.documents.service import DocumentServices
 from serving.http.fields import DocumentId
+from serving.http.heads import is_head
 from serving.http.openapi.describe import HTML, Answer, described
 from serving.http.request_limits import limited
 from serving.identity.authentication import SESSION, SessionFrom
@@ -200,4 +201,4 @@ async def view_original(
 ) -> Stream:
     """Return the original file of a document, like `GET /api/documents/{doc_id}/original`, to a browser that is signed in."""
     current = partial(signed_in, request, documents.identity)
-    return await original_of(documents, await current(), doc_id, current)
+    return await original_of(documents, await current(), doc_id, current, head=is_head(request))

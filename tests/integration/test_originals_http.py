@@ -142,3 +142,16 @@ def test_the_document_page_shows_headings_within_a_passage(site: Site, running: 
     site.sql("UPDATE chunks SET places = %s WHERE doc_id = %s", places, doc_id)
     page = running.http.get(f"/documents/{doc_id}", headers={"Authorization": f"Bearer {site.token(BOB)}"}).text
     assert '<span id="at0" class="at"></span><h2>Parking</h2><p>Behind the stable.</p>' in page
+
+
+def test_a_head_reads_no_file_and_is_no_download(site: Site, running: Running) -> None:
+    content = b"The plan of the island. " * 1000
+    doc_id = stored(site, "Plan", content, [BOB], mime_type="text/plain")
+    answers = [running.request(method, f"/api/documents/{doc_id}/original", BOB) for method in ("HEAD", "GET")]
+    assert [(one.status_code, len(one.content)) for one in answers] == [(200, 0), (200, len(content))]
+    assert answers[0].headers["content-length"] == str(len(content))
+    running.settle()
+    assert site.sql("SELECT count(*) FROM audit_log WHERE action = 'download'") == [(1,)]
+    assert running.request("HEAD", f"/api/documents/{doc_id}/original", ANN).status_code == 404
+    Blobs(site.settings.lake_address).delete(site.sql("SELECT content_hash FROM documents")[0][0])
+    assert running.request("HEAD", f"/api/documents/{doc_id}/original", BOB).status_code == 404
