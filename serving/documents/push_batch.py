@@ -1,6 +1,7 @@
 """`POST /api/documents/{source}/batch`: push several documents."""
 
 import asyncio
+from contextlib import suppress
 from typing import Annotated, Any
 
 import msgspec
@@ -15,7 +16,7 @@ from serving.documents.push import EXAMPLE, PUSHED, PushOutcome, PushSource, lau
 from serving.documents.pushing import MAX_DOCUMENTS, BatchDocument, checked_id, decode, store, write_inline
 from serving.documents.receiver import Kept
 from serving.documents.service import DocumentServices
-from serving.http.errors import ProblemError
+from serving.http.errors import ProblemError, explain
 from serving.http.idempotency import idempotent
 from serving.http.openapi.describe import described
 from serving.http.problems import PREFIX
@@ -98,12 +99,14 @@ async def push_documents(
 ) -> BatchResponse:
     """Store up to 100 documents, together at most 8 MB, and start indexing them. Needs the role `publisher`.
 
-    Each is stored or refused on its own; `results` says which. Sent again, what is stored already changes nothing.
+    Each is stored or refused on its own; `results` says which. After a fault such as a full disk, the rest is refused: send it again. Sent
+    again, what is stored already changes nothing.
     """
     collection = await push_collection(documents, source)
     results: list[BatchResult] = []
     stored: list[Kept] = []
-    for raw in decode(await request.body(), _RawBatch).documents:
+    given = decode(await request.body(), _RawBatch).documents
+    for position, raw in enumerate(given):
         own_id = None
         try:
             own_id = checked_id(decode(raw, _DocumentId).id)
@@ -113,6 +116,13 @@ async def push_documents(
                 one = await store(documents, request.user, collection, own_id, received, writer)
         except (InvalidRequestError, SkipDocumentError, ProblemError) as error:
             results.append(BatchResult(id=own_id, error=_refusal(error)))
+        except (ConcordanceError, OSError) as error:  # as the next ones would meet
+            if not stored:
+                raise
+            explained = explain(error, documents.http.monitor.disk_faults, reads=False)
+            fault = RefusedDocument(type=PREFIX + explained.slug, detail=explained.detail)
+            results += [BatchResult(id=_own_id(one), error=fault) for one in given[position:]]
+            break
         else:
             stored.append(one)
             results.append(BatchResult(id=own_id, doc_id=one.doc_id, status=one.outcome, job_id=one.job_id))
@@ -120,6 +130,12 @@ async def push_documents(
     documents.http.metrics.pushed.labels("refused").inc(refused)
     await launch_push_sync(documents, request.user, stored)
     return BatchResponse(results, refused)
+
+
+def _own_id(raw: msgspec.Raw) -> str | None:
+    with suppress(ConcordanceError):
+        return checked_id(decode(raw, _DocumentId).id)
+    return None
 
 
 def _refusal(error: ConcordanceError) -> RefusedDocument:

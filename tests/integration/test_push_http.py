@@ -20,6 +20,7 @@ from resources.sources.push import push as record
 from resources.stores.blobs import Blobs
 from resources.stores.postgres import session
 from resources.stores.uploads import NewUpload
+from resources.stores.withholding import withhold_documents
 from serving.identity import api_keys
 from tests.fixtures.installation import Installation
 from tests.fixtures.serving import Running, Site
@@ -353,6 +354,35 @@ def test_a_push_that_cannot_be_recorded_leaves_no_record_and_works_again(
     assert site.sql("SELECT 1 FROM uploads") == []
     assert pushed(running)["status"] == "created"
     assert store.exists(site.sql("SELECT content_hash FROM uploads")[0][0])
+
+
+def test_a_batch_that_a_fault_cuts_off_says_what_is_stored(
+    site: Site, running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents = [{"id": name, "content": name} for name in "abc"]
+    withhold = withhold_documents
+
+    def fails_for_the_second(connection: Any, doc_ids: Any, *more: Any, **named: Any) -> Any:
+        if site.sql("SELECT 1 FROM uploads"):
+            raise ServiceUnavailableError("Qdrant does not answer.", 1)
+        return withhold(connection, doc_ids, *more, **named)
+
+    with monkeypatch.context() as away:
+        away.setattr("serving.identity.withholding.withhold_documents", fails_for_the_second)
+        answer = batch(running, *documents)
+    assert answer.status_code == 200, answer.text
+    first, second, third = answer.json()["results"]
+    assert (first["status"], answer.json()["refused"]) == ("created", 2)
+    assert running.request("GET", f"/api/ingest/{first['job_id']}", BOT).status_code == 200
+    for one, name in ((second, "b"), (third, "c")):
+        assert (one["id"], one["job_id"], one["error"]["type"]) == (name, None, "/problems/overloaded")
+    assert "Try again shortly" in second["error"]["detail"]
+    assert len(site.launcher.calls) == 1
+    with monkeypatch.context() as away:
+        away.setattr("serving.identity.withholding.withhold_documents", fails_for_the_second)
+        assert batch(running, *documents[1:]).status_code == 503, "nothing is stored, so it can be sent again as it is"
+    again = batch(running, *documents).json()["results"]
+    assert [one["status"] for one in again] == ["unchanged", "created", "created"]
 
 
 def test_citations_name_the_source_and_open_the_link(site: Site, running: Running) -> None:
