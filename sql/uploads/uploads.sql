@@ -9,14 +9,15 @@ SELECT pg_advisory_xact_lock(:key) WHERE set_config('idle_in_transaction_session
 
 -- name: put_upload(source, source_id, doc_id, owner, partition, content_hash, file_name, title, description, mime_type, size, permissions, tags, url, modified_at, origin, origin_via, origin_readers)^
 -- Purpose: record an upload; the same content by the same owner updates its metadata, is restored if it was deleted,
--- and keeps its partition and created_at. A document with a name may get another content. Index: primary key. Without a partition, it
--- is the day; without `modified_at`, it is now.
+-- and keeps its partition and created_at. A document with a name may get another content. Without a partition, it is the day; without `modified_at`, it is now.
 -- The same bytes stay bound to the document that they were copied from. Returns whether the row is new, and the number of
--- this change; no row for an upload that an administrator has taken down.
+-- this change; no row for an upload that an administrator has taken down, or whose content was taken down under another name, unless it was
+-- there before. Indexes: primary key, uploads_taken_down.
 INSERT INTO uploads (
     source, source_id, doc_id, owner, partition, content_hash, file_name, title, description, mime_type, size, permissions, tags,
     url, modified_at, origin, origin_via, origin_readers, change
-) VALUES (
+)
+SELECT
     :source,
     :source_id,
     :doc_id,
@@ -36,7 +37,15 @@ INSERT INTO uploads (
     :origin_via,
     :origin_readers,
     nextval('uploads_change')
-)
+WHERE
+    NOT EXISTS (
+        SELECT 1 FROM uploads AS t
+        WHERE t.owner = :owner AND t.content_hash = :content_hash AND t.taken_down_at IS NOT NULL
+    )
+    OR EXISTS (
+        SELECT 1 FROM uploads AS u
+        WHERE u.source = :source AND u.source_id = :source_id AND u.content_hash = :content_hash AND u.deleted_at IS NULL
+    )
 ON CONFLICT (source, source_id) DO UPDATE SET
     content_hash = excluded.content_hash,
     size = excluded.size,

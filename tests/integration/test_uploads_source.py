@@ -20,7 +20,7 @@ from resources.settings import Settings
 from resources.sources.uploads import Uploads, pending
 from resources.stores.blobs import Blobs
 from resources.stores.postgres import Connection, connect
-from resources.stores.uploads import NewUpload, Origin, UploadRecord, record, remove, revise
+from resources.stores.uploads import NewUpload, Origin, UploadRecord, record, remove, revise, take_down
 
 ADA, BOB = "ada@acme.com", "bob@acme.com"
 
@@ -300,3 +300,16 @@ def test_a_change_is_never_numbered_below_one_that_was_already_read(
 
 def test_no_day_is_ever_retired(uploads: Uploads) -> None:
     assert (uploads.name, uploads.retired(["2025-11-10"])) == (SourceName.UPLOAD, [])
+
+
+def test_what_was_taken_down_cannot_be_handed_in_again_under_another_name(conn: Connection) -> None:
+    taken = put(conn, "secret", name="a")
+    put(conn, "other", name="kept")
+    copy = put(conn, "secret", name="copy")
+    assert take_down(conn, doc_id=taken.doc_id) is not None
+    for name in ("a", "b", None, "kept"):
+        with pytest.raises(InvalidRequestError, match="taken this document down"):
+            put(conn, "secret", name=name)
+    assert put(conn, "secret", name="copy").change > copy.change, "it was there before, and can be taken down itself"
+    assert put(conn, "other", name="b").created
+    assert put(conn, "secret", owner=BOB).created
