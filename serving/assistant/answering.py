@@ -75,9 +75,9 @@ class Answering:
 
     async def rate(self, rating: UnstoredRating) -> None:
         """Store a rating as feedback and thank for it. A rating that was stored before has no effect."""
-        access = await self._access(rating.account)
+        access, stored = await self._access(rating.account), None
         if access is not None:
-            await WebReads(self._http.database).feedback_insert(
+            stored = await WebReads(self._http.database).feedback_insert(
                 feedback_id=str(uuid.uuid5(_RATINGS, f"{rating.channel}/{rating.ts}")),
                 email=access.email,
                 principals=sorted(access.principals),
@@ -90,7 +90,8 @@ class Answering:
         await self._reads.rating_stored(channel=rating.channel, ts=rating.ts)
         if access is not None:
             with contextlib.suppress(AbortSyncError, LostPartitionError, TemporaryError):  # the rating is stored
-                await self._conversations.whisper(rating.channel, rating.thread, rating.account, messages.RATED)
+                said = messages.RATED if stored is not None else messages.NOT_RATED
+                await self._conversations.whisper(rating.channel, rating.thread, rating.account, said)
 
     async def _reply(self, question: ClaimedQuestion) -> tuple[str, str | None]:
         """Reply, and return how the question ends and the answer's ID."""

@@ -36,6 +36,7 @@ TOO_LONG = "Sorry, I can't look for that. Please ask in at most 1,000 characters
 FAILED = "Sorry, I could not answer: search is not available at the moment. Please ask again in a few minutes."
 LATE = "Sorry, I could not answer in time. Please ask again."
 RATED = "Thank you, your rating was saved."
+NOT_RATED = "Sorry, your rating could not be saved: this answer is not stored any more."
 NOTHING = "I found nothing about this in the documents that you may read."
 NOTHING_HERE = (
     "I found nothing about this in the documents that everyone here may read. "

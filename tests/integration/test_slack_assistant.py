@@ -372,6 +372,18 @@ def test_a_rating_for_which_slack_makes_us_wait_delays_no_question(desk: Assista
         desk.slack_site.faults.clear()
 
 
+def test_a_rating_of_an_answer_that_is_gone_is_not_thanked_for(desk: AssistantDesk, answering: Running) -> None:
+    rated = desk.mention(desk.general, desk.ada, QUESTION)
+    desk.closed(rated)
+    answering.settle()
+    desk.site.sql("DELETE FROM answers")
+    desk.site.sql("UPDATE slack_questions SET verdict = 'good' WHERE ts = %s", rated)
+    eventually(lambda: desk.slack.whispers)
+    assert desk.slack.whispers == [
+        (desk.general, desk.ada, "Sorry, your rating could not be saved: this answer is not stored any more.")
+    ]
+
+
 def test_an_answer_that_slack_refuses_is_replaced_by_an_apology(desk: AssistantDesk, answering: Running) -> None:
     desk.slack_site.faults.add("bad_request", match="chat.update")
     ts = desk.say(desk.ada, QUESTION)
