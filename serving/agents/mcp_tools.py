@@ -290,9 +290,14 @@ class ToolCall(NamedTuple):
     run: Callable[[AgentServices, AgentCaller, Any], Awaitable[msgspec.Struct]]
 
     async def call(self, agents: AgentServices, caller: AgentCaller, arguments: dict[str, Any]) -> msgspec.Struct:
-        """Run the tool for a caller. Raises `InvalidRequestError` naming the argument, and what the HTTP interface raises."""
+        """Run the tool for a caller. Null counts as leaving an optional argument out, since some models fill in every argument.
+
+        Raises `InvalidRequestError` naming the argument, and what the HTTP interface raises.
+        """
+        optional = {one.encode_name for one in msgspec.structs.fields(self.takes) if not one.required}
+        given = {name: value for name, value in arguments.items() if value is not None or name not in optional}
         try:
-            data = msgspec.convert(arguments, self.takes)
+            data = msgspec.convert(given, self.takes)
         except msgspec.ValidationError as error:
             raise InvalidRequestError(str(fault_of(self.takes, error))) from None
         return await self.run(agents, caller, data)

@@ -171,6 +171,19 @@ def test_invalid_arguments_are_named(site: Site, running: Running) -> None:
     asyncio.run(session())
 
 
+def test_null_for_an_argument_that_may_be_left_out_is_its_default(site: Site, running: Running) -> None:
+    site.add("Ferries", ["The ferry leaves at nine."], [ANN])
+
+    async def session() -> None:
+        async with connected(running, site.token(ANN)) as client:
+            found = await called(client, "search", query="ferry", top_k=None, source_types=None)
+            assert [one["title"] for one in found["results"]] == ["Ferries"]
+            assert (await called(client, "ask", query="When does the ferry leave?", source_types=None))["found"]
+            await called(client, "fetch", id=found["results"][0]["id"], start=None)
+
+    asyncio.run(session())
+
+
 def test_searches_of_agents_count_against_the_search_rate(site: Site) -> None:
     site.settings = site.settings.model_copy(update={"search_rate_limit": 2})
     with site.running() as running:
