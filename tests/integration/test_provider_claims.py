@@ -145,9 +145,7 @@ def test_an_access_token_may_expire_while_a_question_is_answered(
         assert "leaves at nine" in asked.result().text
 
 
-def test_a_browser_whose_session_is_over_signs_in_without_a_failure(
-    site: Site, provider: SmallProvider
-) -> None:
+def test_a_browser_whose_session_is_over_signs_in_without_a_failure(site: Site, provider: SmallProvider) -> None:
     configured(site, provider)
     site.settings = site.settings.model_copy(update={"sign_in_failures": 2})
     provider.claims = dict(PERSON)

@@ -117,7 +117,8 @@ QUEUED: dict[str, dict[str, Any]] = {
     "answer_insert": {
         "answer_id": NEW, "query_id": NEW, "put_at": NOW, "email": ANN, "principals": [], "question": "q", "standalone": None,
         "answer": "a", "found": True, "mode": "none", "model": None, "sources": "[]", "sentences": "[]", "unsupported": 0,
-        "removed_citations": 0, "removed_links": 0, "warnings": [], "cached": False, "completed": True, "shareable": True, "latency_ms": 1.0, "model_ms": 1.0,
+        "removed_citations": 0, "removed_links": 0, "warnings": [],
+        "cached": False, "completed": True, "shareable": True, "latency_ms": 1.0, "model_ms": 1.0,
     },
     "conversation_insert": {
         "conversation_id": NEW, "put_at": NOW, "email": ANN, "query": "q", "answer": "a", "sources": "[]", "asked_at": NOW,
