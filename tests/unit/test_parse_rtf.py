@@ -35,7 +35,12 @@ ROW = r"\trowd\cellx1\cellx2\pard\intbl %s\cell %s\cell\row "
             ROW % (rf"City{FOOTNOTE}", rf"Days{BOX}") + ROW % ("Rome", "30") + r"\pard{\*\bkmkstart a} After\par",
             ["City [1] | Days", "Rome | 30", "[1] Without tax.", "In a box", "After"],
         ),
-        (rf"A{FOOTNOTE} b{{\header \pard Acme{BOX}\par}}\par C\par", ["A [1] b", "[1] Without tax.", "C"]),
+        (
+            rf"{{\headerf \pard Page {{\field{{\*\fldinst PAGE}}{{\fldrslt 1}}}}\par}}{{\footer \b Acme\par}}A{FOOTNOTE} b"
+            rf"{{\header \pard Acme{BOX}{WORD_ART}\par}}\par C",
+            ["A [1] b", "[1] Without tax.", "C", "Header and footer", "Acme", "In a box", "DRAFT"],
+        ),
+        (rf"{{\footer {ROW % ('Acme', 'DRAFT')}}}{{\footerf {ROW % ('Acme', 'DRAFT')}}}" + ROW % ("Rome", "30"), ["Rome | 30", "Header and footer", "Acme | DRAFT"]),
     ],
 )  # fmt: skip
 def test_boxes_notes_and_comments_follow_their_paragraph_or_table(body: str, expected: list[str]) -> None:

@@ -5,8 +5,9 @@ import struct
 from collections.abc import Iterator
 
 from assets.stages.normalize import BlockDraft, clean, one_line
+from assets.stages.parse.margins import margins
 from assets.stages.parse.result import Parsed
-from assets.stages.parse.rtf_flow import flowing
+from assets.stages.parse.rtf_flow import MARGINS, flowing
 from assets.stages.parse.tables import table
 from assets.stages.parse.text import paragraphs
 from resources.core.errors import SkipDocumentError
@@ -41,11 +42,13 @@ def rtf(data: bytes) -> list[BlockDraft]:
         raise SkipDocumentError(f"The RTF is damaged: {one_line(str(error))[:160]}.") from None
     # characters beyond the first 65,536 are written as two halves
     text = text.encode("utf-16-le", errors="surrogatepass").decode("utf-16-le", errors="replace")
-    return list(_blocks(_SPACED.sub(r"\1 ", clean(text).replace("\n|", "|"))))
+    body, *rest = text.split(MARGINS)
+    return [*_blocks(body), *margins(draft for part in rest for draft in _blocks(part))]
 
 
-def _blocks(text: str) -> Iterator[BlockDraft]:
+def _blocks(source: str) -> Iterator[BlockDraft]:
     """Yield paragraphs, one for each line, and tables: their rows are lines whose cells end with a bar."""
+    text = _SPACED.sub(r"\1 ", clean(source).replace("\n|", "|"))
     rows: list[list[str]] = []
     lines: list[str] = []
     for line in [*text.split("\n"), ""]:

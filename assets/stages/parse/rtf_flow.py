@@ -1,4 +1,4 @@
-"""Put into the flow of an RTF file what readers of its text skip: text boxes, notes, comments, numbers of lists and ticked boxes.
+"""Put into the flow of an RTF file what readers of its text skip: boxes, notes, comments, numbers of lists, ticks, headers and footers.
 
 An RTF file is a tree of groups, and a group whose first word is a destination is skipped by `striprtf`. Boxes, notes and comments
 follow the paragraph or table that they are anchored in. Text that is deleted under review, or hidden, is left out.
@@ -26,6 +26,9 @@ _WRAPPERS = frozenset({"shp", "shpinst", "shpgrp", "do", "object", "result", "pn
 """Destinations that hold text of the document."""
 _BOXES = frozenset({"shptxt", "dptxbxtext"})
 _NOTES = frozenset({"footnote", "annotation"})
+_MARGINS = frozenset(f"{part}{page}" for part in ("header", "footer") for page in ("", "l", "r", "f"))
+MARGINS = "\ue000"
+"""A character without a meaning, before each header and footer."""
 _LEFT_OUT = frozenset({"pict", "nonshppict", "shprslt"})
 """Pictures, and the second rendering of a shape."""
 _HIDING = {"deleted": 1, "v": 2}
@@ -45,7 +48,7 @@ class _Group:
     sink: list[str]
     gone: bool = False
     aside: bool = False
-    """True if readers skip it: properties, headers and footers, bookmarks."""
+    """True if readers skip it: properties, bookmarks."""
     hidden: int = 0
     struck: bool = False
     symbols: bool = False
@@ -64,6 +67,8 @@ class _Flow:
 
     out: list[str] = field(default_factory=list)
     waiting: list[list[str]] = field(default_factory=list)
+    margins: list[str] = field(default_factory=list)
+    """Headers and footers."""
     in_row: bool = False
     after_row: bool = False
     notes: int = 0
@@ -84,14 +89,17 @@ class _Flow:
         self.waiting.clear()
 
     def end(self) -> None:
-        """End the last paragraph if something waits for that."""
+        """End the last paragraph if something waits for that, and begin headers and footers."""
         if self.waiting:
             self.out.append(r"\par ")
             self.release()
+        if self.margins:
+            self.out += [r"\pard\par ", *self.margins]
+            self.margins.clear()
 
 
 def flowing(source: str) -> str:
-    """Return the RTF with all of its text in the flow of the document."""
+    """Return the RTF with all of its text in the flow of the document; headers and footers follow it, each after `MARGINS`."""
     flow = _Flow()
     group, around = _Group(flow.out), list[_Group]()
     table = max(source.find("{\\fonttbl"), 0)
@@ -185,7 +193,13 @@ def _opened(source: str, start: int, outer: _Group, flow: _Flow) -> tuple[_Group
     if word in _LEFT_OUT or (apart and outer.hidden):
         inner.gone = True
         return inner, content
-    if art:
+    if outer.sink is flow.margins and (apart or word in _MARGINS):
+        inner.gone = art is not None or word == "atnauthor"
+        inner.sink.append(rf"\par {{{art[1]}}}" if art else r"\par ")
+    elif word in _MARGINS:
+        inner.sink = flow.margins
+        inner.sink.append(rf"\par\pard {_unicode(ord(MARGINS))}\par ")
+    elif art:
         flow.box(f"{{{art[1]}}}")
     elif word in _BOXES:
         inner.sink = flow.box()
