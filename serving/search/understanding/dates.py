@@ -13,7 +13,7 @@ from datetime import date, timedelta
 from typing import NamedTuple
 
 from resources.core.moments import EARLIEST
-from serving.search.understanding.words import Listing
+from serving.search.understanding.words import OtherValues
 
 _MONTHS = tuple("january february march april may june july august september october november december".split())  # noqa: SIM905
 _DAYS = tuple("monday tuesday wednesday thursday friday saturday sunday".split())  # noqa: SIM905
@@ -57,7 +57,7 @@ _HINT = re.compile(
     rf"\b(?:{_YEAR}|{_MONTH}|q[1-4]|{_WEEKDAY}|today|yesterday|ago|last|past|previous|this|current)\b", re.IGNORECASE
 )
 """Every date expression holds one of these."""
-_OTHERS = Listing(_MOMENT)
+_OTHERS = OtherValues(_MOMENT)
 _INEXACT = re.compile(
     rf"\b(?:{_COUNT}(?:\s*[-–]\s*|\s+(?:or|to)\s+)"
     r"|(?:than|under|at (?:least|most)|about|around|roughly|approximately|almost|nearly|some)(?: the)? )$",

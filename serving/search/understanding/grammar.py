@@ -40,7 +40,7 @@ from serving.search.understanding.words import (
     THING,
     TYPE_HINT,
     TYPES,
-    Listing,
+    OtherValues,
 )
 
 _TYPES = rf"(?:{ANY_TYPE})(?:{AND_ALSO}(?:{ANY_TYPE}))*"
@@ -51,7 +51,7 @@ _TYPE = re.compile(
     r"|\b(?:as|in|only)\s+(?:a\s+)?(?P<format>pdfs?|csv)(?:\s+format)?\s*[?.!]?$",
     re.IGNORECASE,
 )
-_OTHER_TYPES = Listing(rf"(?:[\w-]+\s+)?{THING}")
+_OTHER_TYPES = OtherValues(rf"(?:[\w-]+\s+)?{THING}")
 _HEAD = re.compile(rf"{STARTS}(?:[\w-]+\s+){{0,2}}?{THING}\b{ENDS}", re.IGNORECASE)
 _DOCUMENTS = re.compile(
     rf"{STARTS}(?:[\w-]+\s+){{0,3}}?{THING}\b|\b(?:anything|everything|something)\b|\b(?:{SAY}|{SAID}|{DONE})\b",
@@ -91,7 +91,7 @@ class Grammar:
         name = rf"(?P<names>(?:{one})(?:{AND_ALSO}(?:{one}))*)"
         self._name = re.compile(one, re.IGNORECASE)
         self._hint = re.compile(rf"\b(?:{one})\b", re.IGNORECASE)
-        self._others = Listing(one)
+        self._others = OtherValues(one)
         self._from = re.compile(
             r"(?P<before>^|,\s*|\b\w+\s+)"
             rf"(?P<all>(?:only\s+)?(?P<word>in|on|from|within|across)\s+(?:(?:our|my)\s+)?{name}){ENDS}",

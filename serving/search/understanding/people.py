@@ -8,7 +8,7 @@ from typing import NamedTuple
 from resources.core.spelling import LETTER
 from serving.search.understanding.lookup import plain
 from serving.search.understanding.phrases import Names, Phrase
-from serving.search.understanding.words import AND_ALSO, DONE, ENDS, QUESTION, SAID, SAY, STARTS, THING, Listing
+from serving.search.understanding.words import AND_ALSO, DONE, ENDS, QUESTION, SAID, SAY, STARTS, THING, OtherValues
 
 MOST_AUTHORS = 20
 """A first name that more authors share says too little."""
@@ -66,7 +66,7 @@ _CHANNELS = re.compile(
     rf"|\b(?:in|on|from) the (?P<name>{_WORD}) channel\b|\b(?:in|on|from) channel (?P<other>{_WORD})",
     re.IGNORECASE,
 )
-_OTHER_CHANNELS = Listing(rf"#{_WORD}|(?:the )?{_WORD} channel|channel {_WORD}")
+_OTHER_CHANNELS = OtherValues(rf"#{_WORD}|(?:the )?{_WORD} channel|channel {_WORD}")
 _NEXT = re.compile(r"\s*(?P<joint>[,/-])?\s*['\"’‘“]*(?P<word>\w+)")
 _PARTICLES = frozenset("al bin da de del della den der di do dos du el ibn la le van von zu zum zur".split())  # noqa: SIM905
 _PREVIOUS = re.compile(r"(?<![\w'’.-])[^\W\d_][\w'’.-]*\s+$")

@@ -78,7 +78,7 @@ OR_ELSE = re.compile(r"[\s,]*\bor\b", re.IGNORECASE)
 JOINED = re.compile(r"[\s,]*(?:and|that (?:was|were)|which (?:was|were))?[\s,]*")
 
 
-class Listing:
+class OtherValues:
     """Finds other values beside one, as in a list: a filter on one alone would be another question."""
 
     def __init__(self, value: str) -> None:
