@@ -6,14 +6,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from litestar import Request, Response
-from litestar.datastructures import Cookie
 
 from resources.core.errors import TemporaryError
 from serving.http.errors import ProblemError, UnauthorizedError
 from serving.identity.authentication import origin_of, session_of
 from serving.identity.service import IdentityServices
 from serving.identity.sign_in import events, pages
-from serving.identity.sign_in.browsers import browser_cookie_name
+from serving.identity.sign_in.browsers import browser_cookie
 from serving.identity.sign_in.claims import ProviderIdentity
 from serving.identity.sign_in.provider import Tokens
 from serving.identity.sign_in.refusals import ProviderDownError, SignInRefusedError
@@ -79,8 +78,8 @@ async def begin(
     address = origin_of(identity, request.client)
     event = events.signed_in(who.email, way, session_id, address, administrator=administrator)
     await identity.http.audit.record(event)
-    spent = Cookie(key=browser_cookie_name(identity.http.settings), path="/", max_age=0)
-    return Response(None, status_code=303, headers={"Location": after}, cookies=[cookie, spent])
+    cookies = [cookie, browser_cookie(identity.http.settings, "", 0)]
+    return Response(None, status_code=303, headers={"Location": after}, cookies=cookies)
 
 
 async def _end_current(request: Request[Any, Any, Any], identity: IdentityServices) -> None:

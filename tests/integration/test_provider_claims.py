@@ -145,7 +145,9 @@ def test_an_access_token_may_expire_while_a_question_is_answered(
         assert "leaves at nine" in asked.result().text
 
 
-def test_a_browser_whose_session_is_over_signs_in_without_a_failure(site: Site, provider: SmallProvider) -> None:
+def test_a_browser_whose_session_is_over_signs_in_without_a_failure_and_forgets_the_sign_in(
+    site: Site, provider: SmallProvider
+) -> None:
     configured(site, provider)
     site.settings = site.settings.model_copy(update={"sign_in_failures": 2})
     provider.claims = dict(PERSON)
@@ -157,6 +159,9 @@ def test_a_browser_whose_session_is_over_signs_in_without_a_failure(site: Site, 
         assert done.status_code == 303, done.text
         wrong = client | {"Authorization": "Bearer nonsense"}
         assert [running.http.get("/api/me", headers=wrong).status_code for _ in range(3)] == [401, 401, 429]
+        spent = done.headers.get_list("set-cookie")[1].lower()
+        assert spent.startswith("__host-concordance-sign-in=")
+        assert all(part in spent for part in ("max-age=0", "secure", "path=/"))
 
 
 def test_without_audiences_no_token_of_a_provider_is_accepted(site: Site, provider: SmallProvider) -> None:
