@@ -15,8 +15,8 @@ from orchestration.cli.people import warn_of_groups
 from resources.core import permissions
 from resources.core.durations import duration
 from resources.core.errors import InvalidRequestError, NotRunningError, ServiceUnavailableError
-from resources.settings import load
-from serving.identity.sign_in.events import passkey_removed, session_ended
+from resources.settings import Settings, load
+from serving.identity.sign_in.events import passkey_removed, session_ended, token_created
 from sql.commands import Commands
 from sql.passkeys import RemovedPasskeys
 from sql.signing_in import SignInSession
@@ -46,7 +46,24 @@ def token_print(
 
     settings = load()
     warn_of_groups(settings, group)
-    say(mint(settings, email, group or (), admin=admin, expires=expires))
+    made = mint(settings, email, group or (), admin=admin, expires=expires)
+    if admin:
+        _record_token(settings, made)
+    say(made)
+
+
+def _record_token(settings: Settings, made: str) -> None:
+    """Record a token with the role administrator. It is made without the database, too."""
+    from resources.keys import secret_key
+    from serving.identity.tokens import verified
+
+    found = verified(made, [secret_key(settings)])
+    event = token_created(found.access.email, found.token_id, found.expires, by=operator())
+    try:
+        with database(settings) as connection:
+            WebSession(connection).audit_insert(**event.row())
+    except (NotRunningError, ServiceUnavailableError) as error:
+        note(f"The audit log does not have this token. {error}")
 
 
 @token.command(name="revoke", help="Revoke a token immediately.")
@@ -175,7 +192,7 @@ def key_create(
     warn_of_groups(settings, group)
     with database(settings) as connection:
         until = datetime.now(UTC) + expires if expires is not None else None
-        say(api_keys.create(connection, email, group or (), admin=admin, scim=scim, expires_at=until))
+        say(api_keys.create(connection, email, group or (), admin=admin, scim=scim, expires_at=until, by=operator()))
 
 
 def key_list(*, json: Json = False) -> None:
@@ -203,6 +220,6 @@ def key_revoke(
     from serving.identity import api_keys
 
     with database(load()) as connection:
-        revoked = api_keys.revoke(connection, key_id.removeprefix("ck_").partition("_")[0])
+        revoked = api_keys.revoke(connection, key_id.removeprefix("ck_").partition("_")[0], by=operator())
     note(f"Revoked key {key_id}." if revoked else f"There is no valid key {key_id}. See: concordance key list")
     return 0 if revoked else 1

@@ -92,9 +92,11 @@ async def original_of(
     original = await _readable(documents, access, doc_id)
     if original.content_hash is None or original.mime_type not in filetypes.SUPPORTED_MIME_TYPES:
         raise ProblemError("not-found", "This document has no original file. Open it at its source.")
+    blobs, content_hash = documents.http.blobs, original.content_hash
     try:
-        read: Callable[[Blobs, str], tuple[int, Iterator[bytes]]] = _size if head else Blobs.stream
-        size, pieces = await asyncio.to_thread(read, documents.http.blobs, original.content_hash)
+        size, pieces = await (
+            asyncio.to_thread(_size, blobs, content_hash) if head else asyncio.to_thread(blobs.stream, content_hash)
+        )
     except FailedDocumentError:
         raise ProblemError(
             "not-found", "The original file is not stored any more. The next full sync reads it again."

@@ -60,8 +60,11 @@ def create(
     admin: bool = False,
     scim: bool = False,
     expires_at: datetime | None = None,
+    by: str | None = None,
 ) -> str:
     """Store a new key's hash and return the key, which cannot be retrieved later. A key for SCIM opens nothing else.
+
+    `by` is the account that made it, for the audit log.
 
     Raises `InvalidRequestError` for a malformed email or group.
     """
@@ -80,16 +83,19 @@ def create(
         scim=scim,
         expires_at=expires_at,
     )
-    statements.audit_insert(**key_event(email, "key_create", key_id, admin=admin, scim=scim).row())
+    statements.audit_insert(**key_event(email, "key_create", key_id, admin=admin, scim=scim, **_by(by)).row())
     return f"{PREFIX}{key_id}_{secret}"
 
 
 def revoke(connection: Connection, key_id: str, *, by: str | None = None) -> bool:
-    """Revoke a key with immediate effect. Return True if it existed and was valid. `by` is the administrator who asked for it."""
+    """Revoke a key with immediate effect. Return True if it existed and was valid.
+
+    `by` is who asked for it: an administrator, or the account that ran the command.
+    """
     statements = WebSession(connection)
     email = statements.api_key_revoke(key_id=key_id)
     if email is not None:
-        statements.audit_insert(**key_event(email, "key_revoke", key_id, **({"by": by} if by else {})).row())
+        statements.audit_insert(**key_event(email, "key_revoke", key_id, **_by(by)).row())
     return email is not None
 
 
@@ -142,6 +148,10 @@ async def _stored(
         return await found(now - SEEN_EVERY)
     except StorageFullError:
         return await found(None)
+
+
+def _by(who: str | None) -> dict[str, str]:
+    return {"by": who} if who else {}
 
 
 def key_event(email: str, action: str, key_id: str, **detail: Any) -> AuditEvent:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import time
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import jwt
 import pytest
 from pydantic import SecretStr
 
+from orchestration.cli import run
+from orchestration.cli.arguments import operator
 from resources.core.errors import InvalidRequestError
 from resources.keys import secret_key
 from resources.stores.offboarding import offboard
@@ -57,6 +60,31 @@ def test_a_revoked_token_is_refused_at_once_and_audited(site: Site, running: Run
         assert running.request("GET", "/api/sources", BOB).status_code == 200
     rows = site.sql("SELECT email, detail ->> 'by' FROM audit_log WHERE action = 'token_revoked'")
     assert set(rows) == {(ANN, "operator")}
+
+
+def test_who_makes_keys_and_tokens_of_administrators_by_command_is_audited(
+    site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CONCORDANCE_HOME", str(site.settings.home))
+    monkeypatch.setenv("CONCORDANCE_POSTGRES_URL", site.settings.postgres_dsn)
+
+    def printed(*command: str) -> str:
+        assert run(list(command)) == 0
+        return capsys.readouterr().out.strip()
+
+    key_id = printed("key", "create", ANN, "--admin").split("_")[1]
+    printed("key", "revoke", key_id)
+    printed("token", ANN)
+    made = jwt.decode(printed("token", ANN, "--admin"), options={"verify_signature": False})
+    rows = site.sql("SELECT email, action, detail FROM audit_log ORDER BY event_id")
+    assert [(email, action, detail.pop("by")) for email, action, detail in rows] == [
+        (ANN, action, operator()) for action in ("key_create", "key_revoke", "token_create")
+    ]
+    expires = datetime.fromtimestamp(made["exp"], UTC).isoformat()
+    assert rows[-1][2] == {"token_id": made["jti"], "admin": True, "expires_at": expires}
+    monkeypatch.setenv("CONCORDANCE_POSTGRES_URL", "postgresql://nobody@127.0.0.1:1/none")
+    assert printed("token", ANN, "--admin").count(".") == 2
 
 
 def test_a_revocation_by_id_needs_no_token(site: Site, running: Running) -> None:

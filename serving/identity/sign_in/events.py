@@ -1,6 +1,7 @@
 """Events of the audit log about sign-in. None contains a code, token or secret."""
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 from serving.http.audit import AuditEvent
@@ -50,3 +51,10 @@ def signed_out(email: str, session_id: str) -> AuditEvent:
 def session_ended(email: str, session_id: str, *, by: str, reason: str) -> AuditEvent:
     detail = {"session_id": session_id, "by": by, "reason": reason}
     return AuditEvent(email=email, action="session_ended", detail=json.dumps(detail))
+
+
+def token_created(email: str, token_id: str, expires: float, *, by: str) -> AuditEvent:
+    """Return the event of a token with the role administrator that `by` has made for `email`. `expires`: Unix time."""
+    until = datetime.fromtimestamp(expires, UTC).isoformat()
+    detail = {"token_id": token_id, "admin": True, "expires_at": until, "by": by}
+    return AuditEvent(email=email, action="token_create", detail=json.dumps(detail))
