@@ -84,6 +84,7 @@ _NO_TAG = re.compile(rf"(?!{TAG})<(?=/?[^\W\d_])([^<>\n]*>)?", re.IGNORECASE)
 """A sign before a letter, or angle brackets, that are no tag: x<y, <environment>."""
 _NUMBERED = re.compile(r"(?=\S*\d)\w+(?:[.-]\w+)+")
 """A version, or an identifier with a number: 4.6.0, PKZ-0821."""
+_GAP = re.compile(r"\n[ \t]*\n")
 _CELL, _BARS = " | ", " |"
 
 
@@ -280,6 +281,7 @@ def _with_neighbours(
         return piece
     scores = {(one.number, one.start): score(one) for one in found}
     first = last = at
+    ends = _list_ends(text, parts)
 
     def fits(begin: int, end: int) -> bool:
         inside = parts[begin : end + 1]
@@ -290,12 +292,16 @@ def _with_neighbours(
             return False
         if any(f" {part.text} " in f" {heading} " for part in inside):
             return False  # a heading of the passage, which may be long, or have figures
+        if any(ends[begin:end]):
+            return False
         alike = all((part.row, part.listed) == (parts[at].row, parts[at].listed) for part in inside)
         return len(span) <= WINDOW and alike and all(part.quotable for part in inside)
 
     if parts[at].row:
         return piece._replace(text=_with_header(parts, at))
     if first > 0 and _ANAPHORA.match(_LIST_MARK.sub("", parts[first].text)) and fits(first - 1, last):
+        first -= 1
+    if first > 0 and ITEM.match(parts[first].text) and COLON.search(parts[first - 1].text) and fits(first - 1, last):
         first -= 1
     while True:
         options: list[tuple[float, int, int]] = []
@@ -307,8 +313,22 @@ def _with_neighbours(
         if not options:
             break
         _, first, last = max(options)
+    while last > at and COLON.search(parts[last].text):
+        last -= 1  # what it introduces is not quoted
     start, end = parts[first].start, parts[last].end
     return piece._replace(text=" ".join(text[start:end].split()), start=start, end=end)
+
+
+def _list_ends(text: str, parts: Sequence[TextPart]) -> list[bool]:
+    """Return for each part whether it is the last of a list, below which text of its own follows."""
+    within = False
+    found: list[bool] = []
+    for part, after in zip(parts, [*parts[1:], None], strict=True):
+        within = within or ITEM.match(part.text) is not None
+        gap = after is not None and _GAP.search(text[part.start : after.start]) is not None
+        found.append(within and gap and after is not None and not ITEM.match(after.text))
+        within = within and not gap
+    return found
 
 
 def _with_header(parts: Sequence[TextPart], at: int) -> str:

@@ -436,3 +436,36 @@ def test_an_email_address_in_angle_brackets_is_quoted() -> None:
 def test_a_quote_says_what_its_source_says_without_tags(text: str, shown: str) -> None:
     quote, _ = compose([Quote(1, "", text, 0, len(text), {})])
     assert quote == f"“{shown}” [1]"
+
+
+LONG = (
+    "It is kept in the large cabinet behind the door of the workshop on the second floor, where the porter has a key for "
+    * 2
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "wanted"),
+    [
+        pytest.param(
+            "What does a place for a car cost?",
+            "- Ask the porter.\n- See the list of places.\n\nA place costs 30 euros. Pay it in May.",
+            "A place costs 30 euros. Pay it in May.",
+            id="what stands below a list is about something else",
+        ),
+        pytest.param(
+            "What does a place for a car cost?",
+            f"A place for a car costs 30 euros.\n\nPlaces are for:\n\n- {LONG}",
+            "A place for a car costs 30 euros.",
+            id="an introduction without what it introduces says nothing",
+        ),
+        pytest.param(
+            "How much is the lamp?",
+            f"Each desk gets:\n\n- a lamp for 30 euros\n- a lamp for 50 euros. {LONG[:224]}.\n- a chair",
+            "Each desk gets: - a lamp for 30 euros - a lamp for 50 euros.",
+            id="an item says little without its introduction",
+        ),
+    ],
+)
+def test_a_quote_grows_by_what_belongs_to_it(question: str, text: str, wanted: str) -> None:
+    assert quoted(question, text)[0] == wanted
