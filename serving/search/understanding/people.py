@@ -66,6 +66,7 @@ _CHANNELS = re.compile(
     rf"|\b(?:in|on|from) the (?P<name>{_WORD}) channel\b|\b(?:in|on|from) channel (?P<other>{_WORD})",
     re.IGNORECASE,
 )
+_TAG = re.compile(rf"#({_WORD})")
 _OTHER_CHANNELS = OtherValues(rf"#{_WORD}|(?:the )?{_WORD} channel|channel {_WORD}")
 _NEXT = re.compile(r"\s*(?P<joint>[,/-])?\s*['\"’‘“]*(?P<word>\w+)")
 _PARTICLES = frozenset("al bin da de del della den der di do dos du el ibn la le van von zu zum zur".split())  # noqa: SIM905
@@ -97,7 +98,7 @@ def in_channel(text: str, names: Names) -> Phrase | None:
         return None
     for match in _CHANNELS.finditer(text):
         first = match["tag"] or match["name"] or match["other"]
-        found = tuple(dict.fromkeys(map(str.lower, [first, *re.findall(rf"#({_WORD})", match["more"] or "")])))
+        found = tuple(dict.fromkeys(map(str.lower, [first, *_TAG.findall(match["more"] or "")])))
         if names.channels.issuperset(found) and not _OTHER_CHANNELS.around(text, *match.span()):
             return Phrase("channel", *match.span(), found)
     return None
