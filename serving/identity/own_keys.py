@@ -26,8 +26,10 @@ from serving.identity.administration import KeyRevoked
 from serving.identity.api_keys import PREFIX, key_event
 from serving.identity.secret_hash import secret_hash
 from serving.identity.service import IdentityServices
+from serving.identity.sign_in.sessions import FRESH
 from sql.fields import Moment
 from sql.own_keys import OwnKey, OwnKeyRows
+from sql.passkeys import PasskeyReads
 
 MOST = 20
 """Valid keys of a person."""
@@ -118,7 +120,10 @@ async def list_keys(request: Request[Access, Any, Any], identity: NamedDependenc
 async def create_key(
     request: Request[Access, str | None, Any], data: JSONBody[NewKey], identity: NamedDependency[IdentityServices]
 ) -> CreatedKey:
-    """Create a key that acts as the caller, within its scopes. Only a browser that is signed in may do this, no token or key."""
+    """Create a key that acts as the caller, within its scopes. Only a browser that is signed in may do this, no token or key.
+
+    For a key that may `write` or `operate`, it must have signed in within the last hour.
+    """
     name, now, email = " ".join(data.name.replace("\x00", " ").split()), identity.http.clock(), request.user.email
     if request.auth is None:
         raise ProblemError("sign-in-only", "A token or key creates no keys. Sign in with a browser, and open /me.")
@@ -127,6 +132,12 @@ async def create_key(
     lifetime, longest = timedelta(days=data.expires_in_days), identity.http.settings.token_max_lifetime
     if lifetime > duration(longest):
         raise InvalidRequestError(f"expires_in_days: keys are valid for at most {longest} here.")
+    if set(data.scopes) - {"read"} and not await PasskeyReads(identity.http.database).is_fresh(
+        session_id=request.auth, email=email, since=now - FRESH
+    ):
+        raise InvalidRequestError(
+            "scopes: you signed in too long ago for a key that may write or operate. Sign out, sign in again, and create it within an hour."
+        )
     key_id, secret, scopes = secrets.token_hex(8), secrets.token_urlsafe(32), sorted(set(data.scopes))
     stored = await OwnKeyRows(identity.http.database).insert_own(
         session_id=request.auth,

@@ -114,6 +114,18 @@ def test_only_a_browser_that_is_signed_in_makes_keys(site: Site, running: Runnin
     assert len(running.http.get(PATH, headers=browser).json()["keys"]) == 1
 
 
+def test_only_a_browser_that_signed_in_lately_makes_keys_that_change_something(
+    site: Site, running: Running, browser: dict[str, str]
+) -> None:
+    site.sql("UPDATE sessions SET created_at = created_at - interval '61 minutes'")
+    create(running, browser, "read")
+    for scope in ("write", "operate"):
+        refused = running.http.post(PATH, json={"name": "x", "scopes": ["read", scope]}, headers=browser)
+        assert problem(refused) == (400, "invalid-request")
+        assert "Sign out, sign in again" in refused.json()["detail"]
+    assert site.sql("SELECT scopes FROM api_keys") == [(["read"],)]
+
+
 def test_a_key_ends_when_it_is_revoked_expires_or_is_vouched_for_no_longer(
     site: Site, running: Running, browser: dict[str, str]
 ) -> None:

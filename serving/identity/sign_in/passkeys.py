@@ -43,7 +43,7 @@ from resources.core.errors import InvalidRequestError, QuotaExceededError
 from serving.identity.sign_in.attempts import Attempts
 from serving.identity.sign_in.browsers import Binding, bound, is_bound
 from serving.identity.sign_in.refusals import SignInRefusedError
-from serving.identity.sign_in.sessions import PASSKEY
+from serving.identity.sign_in.sessions import FRESH, PASSKEY
 from sql.passkeys import PasskeyReads, RemovedPasskeys
 from sql.web import WebReads
 
@@ -55,8 +55,6 @@ if TYPE_CHECKING:
 
 LIFETIME = timedelta(minutes=5)
 """Of a challenge. Source of the length: https://www.w3.org/TR/webauthn-3/#sctn-timeout-recommended-range"""
-FRESH = timedelta(hours=1)
-"""A passkey is added this long after a sign-in, so that a browser that was left open makes no lasting access."""
 MOST = 10
 """Passkeys of a person."""
 LONGEST_ID = 1023

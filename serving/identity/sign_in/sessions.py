@@ -44,6 +44,8 @@ REFRESH_AFTER = timedelta(minutes=10)
 STORE_SECONDS = 60.0
 """How long what follows from a renewal is retried. If its refresh token is lost, the provider may refuse the next renewal."""
 STORE_PAUSE_SECONDS = 1.0
+FRESH = timedelta(hours=1)
+"""A passkey, or a key that changes something, is made this long after a sign-in: a browser that was left open makes none."""
 SEEN_EVERY = timedelta(minutes=1)
 BROWSER_LENGTH = 200
 SAMPLE = "sample"

@@ -82,7 +82,7 @@ class Operations(ABC):
         """Create an API key.
 
         Create a key that acts as the caller, within its scopes. Only a browser that is signed in may do this, no
-        token or key.
+        token or key. For a key that may `write` or `operate`, it must have signed in within the last hour.
         """
         return self.send(
             Call(
@@ -641,7 +641,7 @@ class AsyncOperations(ABC):
         """Create an API key.
 
         Create a key that acts as the caller, within its scopes. Only a browser that is signed in may do this, no
-        token or key.
+        token or key. For a key that may `write` or `operate`, it must have signed in within the last hour.
         """
         return await self.send(
             Call(
