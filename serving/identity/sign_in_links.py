@@ -57,7 +57,10 @@ async def link_sign_in(request: Request[Any, Any, Any], identity: NamedDependenc
             identity.emailed_links.check(grant.email)
         await require_active(identity, grant.email)
         who = ProviderIdentity(grant.email, grant.email, [])
-        return await begin(request, identity, who, grant.way, grant.after, administrator=grant.administrator)
+        begun = await begin(request, identity, who, grant.way, grant.after, administrator=grant.administrator)
+        if grant.way == EMAIL:
+            identity.emailed_links.used(origin_of(identity, request.client))
+        return begun
 
     after = links.after_of(identity.http.key, token)
     return await attempted(request, identity, LINK, token, sign_in, after=after)

@@ -55,9 +55,9 @@ def asked(running: Running, address: str, after: str = "/", **headers: str) -> h
     return running.http.post("/sign-in/email", data={"address": address, "next": after}, headers=ours)
 
 
-def pressed(running: Running, token: str) -> httpx.Response:
+def pressed(running: Running, token: str, **headers: str) -> httpx.Response:
     """Press the button of a link's page."""
-    ours = {"Origin": running.url, "Sec-Fetch-Site": "same-origin"}
+    ours = {"Origin": running.url, "Sec-Fetch-Site": "same-origin", **headers}
     return running.http.post("/sign-in/link", data={"token": token}, headers=ours)
 
 
@@ -151,6 +151,19 @@ def test_a_mailbox_gets_a_few_messages_and_an_address_asks_a_few_times(running: 
     statuses = [asked(running, EVE, **of_office[2]).status_code for _ in range(emailed.MOST_OF_ORIGIN + 2)]
     assert statuses == [200] * emailed.MOST_OF_ORIGIN + [429] * 2
     assert asked(running, "bob@acme.com", **of_office[0]).status_code == 200  # of another address
+
+
+def test_a_link_that_is_used_does_not_count_for_its_address(running: Running, smtp: SmtpProcess) -> None:
+    """A whole office may sign in within an hour."""
+    office = {"X-Forwarded-For": "192.0.2.1"}
+    assert asked(running, ANN, **office).status_code == 200
+    (message,) = smtp.mailboxes.wait(1)
+    for _ in range(emailed.MOST_OF_ORIGIN - 1):
+        assert asked(running, EVE, **office).status_code == 200
+    assert asked(running, ANN, **office).status_code == 429
+    token = token_in(message)
+    assert [pressed(running, token, **office).status_code for _ in range(2)] == [303, 403]
+    assert [asked(running, ANN, **office).status_code for _ in range(2)] == [200, 429]
 
 
 def test_a_link_is_worth_nothing_to_someone_who_has_left(site: Site, smtp: SmtpProcess) -> None:

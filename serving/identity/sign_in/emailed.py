@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 HOUR_SECONDS = 60.0 * 60
 MOST_OF_ORIGIN = 30
-"""Links that may be asked for from one address in an hour: an office may have a single one."""
+"""Links that may be asked for from one address in an hour, besides those that are used: an office may have a single one."""
 MOST_OF_MAILBOX, MOST_A_DAY = 5, 20
 """Messages to one mailbox in an hour and in a day."""
 MOST_WAITING = 100
@@ -94,6 +94,10 @@ class EmailedLinks:
             self._waiting.put_nowait(wanted)
         except asyncio.QueueFull:
             self._count("dropped")
+
+    def used(self, origin: str) -> None:
+        """Count a link no longer that has signed its person in, for the address where it was used: usually the one that asked for it."""
+        (self._of_origin if origin else self._of_unknown).give_back(origin)
 
     def check(self, email: str) -> None:
         """Raise `SignInRefusedError` if the address may not get a link, or no longer."""
