@@ -190,7 +190,7 @@ def test_a_lease_survives_a_postgres_that_is_read_only_for_a_while(
     connection = lease._connection
     assert connection is not None
 
-    def until() -> Any:
+    def end() -> Any:
         with session(database) as other:
             row = other.execute("SELECT until FROM partition_leases").fetchone()
         return row and row["until"]
@@ -198,11 +198,11 @@ def test_a_lease_survives_a_postgres_that_is_read_only_for_a_while(
     with capture_logs() as logs:
         with lease._using:
             connection.execute("SET default_transaction_read_only = on")
-        eventually(lambda: "lease_not_renewed" in {one["event"] for one in logs})
+        until(lambda: "lease_not_renewed" in {one["event"] for one in logs}, "a lease that is not renewed")
         with lease._using:
             connection.execute("SET default_transaction_read_only = off")
-    before = until()
-    eventually(lambda: until() > before)
+    before = end()
+    until(lambda: end() > before, "a lease that is renewed")
     lease.release()
 
 
@@ -216,7 +216,7 @@ def test_leases_and_jobs_from_before_the_clock_was_set_back_hold_nothing_up(
             "INSERT INTO partition_leases (source, partition, owner, fence, until) "
             "VALUES ('files', '', 'dead', 0, now() + interval '1 day')"
         )
-    eventually(lambda: is_free(dsn))
+    until(lambda: is_free(dsn), "the end of the lease")
     lost = create_job(dsn, FILES, partitions=None, full=False, requested_by="test").job_id
     installation.rows("UPDATE sync_jobs SET started_at = now() + interval '1 day' RETURNING job_id")
     again = create_job(dsn, FILES, partitions=None, full=False, requested_by="test").job_id

@@ -364,7 +364,7 @@ def test_a_rating_for_which_slack_makes_us_wait_delays_no_question(desk: Assista
     desk.closed(rated)
     desk.slack_site.faults.add("rate_limit", times=0, match="chat.postEphemeral", seconds=8)
     desk.site.sql("UPDATE slack_questions SET verdict = 'good' WHERE ts = %s", rated)
-    eventually(lambda: desk.slack_site.faults.committed["rate_limit"])
+    until(lambda: desk.slack_site.faults.committed["rate_limit"], "a refused call")
     try:
         assert desk.closed(desk.say(desk.ada, QUESTION)) == "answered"
         assert desk.slack.whispers == []
@@ -378,7 +378,7 @@ def test_a_rating_of_an_answer_that_is_gone_is_not_thanked_for(desk: AssistantDe
     answering.settle()
     desk.site.sql("DELETE FROM answers")
     desk.site.sql("UPDATE slack_questions SET verdict = 'good' WHERE ts = %s", rated)
-    eventually(lambda: desk.slack.whispers)
+    until(lambda: desk.slack.whispers, "what only the asker sees")
     assert desk.slack.whispers == [
         (desk.general, desk.ada, "Sorry, your rating could not be saved: this answer is not stored any more.")
     ]

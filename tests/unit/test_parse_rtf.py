@@ -40,7 +40,10 @@ ROW = r"\trowd\cellx1\cellx2\pard\intbl %s\cell %s\cell\row "
             rf"{{\header \pard Acme{BOX}{WORD_ART}\par}}\par C",
             ["A [1] b", "[1] Without tax.", "C", "Header and footer", "Acme", "In a box", "DRAFT"],
         ),
-        (rf"{{\footer {ROW % ('Acme', 'DRAFT')}}}{{\footerf {ROW % ('Acme', 'DRAFT')}}}" + ROW % ("Rome", "30"), ["Rome | 30", "Header and footer", "Acme | DRAFT"]),
+        (
+            rf"{{\footer {ROW % ('Acme', 'DRAFT')}}}{{\footerf {ROW % ('Acme', 'DRAFT')}}}" + ROW % ("Rome", "30"),
+            ["Rome | 30", "Header and footer", "Acme | DRAFT"],
+        ),
     ],
 )  # fmt: skip
 def test_boxes_notes_and_comments_follow_their_paragraph_or_table(body: str, expected: list[str]) -> None:
