@@ -102,6 +102,43 @@ def test_meaningless_letters_find_nothing(lab: Site, running: Running, query: st
     assert running.search(query, BOB, total=True)["total"] == {"count": 0, "exact": True}
 
 
+@pytest.fixture
+def abroad(site: Site) -> Site:
+    site.add("HR 17", ["Der Vertrag endet mit einem Werkzeug, dem Bürostuhl und der Zulage."], EVERYONE, language="de")
+    site.add("HR 18", ["Sözleşme ve izin."], EVERYONE, language="tr")
+    site.add("HR 19", ["A szabadság éves."], EVERYONE, language="hu")
+    site.add("HR 20", ["The lunch menu of the canteen changes each week."], EVERYONE)
+    return site
+
+
+@pytest.mark.parametrize(
+    ("query", "title"),
+    [
+        *((one, "HR 17") for one in ("Verträgen", "Werkzeugen", "Bürostühlen", "Zulagen")),
+        *((one, "HR 18") for one in ("sözleşmeler", "izinler")),
+        ("szabadságok", "HR 19"),
+    ],
+)
+def test_a_word_that_the_stemmer_of_its_language_finds_is_neither_lost_nor_corrected(
+    abroad: Site, running: Running, query: str, title: str
+) -> None:
+    found = running.search(query, BOB)
+    assert found["results"][0]["title"] == title
+    assert not {"spelling", "corrected"} & set(found)
+
+
+@pytest.fixture
+def private(site: Site) -> None:
+    site.add("HR 21", ["Der Vertrag endet."], [ANN], language="de")
+    site.add("HR 22", ["The lunch menu of the canteen changes each week."], EVERYONE)
+
+
+@pytest.mark.usefixtures("private")
+def test_a_word_of_a_document_that_one_may_not_read_is_lost(running: Running) -> None:
+    assert running.titles("Verträgen", ANN) == ["HR 21"]
+    assert running.titles("Verträgen", BOB) == []
+
+
 def page(running: Running, query: str) -> LexborHTMLParser:
     answer = running.request("GET", "/results", BOB, params={"q": query})
     assert answer.status_code == 200

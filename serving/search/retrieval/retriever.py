@@ -187,7 +187,10 @@ class Retriever:
     async def _respelled(
         self, query: SearchQuery, ranking: _Ranking, now: datetime
     ) -> tuple[SearchQuery, _Ranking, bool]:
-        """Return the search with its words completed and corrected, and whether it has no words: letters that no passage holds."""
+        """Return the search with its words completed and corrected, and whether it has no words: letters that no passage holds.
+
+        Words are compared by light stems. A keyword score tells that the stemmer of a language has found one that is inflected otherwise.
+        """
         if not query.respell or not ranking.registry or query.mode == "vector":
             return query, ranking, False
         readable = ranking.checked.passages
@@ -195,10 +198,12 @@ class Retriever:
         unheld = missing(ranking.asked, candidates, readable)
         if not unheld:
             return query, ranking, False
+        inflected = any(one.keyword for one in candidates)
+        correct = not inflected or len(ranking.asked.words) > 1
         try:
             async with asyncio.timeout(LOOK_UP_SECONDS):
                 looked_up = await asyncio.gather(
-                    *(self._instead(query, word, ranking, now) for word in unclear(query.text, unheld))
+                    *(self._instead(query, word, ranking, now, correct=correct) for word in unclear(query.text, unheld))
                 )
             if found := tuple(one for one in looked_up if one is not None):
                 changed = query._replace(text=respelled(query.text, found), also=found)
@@ -207,17 +212,22 @@ class Retriever:
             log.warning("words_not_looked_up", error=str(error) or "It took too long.")
             return query, ranking, False
         letters = written(query.text, unheld)
-        meant = ranking.found.candidates.expansions or set(map(stem, letters)) != terms(query.text)
+        meant = inflected or ranking.found.candidates.expansions or set(map(stem, letters)) != terms(query.text)
         return query, ranking, not meant and self._embedder.meaningless(letters)
 
-    async def _instead(self, query: SearchQuery, word: str, ranking: _Ranking, now: datetime) -> Respelled | None:
-        """Return the words that a word of the query may stand for: what begins with it if it is the last, else what is one edit away."""
+    async def _instead(
+        self, query: SearchQuery, word: str, ranking: _Ranking, now: datetime, *, correct: bool
+    ) -> Respelled | None:
+        """Return the words that a word of the query may stand for: what begins with it if it is the last, else what is one edit away.
+
+        `correct`: False for completions only.
+        """
         collection, fresh_since = ranking.found.candidates.collection, now - self._max_age
         if is_last(query.text, word):
             holders = await self._registry.words((), beginnings(word), query.access, fresh_since, collection)
             if (found := completions(word, holders)) is not None:
                 return found
-        if not SHORTEST_WORD <= len(word) <= LONGEST_WORD or self._embedder.knows(word):
+        if not correct or not SHORTEST_WORD <= len(word) <= LONGEST_WORD or self._embedder.knows(word):
             return None
         holders = await self._registry.words(one_edit(word), "", query.access, fresh_since, collection)
         return corrections(word, holders)
