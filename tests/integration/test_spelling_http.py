@@ -62,11 +62,30 @@ def test_one_error_is_tolerated_and_corrected(lab: Site, running: Running, error
 
 
 def test_other_words_keep_their_accents_in_a_correction(lab: Site, running: Running) -> None:
-    lab.add("Congés", ["La procédure des congés est affichée à l'entrée."], EVERYONE)
+    lab.add("Congés", ["La délégation des congés est affichée à l'entrée."], EVERYONE)
     assert (
-        running.search("Où est affichée la procédurre des congés ?", BOB)["corrected"]
-        == "Où est affichée la procedure des congés ?"
+        running.search("Où est affichée la délégtion des congés ?", BOB)["corrected"]
+        == "Où est affichée la delegation des congés ?"
     )
+
+
+@pytest.mark.parametrize(
+    ("query", "instead", "kind"),
+    [
+        ("Kündig", "kundigung", "beginning"),
+        ("KÜNDIGU", "kundigung", "beginning"),
+        ("Kündigng Frist", "kundigung", "error"),
+        ("Gracía invoice", "garcia", "error"),
+        ("Rechnugn Größe", "rechnung", "error"),
+    ],
+)
+def test_words_with_accents_are_completed_and_corrected(
+    lab: Site, running: Running, query: str, instead: str, kind: str
+) -> None:
+    lab.add("Rechnung 12", ["Die Kündigung: Frist zum Monatsende. An invoice for José García."], EVERYONE)
+    found = running.search(query, BOB)
+    assert "Rechnung 12" in [one["title"] for one in found["results"]]
+    assert [(one["instead"], one["kind"]) for one in found["spelling"]] == [([instead], kind)]
 
 
 def test_a_word_that_passages_hold_stays_as_it_is(lab: Site, running: Running) -> None:

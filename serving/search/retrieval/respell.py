@@ -50,26 +50,30 @@ def missing(asked: AskedWords, candidates: Sequence[Candidate], readable: Mappin
 
 
 def unclear(text: str, stems: Collection[str]) -> list[str]:
-    """Return the words with these stems as they are written in the query, if they can be looked up, in order."""
+    """Return the words with these stems as they are written in the query, accents included, if they can be looked up, in order."""
     if '"' in text or "“" in text:
         return []
-    found = [word for word in written(text, stems) if len(word) >= SHORTEST_BEGINNING]
+    found = [word for word in _WORD.findall(text) if len(word) >= SHORTEST_BEGINNING and stem(word) in stems]
     return list(dict.fromkeys(found))[:MOST_WORDS]
 
 
 def written(text: str, stems: Collection[str]) -> list[str]:
-    """Return the words of letters with these stems as they are written in the query, in order."""
+    """Return the words of letters with these stems as they are written in the query, without accents, in order."""
     return [word for word in _WORD.findall(folded(text)) if stem(word) in stems]
 
 
 def is_last(text: str, word: str) -> bool:
     """Return True if the query ends with this word, which may be the beginning of another."""
-    return folded(text).endswith(word)
+    return text.endswith(word)
+
+
+def spellings(word: str) -> list[str]:
+    """Return a word in small letters as it is written and, where that differs, without accents: Postgres does not fold what it indexes."""
+    return list(dict.fromkeys((word.lower(), folded(word).lower())))
 
 
 def beginnings(word: str) -> str:
     """Return the lexemes of words that begin with this one, as a tsquery. A lexeme may be shorter than the beginning."""
-    word = word.lower()
     shortest = max(SHORTEST_BEGINNING + 1, len(word) - _STEM_ENDING)
     return " | ".join([f"'{word}':*", *(f"'{word[:end]}'" for end in range(shortest, len(word)))])
 
@@ -88,7 +92,7 @@ def one_edit(word: str) -> frozenset[str]:
 
 def completions(beginning: str, holders: Sequence[Holder]) -> Respelled | None:
     """Return the words that begin so, those of titles and of most documents first."""
-    beginning = beginning.lower()
+    beginning = folded(beginning).lower()
     counts = _counted(holders, lambda word: word.startswith(beginning) and word != beginning)
     found = _most(counts, MOST_COMPLETIONS)
     return Respelled(beginning, tuple(found), beginning=True) if found else None
@@ -96,6 +100,7 @@ def completions(beginning: str, holders: Sequence[Holder]) -> Respelled | None:
 
 def corrections(word: str, holders: Sequence[Holder]) -> Respelled | None:
     """Return the word that is one edit away, of several the one of titles and of most documents."""
+    word = folded(word)
     near = one_edit(word)
     found = _most(_counted(holders, near.__contains__), 1)
     return Respelled(word, tuple(found), beginning=False) if found else None

@@ -41,6 +41,7 @@ from serving.search.retrieval.respell import (
     missing,
     one_edit,
     respelled,
+    spellings,
     unclear,
     words_of,
     written,
@@ -224,12 +225,14 @@ class Retriever:
         """
         collection, fresh_since = ranking.found.candidates.collection, now - self._max_age
         if is_last(query.text, word):
-            holders = await self._registry.words((), beginnings(word), query.access, fresh_since, collection)
+            lexemes = " | ".join(map(beginnings, spellings(word)))
+            holders = await self._registry.words((), lexemes, query.access, fresh_since, collection)
             if (found := completions(word, holders)) is not None:
                 return found
         if not correct or not SHORTEST_WORD <= len(word) <= LONGEST_WORD or self._embedder.knows(word):
             return None
-        holders = await self._registry.words(one_edit(word), "", query.access, fresh_since, collection)
+        forms = frozenset[str]().union(*map(one_edit, spellings(word)))
+        holders = await self._registry.words(forms, "", query.access, fresh_since, collection)
         return corrections(word, holders)
 
     async def _checked_by_registry(self, query: SearchQuery, now: datetime) -> _Ranking:
