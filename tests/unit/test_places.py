@@ -12,7 +12,7 @@ from resources.core import filetypes
 from resources.core.domain import Chunk, TextLocation
 from resources.embedding import tokenizer
 from serving.search.retrieval.highlight import snippet
-from serving.search.retrieval.terms import spans, terms
+from serving.search.retrieval.terms import held, spans, terms
 
 QUESTIONS = [question for question in (*sample.questions(), *sample.questions(more=True)) if question.source_id]
 PAGED = [question for question in QUESTIONS if question.place.page is not None]
@@ -50,3 +50,22 @@ def test_the_section_is_the_one_that_answers(question: sample.SampleQuestion) ->
 def test_chunks_of_one_page_say_so() -> None:
     paged = [cited(question)[0] for question in PAGED]
     assert sum(piece.page_start == piece.page_end for piece in paged) >= len(paged) // 2
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "shown"),
+    [
+        ("ｶﾞｽの料金", "ガス", ["ｶﾞｽ"]),
+        ("料金はﾒｶﾞです", "メガ", ["ﾒｶﾞ"]),
+        ("ﾊﾟｽﾎﾟｰﾄ Straße", "パスポート strasse", ["ﾊﾟｽﾎﾟｰﾄ", "Straße"]),
+        ("ガス", "ｶﾞｽ", ["ガス"]),
+    ],
+)
+def test_half_width_letters_are_found_with_their_marks(text: str, query: str, shown: list[str]) -> None:
+    assert [text[start:end] for start, end in spans(text, terms(query))] == shown
+    assert held(text, terms(query)) == terms(query)
+
+
+def test_a_word_without_letters_has_a_place_only_where_it_is_written() -> None:
+    assert spans("a :", terms("_")) == spans("豈:", terms("_")) == []
+    assert spans("a _ b", terms("_")) == [(2, 3)]

@@ -15,6 +15,8 @@ from resources.core.spelling import BOND, IDEOGRAPHS, JOINTS, LETTER, SIGNS, big
 
 _WORD = re.compile(rf"[^\W\d_](?:\+\+|#)(?![\w#+])|(?<!\w)\.net\b|{LETTER}+", re.IGNORECASE)
 """A word, C++, C#, F# or .NET."""
+_SIGN = re.compile(r".[\uff9e\uff9f]?", re.DOTALL)
+"""A character; one of half-width katakana with its voicing mark, since both make one letter."""
 _TOKEN = re.compile(r"\S+")
 _ENDINGS = ("ings", "ing", "edly", "ed", "ies", "es", "s", "ly")
 _STOPWORDS = frozenset(
@@ -91,8 +93,8 @@ def terms(query: str) -> Words:
         if spelling.parts and len(mine) == 1:
             parts[mine[0]] = tuple(map(stem, spelling.parts))
         for one in mine:
-            if "_" in one:
-                joined[stem(one.replace("_", ""))] = frozenset([one])
+            if "_" in one and (letters_only := one.replace("_", "")):
+                joined[stem(letters_only)] = frozenset([one])
                 parts[one] = tuple(stem(part) for part in one.split("_") if part)
     found.joined, found.parts = joined, parts
     return found
@@ -104,15 +106,15 @@ def _written(name: str) -> re.Pattern[str]:
     return re.compile(rf"\b{last.upper()}\b" if not first else rf"\b(?i:{first})\s+{last[0].upper()}(?i:{last[1:]})\b")
 
 
-def _aligned(text: str) -> tuple[str, Sequence[int] | None]:
-    """Return the text folded, in lower case, and the place of each of its characters in the text; None: the same."""
+def _aligned(text: str) -> tuple[str, Sequence[tuple[int, int]] | None]:
+    """Return the text folded, in lower case, and the start and end of each of its characters in the text; None: the same."""
     if text.isascii():
         return text.lower(), None
     plain = folded_in_place(text)
     if plain is not None and len(plain := plain.casefold()) == len(text):
         return plain, None
-    each = [folded(letter).casefold() for letter in text]
-    return "".join(each), [*(at for at, letters in enumerate(each) for _ in letters), len(text)]
+    each = [(folded(sign[0]).casefold(), sign.span()) for sign in _SIGN.finditer(text)]
+    return "".join(letters for letters, _ in each), [span for letters, span in each for _ in letters]
 
 
 def spans(text: str, wanted: frozenset[str]) -> list[tuple[int, int]]:
@@ -124,7 +126,7 @@ def spans(text: str, wanted: frozenset[str]) -> list[tuple[int, int]]:
     present = [one for one in looked if one in plain]
     found = {span for one in present for span in _places_of(plain, cased, one, looked)}
     if places is not None:
-        found = {(places[start], places[end - 1] + 1) for start, end in found}
+        found = {(places[start][0], places[end - 1][1]) for start, end in _merged(sorted(found), plain)}
     for pattern in words.names.values():
         found |= {match.span() for match in pattern.finditer(text)}
     absent = words.difference(present)
@@ -228,7 +230,7 @@ def stems(text: str, found: Sequence[tuple[int, int]], wanted: frozenset[str]) -
         return frozenset()
     words = wanted if isinstance(wanted, Words) else Words(wanted)
     seen, held = set[str](), set[str]()
-    for piece in {text[start:end] for start, end in found}:
+    for piece in {folded(text[start:end]) for start, end in found}:
         one = stem(piece)
         seen.add(one)
         if one in words:
@@ -239,7 +241,7 @@ def stems(text: str, found: Sequence[tuple[int, int]], wanted: frozenset[str]) -
         elif words.names:
             held.update(name for name, pattern in words.names.items() if pattern.fullmatch(piece))
         if not piece.isalnum():
-            spelling = spelled(folded(piece))
+            spelling = spelled(piece)
             held.update(stem(other) for other in (*spelling.identifiers, *spelling.joined))
     held |= seen
     held.update(one for one, parts in words.parts.items() if held.issuperset(parts))
