@@ -286,7 +286,7 @@ async def _searched(
     query_id, outcome = await recorded_search(search, _query(data, cursor, reading, access, search), reading.asked)
     if not outcome.passages and reading.narrows and data.cursor is None:
         cursor, reading = msgspec.structs.replace(cursor, understood=False), reading.without()
-        query_id, outcome = await recorded_search(search, _query(data, cursor, reading, access, search))
+        query_id, outcome = await recorded_search(search, _query(data, cursor, reading, access, search), reading.asked)
     return _Recorded(cursor, reading, query_id, outcome)
 
 

@@ -155,6 +155,13 @@ def test_operators_of_one_kind_are_alternatives_and_hold_beside_words(desk: Runn
     assert kinds(lost) == [("date", "from yesterday", False), ("channel", "in:#general", True)]
 
 
+def test_the_audit_has_the_whole_question_of_both_searches(desk: Running, site: Site) -> None:
+    question = "messages from yesterday about the pumps in:#general"
+    assert titles(desk.search(question, BOB)) == {"Elsewhere"}
+    desk.settle()
+    assert site.sql("SELECT query FROM audit_log WHERE query LIKE '%%pumps%%'") == [(question,)] * 2
+
+
 def test_operators_alone_return_what_they_let_through(desk: Running) -> None:
     assert titles(desk.search("in:#support", BOB, top_k=20)) == {"Begun", "Answered", "Old", "Alone"}
     assert titles(desk.search("from:marta in:files", BOB, top_k=20)) == {"Manual"}
