@@ -27,6 +27,7 @@ MAX_VALUES = 100
 MAX_VALUE = 2000
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9])")
 """What a date or time begins with: Python reads 20251231 and 2025-W52, too, of which the day, or week, would not count whole."""
+_READABLE = re.compile(r"\w")
 _TAG = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -161,6 +162,12 @@ def _tag_values(key: str, value: Any, naming: Naming) -> tuple[str, tuple[Any, .
     return key, tuple(values)
 
 
+def _excluded(words: str, naming: Naming) -> str:
+    if not _READABLE.search(words):
+        raise InvalidRequestError(f"{naming('without')}: {words!r} has no letter or digit.")
+    return words
+
+
 def sources_of(texts: Iterable[str], naming: Naming = in_filters) -> list[str]:
     """Return the names of sources, sorted. Raises `InvalidRequestError` naming the field."""
     try:
@@ -185,5 +192,5 @@ def narrowing(filters: Filters | None, naming: Naming = in_filters) -> Narrowing
         since=since,
         before=before,
         include_archived=filters.include_archived,
-        without=tuple(sorted(set(filters.without))),
+        without=tuple(sorted({_excluded(words, naming) for words in filters.without})),
     )

@@ -144,6 +144,7 @@ def test_a_wrong_request_is_a_problem_that_names_the_field(running: Running, sub
         ({"query": "x", "filters": {"date_range": {"start": "yesterday"}}}, "date_range.start"),
         ({"query": "x", "filters": {"document_ids": ["nope"]}}, "document_ids"),
         ({"query": "x", "filters": {"tags": {"a.b": 1}}}, "tags"),
+        ({"query": "x", "filters": {"without": ["draft", "🚀"]}}, "filters.without"),
     ]:
         with subtests.test(names=names):
             response = running.request("POST", "/api/rag/search", BOB, json=body)

@@ -168,7 +168,7 @@ def test_operators_alone_return_what_they_let_through(desk: Running) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["error type:unknown of pumps", "wi-fi pumps", '"pumps -remarks"', "pumps - remarks", "a:b"]
+    "query", ["error type:unknown of pumps", "wi-fi pumps", '"pumps -remarks"', "pumps - remarks", "a:b", 'pumps -"🚀"']
 )
 def test_other_words_with_colons_and_dashes_are_words(desk: Running, query: str) -> None:
     assert desk.search(query, BOB)["understood"] == []

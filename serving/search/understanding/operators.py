@@ -84,7 +84,7 @@ def blanked(text: str, spans: Iterable[tuple[int, int]]) -> str:
 def _excludes(match: re.Match[str]) -> bool:
     """Return True if a word with a hyphen is left out, and is no half of a word and no option of a command: `java -jar fails`."""
     if match["without"].startswith('"'):
-        return True
+        return re.search(r"\w", match["without"]) is not None
     before, after = match.string[: match.start()], match.string[match.end() :]
     last = next(reversed(before.split()), "")
     if last.endswith("-") or last.rstrip(".").lower() in _SUSPENDED or after.rstrip().endswith("?"):
