@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -28,7 +28,7 @@ from serving.search.citations.format import Format
 from serving.search.facets import Facet, FacetValue, facets
 from serving.search.filters import Filters
 from serving.search.results import Result, documents_of, results
-from serving.search.retrieval.passage import SearchOutcome, Warning_
+from serving.search.retrieval.passage import Passage, SearchOutcome, Warning_
 from serving.search.retrieval.query import MOST_RESULTS, Respelled, SearchQuery, search_query
 from serving.search.retrieval.respell import respelled
 from serving.search.schemas import DenseWeight, Fusion, Question, SearchMode
@@ -279,14 +279,34 @@ async def found(search: SearchServices, data: SearchRequest, access: Access) -> 
     )
 
 
+async def ranking(search: SearchServices, query: str, access: Access, *, top_k: int, action: str) -> Sequence[Passage]:
+    """Return what a search for the query finds, best first. The audit log has the action and names no document."""
+    data = SearchRequest(query, top_k=top_k)
+    reading = await search.understanding.read(query, access, None, data.understand)
+    found = await _searched(search, data, _cursor(data), reading, access, action=action, returned=lambda _: [])
+    return found.outcome.passages
+
+
 async def _searched(
-    search: SearchServices, data: SearchRequest, cursor: SearchCursor, reading: Reading, access: Access
+    search: SearchServices,
+    data: SearchRequest,
+    cursor: SearchCursor,
+    reading: Reading,
+    access: Access,
+    *,
+    action: str = "search",
+    returned: Callable[[SearchOutcome], list[str]] = _returned,
 ) -> _Recorded:
     """Search, and again without the filters understood if nothing is found with them."""
-    query_id, outcome = await recorded_search(search, _query(data, cursor, reading, access, search), reading.asked)
+
+    async def record() -> tuple[str, SearchOutcome]:
+        query = _query(data, cursor, reading, access, search)
+        return await recorded_search(search, query, reading.asked, action=action, returned=returned)
+
+    query_id, outcome = await record()
     if not outcome.passages and reading.narrows and data.cursor is None:
         cursor, reading = msgspec.structs.replace(cursor, understood=False), reading.without()
-        query_id, outcome = await recorded_search(search, _query(data, cursor, reading, access, search), reading.asked)
+        query_id, outcome = await record()
     return _Recorded(cursor, reading, query_id, outcome)
 
 

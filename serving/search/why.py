@@ -16,8 +16,8 @@ from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.search.references import MAX_LENGTH, reference
 from serving.search.retrieval.plan import filter_for
-from serving.search.retrieval.query import MAX_QUERY, Narrowing, search_query
-from serving.search.searches import enforce_rate_limit, recorded_search
+from serving.search.retrieval.query import MAX_QUERY, Narrowing
+from serving.search.searches import enforce_rate_limit, ranking
 from serving.search.service import SearchServices
 from serving.search.trace import NO_DOCUMENT, RANKS, Trace, parameters, rank_of, trace
 from sql.web import WebReads
@@ -78,9 +78,7 @@ async def why(
     shares = await WebReads(search.http.database).shares(doc_id=doc_id, email=access.email)
     points, rank = await _points(search, access, doc_id), None
     if asked is not None:
-        query = search_query(asked, access, search.http.settings, limit=RANKS)
-        _, outcome = await recorded_search(search, query, action="why", returned=lambda _: [])
-        rank = rank_of(doc_id, outcome.passages)
+        rank = rank_of(doc_id, await ranking(search, asked, access, top_k=RANKS, action="why"))
     else:
         doc_ids = [doc_id] if row is not None else []
         await search.http.audit.record(AuditEvent(email=access.email, action="why", doc_ids=doc_ids))

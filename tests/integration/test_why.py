@@ -65,6 +65,20 @@ def test_a_document_that_is_found_is_traced_to_its_rank(gauge: str, running: Run
         assert why(running, ANN, source) == told | {"rank": None}
 
 
+def test_the_rank_is_that_of_a_search_for_the_query(gauge: str, site: Site, running: Running) -> None:
+    for query, rank in (
+        ("heron gauge type:md", 1),
+        ("heron gauge type:pdf", None),
+        ("heron gauge -radar", None),
+        ("heron gauge of the last week", 1),
+        ("what is 🚀 qwxzvk", None),
+        ("heron gauge messuring river", 1),
+    ):
+        assert why(running, ANN, gauge, query=query)["rank"] == rank, query
+    running.settle()
+    assert ("heron gauge -radar",) in site.sql("SELECT query FROM audit_log WHERE action = 'why'")
+
+
 def test_the_owner_alone_learns_whom_a_document_is_shared_with(site: Site, running: Running) -> None:
     shared = [ANN, EVE, "group:eng@acme.com", "domain:acme.com"]
     doc_id = site.add("Heron", [TEXT], shared, source_id="root/heron.md", owner=ANN)
