@@ -27,7 +27,7 @@ MAX_VALUES = 100
 MAX_VALUE = 2000
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9])")
 """What a date or time begins with: Python reads 20251231 and 2025-W52, too, of which the day, or week, would not count whole."""
-_READABLE = re.compile(r"\w")
+_READABLE = re.compile(r"[^\W_]")
 _TAG = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 

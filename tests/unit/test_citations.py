@@ -147,7 +147,7 @@ def test_a_snippet_of_prose_begins_with_its_sentence_or_a_word() -> None:
 
 CLAIM = (
     "Litigation hold: Osprey Marine\n\nPrivileged and confidential. Gwen Farrow, 4 May 2026.\n\nThe claim\n\n"
-    "Osprey Marine says that the gauge read too high. They claim 287,000 euros.\n\nNotice\n\nThe letter came in April."
+    "Osprey Marine says that the gauge read too high. They claim 287,000 euros.\n\nNotice\n\nThe letter came in April.\n\nRefunds"
 )
 
 
@@ -159,10 +159,11 @@ CLAIM = (
         ("litigation hold", "Litigation hold: Osprey Marine  Privileged"),
         ("notice", "Notice  The letter came"),
         ("confidential", "Privileged and confidential."),
+        ("refunds", "Refunds"),
     ],
 )
 def test_the_words_of_headings_count_for_what_stands_below_them(query: str, begins: str) -> None:
-    headings = ["Litigation hold: Osprey Marine", "The claim", "Notice"]
+    headings = ["Litigation hold: Osprey Marine", "The claim", "Notice", "Refunds"]
     assert snippet(CLAIM, spans(CLAIM, terms(query)), headings).text.startswith(begins)
 
 

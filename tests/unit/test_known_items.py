@@ -99,6 +99,7 @@ def test_quoted_phrases_must_occur_in_their_order() -> None:
     assert held('"Okafor Marta"') == held('"arta Okafor"') == []
     assert held('"number 3 about" ""') == ["report 3"]
     assert len(held('24" or 27" of Marta, 8" x 10"')) == len(held('מה ההבדל בין צה"ל ובין ארה"ב')) == len(TEXTS)
+    assert held('查找"replaced by marta okafor"文件') == held('"replaced by marta okafor"를') == ["wanted"]
     assert held('"pkz 0821"') == ["wanted"], "punctuation between words does not count"
 
 

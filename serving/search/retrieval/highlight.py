@@ -17,6 +17,8 @@ from typing import NamedTuple
 from serving.search.retrieval.terms import stem
 
 SNIPPET_CHARACTERS = 100
+MOST_PLACES = 200
+"""Words of a piece among which a snippet's start is looked for: a row may hold thousands, which would take quadratic time."""
 _SPACE = re.compile(r"\s")
 _SENTENCE_END = re.compile(r"[.!?。！？｡।۔؟](?:(?<=[.!?।۔؟])[\"'”’)\]]*\s+|(?<=[。！？｡])[。！？｡”’」』）】》〉)\]]*)")
 """It begins with one set of characters, which the regular expression engine looks for faster than for alternatives."""
@@ -204,13 +206,14 @@ def _best(text: str, parts: Sequence[Piece], found: Sequence[tuple[int, int]], h
 def _inherited(own: Sequence[set[str]], body: Sequence[bool]) -> tuple[Sequence[set[str]], Sequence[int]]:
     """Return the words of each piece and of all headings above it, and the index of the heading next above it, or else its own.
 
-    `body`: whether a piece is no heading. Headings have no words where there is any. Of several that follow each other, the first counts.
+    `body`: whether a piece is no heading. Headings above one have no words. Of several that follow each other, the first counts.
     """
     if all(body) or not any(body):
         return own, range(len(own))
-    held, above = [set[str]() for _ in own], list(range(len(own)))
+    last = max(index for index, said in enumerate(body) if said)
+    held, above = [set[str]() if index < last else own[index] for index in range(len(own))], list(range(len(own)))
     words, first = set[str](), None
-    for index, said in enumerate(body):
+    for index, said in enumerate(body[: last + 1]):
         if said:
             held[index], above[index] = own[index] | words, index if first is None else first
             continue
@@ -255,7 +258,7 @@ def snippet(text: str, found: Sequence[tuple[int, int]], headings: Collection[st
     if not parts:
         return Snippet("", 0, [])
     piece = _best(text, parts, found, headings)
-    start = _start(text, piece, [(s, e) for s, e in found if piece.start <= s and e <= piece.end])
+    start = _start(text, piece, [(s, e) for s, e in found if piece.start <= s and e <= piece.end][:MOST_PLACES])
     while start < piece.end and (text[start].isspace() or (piece.row and text[start] == "|")):
         start += 1
     stop = piece.end if piece.row else next((p.start for p in parts if p.row and p.start >= piece.end), len(text))

@@ -42,8 +42,9 @@ _IDENTIFIER = re.compile(r"\S*[\d@_/]\S*")
 _NAME = re.compile(r"[A-Z][a-z]+")
 CURLY = "“[^”]+”|„[^“”]+[“”]|«[^»]+»|»[^«]+«"
 """Quoted text with quotation marks of several languages, as a pattern."""
-_QUOTED = re.compile(rf'(?<!\w)"[^"]+"(?!\w)|{CURLY}')
-"""A mark within a word quotes nothing: 24" and ארה"ב."""
+QUOTED = rf'(?<![\d\u0590-\u05ff])"[^"]+"|{CURLY}'
+"""Quoted text, as a pattern. A mark after a digit or within a word of Hebrew quotes nothing: 24" and ארה"ב."""
+_QUOTED = re.compile(QUOTED)
 _WORD = re.compile(rf"[^\W\d_](?:\+\+|#)(?![\w#+])|{LETTER}+")
 
 

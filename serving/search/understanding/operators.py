@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from resources.core.filetypes import MIME_TYPES
 from resources.core.spelling import LETTER
 from resources.sources.spec import SourceSpec
-from serving.search.retrieval.known import CURLY
+from serving.search.retrieval.known import QUOTED
 from serving.search.understanding.people import called
 from serving.search.understanding.phrases import Kind, Names, Phrase
 from serving.search.understanding.words import TYPES
@@ -22,7 +22,7 @@ _OPERATOR = re.compile(
     rf"|-(?P<without>\"[^\"]+\"|[^\W\d_](?:{LETTER}|['’.-])+))(?!\S)",
     re.IGNORECASE,
 )
-_QUOTED = re.compile(rf'(?<![\w:-])"[^"]+"(?!\w)|{CURLY}')
+_QUOTED = re.compile(rf"(?<![:-]){QUOTED}")
 _SUSPENDED = frozenset({"und", "oder", "bzw", "sowie", "and", "or", "et", "ou", "of", "y", "e", "o"})
 """Words after which a hyphen stands for the beginning of a word: `Reinigung und -wartung`."""
 _MIME = re.compile(r"[\w.+-]+/[\w.+-]+")
