@@ -307,13 +307,14 @@ def open_sync(
             stores = Stores(settings, source, connection, lease)
             row = stores.jobs.job(job_id=job_id)
             stores.jobs.claim_job(job_id=job_id, run_id=run_id, lease=lease.owner)
-            with (
-                connection.transaction()
-            ):  # earlier syncs that were killed or failed have not done what was added to them
-                for one in stores.jobs.take_unserved(source=source.value):
-                    stores.jobs.add_request(source=source.value, partitions=one.partitions, full_sync=one.full_sync)
             rest = row.partitions is None and not lease.covers(WHOLE)
             job = SyncJob(stores, job_id, lease.partitions if rest else row.partitions, full=row.full_sync, rest=rest)
+            # earlier syncs that were killed or failed have not done what was added to them
+            with connection.transaction():
+                for one in stores.jobs.take_unserved(
+                    source=source.value, job_id=job_id, partitions=job.partitions, full_sync=job.full
+                ):
+                    stores.jobs.add_request(source=source.value, partitions=one.partitions, full_sync=one.full_sync)
             with tracing.root("sync", carrier or {}, source=source.value, job_id=job_id):
                 log.info("sync_started", job_id=job_id, source=source.value, run_id=run_id, requested_by=requested_by)
                 try:

@@ -41,22 +41,32 @@ WHERE j.job_id = a.job_id
 RETURNING a.more_partitions AS partitions, a.more_full AS full_sync;
 
 -- name: take_unserved
--- Return what was added to syncs of a source that have ended since without doing it, and clear it; no row unless a running one accepts
--- requests. Grain: job. Index: sync_jobs_latest, sync_jobs_running.
-WITH left_over AS (
-    SELECT job_id, more_partitions, more_full
-    FROM sync_jobs
-    WHERE
-        source = :source AND status <> 'running' AND more_full IS NOT NULL AND started_at > now() - interval '7 days'
-        AND EXISTS (SELECT FROM sync_jobs AS r WHERE r.source = :source AND r.status = 'running' AND r.accepts)
-    ORDER BY job_id
-    FOR UPDATE
+-- Clear what was added to syncs of a source that have ended since without doing it, and return it without what the sync `job_id` does anyhow,
+-- of `partitions` (null: all). No row unless a running sync accepts requests, which does not end before the transaction.
+-- Grain: job. Index: sync_jobs_latest, sync_jobs_running.
+WITH accepting AS (
+    SELECT job_id FROM sync_jobs WHERE source = :source AND status = 'running' AND accepts FOR UPDATE
+),
+
+left_over AS (
+    SELECT j.job_id, j.more_partitions, j.more_full, a.job_id AS accepting
+    FROM sync_jobs AS j CROSS JOIN accepting AS a
+    WHERE j.source = :source AND j.status <> 'running' AND j.more_full IS NOT NULL AND j.started_at > now() - interval '7 days'
+    FOR UPDATE OF j
+),
+
+taken AS (
+    UPDATE sync_jobs AS j SET more_full = NULL, more_partitions = NULL
+    FROM left_over AS l
+    WHERE j.job_id = l.job_id
+    RETURNING l.more_partitions AS partitions, l.more_full AS full_sync, l.accepting
 )
 
-UPDATE sync_jobs AS j SET more_full = NULL, more_partitions = NULL
-FROM left_over AS l
-WHERE j.job_id = l.job_id
-RETURNING l.more_partitions AS partitions, l.more_full AS full_sync;
+SELECT partitions, full_sync
+FROM taken
+WHERE
+    accepting <> :job_id OR full_sync > :full_sync
+    OR NOT (:partitions::text [] IS NULL OR coalesce(partitions <@ :partitions::text [], FALSE));
 
 -- name: refuse_requests!
 -- Accept no more requests, unless one was added that the sync has not taken.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ LARGE = (
     + "\n"
 )
 FILES = SourceName.FILES
+WAITING = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%%sync_jobs%%'"
 
 
 class Watched:
@@ -114,13 +116,41 @@ def test_a_note_is_searchable_while_a_large_file_is_embedded(
     assert filled.agrees()
 
 
-def test_what_was_added_to_a_sync_that_failed_is_done_by_the_next_one(filled: Installation) -> None:
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("full", [False, True])
+def test_what_was_added_to_a_sync_that_failed_is_done_once_by_the_next_one(
+    filled: Installation, whole: bool, full: bool
+) -> None:
+    again = None if whole else [str(filled.rows("SELECT partition FROM documents")[0]["partition"])]
     failed = request(filled)
-    assert request(filled, full=True) == failed
+    assert request(filled, again, full=True) == failed
     end_job(filled.settings.postgres_dsn, failed, "It failed.")
     for fetched in (1, 0):
-        sync(filled, request(filled))
+        sync(filled, request(filled, again, full=full and fetched == 1))
         assert filled.last["raw"]["fetched"] == fetched
+
+
+def test_what_was_added_to_a_sync_that_failed_is_kept_if_the_one_that_would_do_it_ends(filled: Installation) -> None:
+    dsn = filled.settings.postgres_dsn
+    failed = request(filled, ["a"])
+    assert request(filled, ["a"], full=True) == failed
+    end_job(dsn, failed, "It failed.")
+    ending = request(filled, ["a"])
+    other = create_job(dsn, FILES, partitions=["b"], full=False, requested_by="test").job_id
+
+    def begin() -> None:
+        with open_sync(filled.settings, FILES, job_id=other):
+            pass
+
+    with session(dsn) as connection, ThreadPoolExecutor(1) as threads:
+        Jobs(connection).finish_job(job_id=ending, error_message=None, stages=None, unknown="")
+        begun = threads.submit(begin)
+        until(lambda: begun.done() or filled.rows(WAITING), "the sync that begins to wait for the one that ends")
+        connection.commit()
+        begun.result()
+    assert filled.rows("SELECT more_partitions, more_full FROM sync_jobs WHERE more_full IS NOT NULL") == [
+        {"more_partitions": ["a"], "more_full": True}
+    ]
 
 
 def test_a_document_that_changes_while_it_is_processed_is_indexed_once_more(
