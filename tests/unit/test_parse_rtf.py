@@ -104,3 +104,13 @@ def test_characters_of_symbol(body: str, expected: list[str]) -> None:
 )
 def test_lists_forms_objects_and_pictures(body: str, expected: list[str]) -> None:
     assert lines(body) == expected
+
+
+def test_characters_for_private_use_begin_no_header() -> None:
+    repeated = (
+        r"Alpha \u-8192? beta\par 2023\par Alpha\par 2023\par 17\par Gamma\u-560?\\u64976\par{\footer \u-560?Acme\par}"
+    )
+    assert lines(repeated) == [
+        "Alpha \ue000 beta", "2023", "Alpha", "2023", "17", "Gamma\ufffd\\u64976", "Header and footer", "\ufffdAcme",
+    ]  # fmt: skip
+    assert lines(r"\ansicpg932 Alpha \'f0\'40 beta\par 17\par 17\par") == ["Alpha \ue000 beta", "17", "17"]

@@ -27,8 +27,10 @@ _WRAPPERS = frozenset({"shp", "shpinst", "shpgrp", "do", "object", "result", "pn
 _BOXES = frozenset({"shptxt", "dptxbxtext"})
 _NOTES = frozenset({"footnote", "annotation"})
 _MARGINS = frozenset(f"{part}{page}" for part in ("header", "footer") for page in ("", "l", "r", "f"))
-MARGINS = "\ue000"
-"""A character without a meaning, before each header and footer."""
+MARGINS = "\ufdd0"
+"""Before each header and footer: a character that no text has. Source: Unicode, section 23.7, Noncharacters"""
+_NO_CHARACTER = re.compile(r"(?<!\\)((?:\\\\)*)\\u(?:-0*560|0*64976)(?!\d)")
+"""`MARGINS` in a file."""
 _LEFT_OUT = frozenset({"pict", "nonshppict", "shprslt"})
 """Pictures, and the second rendering of a shape."""
 _HIDING = {"deleted": 1, "v": 2}
@@ -100,6 +102,7 @@ class _Flow:
 
 def flowing(source: str) -> str:
     """Return the RTF with all of its text in the flow of the document; headers and footers follow it, each after `MARGINS`."""
+    source = _NO_CHARACTER.sub(r"\1\\u65533", source)
     flow = _Flow()
     group, around = _Group(flow.out), list[_Group]()
     table = max(source.find("{\\fonttbl"), 0)
