@@ -114,3 +114,10 @@ def test_characters_for_private_use_begin_no_header() -> None:
         "Alpha \ue000 beta", "2023", "Alpha", "2023", "17", "Gamma\ufffd\\u64976", "Header and footer", "\ufffdAcme",
     ]  # fmt: skip
     assert lines(r"\ansicpg932 Alpha \'f0\'40 beta\par 17\par 17\par") == ["Alpha \ue000 beta", "17", "17"]
+
+
+def test_a_header_may_have_a_long_line_of_signs() -> None:
+    line = "-" * 5_000
+    assert lines(rf"{{\header {line} Report\par {line} 3 / {line} 17 {line}\par Seite 3 von 17\par}}A\par") == [
+        "A", "Header and footer", f"{line} Report",
+    ]  # fmt: skip

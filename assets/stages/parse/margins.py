@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from assets.stages.normalize import BlockDraft, one_line
 
 _PAGE_NUMBER = re.compile(
-    r"\W*(?:(?:page|seite|página|pagina|pag|blatt|p|s)\b\W*)?\d*(?:\W*(?:of|von|de|di|sur|van|av)?\W*\d+)?\W*",
+    r"\W*+(?:(?:page|seite|página|pagina|pag|blatt|p|s)\b\W*+)?\d*+(?:\W*+(?:of|von|de|di|sur|van|av)?\W*+\d+)?\W*+",
     re.IGNORECASE,
 )
 
