@@ -10,14 +10,21 @@ from litestar.di import NamedDependency
 from msgspec import UNSET, Meta, UnsetType
 
 from resources.core.domain import Access, Role
-from resources.core.errors import ConcordanceError, InvalidRequestError, SkipDocumentError
+from resources.core.errors import (
+    ConcordanceError,
+    InvalidRequestError,
+    QuotaExceededError,
+    SkipDocumentError,
+    StorageFullError,
+    StorageReadOnlyError,
+)
 from serving.documents.intake import MAX_CONTENT
 from serving.documents.push import EXAMPLE, PUSHED, PushOutcome, PushSource, launch_push_sync, push_collection
 from serving.documents.pushing import MAX_DOCUMENTS, BatchDocument, checked_id, decode, store, write_inline
 from serving.documents.receiver import Kept
 from serving.documents.service import DocumentServices
-from serving.http.errors import ProblemError, explain
-from serving.http.idempotency import idempotent
+from serving.http.errors import DISK_PROBLEMS, ProblemError, explain
+from serving.http.idempotency import do_again, idempotent
 from serving.http.openapi.describe import described
 from serving.http.problems import PREFIX
 from serving.http.request_limits import limited
@@ -49,7 +56,7 @@ class RefusedDocument(msgspec.Struct, frozen=True, kw_only=True):
     type: str
     """The problem, as in the responses of single requests: `/problems/` and its name."""
     detail: str
-    """What is wrong with the document, and what to do about it."""
+    """What is wrong with the document, or the fault that ended the batch before it, and what to do about it."""
 
 
 class BatchResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,29 +106,30 @@ async def push_documents(
 ) -> BatchResponse:
     """Store up to 100 documents, together at most 8 MB, and start indexing them. Needs the role `publisher`.
 
-    Each is stored or refused on its own; `results` says which. After a fault such as a full disk, the rest is refused: send it again. Sent
-    again, what is stored already changes nothing.
+    Each is stored or refused on its own; `results` says which. A full disk ends the batch, and the rest is refused. Sent again, what is
+    stored already changes nothing.
     """
     collection = await push_collection(documents, source)
     results: list[BatchResult] = []
     stored: list[Kept] = []
-    given = decode(await request.body(), _RawBatch).documents
-    for position, raw in enumerate(given):
-        own_id = None
+    given = [(raw, _own_id(raw)) for raw in decode(await request.body(), _RawBatch).documents]
+    for position, (raw, own_id) in enumerate(given):
         try:
-            own_id = checked_id(decode(raw, _DocumentId).id)
             document = decode(raw, BatchDocument)
+            checked_id(document.id)
             with documents.http.blobs.writer() as writer:
-                received = await asyncio.to_thread(write_inline, documents, document, own_id, writer)
-                one = await store(documents, request.user, collection, own_id, received, writer)
+                received = await asyncio.to_thread(write_inline, documents, document, document.id, writer)
+                one = await store(documents, request.user, collection, document.id, received, writer)
         except (InvalidRequestError, SkipDocumentError, ProblemError) as error:
             results.append(BatchResult(id=own_id, error=_refusal(error)))
-        except (ConcordanceError, OSError) as error:  # as the next ones would meet
-            if not stored:
+        except Exception as error:
+            if not stored or not _lasts(error):  # sent again as it is, what is stored changes nothing
+                await launch_push_sync(documents, request.user, stored)
                 raise
             explained = explain(error, documents.http.monitor.disk_faults, reads=False)
             fault = RefusedDocument(type=PREFIX + explained.slug, detail=explained.detail)
-            results += [BatchResult(id=_own_id(one), error=fault) for one in given[position:]]
+            results += [BatchResult(id=one_id, error=fault) for _, one_id in given[position:]]
+            do_again(request)
             break
         else:
             stored.append(one)
@@ -136,6 +144,13 @@ def _own_id(raw: msgspec.Raw) -> str | None:
     with suppress(ConcordanceError):
         return checked_id(decode(raw, _DocumentId).id)
     return None
+
+
+def _lasts(error: Exception) -> bool:
+    """Return True if a fault does not pass by itself, so that all documents that follow would meet it."""
+    if isinstance(error, OSError):
+        return error.errno in DISK_PROBLEMS
+    return isinstance(error, StorageFullError | StorageReadOnlyError | QuotaExceededError)
 
 
 def _refusal(error: ConcordanceError) -> RefusedDocument:

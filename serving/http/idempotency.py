@@ -1,7 +1,7 @@
 """The header `Idempotency-Key`: a request that is sent again with the same key is answered as before instead of being done again.
 
 A route declares it with `opt=idempotent()`. A key belongs to its caller, method and path for a day. Only a success is stored: after a
-refusal or a failure, the same request is tried anew.
+refusal or a failure, or a success of which the route calls `do_again`, the same request is tried anew.
 
 Source: https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/
 """
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 HEADER = "Idempotency-Key"
 IDEMPOTENT = "idempotent"
 """Key in the `opt` of routes that accept the header."""
+UNFINISHED = "unfinished"
+"""Key in the state of a request that was done only in part."""
 REPLAYED = b"idempotent-replayed"
 MAX_KEY = 255
 KEPT = timedelta(hours=24)
@@ -48,6 +50,11 @@ log = logger("serving")
 def idempotent() -> dict[str, bool]:
     """Return the `opt` of a route that accepts the header."""
     return {IDEMPOTENT: True}
+
+
+def do_again(request: Request[Any, Any, Any]) -> None:
+    """Give the key of a request back although it succeeds: sent again, it is done again."""
+    request.state[UNFINISHED] = True
 
 
 class Fingerprint:
@@ -123,7 +130,7 @@ class _Claimed:
         self._rows, self._key_hash, self._claim, self._seen = rows, key_hash, claim, seen
         self._start: Any = None
         self._body = b""
-        self._settled = self._read = False
+        self._settled = self._read = self._stored = False
 
     async def run(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
         """Do the request. Its key is given back unless it succeeds."""
@@ -137,12 +144,13 @@ class _Claimed:
         async def held(message: Message) -> None:
             if message["type"] == "http.response.start":
                 self._start = message
+                self._stored = 200 <= message["status"] < 300 and UNFINISHED not in scope["state"]
                 return
             if message["type"] == "http.response.body":
                 self._body += message.get("body", b"")
                 if message.get("more_body"):
                     return
-                while self._succeeded and not self._read:  # such as what follows the last part of a form
+                while self._stored and not self._read:  # such as what follows the last part of a form
                     await counted()
                 await self._finish()
                 await send(self._start)
@@ -155,12 +163,8 @@ class _Claimed:
             if not self._settled:
                 await self._release()
 
-    @property
-    def _succeeded(self) -> bool:
-        return 200 <= self._start["status"] < 300
-
     async def _finish(self) -> None:
-        if not self._succeeded or len(self._body) > MAX_BODY:
+        if not self._stored or len(self._body) > MAX_BODY:
             await self._release()
             return
         headers = Headers(self._start["headers"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 from collections.abc import Iterator
@@ -9,18 +10,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
+import psycopg
 import pytest
 
 from orchestration.cli import run
 from resources.core.domain import SourceName, document_id
-from resources.core.errors import ServiceUnavailableError
+from resources.core.errors import QuotaExceededError, ServiceUnavailableError
 from resources.settings import FileRoot, Settings, Widget
 from resources.sources.push import PushRecord, source_id_of
 from resources.sources.push import push as record
 from resources.stores.blobs import Blobs
 from resources.stores.postgres import session
 from resources.stores.uploads import NewUpload
-from resources.stores.withholding import withhold_documents
 from serving.identity import api_keys
 from tests.fixtures.installation import Installation
 from tests.fixtures.serving import Running, Site
@@ -63,8 +64,9 @@ def remove(running: Running, own_id: str = "tea", who: str = BOT, source: str = 
     return running.request("DELETE", address(own_id, source), who)
 
 
-def batch(running: Running, *documents: dict[str, Any], who: str = BOT) -> Any:
-    return running.request("POST", "/api/documents/wiki/batch", who, json={"documents": documents})
+def batch(running: Running, *documents: dict[str, Any], who: str = BOT, key: str | None = None) -> Any:
+    headers = {"Idempotency-Key": key} if key else {}
+    return running.request("POST", "/api/documents/wiki/batch", who, json={"documents": documents}, headers=headers)
 
 
 def indexed(site: Site, running: Running, *share: str, link: str | None = None) -> str:
@@ -356,33 +358,57 @@ def test_a_push_that_cannot_be_recorded_leaves_no_record_and_works_again(
     assert store.exists(site.sql("SELECT content_hash FROM uploads")[0][0])
 
 
-def test_a_batch_that_a_fault_cuts_off_says_what_is_stored(
-    site: Site, running: Running, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("fault", "slug"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "storage-full"),
+        (OSError(errno.EROFS, "Read-only file system"), "storage-read-only"),
+        (psycopg.errors.DiskFull("could not extend file"), "storage-full"),
+        (QuotaExceededError("You have as many documents as allowed."), "quota-exceeded"),
+    ],
+)
+def test_a_batch_that_a_lasting_fault_cuts_off_says_what_is_stored(
+    site: Site, running: Running, monkeypatch: pytest.MonkeyPatch, fault: Exception, slug: str
 ) -> None:
     documents = [{"id": name, "content": name} for name in "abc"]
-    withhold = withhold_documents
-
-    def fails_for_the_second(connection: Any, doc_ids: Any, *more: Any, **named: Any) -> Any:
-        if site.sql("SELECT 1 FROM uploads"):
-            raise ServiceUnavailableError("Qdrant does not answer.", 1)
-        return withhold(connection, doc_ids, *more, **named)
-
-    with monkeypatch.context() as away:
-        away.setattr("serving.identity.withholding.withhold_documents", fails_for_the_second)
-        answer = batch(running, *documents)
+    with monkeypatch.context() as full:
+        full.setattr("serving.documents.receiver.check_stored", fails_after_the_first(site, fault))
+        answer = batch(running, *documents, key="k")
     assert answer.status_code == 200, answer.text
     first, second, third = answer.json()["results"]
     assert (first["status"], answer.json()["refused"]) == ("created", 2)
     assert running.request("GET", f"/api/ingest/{first['job_id']}", BOT).status_code == 200
     for one, name in ((second, "b"), (third, "c")):
-        assert (one["id"], one["job_id"], one["error"]["type"]) == (name, None, "/problems/overloaded")
-    assert "Try again shortly" in second["error"]["detail"]
+        assert (one["id"], one["job_id"], one["error"]["type"]) == (name, None, f"/problems/{slug}")
     assert len(site.launcher.calls) == 1
+    with monkeypatch.context() as full:
+        full.setattr("serving.documents.receiver.check_stored", fails_after_the_first(site, fault))
+        assert batch(running, *documents[1:]).status_code >= 400, "nothing is stored, so it can be sent again as it is"
+    again = batch(running, *documents, key="k")
+    assert "idempotent-replayed" not in again.headers, "its key is free"
+    assert [one["status"] for one in again.json()["results"]] == ["unchanged", "created", "created"]
+
+
+def test_a_batch_that_a_passing_fault_cuts_off_fails_as_a_whole_and_is_indexed_as_far_as_it_got(
+    site: Site, running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents = [{"id": name, "content": name} for name in "abc"]
     with monkeypatch.context() as away:
-        away.setattr("serving.identity.withholding.withhold_documents", fails_for_the_second)
-        assert batch(running, *documents[1:]).status_code == 503, "nothing is stored, so it can be sent again as it is"
-    again = batch(running, *documents).json()["results"]
+        fault = ServiceUnavailableError("Qdrant does not answer.", 1)
+        away.setattr("serving.documents.receiver.check_stored", fails_after_the_first(site, fault))
+        answer = batch(running, *documents, key="k")
+    assert (answer.status_code, "retry-after" in answer.headers) == (503, True)
+    assert len(site.launcher.calls) == 1
+    again = batch(running, *documents, key="k").json()["results"]
     assert [one["status"] for one in again] == ["unchanged", "created", "created"]
+
+
+def fails_after_the_first(site: Site, fault: Exception) -> Any:
+    def check(*given: Any) -> None:
+        if site.sql("SELECT 1 FROM uploads"):
+            raise fault
+
+    return check
 
 
 def test_citations_name_the_source_and_open_the_link(site: Site, running: Running) -> None:

@@ -427,7 +427,7 @@ class RefusedDocument(Model):
     type: str
     """The problem, as in the responses of single requests: `/problems/` and its name."""
     detail: str
-    """What is wrong with the document, and what to do about it."""
+    """What is wrong with the document, or the fault that ended the batch before it, and what to do about it."""
 
 
 class BatchResult(Model):

@@ -441,8 +441,8 @@ class Operations(ABC):
         """Push documents.
 
         Store up to 100 documents, together at most 8 MB, and start indexing them. Needs the role `publisher`. Each
-        is stored or refused on its own; `results` says which. After a fault such as a full disk, the rest is
-        refused: send it again. Sent again, what is stored already changes nothing.
+        is stored or refused on its own; `results` says which. A full disk ends the batch, and the rest is refused.
+        Sent again, what is stored already changes nothing.
         """
         return self.send(
             Call(
@@ -1021,8 +1021,8 @@ class AsyncOperations(ABC):
         """Push documents.
 
         Store up to 100 documents, together at most 8 MB, and start indexing them. Needs the role `publisher`. Each
-        is stored or refused on its own; `results` says which. After a fault such as a full disk, the rest is
-        refused: send it again. Sent again, what is stored already changes nothing.
+        is stored or refused on its own; `results` says which. A full disk ends the batch, and the rest is refused.
+        Sent again, what is stored already changes nothing.
         """
         return await self.send(
             Call(
