@@ -45,15 +45,21 @@ ON CONFLICT (source) DO UPDATE SET directory_at = excluded.directory_at;
 SELECT email, external_id, active, moved_at FROM people WHERE source = :source;
 
 -- name: save_people!
--- Save people as a source reports them; tokens that were made for another account of the address end. Parameters: source, rows jsonb
--- (email, id, name, active). Grain: person.
+-- Save people as a source reports them; tokens that were made for another account of the address end. The rows of those who are
+-- unchanged are not locked, so that they can sign in meanwhile. Parameters: source, rows jsonb (email, id, name, active). Grain: person.
 INSERT INTO people AS p (source, email, external_id, name, active)
 SELECT :source, r.email, r.id, r.name, r.active
 FROM jsonb_to_recordset(:rows::jsonb) AS r (email text, id text, name text, active boolean)
+WHERE
+    NOT EXISTS (
+        SELECT 1 FROM people AS q
+        WHERE
+            q.source = :source AND q.email = r.email
+            AND (q.external_id, q.name, q.active) IS NOT DISTINCT FROM (r.id, r.name, r.active)
+    )
 ON CONFLICT (source, email) DO UPDATE SET
     external_id = excluded.external_id, name = excluded.name, active = excluded.active, updated_at = now(),
-    tokens_since = CASE WHEN p.external_id <> excluded.external_id THEN now() ELSE p.tokens_since END
-WHERE (p.external_id, p.name, p.active) IS DISTINCT FROM (excluded.external_id, excluded.name, excluded.active);
+    tokens_since = CASE WHEN p.external_id <> excluded.external_id THEN now() ELSE p.tokens_since END;
 
 -- name: move!
 -- Record that documents are taken from addresses. Parameters: source, emails text[]. Grain: person. Index: primary key.
