@@ -1,5 +1,6 @@
 """The commands `token`, `sign-in`, `session` and `key`, which need the keys of the installation on this machine."""
 
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
@@ -16,6 +17,7 @@ from resources.core import permissions
 from resources.core.durations import duration
 from resources.core.errors import InvalidRequestError, NotRunningError, ServiceUnavailableError
 from resources.settings import Settings, load
+from resources.stores.postgres import Connection, undeadlocked
 from serving.identity.sign_in.events import passkey_removed, session_ended, token_created
 from sql.commands import Commands
 from sql.passkeys import RemovedPasskeys
@@ -141,28 +143,38 @@ def session_end(
     if (session_id is None) == (email is None):
         raise InvalidRequestError("Give the id of a session, or --email EMAIL for all sessions of a person.")
     with database(load()) as connection:
-        statements, writes = SignInSession(connection), WebSession(connection)
-        removed: list[str] = []
         if email is not None:
             address = permissions.email(email)
-            sessions = statements.sessions_end_of(email=address)
-            removed = RemovedPasskeys(connection).remove_passkeys_of(
-                email=address
-            )  # with those that a session was adding
-            sessions += statements.sessions_end_of(email=address)  # those that a passkey was beginning
-            for passkey_id in removed:
-                event = passkey_removed(address, passkey_id, by=operator(), reason="ended by an operator")
-                writes.audit_insert(**event.row())
-            ended = [(address, one) for one in sessions]
+            # a sign-in with a passkey, and its removal, lock the passkey before sessions
+            ended, removed = undeadlocked(lambda: _end_all(connection, address))
         else:
-            row = statements.session_end(session_id=_uuid(session_id or ""), email=None)
-            ended = [(row.email, session_id or "")] if row is not None else []
-        for address, one in ended:
-            event = session_ended(address, one, by=operator(), reason="ended by an operator")
-            writes.audit_insert(**event.row())
+            row = SignInSession(connection).session_end(session_id=_uuid(session_id or ""), email=None)
+            ended, removed = [(row.email, session_id or "")] if row is not None else [], []
+            _record_ended(connection, ended)
     also = f" Removed {len(removed)} passkey{'' if len(removed) == 1 else 's'}." if removed else ""
     note(f"Ended {len(ended)} session{'' if len(ended) == 1 else 's'}.{also}")
     return 0 if ended or email is not None else 1
+
+
+def _end_all(connection: Connection, address: str) -> tuple[list[tuple[str, str]], list[str]]:
+    """End a person's sessions, each with its email, and remove their passkeys, in a transaction. Return both."""
+    with connection.transaction():
+        statements, writes = SignInSession(connection), WebSession(connection)
+        sessions = statements.sessions_end_of(email=address)
+        removed = RemovedPasskeys(connection).remove_passkeys_of(email=address)  # with those that a session was adding
+        sessions += statements.sessions_end_of(email=address)  # those that a passkey was beginning
+        for passkey_id in removed:
+            event = passkey_removed(address, passkey_id, by=operator(), reason="ended by an operator")
+            writes.audit_insert(**event.row())
+        ended = [(address, one) for one in sessions]
+        _record_ended(connection, ended)
+    return ended, removed
+
+
+def _record_ended(connection: Connection, ended: Iterable[tuple[str, str]]) -> None:
+    for address, one in ended:
+        event = session_ended(address, one, by=operator(), reason="ended by an operator")
+        WebSession(connection).audit_insert(**event.row())
 
 
 def _uuid(text: str) -> str:

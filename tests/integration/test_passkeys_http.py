@@ -7,6 +7,7 @@ import re
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -408,6 +409,26 @@ def test_what_begins_while_an_operator_ends_a_persons_sessions_ends_too(
         beginning.commit()
         assert ending.result() == 0
     assert site.sql("SELECT (SELECT count(*) FROM passkeys), count(*) FROM sessions") == [(0, 0)]
+
+
+def test_an_operator_ends_sessions_while_a_passkey_is_removed(
+    site: Site, running: Running, ann: Tab, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    """The command locks sessions before passkeys, the removal passkeys before sessions: Postgres ends one of them."""
+    ann.add()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CONCORDANCE_HOME", str(site.settings.home))
+    monkeypatch.setenv("CONCORDANCE_POSTGRES_URL", site.settings.postgres_dsn)
+    with psycopg.connect(site.settings.postgres_dsn) as removing, ThreadPoolExecutor(1) as pool:
+        removing.execute("SELECT 1 FROM passkeys FOR UPDATE")
+        ending = pool.submit(run, ["session", "end", "--email", ANN])
+        until(lambda: ending.done() or site.waits("DELETE FROM"), "the end of the sessions, or its wait")
+        with suppress(psycopg.errors.DeadlockDetected):  # on a machine that took longer than a second until here
+            removing.execute("SELECT 1 FROM sessions FOR UPDATE")
+        removing.commit()
+        assert ending.result() == 0
+    assert site.sql("SELECT (SELECT count(*) FROM passkeys), count(*) FROM sessions") == [(0, 0)]
+    assert site.sql("SELECT count(*) FROM audit_log WHERE action = 'session_ended'") == [(1,)]
 
 
 def by_passkey(passkey_id: str) -> dict[str, Any]:
