@@ -13,6 +13,7 @@ from typing import Any
 
 from resources.core.errors import InvalidRequestError
 from resources.core.json import is_list
+from resources.core.spelling import LETTER
 
 PUBLIC = "public"
 LANGUAGE_MODEL, LOCAL = "language_model", "local"
@@ -34,6 +35,7 @@ _LOCAL = r"[^\s@:,;<>()\[\]\\\"\x00-\x1f\x7f\ud800-\udfff]+"
 _EMAIL = re.compile(rf"{_LOCAL}@{_DOMAIN}")
 _DOMAIN_ONLY = re.compile(_DOMAIN)
 _TEAM = re.compile(r"[A-Z0-9]+")
+_BETWEEN = re.compile(rf"(?:(?!{LETTER})[^.])+")
 
 
 @lru_cache(100_000)
@@ -103,15 +105,13 @@ def principals_of(email_address: str, groups: Iterable[str], slack_teams: Iterab
 def named_group(name: str, domain: str) -> str:
     """Return the principal of a group that an identity provider knows by a name: of the name if it is an email, else `NAME@domain`.
 
-    NAME has a hyphen for anything but letters, digits, dots and underscores. Raises `InvalidRequestError` for a name without letters
-    and digits.
+    NAME has a hyphen for anything but letters with their marks, digits, dots and underscores. Raises `InvalidRequestError` for a name
+    without letters and digits.
     """
     try:
         return f"group:{email(name)}"
     except InvalidRequestError:
-        plain = re.sub(r"[^\w.]+", "-", fold(name)).strip(
-            "-."
-        )  # a letter and its accent may be two characters in the name
+        plain = _BETWEEN.sub("-", fold(name)).strip("-.")  # a letter and its accent may be two characters in the name
         return principal(f"group:{plain}@{domain}")
 
 

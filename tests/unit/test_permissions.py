@@ -65,6 +65,9 @@ def test_what_is_not_understood_is_refused(wrong: str) -> None:
         ("Cafe", "group:cafe@acme.com"),
         ("\u00dcberwachung", "group:\u00fcberwachung@acme.com"),
         ("U\u0308berwachung", "group:\u00fcberwachung@acme.com"),
+        ("\u0915\u093f", "group:\u0915\u093f@acme.com"),  # the vowel sign is a mark, which no letter includes
+        ("\u0915\u0940", "group:\u0915\u0940@acme.com"),
+        ("\u0e01\u0e34\u0e19 A", "group:\u0e01\u0e34\u0e19-a@acme.com"),
         ("Mar\u212a", None),
     ],
 )
