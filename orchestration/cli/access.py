@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated
 from uuid import UUID
 
+import psycopg
 from cyclopts import App, Parameter
 
 from orchestration.cli.arguments import Duration, Groups, Json, operator
@@ -24,6 +25,8 @@ from sql.passkeys import RemovedPasskeys
 from sql.signing_in import SignInSession
 from sql.web import WebSession
 
+RECORD_SECONDS = 5.0
+"""Longest time for the record of a token in the audit log."""
 Admin = Annotated[
     bool,
     Parameter(
@@ -55,17 +58,18 @@ def token_print(
 
 
 def _record_token(settings: Settings, made: str) -> None:
-    """Record a token with the role administrator. It is made without the database, too."""
+    """Record a token with the role administrator. It is made without the database, too, and while that is of an earlier version."""
     from resources.keys import secret_key
     from serving.identity.tokens import verified
 
     found = verified(made, [secret_key(settings)])
     event = token_created(found.access.email, found.token_id, found.expires, by=operator())
     try:
-        with database(settings) as connection:
+        with database(settings, seconds=RECORD_SECONDS) as connection:
             WebSession(connection).audit_insert(**event.row())
-    except (NotRunningError, ServiceUnavailableError) as error:
-        note(f"The audit log does not have this token. {error}")
+    except (NotRunningError, ServiceUnavailableError, psycopg.Error) as error:
+        reason = str(error).partition("\n")[0]
+        note(f"The audit log does not have this token. {reason}")
 
 
 @token.command(name="revoke", help="Revoke a token immediately.")

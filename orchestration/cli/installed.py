@@ -19,12 +19,15 @@ OWN = "The address is that of CONCORDANCE_POSTGRES_URL: see whether it is right,
 
 
 @contextmanager
-def database(settings: Settings) -> Generator[Connection]:
-    """Open the database for the block and commit at its end. Raises `NotRunningError` if it is not responding."""
+def database(settings: Settings, *, seconds: float | None = None) -> Generator[Connection]:
+    """Open the database for the block and commit at its end.
+
+    Raises `NotRunningError` if it is not responding, or the block waits for it for longer than `seconds`.
+    """
     if settings.embedded_postgres and not settings.passfile.exists():
         raise NotRunningError(f"Concordance has never run in {settings.home}. {HOW_TO_START}")
     try:
-        with session(settings.postgres_dsn) as connection:
+        with session(settings.postgres_dsn, seconds=seconds) as connection:
             yield connection
     except StorageFullError:
         raise

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import jwt
+import psycopg
 import pytest
 from pydantic import SecretStr
 
@@ -83,6 +84,14 @@ def test_who_makes_keys_and_tokens_of_administrators_by_command_is_audited(
     ]
     expires = datetime.fromtimestamp(made["exp"], UTC).isoformat()
     assert rows[-1][2] == {"token_id": made["jti"], "admin": True, "expires_at": expires}
+    monkeypatch.setattr("orchestration.cli.access.RECORD_SECONDS", 0.5)
+    with psycopg.connect(site.settings.postgres_dsn) as holder:
+        holder.execute("LOCK TABLE audit_log")
+        assert printed("token", ANN, "--admin").count(".") == 2, "a database that hangs"
+    site.sql("ALTER TABLE audit_log RENAME TO former")
+    assert run(["token", ANN, "--admin"]) == 0, "a database of an earlier version"
+    made, said = capsys.readouterr()
+    assert (made.count("."), "The audit log does not have this token." in said) == (2, True)
     monkeypatch.setenv("CONCORDANCE_POSTGRES_URL", "postgresql://nobody@127.0.0.1:1/none")
     assert printed("token", ANN, "--admin").count(".") == 2
 
