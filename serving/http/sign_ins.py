@@ -13,7 +13,8 @@ from serving.http.metrics import Metrics
 from serving.http.rate_limit import CallerLimit, CallerLimits, RateLimit, Recent
 
 MISSING_FACTOR = 10
-"""Limit of requests without a credential, which are cheaper to refuse, as a multiple of the limit of failed sign-ins."""
+"""Limits of requests without a credential, and with the cookie of a session that is over, as multiples of the limit of failed sign-ins:
+nothing can be guessed with the former, and nobody guesses a cookie."""
 UNKNOWN_FACTOR = 20
 """Common limit of all clients of unknown address (on this machine, or behind a proxy that names none), as a multiple of one address's."""
 
@@ -28,6 +29,8 @@ class SignIns:
         self._unknown_failures = limits.limit(per_minute * UNKNOWN_FACTOR, "sign-ins, unknown")
         self._missing = limits.limit(per_minute * MISSING_FACTOR, "no token")
         self._unknown_missing = limits.limit(per_minute * MISSING_FACTOR * UNKNOWN_FACTOR, "no token, unknown")
+        self._over = limits.limit(per_minute * MISSING_FACTOR, "sessions")
+        self._unknown_over = limits.limit(per_minute * MISSING_FACTOR * UNKNOWN_FACTOR, "sessions, unknown")
         self._accepted = Recent(shared, "accepted")
         self._noted = RateLimit(1, shared, "sign-ins, noted")
         self._metrics = metrics
@@ -37,11 +40,11 @@ class SignIns:
         """Context in which a credential is verified. Raises the problem `rate-limited` if the address has no attempt left.
 
         An attempt counts as failed until it succeeds, so concurrent attempts cannot pass the limit. An empty `origin`
-        stands for all clients of unknown address, who share a larger limit. The cookie of a `session`, which nobody guesses, counts as a
-        request without a credential: those of a whole office are over in the morning.
+        stands for all clients of unknown address, who share a larger limit. Cookies of a `session` have a larger limit of their own: those
+        of a whole office are over in the morning.
         """
         if session:
-            factor, failures = MISSING_FACTOR, self._missing if origin else self._unknown_missing
+            factor, failures = MISSING_FACTOR, self._over if origin else self._unknown_over
             what, advice = "requests", "had a session that is over. Sign in again: /sign-in."
         else:
             factor, failures = 1, self._failures if origin else self._unknown_failures
