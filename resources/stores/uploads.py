@@ -146,7 +146,9 @@ def record(conn: Connection, upload: NewUpload, quota: Quota | None = None) -> U
             origin_readers=list(upload.origin.readers) if upload.origin else [],
         )
         if row is None:
-            raise InvalidRequestError("file: an administrator has taken this document down; it cannot be added again.")
+            raise InvalidRequestError(
+                "file: an administrator has taken this document down, or one of yours with the same content; it cannot be added again."
+            )
         # a copy that is now shared with fewer users is hidden from the others at once, not at the next sync
         granted = readers_of(
             statements.Readership(

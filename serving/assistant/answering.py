@@ -112,7 +112,7 @@ class Answering:
             except AbortSyncError:
                 if reply_ts is not None:  # it would say for ever that an answer is being looked for
                     with contextlib.suppress(AbortSyncError, LostPartitionError, TemporaryError):
-                        await self._write(question, reply_ts, messages.plain(messages.FAILED, question.ts))
+                        await self._write(question, reply_ts, messages.plain(messages.NOT_SHOWN, question.ts))
                 raise
         return said.outcome, said.answer_id
 

@@ -34,6 +34,7 @@ UNKNOWN = (
 HELP = "Ask me a question, and I look for the answer in the company's documents."
 TOO_LONG = "Sorry, I can't look for that. Please ask in at most 1,000 characters."
 FAILED = "Sorry, I could not answer: search is not available at the moment. Please ask again in a few minutes."
+NOT_SHOWN = "Sorry, Slack could not show my answer here. Please ask on the search page of Concordance."
 LATE = "Sorry, I could not answer in time. Please ask again."
 RATED = "Thank you, your rating was saved."
 NOT_RATED = "Sorry, your rating could not be saved: this answer is not stored any more."

@@ -219,6 +219,8 @@ def test_what_a_curator_takes_down_cannot_be_pushed_again(site: Site, running: R
     again = push(running)
     assert again.status_code == 400
     assert "taken this document down" in again.json()["detail"]
+    copy = push(running, "tea-2").json()["detail"]
+    assert "one of yours with the same content" in copy
 
 
 IDS = (

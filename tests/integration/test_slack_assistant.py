@@ -387,7 +387,7 @@ def test_a_rating_of_an_answer_that_is_gone_is_not_thanked_for(desk: AssistantDe
 def test_an_answer_that_slack_refuses_is_replaced_by_an_apology(desk: AssistantDesk, answering: Running) -> None:
     desk.slack_site.faults.add("bad_request", match="chat.update")
     ts = desk.say(desk.ada, QUESTION)
-    assert "I could not answer" in desk.reply(desk.ada, ts)
+    assert "Slack could not show my answer here" in desk.reply(desk.ada, ts)
     assert desk.closed(ts) == "refused_by_slack"
 
 
