@@ -17,11 +17,9 @@ from uvicorn.config import STARTUP_FAILURE
 from resources.core.errors import ConcordanceError
 from resources.keys import secret_key
 from resources.logging import configure
+from resources.servers.listening import listen
 from resources.servers.shared import Inherited, Shared
 from resources.settings import Settings, load
-
-Made = tuple[uvicorn.Server, list[socket.socket] | None]
-"""A server, and the sockets that it serves on if it is not to open its own."""
 
 
 def main() -> int:
@@ -42,21 +40,17 @@ def main() -> int:
             "serving",
             inherited.worker if inherited is not None and inherited.workers > 1 else None,
         )
-        server, sockets = _by_itself(settings, drain) if inherited is None else _worker(settings, inherited)
+        server, listener = (
+            (_alone(settings, drain), listen(settings)) if inherited is None else _worker(settings, inherited)
+        )
     except ConcordanceError as error:
         sys.stderr.write(f"{error}\n")
         return 1
     except KeyboardInterrupt:
         return 0
     with contextlib.suppress(KeyboardInterrupt):
-        server.run(sockets=sockets)
+        server.run(sockets=[listener])
     return 0 if server.started else STARTUP_FAILURE
-
-
-def _by_itself(settings: Settings, drain: float) -> Made:
-    from serving.workers.uvicorn_config import sockets
-
-    return _alone(settings, drain), sockets(settings)
 
 
 def _alone(settings: Settings, drain: float = 0.0) -> uvicorn.Server:
@@ -67,16 +61,16 @@ def _alone(settings: Settings, drain: float = 0.0) -> uvicorn.Server:
     return DrainingServer(create_app(settings, shared=shared), settings, shared, drain)
 
 
-def _worker(settings: Settings, inherited: Inherited) -> Made:
+def _worker(settings: Settings, inherited: Inherited) -> tuple[uvicorn.Server, socket.socket]:
     from serving.app import create_app
     from serving.workers.server import WorkerServer
 
     listener = socket.socket(fileno=inherited.listener)
     listener.set_inheritable(False)
     if inherited.workers == 1:
-        return _alone(settings), [listener]
+        return _alone(settings), listener
     shared = Shared.attach(inherited.worker, inherited.workers, secret_key(settings), inherited.memory)
-    return WorkerServer(create_app(settings, shared=shared), settings, shared, listener), [listener]
+    return WorkerServer(create_app(settings, shared=shared), settings, shared, listener), listener
 
 
 if __name__ == "__main__":

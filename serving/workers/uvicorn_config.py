@@ -1,12 +1,10 @@
 """uvicorn's configuration: protocol, sockets, connection limits and trusted proxies."""
 
-import socket
 from typing import Any
 
 import uvicorn
 
 from resources.servers.connections import Bounds, bounded
-from resources.servers.listening import ALL_FAMILIES, listen
 from resources.servers.shared import Shared
 from resources.settings import Settings
 
@@ -37,11 +35,3 @@ def config(app: Any, settings: Settings, shared: Shared | None = None, **changed
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=STOP_SECONDS,
     )
-
-
-def sockets(settings: Settings) -> list[socket.socket] | None:
-    """Return what a server that opens its own sockets is to serve on; None: uvicorn's own, which are of IPv6 alone for `::`.
-
-    Raises `ConfigurationError` if the port is taken.
-    """
-    return [listen(settings)] if settings.http_host == ALL_FAMILIES else None

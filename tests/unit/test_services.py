@@ -13,9 +13,9 @@ from pydantic import SecretStr
 from orchestration.supervision.services import services
 from orchestration.supervision.serving import Serving, serving_address
 from resources.core.errors import ConfigurationError
+from resources.servers.listening import listen
 from resources.servers.processes import free_port
 from resources.settings import Settings
-from serving.workers.uvicorn_config import sockets
 
 
 def test_captured_output_of_earlier_versions_is_deleted(tmp_path: Path) -> None:
@@ -48,13 +48,11 @@ def test_the_daemon_is_restarted_if_the_clock_is_set_back(tmp_path: Path, monkey
 
 def test_a_process_by_itself_is_reached_over_each_family_too(tmp_path: Path) -> None:
     settings = Settings(_env_file=None, home=tmp_path, http_host="::", http_port=free_port())  # type: ignore[call-arg]
-    (listener,) = sockets(settings) or []
-    with listener:
+    with listen(settings):
         for host in ("127.0.0.1", "::1"):
             socket.create_connection((host, settings.http_port)).close()
         with pytest.raises(ConfigurationError, match="CONCORDANCE_HTTP_PORT"):
-            sockets(settings)
-    assert sockets(settings.model_copy(update={"http_host": "localhost"})) is None
+            listen(settings)
 
 
 def test_the_address_of_all_families_is_reached_over_each(tmp_path: Path) -> None:
