@@ -31,6 +31,8 @@ from sql.rows import Pending
 FEWEST_DOCUMENTS = 500
 """Documents that wait for which other runs are worth their start."""
 LOOK_SECONDS = 0.5
+START_SECONDS = 1800.0
+"""How long after its request a run that has not begun is taken for one that never will. Source: start_timeout_seconds in dagster.yaml"""
 AGAIN_SECONDS = 300.0
 """How long after a request of runs others are requested for those that have ended."""
 STALLED_SECONDS = 900.0
@@ -53,8 +55,8 @@ class Offering:
         self._lent: dict[int, list[Pending]] = {}
         self._done: dict[str, Mapping[str, Any]] = {}
         """What other runs did for a wave that came back, by the id of its first document."""
-        self._names: list[str] = []
-        """Leases of the runs that were requested and have not ended: some may wait in Dagster's queue."""
+        self._names: dict[str, float] = {}
+        """Leases of the runs that have not ended, and when they were requested: some may wait in Dagster's queue."""
         self._begun: set[str] = set()
         """Those that were seen."""
         self._requested = -AGAIN_SECONDS
@@ -130,7 +132,8 @@ class Offering:
         source = job.stores.source
         self._requested = now
         ended = self._begun - set(self._working(offers)) | self._ended_runs(job, offers)
-        self._names = [one for one in self._names if one not in ended]
+        ended |= {one for one, at in self._names.items() if one not in self._begun and now - at > START_SECONDS}
+        self._names = {one: at for one, at in self._names.items() if one not in ended}
         for _ in range(job.runs - 1 - len(self._names)):
             name = uuid4().hex
             try:
@@ -140,11 +143,13 @@ class Offering:
             except NotRunningError as error:
                 log.warning("sync_not_shared_out", job_id=job.job_id, reason=str(error))
                 return
-            self._names.append(name)
+            self._names[name] = now
         log.info("sync_shared_out", job_id=job.job_id, documents=self._backlog.left, runs=len(self._names))
 
     def _working(self, offers: Offers) -> list[str]:
-        working = offers.working(source=preparing(self._job.stores.source), names=self._names) if self._names else []
+        working = (
+            offers.working(source=preparing(self._job.stores.source), names=list(self._names)) if self._names else []
+        )
         self._begun.update(working)
         return working
 
@@ -153,7 +158,7 @@ class Offering:
         if not self._names or job.stores.settings.dagster_database_url is not None:
             return set()
         try:
-            return set(offers.ended_runs(names=self._names))
+            return set(offers.ended_runs(names=list(self._names)))
         except (psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege):
             return set()
 

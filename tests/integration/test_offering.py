@@ -214,10 +214,12 @@ def test_a_run_that_never_starts_delays_nothing(
     complete(large)
 
 
-def test_a_run_that_waits_in_the_queue_is_requested_once(
-    large: Installation, runs: Runs, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("patience", "requested"), [(1800.0, [1, 1, 1, 1]), (0.0, [1, 2, 3, 4])])
+def test_a_run_that_waits_in_the_queue_is_requested_again_only_after_long(
+    large: Installation, runs: Runs, monkeypatch: pytest.MonkeyPatch, patience: float, requested: list[int]
 ) -> None:
     monkeypatch.setattr(assets.offering, "AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(assets.offering, "START_SECONDS", patience)
     gate = Gate(monkeypatch)
     looks: list[int] = []
     waiting = Offering._offer
@@ -231,7 +233,7 @@ def test_a_run_that_waits_in_the_queue_is_requested_once(
     monkeypatch.setattr(Offering, "_offer", counted)
     runs.work = lambda *_: {"waves": 0, "documents": 0}
     sync(large, 2)
-    assert set(looks) == {1}
+    assert looks[:4] == requested
     complete(large)
 
 
