@@ -1,7 +1,21 @@
-"""Ask what a path is where the answer may be refused: `Path.is_dir` and the like raise if a parent folder cannot be entered."""
+"""Ask what a path is where the answer may be refused: `Path.is_dir` and the like raise if a parent folder cannot be entered.
+
+`os.walk` does not raise, and leaves out what it cannot list.
+"""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+
+
+def walk(folder: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Walk through a folder as `os.walk` does. One that is gone has no files; raises `OSError` for one that cannot be listed."""
+    return os.walk(folder, onerror=_raise_unless_gone)
+
+
+def _raise_unless_gone(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def is_folder(path: Path) -> bool:

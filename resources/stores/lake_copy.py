@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -12,6 +11,7 @@ from threading import BoundedSemaphore
 from typing import TYPE_CHECKING, NamedTuple
 
 from resources.core.errors import InvalidRequestError
+from resources.core.paths import walk
 from resources.stores.blobs import PARTS, mapped_errors, open_store
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def copy_folder(source: Path, target: Path, earlier: Path | None = None) -> Copi
 
 def _files(folder: Path, *, logs: bool) -> Iterator[Path]:
     """Yield the files of tables' logs below a folder, or all others, one folder after another: there may be millions."""
-    for place, folders, names in os.walk(folder):
+    for place, folders, names in walk(folder):
         folders[:] = sorted(one for one in folders if one != ".incoming")
         if (LOG in Path(place).parts) == logs:
             yield from (file for name in sorted(names) if (file := Path(place, name)).is_file())

@@ -14,6 +14,7 @@ from typing import IO
 from urllib.parse import quote, unquote
 
 from resources.core.durable import sync_folder
+from resources.core.paths import walk
 from resources.servers.vector.faults import wrong_input
 
 # Source: https://github.com/qdrant/qdrant lib/collection name validation: characters that are not portable in folder names.
@@ -80,7 +81,7 @@ def own(path: Path) -> IO[str]:
 
 def sync_tree(path: Path) -> None:
     """Make every file of a folder durable."""
-    for root, _, names in os.walk(path):
+    for root, _, names in walk(path):
         for name in names:
             handle = os.open(Path(root) / name, os.O_RDONLY)
             try:
@@ -97,7 +98,7 @@ def copy_folder(source: Path, target: Path) -> None:
 
 def size_on_disk(path: Path) -> int:
     """Return the bytes that the files of a folder take on the disk, without their holes."""
-    return sum(Path(root, name).stat().st_blocks * 512 for root, _, names in os.walk(path) for name in names)
+    return sum(Path(root, name).stat().st_blocks * 512 for root, _, names in walk(path) for name in names)
 
 
 def remove_folder(path: Path) -> None:
