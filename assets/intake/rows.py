@@ -51,7 +51,8 @@ def fetched_row(job: SyncJob, result: Fetched, before: Known | None) -> dict[str
         key = content_key(item, result.content_hash)
         size = result.size if item.size is None else item.size
         return _row(stores.source, item, content_hash=result.content_hash, content_key=key, state=State.LIVE, size=size)
-    earlier = 0 if before is None or _gave_up_on_another(before, item) else before.attempts
+    counts = before is not None and before.stage == "raw" and not _gave_up_on_another(before, item)
+    earlier = before.attempts if before is not None and counts else 0
     attempts = -abs(earlier) - 1 if result.passing else max(earlier, 0) + 1
     row = _unread_row(stores, result, before, attempts)
     again = before is not None and before.state == row["state"] and abs(attempts) > MAX_ATTEMPTS

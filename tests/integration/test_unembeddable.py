@@ -10,11 +10,12 @@ from pydantic import SecretStr
 
 from assets import embedded, pipeline
 from assets.stages.diff import MAX_ATTEMPTS
-from resources.core.domain import SourceName
-from resources.core.errors import ServiceUnavailableError
+from resources.core.domain import Batch, SourceName, State
+from resources.core.errors import FailedDocumentError, ServiceUnavailableError
 from resources.syncing import open_sync
 from tests.fixtures.installation import Installation
 from tests.fixtures.openai_server import OpenAIServer
+from tests.integration.test_remote_sources import ScriptedSource, complete, item
 
 
 @pytest.fixture
@@ -70,6 +71,21 @@ def test_a_document_that_the_service_embeds_again_is_found(served: Installation,
     service.fails_on = None
     served.sync()
     assert (documents(served), len(found(served)), served.agrees()) == ({}, 4, True)
+
+
+def test_attempts_to_embed_a_document_do_not_count_as_refusals_of_its_source(
+    served: Installation, service: OpenAIServer
+) -> None:
+    service.fails_on = "heron"
+    for _ in range(MAX_ATTEMPTS - 1):
+        served.sync(SourceName.SLACK, port=ScriptedSource(batches={"pond": [complete(["a"])]}))
+    service.fails_on = None
+    served.sync(SourceName.SLACK, port=ScriptedSource(batches={"pond": [complete(["a"])]}))
+    changed = Batch(partition="pond", seen=[item("a", version="2")], cursor="2")
+    refusal = FailedDocumentError("Permission denied.")
+    served.sync(SourceName.SLACK, port=ScriptedSource(batches={"pond": [changed]}, faults={"a": [refusal]}))
+    (row,) = served.rows("SELECT state, stage, attempts FROM documents")
+    assert (row, len(served.points())) == ({"state": State.LIVE, "stage": "raw", "attempts": 1}, 1)
 
 
 def test_what_was_embedded_before_the_service_failed_is_stored(
