@@ -137,7 +137,7 @@ def _fail(job: SyncJob, target: Target, documents: Sequence[Pending], hashes: Se
                     "state": State.FAILED,
                     "reason": UNEMBEDDABLE,
                     "stage": "embedded",
-                    "attempts": one.attempts + 1,
+                    "attempts": _earlier(one) + 1,
                 }
                 for one in failed
             ]
@@ -145,6 +145,11 @@ def _fail(job: SyncJob, target: Target, documents: Sequence[Pending], hashes: Se
     for one in failed:
         job.fault(one.source_id, "embedded", UNEMBEDDABLE, skipped=False)
     return {one.partition for one in failed}
+
+
+def _earlier(document: Pending) -> int:
+    """Return how often the document could not be embedded; the stages alone set it live again before they try."""
+    return document.attempts if document.stage in (None, "embedded") else 0
 
 
 def texts_of(stores: Stores, pending: Sequence[Pending], profiles: Mapping[str, Profile]) -> pl.DataFrame:

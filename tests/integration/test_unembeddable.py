@@ -88,6 +88,16 @@ def test_attempts_to_embed_a_document_do_not_count_as_refusals_of_its_source(
     assert (row, len(served.points())) == ({"state": State.LIVE, "stage": "raw", "attempts": 1}, 1)
 
 
+def test_attempts_to_parse_a_document_do_not_count_as_attempts_to_embed_it(
+    served: Installation, service: OpenAIServer
+) -> None:
+    service.fails_on = "heron"
+    served.sync()
+    served.rows("UPDATE documents SET stage = 'parsed', attempts = 2 WHERE title = 'heron.md' RETURNING 1")
+    served.sync()
+    assert documents(served) == {"heron.md": ("failed", "embedded", 1)}
+
+
 def test_what_was_embedded_before_the_service_failed_is_stored(
     served: Installation, service: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
