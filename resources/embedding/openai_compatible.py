@@ -157,33 +157,41 @@ class OpenAICompatible:
             batches[-1].append(text)
         return [batch for batch in batches if batch]
 
-    def _passages(self, texts: list[str]) -> tuple[Vectors, int]:
+    def _passages(self, texts: list[str], whole: ConcordanceError | None = None) -> tuple[Vectors, int]:
         """Embed the texts of a request. A text that the service refuses, most likely for its length, is embedded in parts.
 
-        The row of a text that cannot be embedded is NaN. Raises if no text can.
+        The row of a text that cannot be embedded is NaN. Raises if none of at least `LEAST_TEXTS` can, or not even a short text.
+        `whole`: the error of the request that these are a part of.
         """
+        error: ConcordanceError = self._unusable()
+        prompted = [self._prompts.passage + text for text in texts]
+        retries = 0 if isinstance(whole, _FailedTextsError) else RETRIES
+        found: tuple[Vectors, int] | None = None
         try:
-            rows, tokens = self._request([self._prompts.passage + text for text in texts], self._prompts.passage_type)
-        except (_RefusedTextsError, _FailedTextsError) as error:
-            refused = isinstance(error, _RefusedTextsError)
-            if not refused:
-                self._probe(error)
-            if len(texts) > 1:
-                half = len(texts) // 2
-                (first, used), (second, more) = self._passages(texts[:half]), self._passages(texts[half:])
-                return np.concatenate([first, second]), used + more
-            if not refused or len(texts[0]) < SHORT_TEXT:
-                rows = self._probe(error)
-                return np.full((1, rows.shape[1]), np.nan, dtype=np.float32), 0
-            parts = _halves(texts[0])
-            rows, tokens = self._passages(parts)
-            mean = np.average(rows, axis=0, weights=[len(part) for part in parts]).astype(np.float32)
-            return (mean / np.float32(np.linalg.norm(mean)))[None, :], tokens
-        if np.isnan(rows).all():
-            self._probe(self._unusable())
+            found = self._request(prompted, self._prompts.passage_type, retries=retries)
+        except (_RefusedTextsError, _FailedTextsError) as caught:
+            error = caught
+        if not isinstance(whole, type(error)) and (found is None or np.isnan(found[0]).all()):
+            self._probe(error)  # the first failure of its kind
+        rows, tokens = found or self._in_parts(texts, error)
+        if len(texts) >= LEAST_TEXTS and np.isnan(rows).all():
+            raise error
         return rows, tokens
 
-    def _probe(self, error: ConcordanceError) -> Vectors:
+    def _in_parts(self, texts: list[str], error: ConcordanceError) -> tuple[Vectors, int]:
+        """Embed texts of a request that has failed in two requests, or one text in two parts if it may be too long."""
+        if len(texts) > 1:
+            half = len(texts) // 2
+            (first, used), (second, more) = self._passages(texts[:half], error), self._passages(texts[half:], error)
+            return np.concatenate([first, second]), used + more
+        if isinstance(error, _FailedTextsError) or len(texts[0]) < SHORT_TEXT:
+            return np.full((1, self.dimensions), np.nan, dtype=np.float32), 0
+        parts = _halves(texts[0])
+        rows, tokens = self._passages(parts, error)
+        mean = np.average(rows, axis=0, weights=[len(part) for part in parts]).astype(np.float32)
+        return (mean / np.float32(np.linalg.norm(mean)))[None, :], tokens
+
+    def _probe(self, error: ConcordanceError) -> None:
         """Embed a text that no service fails on. Raises `error` if this one does: then it is not for the texts that failed."""
         try:
             rows, _ = self._request([_PROBE], self._prompts.passage_type)
@@ -191,7 +199,6 @@ class OpenAICompatible:
             raise error from None
         if np.isnan(rows).any():
             raise error
-        return rows
 
     def _request(
         self, texts: list[str], input_type: str | None, *, timeout: float | None = None, retries: int = RETRIES

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from resources.core.errors import ConfigurationError, ServiceUnavailableError
-from resources.embedding.openai_compatible import CONCURRENCY, OpenAICompatible
+from resources.embedding.openai_compatible import CONCURRENCY, LEAST_TEXTS, RETRIES, OpenAICompatible
 from resources.embedding.prompts import has_prompts
 from resources.settings.limits import Prompts
 from tests.fixtures.openai_server import OpenAIServer, Rows, bag_of_words
@@ -154,6 +154,26 @@ def test_a_text_that_the_service_fails_on_costs_only_itself(server: OpenAIServer
     assert np.isnan(client(server).embed_counted(["otter 7"])[0]).all()
     with pytest.raises(ConfigurationError, match="NaN"):
         client(server).embed(["otter 7"])
+
+
+def test_a_service_that_fails_on_every_text_but_a_short_one_is_away(server: OpenAIServer) -> None:
+    """As with too little memory for texts of their length."""
+    server.fails_on = "otter"
+    texts = [f"otter {number}" for number in range(LEAST_TEXTS)]
+    with pytest.raises(ServiceUnavailableError, match="fails \\(500\\)"):
+        client(server, batch=100).embed_counted(texts)
+    server.fails_on = None
+    server.twist(_nan)
+    with pytest.raises(ConfigurationError, match="NaN"):
+        client(server, batch=100).embed_counted(texts)
+
+
+def test_parts_of_a_request_that_failed_are_asked_for_once(server: OpenAIServer) -> None:
+    server.fails_on = "otter"
+    rows, _ = client(server, batch=100, dimensions=64).embed_counted([f"otter {number}" for number in range(8)])
+    assert np.isnan(rows).all()
+    first, short, parts = RETRIES + 1, 1, 2 + 4 + 8
+    assert len(server.requests) == first + short + parts
 
 
 def test_a_text_whose_vector_is_unusable_costs_only_itself() -> None:
