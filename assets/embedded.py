@@ -125,6 +125,8 @@ def _fail(job: SyncJob, target: Target, documents: Sequence[Pending], hashes: Se
     chunks = rows.filter(pl.col("text_hash").is_in(hashes)).select("content_key", "version").collect()
     found = set(chunks.iter_rows())
     failed = [one for one in documents if (one.content_key, versions[one.doc_id]) in found]
+    if not failed:  # only another profile has these texts
+        return set()
     if not target.collection.active:
         raise ConfigurationError(
             f"{target.embedder.model} cannot embed {len(failed)} documents, such as {failed[0].doc_id}."

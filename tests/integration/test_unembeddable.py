@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 from pydantic import SecretStr
 
 from assets import embedded, pipeline
+from assets.index.targets import active_target, pending_pages
 from assets.stages.diff import MAX_ATTEMPTS
 from resources.core.domain import Batch, SourceName, State
 from resources.core.errors import FailedDocumentError, ServiceUnavailableError
@@ -96,6 +98,18 @@ def test_attempts_to_parse_a_document_do_not_count_as_attempts_to_embed_it(
     served.rows("UPDATE documents SET stage = 'parsed', attempts = 2 WHERE title = 'heron.md' RETURNING 1")
     served.sync()
     assert documents(served) == {"heron.md": ("failed", "embedded", 1)}
+
+
+def test_a_text_that_only_another_profile_has_fails_no_document(served: Installation, service: OpenAIServer) -> None:
+    service.fails_on = "heron"
+    served.sync()
+    with open_sync(served.settings, SourceName.FILES) as job:
+        active = active_target(job.stores)
+        target = msgspec.structs.replace(active, collection=msgspec.structs.replace(active.collection, active=False))
+        (page,) = pending_pages(job, target, everything=True, rejected=True)
+        other = next(name for name in target.profiles if name != page[0].profile)
+        moved = [msgspec.structs.replace(one, profile=other) for one in page]
+        assert embedded.embed_missing(job, target, moved).touched == set()
 
 
 def test_what_was_embedded_before_the_service_failed_is_stored(
