@@ -138,8 +138,9 @@ def _fail(job: SyncJob, target: Target, documents: Sequence[Pending], hashes: Se
                     "doc_id": one.doc_id,
                     "state": State.FAILED,
                     "reason": UNEMBEDDABLE,
-                    "stage": "embedded",
-                    "attempts": _earlier(one) + 1,
+                    # "raw": its new bytes could not be read and still are to be
+                    "stage": "raw" if one.stage == "raw" else "embedded",
+                    "attempts": one.attempts if one.stage == "raw" else _earlier(one) + 1,
                 }
                 for one in failed
             ]

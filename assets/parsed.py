@@ -267,10 +267,10 @@ def _write_outcomes(
         state = states[verdict["status"]]
         # attempts to embed it count until it succeeds
         attempts = verdict["attempts"] if state == State.FAILED else document.attempts * (document.stage == "embedded")
+        reason, stage = (storable(verdict["reason"] or "unknown"), "parsed") if state != State.LIVE else (None, None)
+        if document.stage == "raw":  # its new bytes could not be read and still are to be, which `unread` looks for
+            state, stage, attempts = State.LIVE if state == State.LIVE else State.FAILED, "raw", document.attempts
         if state != document.state or attempts != document.attempts:
-            reason, stage = (
-                (storable(verdict["reason"] or "unknown"), "parsed") if state != State.LIVE else (None, None)
-            )
             rows.append(
                 {"doc_id": document.doc_id, "state": state, "reason": reason, "stage": stage, "attempts": attempts}
             )

@@ -100,6 +100,17 @@ def test_attempts_to_parse_a_document_do_not_count_as_attempts_to_embed_it(
     assert documents(served) == {"heron.md": ("failed", "embedded", 1)}
 
 
+def test_new_bytes_of_a_document_that_cannot_be_embedded_are_still_to_be_read(
+    served: Installation, service: OpenAIServer
+) -> None:
+    service.fails_on = "heron"
+    served.sync()
+    unread = "UPDATE documents SET state = 'live', stage = 'raw', attempts = -5 WHERE title = 'heron.md' RETURNING 1"
+    served.rows(unread)
+    served.sync()
+    assert documents(served) == {"heron.md": ("failed", "raw", -5)}
+
+
 def test_a_text_that_only_another_profile_has_fails_no_document(served: Installation, service: OpenAIServer) -> None:
     service.fails_on = "heron"
     served.sync()

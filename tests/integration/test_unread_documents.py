@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
+from assets.parsing.pool import ParseJob, ParseOutcome, ParserPool
 from assets.stages.diff import MAX_ATTEMPTS
 from resources.core.domain import Batch, Item, SourceName, State
 from resources.core.errors import FailedDocumentError, RetryLaterError
@@ -14,6 +17,7 @@ from simulators.drive import DOCUMENT, SimulatedDrive
 from tests.fixtures.drive import DriveSite
 from tests.fixtures.installation import Installation
 from tests.fixtures.step import follow
+from tests.integration.test_new_parser import MODULES
 from tests.integration.test_remote_sources import ScriptedSource, complete, item, states
 
 AT_ONCE = (0.0, 0.0, 0.0)
@@ -201,8 +205,10 @@ def test_a_file_that_can_be_read_again_after_a_long_time_comes_back(
 class LookedAtAgain(ScriptedSource):
     """A source that describes its documents as they are now."""
 
+    version: str | None = None
+
     def look_again(self, item: Item) -> Item | None:
-        return item
+        return msgspec.structs.replace(item, version=self.version or item.version)
 
 
 def test_a_document_that_is_looked_at_again_does_not_count_for_those_that_were_not_listed(
@@ -226,3 +232,32 @@ def test_a_document_that_is_looked_at_again_does_not_count_for_those_that_were_n
     assert checked() != before
     assert states(installation) == {"a": State.LIVE, "b": State.LIVE}
     assert installation.agrees()
+
+
+@pytest.mark.parametrize("rejected", [False, True])
+def test_new_bytes_are_read_later_although_a_new_parser_parses_the_former_ones(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch, rejected: bool
+) -> None:
+    def look(**options: Any) -> list[str]:
+        port = LookedAtAgain(batches={"pond": [Batch(partition="pond", cursor="2")]}, **options)
+        port.version = "2"
+        installation.sync(SourceName.SLACK, port=port)
+        return port.fetched
+
+    installation.sync(SourceName.SLACK, port=ScriptedSource(batches={"pond": [complete(["a"])]}))
+    changed = Batch(partition="pond", seen=[item("a", version="2")], cursor="2")
+    installation.sync(SourceName.SLACK, port=ScriptedSource(batches={"pond": [changed]}, faults={"a": [REFUSED]}))
+    parse = ParserPool.run
+
+    def reject(pool: ParserPool, *queues: Iterator[ParseJob]) -> Iterator[ParseOutcome]:
+        for one in parse(pool, *queues):
+            yield msgspec.structs.replace(one, document=None, error="The file holds no text.", skipped=True)
+
+    with monkeypatch.context() as patch:
+        for module in MODULES:
+            patch.setattr(f"assets.{module}.PARSER_VERSION", "p-next")
+        if rejected:
+            patch.setattr(ParserPool, "run", reject)
+        assert look(faults={"a": [REFUSED]}) == []
+    assert look() == ["a"]
+    assert (document(installation), installation.agrees()) == ((State.LIVE, None), True)
