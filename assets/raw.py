@@ -229,14 +229,14 @@ def _collect_partition(
             cursor, last = batch.cursor, batch.listing
     finally:
         source.known_keys = None
-    for seen in _looked_at_again(source, list(unread.values())):
-        taken.take(Batch(partition=partition, seen=seen, cursor=cursor))
     if last == "page":  # part of it could not be listed
         job.stores.partitions.uncount(partition=partition)
     elif last:  # not before: until a feed has been read to its end, documents on its later pages may have lost readers
         taken.save_check()
     if reread:
         job.stores.partitions.end_reread(partition=partition)
+    for seen in _looked_at_again(source, list(unread.values())):
+        taken.take(Batch(partition=partition, seen=seen, cursor=cursor))
 
 
 def _unread(stores: Stores, partition: str) -> dict[str, Permitted]:

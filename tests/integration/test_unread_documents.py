@@ -11,7 +11,7 @@ import pytest
 from assets.parsing.pool import ParseJob, ParseOutcome, ParserPool
 from assets.stages.diff import MAX_ATTEMPTS
 from resources.core.domain import Batch, Item, SourceName, State
-from resources.core.errors import FailedDocumentError, RetryLaterError
+from resources.core.errors import AbortSyncError, FailedDocumentError, RetryLaterError
 from resources.stores.postgres import session
 from simulators.drive import DOCUMENT, SimulatedDrive
 from tests.fixtures.drive import DriveSite
@@ -261,3 +261,17 @@ def test_new_bytes_are_read_later_although_a_new_parser_parses_the_former_ones(
         assert look(faults={"a": [REFUSED]}) == []
     assert look() == ["a"]
     assert (document(installation), installation.agrees()) == ((State.LIVE, None), True)
+
+
+def test_a_feed_that_was_read_to_its_end_is_checked_whatever_fails_afterwards(installation: Installation) -> None:
+    class Broken(LookedAtAgain):
+        def look_again(self, item: Item) -> Item | None:
+            raise AbortSyncError(f"{item.source_id} cannot be described.")
+
+    broken = ScriptedSource(batches={"pond": [complete(["a"])]}, faults={"a": [REFUSED]})
+    installation.sync(SourceName.SLACK, port=broken)
+    (before,) = installation.rows("SELECT acl_checked_at FROM partitions")
+    with pytest.raises(AbortSyncError, match="cannot be described"):
+        installation.sync(SourceName.SLACK, port=Broken(batches={"pond": [Batch(partition="pond", cursor="2")]}))
+    (after,) = installation.rows("SELECT acl_checked_at FROM partitions")
+    assert after["acl_checked_at"] > before["acl_checked_at"]
