@@ -67,11 +67,15 @@ def test_a_text_that_the_service_fails_on_fails_its_document_only(served: Instal
     assert (documents(served), len(found(served)), served.agrees()) == ({}, 4, True)
 
 
-def test_a_document_that_the_service_embeds_again_is_found(served: Installation, service: OpenAIServer) -> None:
+@pytest.mark.parametrize(("attempts", "full"), [(1, False), (MAX_ATTEMPTS, True)])
+def test_a_document_that_the_service_embeds_again_is_found(
+    served: Installation, service: OpenAIServer, attempts: int, full: bool
+) -> None:
     service.fails_on = "heron"
-    served.sync()
+    for _ in range(attempts):
+        served.sync()
     service.fails_on = None
-    served.sync()
+    served.sync(full=full)
     assert (documents(served), len(found(served)), served.agrees()) == ({}, 4, True)
 
 
