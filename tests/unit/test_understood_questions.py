@@ -305,6 +305,9 @@ def test_push_is_a_word_and_not_a_source() -> None:
         "documents by Marta's team",
         "documents by Marta, Anna or José",
         "documents by Marta/Anna",
+        "documents by Marta J. Meier",
+        "documents by Marta Kolb, Tom Brandt",
+        "documents by Marta Kolb/Tom Brandt",
         "documents written by marta jones about rent",
         "documents written by marta, anna or josé",
         "documents by Владимир Сидоров",
@@ -339,6 +342,42 @@ def test_a_part_of_another_name_is_no_author(question: str) -> None:
 )
 def test_a_whole_name_is_an_author(question: str) -> None:
     assert understood(question, names(AUTHORS))["author"] == ["Marta Kolb"]
+
+
+@pytest.mark.parametrize(
+    ("question", "also"),
+    [
+        ("Which documents by Marta do we have about pricing?", {}),
+        ("documents by Marta Kolb Q3 2025", {}),
+        ("documents by Marta Kolb SSO setup", {}),
+        ("documents by Marta Kolb, OKR 2025", {}),
+        ("documents by Marta Kolb, Slack only", {}),
+        ("documents by Marta Kolb - Budget", {}),
+        ("documents by Marta - Budget", {}),
+        ("documents by Marta PDF", {"type": ["pdf"]}),
+        ("Download Marta's slides", {}),
+        ("Review Marta's notes", {}),
+        ("Need Marta's notes", {}),
+        ("Using Marta's notes, explain pricing", {}),
+        ("Where’s Marta's report", {}),
+        ("Also Marta's notes", {}),
+        ("Dr. Marta wrote", {}),
+        ("Dr. Kolb wrote about pricing", {}),
+        ("Links Marta posted", {}),
+        ("In Slack Marta wrote about pricing", {"source": ["slack"]}),
+        (
+            "In March Marta wrote about pricing",
+            {"date": {"start": "2026-03-01", "end": "2026-03-31", "field": "modified_at"}},
+        ),
+        ("files uploaded by marta recently", {}),
+        ("files uploaded by marta to drive", {}),
+        ("files shared by marta via slack", {}),
+        ("files shared by marta at the offsite", {}),
+        ("files shared by marta kolb q3 2025", {}),
+    ],
+)
+def test_words_beside_a_name_are_no_part_of_it(question: str, also: dict[str, Any]) -> None:
+    assert understood(question, names(AUTHORS)) == {"author": ["Marta Kolb"]} | expected(also)
 
 
 @pytest.mark.parametrize(

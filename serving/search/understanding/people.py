@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from resources.core.spelling import LETTER
@@ -68,16 +69,21 @@ _CHANNELS = re.compile(
 )
 _TAG = re.compile(rf"#({_WORD})")
 _OTHER_CHANNELS = OtherValues(rf"#{_WORD}|(?:the )?{_WORD} channel|channel {_WORD}")
-_NEXT = re.compile(r"\s*(?P<joint>[,/-])?\s*['\"’‘“]*(?P<word>\w+)")
-_PARTICLES = frozenset("al bin da de del della den der di do dos du el ibn la le van von zu zum zur".split())  # noqa: SIM905
-_PREVIOUS = re.compile(r"(?<![\w'’.-])[^\W\d_][\w'’.-]*\s+$")
+_NEXT = re.compile(r"\s*(?P<joint>[,/])?\s*['\"’‘“]*(?P<word>[^\W\d_]\.|\w[\w'’]*)")
+"""The next word, or an initial."""
+_PARTICLES = frozenset("al bin da de del della den der di dos du el ibn la le van von zu zum zur".split())  # noqa: SIM905
+_PREVIOUS = re.compile(r"(?<![\w'’.-])[^\W\d_][\w'’.-]*(?<!\w\w\.)\s+$")
+"""The previous word, unless it ends a sentence or is a title, such as Dr."""
 _NO_NAME = re.compile(
     rf"(?:{QUESTION.pattern}|{THING}|in|on|from|about|to|\w+day|summari[sz]e|compare|explain|describe|translate|read|check|use)\s+|{STARTS}",
     re.IGNORECASE,
 )
-"""What may stand before a name with a capital, at the beginning of a text."""
+"""What may stand before a last name with a capital, at the beginning of a text."""
 _ADVERBS = re.compile(r"(?:\s+(?:ever|also|just|already|really|actually|recently))*", re.IGNORECASE)
-_PHRASE_ENDS = re.compile(rf"\s*,?+{ENDS}", re.IGNORECASE)
+_PHRASE_ENDS = re.compile(
+    rf"\s*,?+{_ADVERBS.pattern}(?:{ENDS}|\s+(?:to|into|at|via|through|as|when|while|but|is|are|do|does|can|should|i|we|you)\b)",
+    re.IGNORECASE,
+)
 
 
 def words_of(author: str) -> frozenset[str]:
@@ -134,11 +140,11 @@ def _author(text: str, match: re.Match[str], names: Names, *, ends: bool) -> Phr
         if not (holders := called(name, names)):
             continue
         if ends:
-            longer = len(chosen) == 1 and _began_before(text, begin)
+            longer = len(chosen) == 1 and not _first_name(name, holders) and _began_before(text, begin)
         elif match["tail"]:
             longer = not _ADVERBS.fullmatch(text, end, match.start("tail"))
         else:
-            longer = _goes_on(text, name, end)
+            longer = _goes_on(text, name, end, names)
         if longer or len(holders) > MOST_AUTHORS or _among_others(text, begin, end):
             return None
         lead = next((one for one in ("lead", "strong") if match.groupdict().get(one)), None)
@@ -162,17 +168,32 @@ def _among_others(text: str, begin: int, end: int) -> bool:
     return bool(after or before)
 
 
+def _first_name(name: str, authors: Iterable[str]) -> bool:
+    """Return True if an author's name begins with this one."""
+    return any(plain(author).startswith(plain(name)) for author in authors)
+
+
 def _began_before(text: str, begin: int) -> bool:
-    """Return True if a name is the end of a longer one."""
+    """Return True if a last name follows a first name."""
     before = _PREVIOUS.search(text[:begin])
     return before is not None and before[0][0].isupper() and not _NO_NAME.fullmatch(before[0])
 
 
-def _goes_on(text: str, name: str, end: int) -> bool:
-    """Return True if a name is the beginning of a longer one or of a list, or whose something is. In lower case, its phrase must end."""
+def _goes_on(text: str, name: str, end: int, names: Names) -> bool:
+    """Return True if a name is the beginning of a longer one or of a list, or whose something is.
+
+    After a name of several words, only another author goes on. After one word in lower case, the phrase must end.
+    """
     if name.endswith(("'s", "’s")):
         return True
+    after = _NEXT.match(text, end)
+    if len(words_of(name)) > 1:
+        word = plain(after["word"]) if after and after["joint"] else ""
+        return any(word in words for words in names.authors.values())
     if not name[0].isupper():
         return not _PHRASE_ENDS.match(text, end)
-    after = _NEXT.match(text, end)
-    return after is not None and (after["word"][0].isupper() or (not after["joint"] and after["word"] in _PARTICLES))
+    if after is None:
+        return False
+    word = after["word"]
+    capital = word[0].isupper() and (word.endswith(".") or any(map(str.islower, word)))
+    return capital or (not after["joint"] and word in _PARTICLES)
