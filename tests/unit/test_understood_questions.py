@@ -472,6 +472,8 @@ def test_a_single_letter_is_no_name() -> None:
         ("notes by Marta & Tom", {}),
         ("reports from 2023 or 2024", {}),
         ("reports from March or April 2024", {}),
+        ("reports from March or May", {}),
+        ("reports from 2023 and 2024 about rent", {}),
         ("reports from 2022, 2023 and 2024", {}),
         ("documents edited two or three weeks ago", {}),
         ("documents edited 2-3 weeks ago", {}),
@@ -538,10 +540,34 @@ def test_spans_of_other_days(today: str, text: str, first: str | None, last: str
         "a couple of weeks ago",
         "from March to now",
         "from 3 March - 5 March",
+        "from March - may 2026",
+        "from March 3 to 5",
+        "from a couple of weeks ago",
     ],
 )
 def test_vague_spans_are_no_dates(text: str) -> None:
     assert list(dates(text, TODAY)) == []
+
+
+@pytest.mark.parametrize(
+    ("question", "first", "last"),
+    [
+        ("what did Marta write about last week?", "2026-11-16", "2026-11-22"),
+        ("what has Marta posted about this week", "2026-11-23", "2026-11-29"),
+        ("what did people in #general talk about last week", "2026-11-16", "2026-11-22"),
+        ("what was posted in Slack last week and may be wrong", "2026-11-16", "2026-11-22"),
+        ("documents from last week, may include drafts", "2026-11-16", "2026-11-22"),
+        ("notes from Monday - 12 items", "2026-11-23", "2026-11-23"),
+        ("documents updated last week - 3 pages", "2026-11-16", "2026-11-22"),
+        ("documents sent last week to 5 customers", "2026-11-16", "2026-11-22"),
+        ("documents from last week, 2025 budget", "2026-11-16", "2026-11-22"),
+        ("documents since a couple of weeks ago", "2026-11-09", None),
+        ("documents before a couple of years ago", None, "2024-11-22"),
+    ],
+)
+def test_words_beside_a_date_do_not_change_it(question: str, first: str | None, last: str | None) -> None:
+    date = {"start": first, "end": last, "field": "modified_at"}
+    assert understood(question, names(AUTHORS)).get("date") == date
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from datetime import date, timedelta
 from typing import NamedTuple
 
 from resources.core.moments import EARLIEST
-from serving.search.understanding.words import OtherValues
+from serving.search.understanding.words import ENDS, OtherValues
 
 _MONTHS = tuple("january february march april may june july august september october november december".split())  # noqa: SIM905
 _DAYS = tuple("monday tuesday wednesday thursday friday saturday sunday".split())  # noqa: SIM905
@@ -31,7 +31,7 @@ _YEAR = r"(?:19|20)\d\d"
 _COUNT = rf"(?:\d{{1,4}}|{'|'.join(_NUMBERS)})"
 _WEEKDAY = "|".join(_DAYS)
 _SPAN = r"(?:this|last|past|previous|current) (?:week|month|quarter|year)(?! of\b)"
-_AGO = rf"(?<!over )(?!a couple|few){_COUNT} (?:day|week|month|year)s? ago"
+_AGO = rf"{_COUNT} (?:day|week|month|year)s? ago"
 _MOMENT = (
     rf"(?:{_YEAR}-\d\d-\d\d|{_DAY} (?:of )?{_MONTH}(?:,? {_YEAR})?|{_MONTH} {_DAY}(?:,? {_YEAR})?(?!\d)"
     rf"|{_MONTH}(?:,? (?:of )?{_YEAR})?|q[1-4](?: (?:of )?{_YEAR})?|{_YEAR}|today|yesterday|{_SPAN}"
@@ -57,15 +57,21 @@ _HINT = re.compile(
     rf"\b(?:{_YEAR}|{_MONTH}|q[1-4]|{_WEEKDAY}|today|yesterday|ago|last|past|previous|this|current)\b", re.IGNORECASE
 )
 """Every date expression holds one of these."""
-_OTHERS = OtherValues(_MOMENT)
-_INEXACT = re.compile(
-    rf"\b(?:{_COUNT}(?:\s*[-–]\s*|\s+(?:or|to)\s+)"
-    r"|(?:than|under|at (?:least|most)|about|around|roughly|approximately|almost|nearly|some)(?: the)? )$",
+_OTHER = rf"(?!(?-i:{_LIKE_WORDS.pattern})(?! {_DAY}\b|,? (?:of )?{_YEAR})|(?<=, ){_YEAR}(?=\s\w)(?!\s+or\b)(?!{ENDS})){_MOMENT}"
+"""A date beside one, unlike "last week and may be wrong" and "last week, 2025 budget"."""
+_OTHERS = OtherValues(_OTHER)
+_INEXACT = re.compile(r"\b(?:than|under|at (?:least|most))(?: the)? $", re.IGNORECASE)
+"""Before a date, these say that it is another one, such as older than last week."""
+_ROUGHLY = re.compile(
+    rf"\b(?:{_COUNT}(?:\s*[-–]\s*|\s+(?:or|to)\s+)|(?:over|about|around|roughly|approximately|almost|nearly|some) )$",
     re.IGNORECASE,
 )
-"""Before a date, these say that it is another one: older than last week, about a year ago, two or three weeks ago."""
+"""The same before a count: about a year ago, two or three weeks ago."""
+_VAGUE = re.compile(r"(?:(?:from|in|on|during) )?(?:a couple of|few) \w+ ago", re.IGNORECASE)
 _GOES_ON = re.compile(
-    rf"\s*(?:to|until|till|through|[-–])\s*(?:the )?(?:{_MOMENT}|{_DAY}|now|date|present)(?!\w)", re.IGNORECASE
+    rf"\s*(?:(?:to|until|till|through)\s*(?:the )?{_DAY}{ENDS}"
+    rf"|(?:to|until|till|through|[-–])\s*(?:the )?(?:{_OTHER}(?!\w)|(?:now|date|present){ENDS}))",
+    re.IGNORECASE,
 )
 """After a date, these say that it is the first of a span that is not understood."""
 _OF = re.compile(r"\b(?:of|for)(?: the)? $", re.IGNORECASE)
@@ -95,7 +101,7 @@ def dates(text: str, today: date) -> Iterator[DateExpression]:
         found = _range(match, today)
         if found is None or _OTHERS.around(text, *match.span()):
             continue
-        if _INEXACT.search(text[: match.start()]) or _GOES_ON.match(text, match.end()):
+        if _inexact(text, match) or _GOES_ON.match(text, match.end()):
             continue
         first, last = found
         if first is not None and first < EARLIEST.date():
@@ -110,6 +116,13 @@ def dates(text: str, today: date) -> Iterator[DateExpression]:
         yield DateExpression(
             *match.span(), first, last, plain=not absolute, of=bool(_OF.search(text, 0, match.start()))
         )
+
+
+def _inexact(text: str, match: re.Match[str]) -> bool:
+    """Return True if a date is vague by itself, or by the words before it."""
+    before = text[max(0, match.start() - 40) : match.start()]
+    counted = match["alone"] is not None and match["alone"].lower().endswith(" ago")
+    return bool(_VAGUE.fullmatch(match.group()) or _INEXACT.search(before) or (counted and _ROUGHLY.search(before)))
 
 
 def _range(match: re.Match[str], today: date) -> tuple[date | None, date | None] | None:
