@@ -391,6 +391,10 @@ def test_words_beside_a_name_are_no_part_of_it(question: str, also: dict[str, An
         "everything except from Drive about budget",
         "anything other than in Slack",
         "anything but PDFs",
+        "all but PDFs",
+        "all files but PDFs",
+        "everything in Drive but PDFs",
+        "rent, but not only pdfs",
         "files without pdf",
         "do not show PDFs about rent",
         "is there no spreadsheet about rent",
@@ -408,6 +412,22 @@ def test_words_beside_a_name_are_no_part_of_it(question: str, also: dict[str, An
 )
 def test_what_is_negated_is_not_understood(question: str) -> None:
     assert understood(question, names(AUTHORS)) == {}
+
+
+@pytest.mark.parametrize(
+    ("question", "values"),
+    [
+        ("notes about onboarding but only from Slack", {"source": ["slack"]}),
+        ("pricing rules but in pdf format", {"type": ["pdf"]}),
+        ("pricing but only pdfs", {"type": ["pdf"]}),
+        ("nothing but pdfs", {"type": ["pdf"]}),
+        ("annual report pdf, page 12", {"type": ["pdf"]}),
+        ("budget spreadsheet, sheet 2", {"type": ["xlsx", "csv", "tsv"]}),
+        ("pricing in the pdf, see page 12", {"type": ["pdf"]}),
+    ],
+)
+def test_what_narrows_is_understood(question: str, values: dict[str, Any]) -> None:
+    assert understood(question, names(AUTHORS)) == expected(values)
 
 
 def test_vowel_signs_belong_to_words() -> None:

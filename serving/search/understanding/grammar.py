@@ -51,7 +51,8 @@ _TYPE = re.compile(
     r"|\b(?:as|in|only)\s+(?:a\s+)?(?P<format>pdfs?|csv)(?:\s+format)?\s*[?.!]?$",
     re.IGNORECASE,
 )
-_OTHER_TYPES = OtherValues(rf"(?:[\w-]+\s+)?{THING}")
+_OTHER_TYPES = OtherValues(rf"(?:[\w-]+\s+)?(?!(?:page|sheet|slide)s?\s+\d){THING}")
+"""Pages are none if they have a number."""
 _HEAD = re.compile(rf"{STARTS}(?:[\w-]+\s+){{0,2}}?{THING}\b{ENDS}", re.IGNORECASE)
 _DOCUMENTS = re.compile(
     rf"{STARTS}(?:[\w-]+\s+){{0,3}}?{THING}\b|\b(?:anything|everything|something)\b|\b(?:{SAY}|{SAID}|{DONE})\b",

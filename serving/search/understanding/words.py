@@ -65,8 +65,8 @@ ABOUT = re.compile(
 AMBIGUOUS = re.compile(r"(?:presentation|image|picture|photo|sheet|deck)s?", re.IGNORECASE)
 """Types that texts are about, too: only asked for are they meant."""
 NEGATED = re.compile(
-    r"(?:\b(?:not|cannot|never|no|none|nobody|nothing|neither|nor|without|except|excluding|but|exclude|omit|skip|ignore|hide"
-    r"|(?:other|rather) than|instead of|(?:apart|aside) from|leave out)|n['’]t)"
+    r"(?:\b(?:not|cannot|never|no|none|nobody|nothing|neither|nor|without|except|excluding|exclude|omit|skip|ignore|hide"
+    r"|(?:all|any\w*|every\w*)(?:\s+\w+)?\s+but|(?:other|rather) than|instead of|(?:apart|aside) from|leave out)|n['’]t)"
     r"(?:\s+(?:a|an|the|any|our|my|one|ones|those|been|be|being|yet|ever|longer|only|as|by|for|from|in|on|show|include|want|need"
     r"|\w+(?:ed|en|ly))){0,4}\s+$|\bor\s+$",
     re.IGNORECASE,
