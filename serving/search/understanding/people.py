@@ -71,11 +71,12 @@ _TAG = re.compile(rf"#({_WORD})")
 _OTHER_CHANNELS = OtherValues(rf"#{_WORD}|(?:the )?{_WORD} channel|channel {_WORD}")
 _NEXT = re.compile(r"\s*(?P<joint>[,/])?\s*['\"’‘“]*(?P<word>[^\W\d_]\.|\w[\w'’]*)")
 """The next word, or an initial."""
+_LISTED = re.compile(rf"(?:[,/&]|\b(?:and|or)\b)\s*({_WORD})", re.IGNORECASE)
 _PARTICLES = frozenset("al bin da de del della den der di dos du el ibn la le van von zu zum zur".split())  # noqa: SIM905
 _PREVIOUS = re.compile(r"(?<![\w'’.-])[^\W\d_][\w'’.-]*(?<!\w\w\.)\s+$")
 """The previous word, unless it ends a sentence or is a title, such as Dr."""
 _NO_NAME = re.compile(
-    rf"(?:{QUESTION.pattern}|{THING}|in|on|from|about|to|\w+day|summari[sz]e|compare|explain|describe|translate|read|check|use)\s+|{STARTS}",
+    rf"(?:{QUESTION.pattern}(?:['’]s)?|{THING}|in|on|from|about|to|\w+day|summari[sz]e|compare|explain|describe|translate|read|check|use)\s+|{STARTS}",
     re.IGNORECASE,
 )
 """What may stand before a last name with a capital, at the beginning of a text."""
@@ -182,14 +183,14 @@ def _began_before(text: str, begin: int) -> bool:
 def _goes_on(text: str, name: str, end: int, names: Names) -> bool:
     """Return True if a name is the beginning of a longer one or of a list, or whose something is.
 
-    After a name of several words, only another author goes on. After one word in lower case, the phrase must end.
+    After a name of several words, only a list of authors goes on. After one word in lower case, the phrase must end.
     """
     if name.endswith(("'s", "’s")):
         return True
     after = _NEXT.match(text, end)
     if len(words_of(name)) > 1:
-        word = plain(after["word"]) if after and after["joint"] else ""
-        return any(word in words for words in names.authors.values())
+        listed = set(map(plain, _LISTED.findall(text, end))) if after and after["joint"] else set[str]()
+        return any(not listed.isdisjoint(words) for words in names.authors.values())
     if not name[0].isupper():
         return not _PHRASE_ENDS.match(text, end)
     if after is None:
