@@ -320,13 +320,14 @@ def _with_neighbours(
 
 
 def _list_ends(text: str, parts: Sequence[TextPart]) -> list[bool]:
-    """Return for each part whether it is the last of a list, below which text of its own follows."""
+    """Return for each part whether it is the last of a list, below which text of its own follows, not such that refers to the list."""
     within = False
     found: list[bool] = []
     for part, after in zip(parts, [*parts[1:], None], strict=True):
         within = within or ITEM.match(part.text) is not None
         gap = after is not None and _GAP.search(text[part.start : after.start]) is not None
-        found.append(within and gap and after is not None and not ITEM.match(after.text))
+        own = after is not None and not ITEM.match(after.text) and not _ANAPHORA.match(after.text)
+        found.append(within and gap and own)
         within = within and not gap
     return found
 

@@ -454,6 +454,12 @@ LONG = (
             id="what stands below a list is about something else",
         ),
         pytest.param(
+            "Can passwords be relied on to stay secret?",
+            "- passwords\n- tokens\n\nHowever, secret passwords should not be relied on.",
+            "- passwords - tokens However, secret passwords should not be relied on.",
+            id="what stands below a list may refer to it",
+        ),
+        pytest.param(
             "What does a place for a car cost?",
             f"A place for a car costs 30 euros.\n\nPlaces are for:\n\n- {LONG}",
             "A place for a car costs 30 euros.",
