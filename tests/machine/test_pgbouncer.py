@@ -31,6 +31,7 @@ from tests.fixtures.company import Company, running_company
 from tests.fixtures.dagster_runs import dagster_storage_url
 from tests.fixtures.pgbouncer import PgBouncer
 from tests.fixtures.postgres import make_home, with_database
+from tests.fixtures.waiting import until
 from tests.machine.test_sample_company import MODES, PEOPLE, ask, indexed, leaks, misplaced
 
 IGNORING = "ignore_startup_parameters = options"
@@ -82,15 +83,16 @@ def test_the_sample_company_end_to_end(pooled_company: Company, pgbouncer: PgBou
 
 
 def _assert_no_session_state(pgbouncer: PgBouncer) -> None:
-    """Nothing that a client has set, locked or prepared is left on a connection of the pool, where the next client would find it."""
+    """Nothing that a client has set, locked or prepared is left on a connection of the pool, where the next client would find it.
+
+    A transaction of another client may hold an advisory lock at the moment, but not for long.
+    """
     with psycopg.connect(pgbouncer.url, prepare_threshold=None) as one:
         for name, value in (("lock_timeout", "0"), ("statement_timeout", "0"), ("search_path", '"$user", public')):
             assert one.execute(f"SHOW {name}".encode()).fetchone() == (value,)
-        for what in (
-            b"pg_locks WHERE locktype = 'advisory'",
-            b"pg_prepared_statements",
-            b"pg_listening_channels() AS c",
-        ):
+        locked = b"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
+        until(lambda: one.execute(locked).fetchone() == (0,), "no advisory lock")
+        for what in (b"pg_prepared_statements", b"pg_listening_channels() AS c"):
             assert one.execute(b"SELECT count(*) FROM " + what).fetchone() == (0,)
 
 
