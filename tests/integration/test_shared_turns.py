@@ -11,8 +11,15 @@ import pytest
 from serving.answers import shared_turns
 from serving.answers.shared_turns import SharedTurns
 from serving.http.database import Database
+from tests.fixtures.waiting import until
 
 LIMIT, MACHINES, CALLS = 2, 4, 5
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for Postgres however long it takes to answer: after a second, a machine goes on without it."""
+    monkeypatch.setattr(shared_turns, "DEADLINE_SECONDS", 60)
 
 
 def machines(database: str, run: Callable[[Sequence[SharedTurns]], Awaitable[None]]) -> None:
@@ -69,14 +76,19 @@ def test_turns_of_a_process_that_was_killed_end_by_their_time(database: str) -> 
 
 
 def test_a_long_call_keeps_its_turn(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_turns, "LEASE_SECONDS", 0.6)
     monkeypatch.setattr(shared_turns, "RENEW_SECONDS", 0.1)
 
     async def run(all_turns: Sequence[SharedTurns]) -> None:
         first, second, third, _ = all_turns
         async with first.turn(deadline(30)), second.turn(deadline(30)):
+            with psycopg.connect(database, autocommit=True) as connection:
+                first_end = connection.execute("SELECT max(u) FROM model_turns, unnest(until) AS t (u)").fetchone()
+                renewed = "SELECT 1 FROM model_turns WHERE %s < ALL (until)"
+                await asyncio.to_thread(
+                    until, lambda: connection.execute(renewed, first_end).fetchone(), "renewed turns"
+                )
             with pytest.raises(TimeoutError):
-                async with third.turn(deadline(2)):
+                async with third.turn(deadline(0.3)):
                     raise AssertionError("Both still have their turns.")
 
     machines(database, run)
