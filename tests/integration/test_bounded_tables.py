@@ -112,6 +112,7 @@ def tracked(running: Running, size: int = 1000) -> Any:
     return running.request("POST", "/track", ANN, json=body)
 
 
+@pytest.mark.usefixtures("no_refills")
 def test_conversations_are_bounded_by_minute_day_and_size(site: Site) -> None:
     site.settings = site.settings.model_copy(update={"search_rate_limit": 10})
     kind = CLASSES["track"]

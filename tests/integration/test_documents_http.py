@@ -376,6 +376,7 @@ def test_health_metrics_docs_and_headers(site: Site, running: Running) -> None:
     assert running.http.get("/nowhere").json()["type"] == "/problems/not-found"
 
 
+@pytest.mark.usefixtures("no_refills")
 def test_the_hundred_and_first_search_of_a_minute_is_refused(site: Site) -> None:
     site.settings = site.settings.model_copy(update={"search_rate_limit": 2})
     with site.running() as running:

@@ -184,6 +184,7 @@ def test_null_for_an_argument_that_may_be_left_out_is_its_default(site: Site, ru
     asyncio.run(session())
 
 
+@pytest.mark.usefixtures("no_refills")
 def test_searches_of_agents_count_against_the_search_rate(site: Site) -> None:
     site.settings = site.settings.model_copy(update={"search_rate_limit": 2})
     with site.running() as running:

@@ -90,6 +90,7 @@ def test_an_access_token_opens_what_its_audience_allows(site: Site, provider: Sm
             assert set(opened(running, token).values()) == {401}
 
 
+@pytest.mark.usefixtures("no_refills")
 @pytest.mark.parametrize(
     "key",
     [
@@ -145,6 +146,7 @@ def test_an_access_token_may_expire_while_a_question_is_answered(
         assert "leaves at nine" in asked.result().text
 
 
+@pytest.mark.usefixtures("no_refills")
 def test_a_browser_whose_session_is_over_signs_in_without_a_failure_and_forgets_the_sign_in(
     site: Site, provider: SmallProvider
 ) -> None:

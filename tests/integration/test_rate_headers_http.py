@@ -31,6 +31,7 @@ def search(running: Running, who: str) -> httpx.Response:
     return running.request("POST", "/api/rag/search", who, json={"query": "ferry"})
 
 
+@pytest.mark.usefixtures("no_refills")
 def test_a_search_says_what_is_left_until_nothing_is(limited: Site) -> None:
     with limited.running() as running:
         found = [search(running, ANN) for _ in range(MOST + 1)]

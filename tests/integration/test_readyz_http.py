@@ -41,6 +41,7 @@ def test_everyone_sees_that_searches_fail(site: Site) -> None:
         assert running.ready().json()["services"]["postgres"]["state"] == "down"
 
 
+@pytest.mark.usefixtures("no_refills")
 def test_failed_sign_ins_are_limited_here_too(site: Site) -> None:
     site.settings = site.settings.model_copy(update={"sign_in_failures": 2, "trusted_proxies": ()})
     with site.running() as running:

@@ -16,6 +16,7 @@ from assets.upkeep.retention import prune_expired
 from resources.rates import Rate, bucket
 from resources.servers.shared import Shared
 from resources.stores.postgres import session
+from serving.http import rate_limit
 from serving.http.database import Database
 from serving.http.rate_limit import CallerLimit, CallerLimits
 from sql.rates import SharedRates, Taken
@@ -23,22 +24,24 @@ from tests.fixtures.serving import Site
 
 ANN, BOB = "ann@acme.com", "bob@acme.com"
 ROOT = Path(__file__).parents[2]
-PROCESSES, MOST, SECONDS = 4, 60, 3
+PROCESSES, MOST, CALLS = 4, 60, 200
 CALLER = f"""
-import asyncio, sys, time
+import asyncio, sys
 sys.path.insert(0, {str(ROOT)!r})
 from resources.servers.shared import Shared
+from serving.http import rate_limit
 from serving.http.database import Database
-from serving.http.rate_limit import CallerLimits
+
+rate_limit.DEADLINE_SECONDS = 60
 
 async def main():
     database = Database(sys.argv[1], prepare_threshold=5)
     await database.open()
-    limit = CallerLimits(Shared.alone(), database, "k" * 40).limit({MOST}, "search")
+    limit = rate_limit.CallerLimits(Shared.alone(), database, "k" * 40).limit({MOST}, "search")
     print("ready", flush=True)
     sys.stdin.readline()
-    granted, end = 0, time.monotonic() + {SECONDS}
-    while time.monotonic() < end:
+    granted = 0
+    for _ in range({CALLS}):
         granted += await limit.take("ann") == 0
         await asyncio.sleep(0.005)
     await database.close()
@@ -46,6 +49,12 @@ async def main():
 
 asyncio.run(main())
 """
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for Postgres however long it takes to answer: after half a second, each service grants what its own limit holds."""
+    monkeypatch.setattr(rate_limit, "DEADLINE_SECONDS", 60)
 
 
 def test_four_processes_together_never_pass_a_limit(database: str) -> None:
@@ -94,6 +103,7 @@ def test_a_clock_that_is_set_back_holds_no_one_up(database: str, asked_to_wait: 
         assert take() > 0
 
 
+@pytest.mark.usefixtures("patient")
 def test_searches_of_a_person_are_counted_over_two_services(site: Site) -> None:
     site.settings = site.settings.model_copy(update={"search_rate_limit": 10})
     site.add("Tea", ["Tea is served at four."], [ANN])
@@ -112,6 +122,7 @@ def test_searches_of_a_person_are_counted_over_two_services(site: Site) -> None:
         assert one.request("POST", "/api/search", BOB, json={"query": "tea"}).status_code == 200
 
 
+@pytest.mark.usefixtures("no_refills")
 def test_failed_sign_ins_are_counted_over_two_services(site: Site) -> None:
     site.settings = site.settings.model_copy(update={"sign_in_failures": 4, "trusted_proxies": ("127.0.0.1",)})
     wrong = {"X-Forwarded-For": "192.0.2.1", "Authorization": "Bearer nonsense"}
@@ -143,6 +154,7 @@ def limits(database: str, run: Callable[[Callable[[int], CallerLimit]], Awaitabl
     asyncio.run(all_of_it())
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_token_that_is_given_back_is_used_by_the_same_process(database: str) -> None:
     async def run(limit: Callable[[int], CallerLimit]) -> None:
         for _ in range(20):
