@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from datetime import timedelta
 from random import Random
 from typing import Any
 
@@ -70,6 +71,13 @@ def is_free(dsn: str, *partitions: str, source: str = "files") -> bool:
     if lease is not None:
         lease.release()
     return lease is not None
+
+
+def end(dsn: str) -> Any:
+    """Return when the only lease ends."""
+    with session(dsn) as connection:
+        row = connection.execute("SELECT until FROM partition_leases").fetchone()
+    return row and row["until"]
 
 
 @pytest.fixture
@@ -140,22 +148,24 @@ def test_claims_that_meet_never_both_succeed(database: str) -> None:
 @pytest.mark.usefixtures("unrenewed")
 def test_a_lease_lapses_by_time(database: str) -> None:
     first = claimed(database, "a")
-    began = time.monotonic()
+    first_end = end(database)
     second = claim(database, "files", ["a"])
     assert second is not None
-    assert time.monotonic() - began > SHORT / 2
+    second_end = end(database)
+    assert second_end >= first_end + timedelta(seconds=SHORT), "claimed after the first has lapsed"
     with pytest.raises(LostLeaseError):
         first.confirm()
     first.release()  # not the other's
-    assert not is_free(database, "a")
+    assert end(database) == second_end
     second.release()
 
 
 def test_a_lease_is_renewed_while_its_owner_works(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leases, "LEASE_SECONDS", SHORT)
     monkeypatch.setattr(leases, "RENEW_SECONDS", SHORT / 5)
     lease = claimed(database, "a")
-    assert claim(database, "files", ["a"], seconds=3 * SHORT) is None
+    first_end = end(database)
+    until(lambda: end(database) > first_end, "a lease that is renewed")
+    assert not is_free(database, "a")
     lease.release()
 
 
@@ -190,19 +200,14 @@ def test_a_lease_survives_a_postgres_that_is_read_only_for_a_while(
     connection = lease._connection
     assert connection is not None
 
-    def end() -> Any:
-        with session(database) as other:
-            row = other.execute("SELECT until FROM partition_leases").fetchone()
-        return row and row["until"]
-
     with capture_logs() as logs:
         with lease._using:
             connection.execute("SET default_transaction_read_only = on")
         until(lambda: "lease_not_renewed" in {one["event"] for one in logs}, "a lease that is not renewed")
         with lease._using:
             connection.execute("SET default_transaction_read_only = off")
-    before = end()
-    until(lambda: end() > before, "a lease that is renewed")
+    before = end(database)
+    until(lambda: end(database) > before, "a lease that is renewed")
     lease.release()
 
 
@@ -496,7 +501,6 @@ def test_a_claimed_job_is_lost_once_its_lease_has_lapsed(
     installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dsn = installation.settings.postgres_dsn
-    monkeypatch.setattr(leases, "LEASE_SECONDS", SHORT)
     monkeypatch.setattr(leases, "RENEW_SECONDS", 3600.0)
     following: list[str] = []
 
@@ -507,7 +511,8 @@ def test_a_claimed_job_is_lost_once_its_lease_has_lapsed(
 
     with open_sync(installation.settings, FILES) as job:
         assert not overtaken()
-        until(overtaken, "a job that overtakes")
+        installation.rows("UPDATE partition_leases SET until = now() - interval '5 seconds' RETURNING until")
+        assert overtaken()
         with pytest.raises(BusyError):
             create_job(dsn, FILES, partitions=None, full=False, requested_by="test")
     assert following != [job.job_id]
