@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
 from assets import pipeline
 from assets.report import Report
 from resources.core.domain import STAGES, SourceName
@@ -15,10 +12,13 @@ from resources.stores.uploads import NewUpload, record
 from resources.syncing import open_sync
 from sql.upkeep import Checks
 from tests.fixtures.installation import Installation
+from tests.fixtures.waiting import until
 
 FEW, MANY = 12, 120
 READ = """SELECT sum(seq_tup_read + idx_tup_fetch) AS rows FROM pg_stat_user_tables
 WHERE relname IN ('documents', 'index_entries', 'uploads', 'chunks')"""
+OTHERS = """SELECT count(*) AS sessions FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid()"""
 INDEX_READ = """SELECT sum(idx_tup_read) AS rows FROM pg_stat_user_indexes
 WHERE relname IN ('documents', 'index_entries', 'uploads', 'chunks')"""
 
@@ -61,24 +61,15 @@ def rows_read(installation: Installation) -> int:
     """Return the rows that a tick without changes reads of tables with a row for each document."""
 
     def read() -> int:
+        # sessions report what they read when they end
+        until(lambda: installation.rows(OTHERS)[0]["sessions"] == 0, "the end of all other sessions")
         return sum(int(installation.rows(query)[0]["rows"]) for query in (READ, INDEX_READ))
 
     with connect(installation.settings.postgres_dsn, autocommit=True) as connection:
         connection.execute("ANALYZE")
-    before = settled(read)
+    before = read()
     assert tick(installation) == 0
-    return settled(read) - before
-
-
-def settled(read: Callable[[], int]) -> int:
-    """Return a figure once it has stayed the same: sessions report what they read when they end."""
-    last, same = read(), 0
-    deadline = time.monotonic() + 30
-    while same < 5 and time.monotonic() < deadline:
-        time.sleep(0.1)
-        found = read()
-        last, same = found, same + 1 if found == last else 0
-    return last
+    return read() - before
 
 
 def test_a_tick_without_changes_reads_no_more_of_a_larger_registry(installation: Installation) -> None:
