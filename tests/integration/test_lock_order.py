@@ -61,9 +61,12 @@ def connection(database: str) -> Iterator[Connection]:
         yield found
 
 
+WAITING = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+
+
 def wait_for_lock(connection: Connection, thread: threading.Thread) -> None:
     deadline = time.monotonic() + 60
-    while not connection.execute("SELECT FROM pg_locks WHERE NOT granted").fetchall():
+    while not connection.execute(WAITING).fetchall():
         assert thread.is_alive()
         assert time.monotonic() < deadline
         time.sleep(0.01)

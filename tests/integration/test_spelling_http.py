@@ -9,6 +9,7 @@ import pytest
 from selectolax.lexbor import LexborHTMLParser
 
 from resources.core.errors import OverloadedError
+from serving.search.retrieval import retriever
 from serving.search.retrieval.registry import Registry
 from tests.fixtures.serving import Running, Site
 
@@ -17,7 +18,8 @@ EVERYONE = ["domain:acme.com"]
 
 
 @pytest.fixture
-def lab(site: Site) -> Site:
+def lab(site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
+    monkeypatch.setattr(retriever, "LOOK_UP_SECONDS", 30.0)
     site.add("Calibration procedure", ["Every gauge is checked against the reference cell once a month."], EVERYONE)
     site.add(
         "readings", ["gauge,calibration,offset\n17,calibration,0.2\n18,calibration,0.4"], EVERYONE, mime_type="text/csv"
@@ -198,6 +200,7 @@ def test_a_search_goes_on_without_the_words_that_cannot_be_looked_up(
     lab: Site, running: Running, monkeypatch: pytest.MonkeyPatch, looking_up: Any
 ) -> None:
     """They only add to what was found: a busy database must not cost the results."""
+    monkeypatch.setattr(retriever, "LOOK_UP_SECONDS", 0.1)
     monkeypatch.setattr(Registry, "words", looking_up)
     found = running.search("calibartion gauges", ANN)
     assert found["results"]
