@@ -28,21 +28,30 @@ class SyncRequests:
         self._database = database
         self._launcher = launcher
         self._tasks: dict[SourceName, asyncio.Task[None]] = {}
+        self._wanted: set[SourceName] = set()
+        """Sources of which an event may have come since the last look for waiting ones."""
 
     def request(self, source: SourceName) -> None:
         """Start a sync for waiting events, without waiting for it."""
+        self._wanted.add(source)
         if source not in self._tasks:
-            task = asyncio.create_task(self._start(source))
-            self._tasks[source] = task
-            task.add_done_callback(lambda _: self._tasks.pop(source, None))
+            self._tasks[source] = asyncio.create_task(self._start_all(source))
 
     async def stop(self) -> None:
         """Cancel syncs that have not been started."""
         for task in list(self._tasks.values()):
             task.cancel()
 
+    async def _start_all(self, source: SourceName) -> None:
+        try:
+            while source in self._wanted:
+                await asyncio.sleep(GATHER_SECONDS)
+                self._wanted.discard(source)
+                await self._start(source)
+        finally:
+            del self._tasks[source]
+
     async def _start(self, source: SourceName) -> None:
-        await asyncio.sleep(GATHER_SECONDS)
         try:
             events = await self._database.in_thread(lambda connection: waiting(connection, source))
             if events is None:

@@ -21,6 +21,8 @@ from resources.stores.withheld import WithheldNow
 from serving.identity.tokens import access_of
 from serving.identity.withheld import partition_of
 from serving.search.retrieval.registry import from_payloads
+from serving.sources.sync_requests import GATHER_SECONDS
+from tests.fixtures.serving import FakeLauncher
 from tests.fixtures.slack_desk import ADA, PAGE, SlackDesk
 from tests.fixtures.waiting import until
 
@@ -175,14 +177,34 @@ def rows_read(connection: Connection) -> int:
     return int(row["read"])
 
 
+def all_asked_for(desk: SlackDesk) -> bool:
+    return not desk.installation.rows("SELECT 1 FROM source_events WHERE asked_at IS NULL")
+
+
 def test_a_sync_of_the_channel_is_asked_for_once(desk: SlackDesk) -> None:
-    calls = desk.running.site.launcher.calls
+    calls, began = desk.running.site.launcher.calls, time.monotonic()
     for number in (3, 4, 5):
         desk.post(desk.deleted(desk.said[f"w{number}"]))
-    until(lambda: not desk.installation.rows("SELECT 1 FROM source_events WHERE asked_at IS NULL"), "all asked for")
+    until(lambda: all_asked_for(desk), "all asked for")
     assert {call["source"] for call in calls} == {SourceName.SLACK}
     assert all(call["partitions"] == [desk.channel] for call in calls)
-    assert len(calls) < 3
+    assert len(calls) <= (time.monotonic() - began) / GATHER_SECONDS
+
+
+def test_an_event_that_comes_while_a_sync_is_being_started_is_asked_for_next(
+    desk: SlackDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, launch = desk.running.site.launcher.calls, FakeLauncher.__call__
+
+    def launched(*given: Any, **named: Any) -> Any:
+        if not calls:
+            desk.post(desk.deleted(desk.said["w4"]))
+        return launch(*given, **named)
+
+    monkeypatch.setattr(FakeLauncher, "__call__", launched)
+    desk.post(desk.deleted(desk.said["w3"]))
+    until(lambda: all_asked_for(desk), "both asked for")
+    assert [call["partitions"] for call in calls] == [[desk.channel]] * 2
 
 
 def test_what_slack_did_not_sign_is_refused(desk: SlackDesk) -> None:
