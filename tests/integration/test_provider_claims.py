@@ -336,7 +336,6 @@ def test_a_renewal_that_postgres_cannot_store_is_stored_a_moment_later(
     site: Site, provider: SmallProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The provider takes each refresh token once: with the one before, it would end the session, the agents and the keys of its person."""
-    monkeypatch.setattr("serving.http.database.STATEMENT_SECONDS", 0.5)
     configured(site, provider)
     provider.claims = dict(PERSON)
 
@@ -358,9 +357,11 @@ def test_a_renewal_that_postgres_cannot_store_is_stored_a_moment_later(
         site.sql("UPDATE sessions SET refreshed_at = refreshed_at - interval '1 hour'")
         provider.nonce = None
         provider.renewed = lambda: holder.execute("LOCK TABLE sessions IN ACCESS EXCLUSIVE MODE")
-        asked = pool.submit(running.http.get, "/api/me", headers=cookie)
-        until(waiting, "a statement that waits")
-        until(lambda: not waiting(), "no statement that waits")
+        with monkeypatch.context() as patch:
+            patch.setattr("serving.http.database.STATEMENT_SECONDS", 0.5)
+            asked = pool.submit(running.http.get, "/api/me", headers=cookie)
+            until(waiting, "a statement that waits")
+            until(lambda: not waiting(), "no statement that waits")
         holder.rollback()
         assert asked.result().status_code == 200
         provider.renewed = lambda: None

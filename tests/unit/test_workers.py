@@ -5,7 +5,6 @@ from __future__ import annotations
 import select
 import socket
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from orchestration.supervision import workers as pools
 from orchestration.supervision.workers import AT_START, EVERY_RUN, SPARES, Launch, Task, WorkerPool
 from resources.servers import managed
 from resources.servers.lines import line
+from tests.fixtures.waiting import until
 
 QUICK = (sys.executable, "-c", "import os, sys\nfor line in sys.stdin: os.write(1, b'{\"done\": true}\\n')")
 """A worker whose every task is done at once. Like the real one, it writes a report in one piece, however Python buffers its output."""
@@ -76,12 +76,14 @@ def test_checks_of_runs_do_not_keep_workers_that_are_too_many(monkeypatch: pytes
     """The oldest, which checks, has grown with the most runs."""
     monkeypatch.setattr(pools, "CHECK_SECONDS", 0.3)
     workers = WorkerPool(QUICK, surplus_seconds=0.5)
-    deadline = time.monotonic() + 10
+
+    def ended() -> bool:
+        workers.tend(select.select(workers.outputs(), [], [], 0.05)[0])
+        return len(workers.outputs()) == SPARES
+
     try:
         workers.tend()
-        while len(workers.outputs()) > SPARES:
-            assert time.monotonic() < deadline, "no worker has ended"
-            workers.tend(select.select(workers.outputs(), [], [], 0.05)[0])
+        until(ended, "the end of a worker")
     finally:
         workers.stop()
 
