@@ -47,6 +47,8 @@ class Declared(NamedTuple):
     """False: planned again for the values of each call."""
     binary: bool = False
     """It has a column of bytes, which take twice the room as text."""
+    in_turn: bool = False
+    """It waits for the other changes of the account `email`, and then sees them."""
 
     def encoded(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters with those that are declared as `Json` encoded."""
@@ -63,6 +65,8 @@ class Statements:
     """Parameters that every statement gets in addition, with their types."""
     planned_each_time: ClassVar[frozenset[str]] = frozenset()
     """Statements whose best plan depends on the values."""
+    in_turn: ClassVar[frozenset[str]] = frozenset()
+    """Statements that run one after another for each person, their parameter `email`."""
 
     def __init_subclass__(cls, path: str | None = None) -> None:
         """Replace the declared methods by ones that run their statements."""
@@ -72,7 +76,7 @@ class Statements:
         text = _texts(path)
         methods = {name: value for name, value in vars(cls).items() if callable(value) and not name.startswith("_")}
         cls.declared = {
-            name: _declared(method, text(name), False if name in cls.planned_each_time else None)
+            name: _declared(method, text(name), False if name in cls.planned_each_time else None, name in cls.in_turn)
             for name, method in methods.items()
         }
         for name, declared in cls.declared.items():
@@ -165,7 +169,7 @@ def _texts(path: str) -> Callable[[str], str]:
     return lambda name: getattr(texts, name).sql
 
 
-def _declared(method: Callable[..., Any], text: str, prepare: bool | None) -> Declared:
+def _declared(method: Callable[..., Any], text: str, prepare: bool | None, in_turn: bool) -> Declared:
     hints = get_type_hints(method, include_extras=True)
     result = hints.pop("return")
     many = get_origin(result) is list
@@ -176,7 +180,7 @@ def _declared(method: Callable[..., Any], text: str, prepare: bool | None) -> De
         (result,) = (one for one in get_args(result) if one is not NoneType)
     factory = _factory(result)
     binary = factory not in (dict_row, scalar_row) and bytes in get_type_hints(result).values()
-    return Declared(method.__name__, text, hints, result, many, factory, streamed, prepare, binary)
+    return Declared(method.__name__, text, hints, result, many, factory, streamed, prepare, binary, in_turn)
 
 
 def _factory(row: Any) -> Any:

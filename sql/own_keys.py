@@ -30,6 +30,8 @@ class OwnKey(msgspec.Struct, frozen=True):
 class OwnKeyRows(AsyncFamily, path="own_keys.sql"):
     """What people make for programs of theirs."""
 
+    in_turn = frozenset({"insert_own"})
+
     async def own_keys(self, *, email: str, now: datetime) -> list[OwnKey]: ...
     async def insert_own(
         self,

@@ -35,6 +35,8 @@ class SavedSearch(msgspec.Struct, frozen=True):
 class SavedSearches(AsyncFamily, path="saved_searches.sql"):
     """What a person keeps; nobody else's exists for them."""
 
+    in_turn = frozenset({"save"})
+
     async def saved_of(self, *, email: str) -> list[SavedSearch]: ...
     async def save(
         self, *, search_id: str, email: str, name: str, query: str, filters: Json, now: datetime, most: int

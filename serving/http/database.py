@@ -151,6 +151,13 @@ class Database:
         """
 
         async def run(connection: AsyncConnection[Any]) -> Any:
+            if not declared.in_turn:
+                return await executed(connection)
+            async with connection.transaction():
+                await connection.execute(statement("accounts", "account_lock").encode(), parameters)
+                return await executed(connection)
+
+        async def executed(connection: AsyncConnection[Any]) -> Any:
             cursor = connection.cursor(row_factory=declared.factory)
             await cursor.execute(declared.text.encode(), parameters or None, prepare=declared.prepare)
             if cursor.description is None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import threading
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,13 +15,19 @@ import psycopg
 import pytest
 
 from serving.agents.connections import MAX_STATE
+from serving.http.database import Database
 from serving.http.request_limits import CLASSES
 from serving.widget.visitors import VISITOR_QUESTIONS
 from sql import ROOT, statement
+from sql.own_keys import OwnKeyRows
+from sql.passkeys import PasskeyReads
+from sql.saved_searches import SavedSearches
 from tests.fixtures.routes import limits_of
 from tests.fixtures.serving import Running, Site
+from tests.fixtures.waiting import until
 
 ANN = "ann@acme.com"
+NOW, DAY = datetime.now(UTC), timedelta(days=1)
 SYNC = "written by syncs and events of a source, which is one process at a time"
 COMMAND = "written by commands, and by administrators and operators at their rate of writes"
 EVENT = "signed by Slack or Google, at the rate of `event`; repeated ones add nothing"
@@ -105,6 +113,45 @@ def test_every_table_with_an_insert_has_a_bound() -> None:
     for name in ("answer", "agent", "track", "ingest", "upload"):
         assert CLASSES[name].a_day is not None
     assert limits_of("trackConversation") == "track"
+
+
+SESSION = str(uuid4())
+LIMITS: dict[str, Callable[[Database, str], Awaitable[object]]] = {
+    "api_keys": lambda database, one: OwnKeyRows(database).insert_own(
+        session_id=SESSION, email=ANN, key_id=one, key_hash=one, name="Report", scopes=["read"], now=NOW, expires_at=NOW + DAY, most=3,
+    ),
+    "passkeys": lambda database, one: PasskeyReads(database).insert_passkey(
+        passkey_id=one, session_id=SESSION, email=ANN, since=NOW - DAY, user_handle=b"", credential_id=one.encode(), public_key=b"",
+        sign_count=0, name="Laptop", now=NOW, most=3,
+    ),
+    "saved_searches": lambda database, one: SavedSearches(database).save(
+        search_id=one, email=ANN, name=one, query="q", filters={}, now=NOW, most=3
+    ),
+}  # fmt: skip
+"""What adds a row with this ID to a table of which a person has at most three."""
+
+
+@pytest.mark.parametrize("table", LIMITS)
+def test_requests_at_once_keep_a_persons_limit(site: Site, table: str) -> None:
+    site.session(ANN)
+    site.sql("UPDATE sessions SET session_id = %s", SESSION)
+
+    async def add() -> list[object]:
+        database = Database(site.settings.postgres_dsn, prepare_threshold=5)
+        await database.open()
+        try:
+            return await asyncio.gather(*(LIMITS[table](database, str(uuid4())) for _ in range(24)))
+        finally:
+            await database.close()
+
+    with psycopg.connect(site.settings.postgres_dsn) as other, ThreadPoolExecutor(1) as pool:
+        other.execute(f"LOCK TABLE {table} IN EXCLUSIVE MODE")
+        added = pool.submit(lambda: asyncio.run(add()))
+        waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+        until(lambda: added.done() or site.sql(waiting) >= [(8,)], "as many requests as there are connections")
+        other.commit()
+        assert len([one for one in added.result() if one]) == 3
+    assert site.sql(f"SELECT count(*) FROM {table}") == [(3,)]
 
 
 def tracked(running: Running, size: int = 1000) -> Any:
