@@ -111,6 +111,12 @@ class Scim(Family, path="scim/scim.sql"):
     def refresh(self, *, user_ids: list[str], emails: list[str]) -> int: ...
 
 
+class Accounts(Family, path="accounts"):
+    """What orders the changes of an account."""
+
+    def account_lock(self, *, email: str) -> None: ...
+
+
 class Offboarding(Family, path="scim/offboarding.sql"):
     """Keys, sessions, agents and shared answers that end with a person's account."""
 

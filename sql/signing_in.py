@@ -76,6 +76,8 @@ class EndedSession(msgspec.Struct, frozen=True):
 class SignInReads(AsyncFamily, path="sign_in"):
     """Statements that a request waits for."""
 
+    in_turn = frozenset({"session_insert"})
+
     async def session_by_id(self, *, session_id: str, now: datetime, idle_since: datetime) -> BrowserSession | None: ...
     async def session_by_secret(
         self, *, secret_hash: str, now: datetime, seen_before: datetime, idle_since: datetime

@@ -46,7 +46,7 @@ SELECT email, external_id, active, moved_at FROM people WHERE source = :source;
 
 -- name: save_people!
 -- Save people as a source reports them; tokens that were made for another account of the address end. The rows of those who are
--- unchanged are not locked, so that they can sign in meanwhile. Parameters: source, rows jsonb (email, id, name, active). Grain: person.
+-- unchanged are not written. Parameters: source, rows jsonb (email, id, name, active). Grain: person.
 INSERT INTO people AS p (source, email, external_id, name, active)
 SELECT :source, r.email, r.id, r.name, r.active
 FROM jsonb_to_recordset(:rows::jsonb) AS r (email text, id text, name text, active boolean)

@@ -1,5 +1,5 @@
 -- Purpose: begin a session, and drop those that have expired. Nothing is stored if the passkey that begins it was removed, or if the
--- account has ended: this waits for an off-boarding that is under way, or makes it wait. Accounts are locked before passkeys, as there.
+-- account has ended: `account_lock` before it waits for an off-boarding that is under way, or makes it wait.
 -- Parameters: session_id, secret_hash, email, provider, subject, passkey_id (null: another way), browser, groups, groups_omitted, secrets
 -- (encrypted), administrator (its role), now, expires_at. Grain: session. Indexes: primary keys, sessions_expires, people_email.
 WITH expired AS (
@@ -16,13 +16,6 @@ superfluous AS (
         ORDER BY s.seen_at DESC
         OFFSET 49
     )
-),
-
-accounts AS (
-    SELECT NOT p.active OR coalesce(p.tokens_since > %(now)s, FALSE) AS ended
-    FROM people AS p
-    WHERE p.email = %(email)s
-    FOR SHARE
 )
 
 INSERT INTO sessions (
@@ -47,7 +40,7 @@ SELECT
     %(expires_at)s
 WHERE
     CASE
-        WHEN EXISTS (SELECT 1 FROM accounts AS a WHERE a.ended) THEN FALSE
+        WHEN EXISTS (SELECT 1 FROM people AS p WHERE p.email = %(email)s AND (NOT p.active OR p.tokens_since > %(now)s)) THEN FALSE
         WHEN %(passkey_id)s::uuid IS NULL THEN TRUE
         ELSE EXISTS (SELECT 1 FROM passkeys AS k WHERE k.passkey_id = %(passkey_id)s::uuid FOR KEY SHARE)
     END

@@ -145,13 +145,13 @@ def test_requests_at_once_keep_a_persons_limit(site: Site, table: str) -> None:
             await database.close()
 
     with psycopg.connect(site.settings.postgres_dsn) as other, ThreadPoolExecutor(1) as pool:
-        other.execute(f"LOCK TABLE {table} IN EXCLUSIVE MODE")
+        other.execute(f"LOCK TABLE {table} IN EXCLUSIVE MODE".encode())
         added = pool.submit(lambda: asyncio.run(add()))
         waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
         until(lambda: added.done() or site.sql(waiting) >= [(8,)], "as many requests as there are connections")
         other.commit()
         assert len([one for one in added.result() if one]) == 3
-    assert site.sql(f"SELECT count(*) FROM {table}") == [(3,)]
+    assert site.sql(f"SELECT count(*) FROM {table}") == [(3,)]  # noqa: S608
 
 
 def tracked(running: Running, size: int = 1000) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -9,15 +10,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from pydantic import SecretStr
 
 from resources import sample_people
 from resources.stores.offboarding import offboard
 from resources.stores.postgres import session
-from sql import statement
+from serving.http.database import Database
 from sql.people import People
+from sql.signing_in import SignInReads
 from tests.fixtures.serving import PUBLIC_URL, Running, Site
 from tests.fixtures.waiting import until
 
@@ -192,7 +193,19 @@ def test_a_sign_in_under_way_while_the_account_ends_begins_no_session(site: Site
         ending.execute(change)
         offboard(ending, ANN, by="google", reason="left")
         signing_in = pool.submit(sign_in, site, now)
-        until(lambda: signing_in.done() or site.waits("INSERT INTO sessions"), "the sign-in, or its wait")
+        until(lambda: signing_in.done() or site.waits("pg_advisory_xact_lock"), "the sign-in, or its wait")
+        ending.commit()
+        assert signing_in.result() == 0
+    assert site.sql("SELECT count(*) FROM sessions") == [(0,)]
+
+
+def test_a_sign_in_under_way_while_a_directory_first_names_the_person_begins_no_session(site: Site) -> None:
+    """There is no row of theirs yet that the sign-in could wait for."""
+    with session(site.settings.postgres_dsn) as ending, ThreadPoolExecutor(1) as pool:
+        ending.execute("INSERT INTO people (source, email, active) VALUES ('scim', %s, FALSE)", (ANN,))
+        offboard(ending, ANN, by="scim", reason="deactivated")
+        signing_in = pool.submit(sign_in, site, datetime.now(UTC))
+        until(lambda: signing_in.done() or site.waits("pg_advisory_xact_lock"), "the sign-in, or its wait")
         ending.commit()
         assert signing_in.result() == 0
     assert site.sql("SELECT count(*) FROM sessions") == [(0,)]
@@ -209,7 +222,7 @@ def test_a_sign_in_does_not_wait_for_a_sync_of_people_that_has_nothing_new_of_th
     with session(site.settings.postgres_dsn) as syncing, ThreadPoolExecutor(1) as pool:
         People(syncing, "google").save_people(rows=people)
         signing_in = pool.submit(sign_in, site, now)
-        until(lambda: signing_in.done() or site.waits("INSERT INTO sessions"), "the sign-in, or its wait")
+        until(lambda: signing_in.done() or site.waits("pg_advisory_xact_lock"), "the sign-in, or its wait")
         done = signing_in.done()
         syncing.commit()
     assert (done, signing_in.result()) == (True, 1)
@@ -223,5 +236,13 @@ def sign_in(site: Site, now: datetime) -> int:
         "browser": "", "groups": [], "groups_omitted": False, "secrets": None, "administrator": False, "now": now,
         "expires_at": now + timedelta(days=1),
     }  # fmt: skip
-    with psycopg.connect(site.settings.postgres_dsn) as connection:
-        return connection.execute(statement("sign_in", "session_insert").encode(), values).rowcount
+
+    async def insert() -> int:
+        database = Database(site.settings.postgres_dsn, prepare_threshold=5)
+        await database.open()
+        try:
+            return await SignInReads(database).session_insert(**values)
+        finally:
+            await database.close()
+
+    return asyncio.run(insert())
