@@ -65,7 +65,7 @@ def principal(text: str) -> str:
         if _TEAM.fullmatch(team):
             return f"slack:{team}"
     elif kind == "group":
-        group = fold(rest)
+        group = fold(visible(rest))
         if _EMAIL.fullmatch(group):
             return f"group:{group}"
     elif kind == "domain":
@@ -108,6 +108,7 @@ def named_group(name: str, domain: str) -> str:
     NAME has a hyphen for anything but letters with their marks, digits, dots and underscores. Raises `InvalidRequestError` for a name
     without letters and digits.
     """
+    name = visible(name)
     try:
         return f"group:{email(name)}"
     except InvalidRequestError:
@@ -145,6 +146,11 @@ def _says(tags: Mapping[str, Any], name: str, word: str) -> bool:
     if value is None:  # most documents: a listing asks twice for each
         return False
     return any(str(one).strip().lower() == word for one in (value if is_list(value) else [value]))
+
+
+def visible(name: str) -> str:
+    """Return the name of a group without joiners and other characters that are not seen: it may be typed with or without them."""
+    return name if name.isascii() else "".join(one for one in name if unicodedata.category(one) != "Cf")
 
 
 def _without(prefix: str, text: str) -> str:

@@ -54,13 +54,15 @@ def parse(text: str, name: str) -> dict[str, DirectMembers]:
         if member.lower().startswith("group:"):
             nested[group].append(_group(member, name, number))
             continue
-        address = _address(member, name, number)
-        (nested if address in people else people)[group].append(address)
+        if (inner := _group(member, name, number)) in people:
+            nested[group].append(inner)
+        else:
+            people[group].append(_address(member, name, number))
     return {group: DirectMembers(people[group], tuple(nested[group])) for group in people}
 
 
 def _group(text: str, name: str, number: int) -> str:
-    return _address(text.strip().removeprefix("group:").removeprefix("GROUP:"), name, number)
+    return _address(permissions.visible(text).strip().removeprefix("group:").removeprefix("GROUP:"), name, number)
 
 
 def _address(text: str, name: str, number: int) -> str:

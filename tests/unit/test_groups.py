@@ -91,6 +91,13 @@ def test_the_file_names_people_and_groups() -> None:
     assert groups_file.parse("group,member\n", "groups.csv") == {}
 
 
+def test_a_group_of_the_file_is_the_same_with_and_without_invisible_characters() -> None:
+    text = "group,member\nsales\u200bteam@acme.com,ada@acme.com\nall@acme.com,salesteam\u200d@acme.com\n"
+    found = groups_file.parse(text, "groups.csv")
+    assert found["salesteam@acme.com"].people == ["ada@acme.com"]
+    assert (found["all@acme.com"].people, found["all@acme.com"].groups) == ([], ("salesteam@acme.com",))
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

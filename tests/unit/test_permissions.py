@@ -68,6 +68,10 @@ def test_what_is_not_understood_is_refused(wrong: str) -> None:
         ("\u0915\u093f", "group:\u0915\u093f@acme.com"),  # the vowel sign is a mark, which no letter includes
         ("\u0915\u0940", "group:\u0915\u0940@acme.com"),
         ("\u0e01\u0e34\u0e19 A", "group:\u0e01\u0e34\u0e19-a@acme.com"),
+        ("\u062e\u0627\u0646\u0647\u200c\u0647\u0627", "group:\u062e\u0627\u0646\u0647\u0647\u0627@acme.com"),
+        ("Sales\u200b \u2060Team\ufeff", "group:sales-team@acme.com"),
+        ("sales\u200b@acme.com", "group:sales@acme.com"),
+        ("\u200d", None),
         ("Mar\u212a", None),
     ],
 )
@@ -77,6 +81,18 @@ def test_a_named_group_has_one_spelling_and_that_of_no_other(name: str, group: s
             named_group(name, "acme.com")
     else:
         assert named_group(name, "acme.com") == group
+
+
+@pytest.mark.parametrize("name", ["\u062e\u0627\u0646\u0647\u200c\u0647\u0627", "caf\u200de\u0301"])
+def test_a_group_is_the_same_with_and_without_invisible_characters(name: str) -> None:
+    """A document's reader is typed, a provider's group is named."""
+    (typed,) = normalize([f"Group: {name}@acme.com"])
+    assert typed == named_group(name, "acme.com")
+    assert typed in principals_of("ada@acme.com", [f"{name}@acme.com"])
+
+
+def test_an_email_with_an_invisible_character_is_no_other_persons() -> None:
+    assert normalize(["ada\u200b@acme.com"]) != normalize(["ada@acme.com"])
 
 
 def test_a_refusal_names_the_forms() -> None:

@@ -191,7 +191,7 @@ def principal_of(display_name: str, external_id: str | None, domain: str) -> str
     Raises `InvalidValueException` for a name without letters or digits.
     """
     try:
-        return f"group:{permissions.email(external_id or '')}"
+        return permissions.principal(f"group:{external_id or ''}")
     except InvalidRequestError:
         pass
     try:
