@@ -4,6 +4,7 @@ Nothing is started or changed, except for a temporary file in HOME; each model i
 """
 
 import asyncio
+import errno
 import re
 import shutil
 import sys
@@ -21,7 +22,7 @@ from orchestration.unknown_settings import unknown_settings
 from resources import dagster_access, sources
 from resources.core.checks import Check
 from resources.core.errors import ConcordanceError, ServiceUnavailableError
-from resources.servers.processes import port_is_free
+from resources.servers.processes import port_fault
 from resources.settings import Settings, load
 from resources.sources.spec import SourceSpec
 from resources.stores import disk
@@ -138,13 +139,15 @@ def _ports(site: Installation) -> Iterator[Check]:
         wanted["POSTGRES"] = site.settings.postgres_port
     for name, port in wanted.items():
         others = [other for other, number in wanted.items() if number == port and other != name]
-        free = port_is_free(port)
-        if not free and f"{name}_port".lower() not in site.settings.model_fields_set:
+        fault = port_fault(port)
+        if fault is not None and f"{name}_port".lower() not in site.settings.model_fields_set:
             yield Check("ports", True, f"CONCORDANCE_{name}_PORT is not set and {port} is taken: `up` chooses another")
-        elif free and not others:
+        elif fault is None and not others:
             yield Check("ports", True, f"CONCORDANCE_{name}_PORT {port} is free")
         else:
             why = f"is also used for {others[0]}" if others else "is taken by another program"
+            if fault is not None and fault.errno != errno.EADDRINUSE:
+                why = f"cannot be used: {fault.strerror}"
             yield Check("ports", False, f"CONCORDANCE_{name}_PORT {port} {why}", "Set it to a free port.")
 
 

@@ -6,10 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from orchestration.supervision.liveness import INTERVAL_SECONDS, Probe
-from resources.core.errors import ConfigurationError
-from resources.servers.listening import port_taken
+from resources.servers.listening import check_port
 from resources.servers.managed import ManagedProcess
-from resources.servers.processes import port_is_free
 
 
 def nothing() -> None:
@@ -72,9 +70,6 @@ class Service:
             )
 
     def check_port(self) -> None:
-        """Raise `ConfigurationError` if another program uses the port."""
-        if self.port is None:
-            return
-        setting, host, number = self.port
-        if not port_is_free(number, host):
-            raise ConfigurationError(port_taken(self.name, setting, number))
+        """Raise `ConfigurationError` if the service cannot listen on its port."""
+        if self.port is not None:
+            check_port(self.name, *self.port)

@@ -20,10 +20,9 @@ from orchestration.supervision.service import Service
 from orchestration.supervision.serving import Serving
 from orchestration.supervision.workers import address, replies
 from resources import dagster_access, keys, slack_socket
-from resources.core.errors import ConfigurationError, ServiceUnavailableError
+from resources.core.errors import ServiceUnavailableError
 from resources.schema import prepare
-from resources.servers.listening import port_taken
-from resources.servers.processes import port_is_free
+from resources.servers.listening import check_port
 from resources.servers.sockets import socket_path
 from resources.settings import Settings
 from resources.settings.urls import without_password
@@ -60,7 +59,7 @@ def services(settings: Settings, definitions: str = DEFINITIONS, more: Sequence[
 
 
 def check_fresh(settings: Settings) -> None:
-    """Raise `ConfigurationError` if a port is taken and HOME does not exist yet, before anything is written."""
+    """Raise `ConfigurationError` if a port cannot be used and HOME does not exist yet, before anything is written."""
     if (settings.home / "run").exists():
         return
     needed = [("serving", "CONCORDANCE_HTTP_PORT", settings.http_host, settings.http_port)]
@@ -70,8 +69,7 @@ def check_fresh(settings: Settings) -> None:
     if settings.embedded_qdrant:
         needed.append(("qdrant", "CONCORDANCE_QDRANT_PORT", "127.0.0.1", settings.qdrant_port))
     for name, setting, host, number in needed:
-        if not port_is_free(number, host):
-            raise ConfigurationError(port_taken(name, setting, number))
+        check_port(name, setting, host, number)
 
 
 def external(settings: Settings) -> dict[str, str]:

@@ -62,7 +62,7 @@ class Serving:
         )
 
     def _open(self, worker: int) -> None:
-        """Open the socket and the memory if no other process has them. Raises `ConfigurationError` if the port is taken."""
+        """Open the socket and the memory if no other process has them. Raises `ConfigurationError` if it cannot listen."""
         with self._changing:
             if not self._opened:
                 self._shared.close()

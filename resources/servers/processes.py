@@ -128,13 +128,18 @@ def _send(pid: int, number: signal.Signals) -> None:
 
 
 def port_is_free(port: int, host: str = "127.0.0.1") -> bool:
+    return port_fault(port, host) is None
+
+
+def port_fault(port: int, host: str = "127.0.0.1") -> OSError | None:
+    """Return why this process cannot listen on a port; None if it can."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
-        except OSError:
-            return False
-    return True
+        except OSError as error:
+            return error
+    return None
 
 
 PORTS = range(20_000, 32_000)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 import time
 from pathlib import Path
@@ -10,10 +12,10 @@ from urllib.parse import urlsplit
 import pytest
 from pydantic import SecretStr
 
-from orchestration.supervision.services import services
+from orchestration.supervision.services import check_fresh, services
 from orchestration.supervision.serving import Serving, serving_address
 from resources.core.errors import ConfigurationError
-from resources.servers.listening import listen
+from resources.servers.listening import listen, refused
 from resources.servers.processes import free_port
 from resources.settings import Settings
 
@@ -53,6 +55,32 @@ def test_a_process_by_itself_is_reached_over_each_family_too(tmp_path: Path) -> 
             socket.create_connection((host, settings.http_port)).close()
         with pytest.raises(ConfigurationError, match="CONCORDANCE_HTTP_PORT"):
             listen(settings)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (errno.EADDRINUSE, "is taken by another program. Set CONCORDANCE_HTTP_PORT to a free port."),
+        (
+            errno.EACCES,
+            "This account may not use port 80, which serving needs. Set CONCORDANCE_HTTP_PORT to 1024 or more.",
+        ),
+        (errno.EADDRNOTAVAIL, "This machine has no address 192.0.2.1. Set CONCORDANCE_HTTP__HOST to one that it has."),
+        (errno.EAFNOSUPPORT, "This machine has no address 192.0.2.1. Set CONCORDANCE_HTTP__HOST to one that it has."),
+        (errno.EMFILE, "serving cannot listen on port 80: Too many open files."),
+    ],
+)
+def test_a_socket_that_cannot_be_opened_is_refused_with_its_reason(code: int, said: str) -> None:
+    refusal = str(refused(OSError(code, os.strerror(code)), "serving", "CONCORDANCE_HTTP_PORT", "192.0.2.1", 80))
+    assert said in refusal
+
+
+def test_an_address_of_another_machine_is_no_port_that_is_taken(tmp_path: Path) -> None:
+    settings = Settings(_env_file=None, home=tmp_path / "home", http_host="192.0.2.1", http_port=free_port())  # type: ignore[call-arg]
+    service = Serving(settings).services()[0]
+    for begin in (lambda: listen(settings), lambda: check_fresh(settings), service.check_port):
+        with pytest.raises(ConfigurationError, match="This machine has no address"):
+            begin()
 
 
 def test_the_address_of_all_families_is_reached_over_each(tmp_path: Path) -> None:
