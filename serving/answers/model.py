@@ -26,6 +26,7 @@ from resources.settings import Settings
 from serving.answers.replies import MalformedError, choice_of, reason_of, text_of, use_of
 from serving.answers.shared_turns import SharedTurns
 from serving.answers.styles import Style
+from serving.answers.thoughts import Thoughts
 from serving.answers.turns import Turns
 from serving.search.quoting import ChatMessage
 from sql.family import RunsStatements
@@ -116,7 +117,8 @@ class ChatModel:
                     answer = await self._create(messages, style, stream=False)
                 self._count(answer)
                 choice = choice_of(answer)
-                text = text_of(choice, "message")
+                thoughts = Thoughts()
+                text = thoughts.feed(text_of(choice, "message")) or thoughts.close()
                 self._require_end(reason_of(choice), len(text))
             return text
 
@@ -125,7 +127,7 @@ class ChatModel:
     ) -> AsyncGenerator[str]:
         """Yield the answer in pieces, up to `MAX_ANSWER` characters."""
         deadline = asyncio.get_running_loop().time() + self._seconds - spent
-        written, finish_reason = 0, None
+        written, finish_reason, thoughts = 0, None, Thoughts()
         async with self._turn(person, deadline):
             with self._attempt(deadline) as attempt:
                 async with asyncio.timeout_at(deadline):
@@ -144,11 +146,14 @@ class ChatModel:
                         finish_reason = reason_of(choice) or finish_reason
                         if piece := text_of(choice, "delta"):
                             attempt.answering = True
-                            written += len(piece)
-                            yield piece
+                            if answered := thoughts.feed(piece):
+                                written += len(answered)
+                                yield answered
                 finally:
                     await answer.close()
                 self._require_end(finish_reason, written)
+                if rest := thoughts.close():
+                    yield rest
 
     async def close(self) -> None:
         if self._opened is not None:

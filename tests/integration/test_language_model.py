@@ -13,7 +13,7 @@ from resources.core.errors import ServiceUnavailableError
 from serving.answers.model import ChatModel
 from serving.answers.styles import REWRITING, STYLES
 from serving.search.quoting import ChatMessage
-from tests.fixtures.llm import ModelServer
+from tests.fixtures.llm import ModelServer, well
 
 HELLO: list[ChatMessage] = [{"role": "system", "content": "Answer."}, {"role": "user", "content": "Hello"}]
 
@@ -86,6 +86,17 @@ def test_a_trial_that_is_given_up_leaves_it_to_the_next(model_server: ModelServe
         await asyncio.wait((trial,))
         model_server.release()
         assert await asked(model) == "Nothing [1]."
+
+    run(model, calls())
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_a_model_thinks_is_no_part_of_its_answer(model_server: ModelServer, stream: bool) -> None:
+    model = model_of(model_server, Clock())
+    model_server.manner = lambda prompt: f"<think>\nIs it in a source?\n</think>\n\n{well(prompt)}"
+
+    async def calls() -> None:
+        assert await asked(model, stream=stream) == "Nothing [1]."
 
     run(model, calls())
 
