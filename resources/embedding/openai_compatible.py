@@ -54,11 +54,11 @@ _PROBE = "dimensions"
 """A text that every service embeds."""
 
 
-class _RefusedTextsError(ConfigurationError):
+class RefusedTextsError(ConfigurationError):
     """The service refuses these texts, or every request."""
 
 
-class _FailedTextsError(ServiceUnavailableError):
+class FailedTextsError(ServiceUnavailableError):
     """The service fails on these texts, or on every request."""
 
 
@@ -165,11 +165,11 @@ class OpenAICompatible:
         """
         error: ConcordanceError = self._unusable()
         prompted = [self._prompts.passage + text for text in texts]
-        retries = 0 if isinstance(whole, _FailedTextsError) else RETRIES
+        retries = 0 if isinstance(whole, FailedTextsError) else RETRIES
         found: tuple[Vectors, int] | None = None
         try:
             found = self._request(prompted, self._prompts.passage_type, retries=retries)
-        except (_RefusedTextsError, _FailedTextsError) as caught:
+        except (RefusedTextsError, FailedTextsError) as caught:
             error = caught
         if not isinstance(whole, type(error)) and (found is None or np.isnan(found[0]).all()):
             self._probe(error)  # the first failure of its kind
@@ -184,7 +184,7 @@ class OpenAICompatible:
             half = len(texts) // 2
             (first, used), (second, more) = self._passages(texts[:half], error), self._passages(texts[half:], error)
             return np.concatenate([first, second]), used + more
-        if isinstance(error, _FailedTextsError) or len(texts[0]) < SHORT_TEXT:
+        if isinstance(error, FailedTextsError) or len(texts[0]) < SHORT_TEXT:
             return np.full((1, self.dimensions), np.nan, dtype=np.float32), 0
         parts = _halves(texts[0])
         rows, tokens = self._passages(parts, error)
@@ -258,10 +258,10 @@ class OpenAICompatible:
                 f"{where} limits the rate of requests; the next sync continues from here.", after
             )
         if isinstance(error, openai.InternalServerError):
-            failed = _FailedTextsError if error.status_code == _FAILED else ServiceUnavailableError
+            failed = FailedTextsError if error.status_code == _FAILED else ServiceUnavailableError
             return failed(f"{where} fails ({error.status_code}); the next sync continues from here.")
         if isinstance(error, openai.APIStatusError):
-            refused = _RefusedTextsError if error.status_code in _REFUSED else ConfigurationError
+            refused = RefusedTextsError if error.status_code in _REFUSED else ConfigurationError
             return refused(
                 f"{where} rejects the request ({error.status_code}: {error.message[:200]}): check "
                 "CONCORDANCE_OPENAI_BASE_URL, "

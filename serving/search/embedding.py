@@ -21,6 +21,7 @@ from resources.core.breaker import UnresponsiveError
 from resources.core.errors import ConcordanceError, ServiceUnavailableError, TemporaryError
 from resources.embedding import check_dimensions
 from resources.embedding.background import CosineScale, cosine_scale
+from resources.embedding.openai_compatible import FailedTextsError, RefusedTextsError
 from resources.logging import logger
 from resources.stores.qdrant import ALIAS
 from serving.http.background import cancel
@@ -30,7 +31,9 @@ from sql.web_rows import ActiveModel
 POLL_SECONDS = 1.0
 """Interval of reading the active collection, a query of 0.2 ms."""
 MAX_RETRY_SECONDS = 30.0
-"""Longest interval of attempts to load a model that cannot be loaded."""
+"""Longest interval of attempts to load a model that cannot be loaded, or to reach one that failed."""
+PROBE = "warm up"
+"""A text that every model embeds."""
 
 log = logger("serving")
 
@@ -114,7 +117,8 @@ class QueryEmbedder:
         self._read_active = read_active
         self._load_for = load_for
         self._active: ActiveCollection | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._doubted = False  # the latest query failed, perhaps only for its text
         self._threads = Threads("query-embedding")
         self.languages: frozenset[str] = frozenset()
         """Languages of the corpus (ISO 639-1), for the keywords of a query; read together with the active collection."""
@@ -168,11 +172,13 @@ class QueryEmbedder:
                 row = await self._read_active()
         self.languages = frozenset(row.languages if row else ())
         await self._activate(row)
+        self._tasks = [asyncio.create_task(self._examine(), name="embedder")]
         if self._read_active is not None:
-            self._task = asyncio.create_task(self._follow(self._read_active), name="active-collection")
+            self._tasks.append(asyncio.create_task(self._follow(self._read_active), name="active-collection"))
 
     async def stop(self) -> None:
-        await cancel(self._task)
+        for task in self._tasks:
+            await cancel(task)
 
     async def query(self, text: str) -> list[float]:
         """Return the query's vector. Raises `ServiceUnavailableError`."""
@@ -189,14 +195,16 @@ class QueryEmbedder:
                 if self._active is active:  # another collection may be active by now
                     self._active = active._replace(scale=scale)
         except ConcordanceError as error:
-            self.fault = str(error)
+            self._doubted = True
             self.retry_after = None
             if isinstance(error, TemporaryError) and not isinstance(error, UnresponsiveError):
                 self.retry_after = error.retry_after
+            if self.retry_after is None and not isinstance(error, RefusedTextsError | FailedTextsError):
+                self.fault = str(error)
             if isinstance(error, ServiceUnavailableError):
                 raise
             raise _no_answer(error) from error
-        self.fault = self.retry_after = None
+        self._recovered()
         return vector.tolist()
 
     def knows(self, word: str) -> bool:
@@ -225,6 +233,31 @@ class QueryEmbedder:
         if self._active is None:
             raise ServiceUnavailableError(f"The embedding model is not loaded: {self.fault}")
         return self._active
+
+    def _recovered(self) -> None:
+        self.fault = self.retry_after = None
+        self._doubted = False
+
+    async def _examine(self) -> None:
+        """Embed a text of our own after a query failed, until that succeeds: the fault ends without another query, and one that a
+        query left open, of a service that refused its text or limits the rate, is found.
+        """
+        interval = POLL_SECONDS
+        while True:
+            await asyncio.sleep(POLL_SECONDS)
+            if self._active is None or (self.fault is None and not self._doubted):
+                interval = POLL_SECONDS
+                continue
+            await asyncio.sleep(max(interval, self.retry_after or 0.0))
+            interval = min(MAX_RETRY_SECONDS, interval * 2)
+            if self.fault is None and not self._doubted:
+                continue  # a query was answered meanwhile
+            try:
+                await self.query(PROBE)
+            except ServiceUnavailableError as error:
+                self.fault = str(error)
+            except Exception:  # nothing else would start this task again
+                log.exception("embedder_not_examined")
 
     async def _follow(self, read_active: Callable[[], Awaitable[ActiveModel | None]]) -> None:
         interval = POLL_SECONDS
@@ -258,9 +291,9 @@ class QueryEmbedder:
         scale, loaded = None, ActiveCollection(name, embedder, None, row.dimensions if row else None)
         loaded = loaded._replace(reader_ids=row is not None and row.reader_ids)
         try:
-            await self._threads.run(loaded.vector, "warm up")
+            await self._threads.run(loaded.vector, PROBE)
             scale = await self._threads.run(cosine_scale, embedder)
-            self.fault = None
+            self._recovered()
         except ConcordanceError as error:
             self.fault = str(error)
             log.warning("embedder_not_ready", collection=name, error=self.fault)

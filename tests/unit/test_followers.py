@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,11 +13,12 @@ import psycopg
 import pytest
 from numpy.typing import NDArray
 
-from resources.core.errors import ServiceUnavailableError
+from resources.core.errors import ConcordanceError, ServiceUnavailableError
+from resources.embedding.openai_compatible import FailedTextsError, RefusedTextsError
 from resources.watch import Watch
 from serving.identity.withheld import WithheldReads
 from serving.identity.withholding import Withholding, WithholdingKeeper
-from serving.search.embedding import QueryEmbedder
+from serving.search.embedding import PROBE, QueryEmbedder
 from sql.web_rows import ActiveModel
 
 ACTIVE = ActiveModel("documents_m_2", "m", 2, None, None, None, None, None, True, [])
@@ -134,5 +135,93 @@ def test_a_service_is_examined_again() -> None:
         async with asyncio.timeout(20):
             await watch._known.wait()
         await watch.stop()
+
+    asyncio.run(follow())
+
+
+class Failing:
+    """A model that raises these errors, one for each query, and then embeds."""
+
+    model = "m"
+
+    def __init__(self, *errors: ConcordanceError) -> None:
+        self._errors = list(errors)
+        self.queries: list[str] = []
+        self.down: ConcordanceError | None = None
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        self.queries.append(text)
+        if self.down is not None:
+            raise self.down
+        if text != PROBE and self._errors:
+            raise self._errors.pop(0)
+        return np.ones(2, np.float32)
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return np.ones((len(texts), 2), np.float32)
+
+
+def test_a_fault_of_the_embedder_ends_without_another_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("serving.search.embedding.POLL_SECONDS", 0.01)
+    model = Failing(ServiceUnavailableError("It is down."))
+    embedder = QueryEmbedder(lambda: model)
+
+    async def follow() -> None:
+        await embedder.start()
+        with pytest.raises(ServiceUnavailableError):
+            await embedder.query("How?")
+        assert embedder.fault == "It is down."
+        await until(lambda: embedder.fault is None)
+        await embedder.stop()
+
+    asyncio.run(follow())
+    assert model.queries == [PROBE, "How?", PROBE], "nothing is asked once it answers"
+
+
+def test_an_embedder_that_stays_down_is_asked_ever_more_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    model = Failing()
+    embedder = QueryEmbedder(lambda: model)
+    sleep = asyncio.sleep
+
+    async def count(seconds: float) -> None:
+        slept.append(seconds)
+        await sleep(0.001)
+
+    async def follow() -> None:
+        await embedder.start()
+        model.down = ServiceUnavailableError("It is down.")
+        with pytest.raises(ServiceUnavailableError):
+            await embedder.query("How?")
+        await until(lambda: len(model.queries) > 9)
+        await embedder.stop()
+
+    monkeypatch.setattr("serving.search.embedding.asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": count}))
+    asyncio.run(follow())
+    assert {1.0, 2.0, 4.0, 8.0, 16.0, 30.0} == set(slept)
+
+
+@pytest.mark.parametrize(
+    "error", [ServiceUnavailableError("It limits the rate.", 0.02), RefusedTextsError("No."), FailedTextsError("No.")]
+)
+def test_what_one_query_met_is_a_fault_only_if_it_lasts(
+    monkeypatch: pytest.MonkeyPatch, error: ConcordanceError
+) -> None:
+    monkeypatch.setattr("serving.search.embedding.POLL_SECONDS", 0.01)
+    model = Failing(error)
+    embedder = QueryEmbedder(lambda: model)
+
+    async def follow() -> None:
+        await embedder.start()
+        with pytest.raises(ServiceUnavailableError):
+            await embedder.query("How?")
+        assert embedder.fault is None
+        await until(lambda: model.queries == [PROBE, "How?", PROBE])
+        assert embedder.fault is None
+        model.down = error
+        with pytest.raises(ServiceUnavailableError):
+            await embedder.query("How?")
+        await until(lambda: embedder.fault is not None)
+        await embedder.stop()
 
     asyncio.run(follow())
