@@ -1,7 +1,7 @@
 """Judge the rules of `resources.alerts` twice a minute, and send what they say.
 
 One process of each set of serving processes does this. Those of several machines judge the same installation: `resources.alerts.states`
-has each change told once. While Postgres is down there is no common state, so each machine tells that itself, once.
+has each change told once. While Postgres is down or accepts no writes there is no common state, so each machine tells that itself, once.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from serving.http.monitor import StatusMonitor
 
 DOWN = "DependencyDown"
+UNJUDGED = "postgres (it accepts no writes, or not in time)"
+"""The subject while Postgres answers, but alerts cannot be stored."""
 
 log = logger("alerts")
 
@@ -39,23 +41,30 @@ log = logger("alerts")
 class Alerting(Repeated):
     """The task that judges and delivers."""
 
-    def __init__(self, settings: Settings, database: Database, metrics: Metrics, monitor: StatusMonitor) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        metrics: Metrics,
+        monitor: StatusMonitor,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         super().__init__("alerts", INTERVAL_SECONDS, self.look)
         self._settings = settings
         self._database = database
         self._monitor = monitor
         self._latency = RecentLatency(metrics.families)
-        self._outage = Outage(settings)
+        self._outage = Outage(settings, clock)
         self._repeat_seconds = duration(settings.alert_repeat).total_seconds()
         self._url = _webhook(settings)
 
     async def look(self) -> None:
         """Judge once, and send what is due. Before the monitor's first look, alerts that fire would read as ended."""
-        if self._monitor.dependencies:
-            await self._judge_and_deliver()
-        await self._outage.look(down=self._database.watch.down)
+        judged = not self._monitor.dependencies or await self._judge_and_deliver()
+        await self._outage.look(down=self._database.watch.down, judged=judged)
 
-    async def _judge_and_deliver(self) -> None:
+    async def _judge_and_deliver(self) -> bool:
+        """Return False if Postgres refuses."""
         here = list(self.figures_here())
         try:
             await self._database.in_thread(lambda connection: self._judge(connection, here))
@@ -63,6 +72,8 @@ class Alerting(Repeated):
                 await deliver(self._url, self._database.in_thread)
         except (TemporaryError, psycopg.Error) as error:
             log.warning("alerts_not_judged", reason=str(error))
+            return False
+        return True
 
     def _judge(self, connection: Connection, here: Sequence[Observation]) -> None:
         health = Alerts(connection).sync_health()
@@ -111,27 +122,29 @@ def _webhook(settings: Settings) -> str | None:
 
 
 class Outage:
-    """Tells that Postgres is down without it: once when that has lasted as long as the rule says, and once when it has ended."""
+    """Tells that Postgres is down, or that alerts cannot be judged on it, without it: once when that has lasted as long as the rule says,
+    and once when it has ended.
+    """
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
         self._url = _webhook(settings)
         self._clock = clock
         self._since: float | None = None
-        self._told = False
+        self._told = ""
 
-    async def look(self, *, down: bool) -> None:
+    async def look(self, *, down: bool, judged: bool = True) -> None:
         """Tell what has changed. A webhook that fails is tried again at the next look."""
         rule, now = RULES[DOWN], self._clock()
-        if down:
+        if down or not judged:
             self._since = now if self._since is None else self._since
             if not self._told and now - self._since >= rule.hold_seconds:
-                self._told = await self._tell(f"[{rule.severity}] {DOWN}: {rule.sentence('postgres', 0)}")
+                said = rule.sentence("postgres" if down else UNJUDGED, 0)
+                if await self._tell(f"[{rule.severity}] {DOWN}: {said}"):
+                    self._told = said
         elif self._since is not None:
             lasted = how_long(now - self._since)
-            if not self._told or await self._tell(
-                f"[resolved] {DOWN}: {rule.sentence('postgres', 0)} It lasted {lasted}."
-            ):
-                self._since, self._told = None, False
+            if not self._told or await self._tell(f"[resolved] {DOWN}: {self._told} It lasted {lasted}."):
+                self._since, self._told = None, ""
 
     async def _tell(self, text: str) -> bool:
         log.error("alert", rule=DOWN, subject="postgres", text=text)

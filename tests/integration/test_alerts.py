@@ -459,6 +459,32 @@ def test_an_outage_of_postgres_is_told_once_and_its_end_once(notified: Settings,
     assert look(hold - 1, down=False) == 2  # a short one is not told
 
 
+def test_a_postgres_that_accepts_no_writes_is_told_once_and_its_end_once(
+    site: Site, notified: Settings, webhook: Webhook
+) -> None:
+    clock, database = Clock(), Database(notified.postgres_dsn, prepare_threshold=0)
+    monitor = SimpleNamespace(gauges={}, dependencies={"postgres": True}, points=None, totals=())
+    made = Alerting(notified, database, Metrics(), cast("Any", monitor), clock)
+
+    async def looks() -> None:
+        await made.look()
+        site.sql(f"ALTER DATABASE {site.connection.info.dbname} SET default_transaction_read_only = on")
+        for _ in range(6):
+            await made.look()
+            clock.now += 30
+        site.sql(f"ALTER DATABASE {site.connection.info.dbname} RESET default_transaction_read_only")
+        await made.look()
+        await made.look()
+        await database.close()
+
+    asyncio.run(looks())
+    subject = "postgres (it accepts no writes, or not in time)"
+    assert webhook.accepted == [
+        f"[critical] DependencyDown: A dependency does not answer: {subject}.",
+        f"[resolved] DependencyDown: A dependency does not answer: {subject}. It lasted 3 min.",
+    ]
+
+
 @pytest.mark.usefixtures("quick_figures")
 def test_two_services_of_an_installation_send_one_notice_and_the_page_shows_it(
     site: Site, notified: Settings, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
