@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import psycopg
 
-from resources.core.errors import TemporaryError
+from resources.core.errors import OverloadedError, TemporaryError
 from resources.logging import logger
 from resources.stores.disk import DiskFault
 from serving.http.database import Database
@@ -85,12 +85,17 @@ class StatusMonitor(Repeated):
                 short = points < COMPLETE_SHARE * expected
         except (TemporaryError, psycopg.Error) as error:
             log.warning("totals_unavailable", error=str(error))
-            self.totals = ()
+            if not isinstance(error, OverloadedError):  # what a busy server said last counts
+                self.totals = ()
         if short and self._was_short and not self.incomplete:
             log.warning("index_incomplete", points=self.points, expected=expected)
         self.incomplete, self._was_short = short and self._was_short, short
         watched = {name: answers() for name, answers in self._watched.items()}
-        self.dependencies = {"postgres": bool(self.totals), "qdrant": self.points is not None, **watched}
+        self.dependencies = {
+            "postgres": not self._database.watch.down,
+            "qdrant": self.points is not None,
+            **watched,
+        }
         gauges = await asyncio.to_thread(self._read_gauges)
         faults = await asyncio.to_thread(self._read_disk)
         self.gauges = {**gauges, "home_disk_writable": float(not faults)}

@@ -1,5 +1,6 @@
 -- Purpose: figures for /metrics that the pipeline stores in the registry. Grain: (what, source, label).
 -- Index: none, all of it is small and read whole: counts have a row per partition and state, `sync_figures` has one row per figure, whatever the number of syncs.
+-- Sizes of tables are those of their latest VACUUM or ANALYZE: pg_total_relation_size waits for the erasure's VACUUM FULL.
 SELECT
     'documents' AS what,
     source,
@@ -107,11 +108,16 @@ SELECT
     'table_bytes' AS what,
     '' AS source,
     c.relname::text AS label,
-    pg_total_relation_size(c.oid)::double precision AS value
+    sum(p.relpages)::double precision * current_setting('block_size')::integer AS value
 FROM pg_class AS c
+INNER JOIN pg_class AS p
+    ON
+        c.oid = p.oid OR c.reltoastrelid = p.oid
+        OR EXISTS (SELECT 1 FROM pg_index AS i WHERE i.indexrelid = p.oid AND i.indrelid IN (c.oid, c.reltoastrelid))
 WHERE
     c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace
     AND c.relname IN ('chunks', 'documents', 'index_entries', 'audit_log', 'answers', 'uploads')
+GROUP BY c.relname
 UNION ALL
 SELECT
     'capacity_full' AS what,

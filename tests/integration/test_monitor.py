@@ -47,6 +47,20 @@ async def look(database: str, *points: int) -> tuple[bool, list[str]]:
         await pool.close()
 
 
+async def index() -> tuple[int | None, int | None]:
+    return 0, 0
+
+
+async def looked(database: str) -> StatusMonitor:
+    """Return a monitor after its first look."""
+    pool = Asked(database)
+    await pool.open()
+    monitor = StatusMonitor(pool, index, list)
+    await monitor._look()
+    await pool.close()
+    return monitor
+
+
 @pytest.fixture
 def listed(database: str) -> str:
     with psycopg.connect(database) as connection:
@@ -71,3 +85,36 @@ def test_an_index_that_holds_less_than_is_listed_twice_is_incomplete(listed: str
     assert (incomplete, statements) == (True, ["totals", "listed_passages", "expected_passages"] * 2)
     assert not asyncio.run(look(listed, 900, LISTED))[0]
     assert not asyncio.run(look(listed, LISTED, 900))[0]
+
+
+def test_figures_do_not_wait_for_tables_that_are_rewritten(database: str) -> None:
+    with psycopg.connect(database) as connection:
+        connection.execute("INSERT INTO source_states (source) VALUES ('files')")
+        connection.commit()
+        connection.execute("LOCK TABLE audit_log, answers, uploads IN ACCESS EXCLUSIVE MODE")
+        monitor = asyncio.run(looked(database))
+    sizes = {one.label: one.value for one in monitor.totals if one.what == "table_bytes"}
+    assert sizes["audit_log"] > 0
+    assert monitor.dependencies["postgres"]
+
+
+def test_a_busy_postgres_is_not_down_and_leaves_the_last_figures(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("serving.http.database.STATEMENT_SECONDS", 0.5)
+
+    async def looks() -> None:
+        pool = Asked(database)
+        await pool.open()
+        monitor = StatusMonitor(pool, index, list)
+        await monitor._look()
+        before = monitor.totals
+        with psycopg.connect(database) as connection:
+            connection.execute("LOCK TABLE document_counts IN ACCESS EXCLUSIVE MODE")
+            await monitor._look()
+        await pool.close()
+        assert before
+        assert monitor.totals == before
+        assert monitor.dependencies["postgres"]
+
+    asyncio.run(looks())
