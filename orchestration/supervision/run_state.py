@@ -63,6 +63,8 @@ class RunState(msgspec.Struct, kw_only=True):
     error: str | None = None
     started: StartedWith | None = None
     """The settings that the services were started with."""
+    folder: tuple[int, int] | None = None
+    """Device and inode of `HOME/run`, which `write` adds: the processes in a copy of the file belong to the HOME that was copied."""
 
 
 def state_file(settings: Settings) -> Path:
@@ -70,22 +72,29 @@ def state_file(settings: Settings) -> Path:
 
 
 def read(settings: Settings) -> RunState:
-    """Return the state from the file, or an empty one if there is no file."""
+    """Return the state from the file, or an empty one if there is no file, or only a copy of another HOME's."""
     try:
-        return msgspec.json.decode(state_file(settings).read_bytes(), type=RunState)
+        state = msgspec.json.decode(state_file(settings).read_bytes(), type=RunState)
     except FileNotFoundError:
         return RunState()
     except msgspec.MsgspecError as error:
         raise ConfigurationError(
             f"{state_file(settings)} is damaged. Stop the processes of this HOME by hand, then delete the file."
         ) from error
+    ours = state.folder in (None, _folder(settings))  # earlier versions did not write it
+    return state if ours else RunState()
 
 
 def write(settings: Settings, state: RunState) -> None:
     """Replace the file atomically."""
     file = state_file(settings)
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(file, msgspec.json.encode(state) + b"\n")
+    write_atomic(file, msgspec.json.encode(msgspec.structs.replace(state, folder=_folder(settings))) + b"\n")
+
+
+def _folder(settings: Settings) -> tuple[int, int]:
+    found = state_file(settings).parent.stat()
+    return found.st_dev, found.st_ino
 
 
 def supervisor(settings: Settings) -> ProcessIdentity | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import http.client
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from pydantic import SecretStr
 
@@ -426,6 +428,27 @@ def test_a_reused_number_is_never_killed(settings: Settings) -> None:
     finally:
         stranger.kill()
         stranger.wait()
+
+
+def test_a_copy_of_a_home_ends_nothing_of_the_original(settings: Settings, started: Supervisor, tmp_path: Path) -> None:
+    copied = settings.model_copy(update={"home": tmp_path / "copy"})
+    silent = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    try:
+        state = run_state.read(settings)
+        run_state.write(settings, msgspec.structs.replace(state, supervisor=identify(silent.pid)))
+        shutil.copytree(settings.home, copied.home)
+        long_ago = time.monotonic_ns() - 60 * 10**9
+        os.utime(heartbeat.file(copied), ns=(long_ago, long_ago))
+        assert run_state.end_hung(copied) is None
+        assert run_state.supervisor(copied) is None
+        assert run_state.end_leftovers(copied) == []
+        assert not run_state.stop(copied)
+        assert silent.poll() is None
+        assert all(alive(service_identity(settings, name)) for name in state.services)
+        assert run_state.supervisor(settings) == identify(silent.pid)
+    finally:
+        silent.kill()
+        silent.wait()
 
 
 HANGS = """

@@ -69,7 +69,7 @@ def test_another_command_finds_the_simulators_of_the_running_set(tmp_path: Path)
     assert with_running_simulators(plain) == plain
     state = RunState(services={SLACK.service: ServiceStatus(state="ready", url="http://127.0.0.1:4711")})
     run_state.write(plain, state)
-    assert msgspec.json.decode(run_state.state_file(plain).read_bytes(), type=RunState) == state
+    assert msgspec.json.decode(run_state.state_file(plain).read_bytes(), type=RunState).services == state.services
     found = with_running_simulators(plain)
     assert simulated(found) == [SourceName.SLACK]
     assert found.slack_api_url == "http://127.0.0.1:4711/api"
