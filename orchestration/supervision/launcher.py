@@ -18,11 +18,11 @@ from orchestration.dagster_api import (
 )
 from orchestration.supervision.workers import hand_over
 from resources.launch import PARTITION_TAG, RANGE_START_TAG, WHOLE
+from resources.servers.processes import identify
 from resources.settings import load
 
 WORKER_TAG = "concordance/worker"
-"""Pid and creation time of the run's process, since a pid alone may be reused, and the run's id: Dagster copies the tags of a run to its
-re-execution."""
+"""Identity of the run's process (`ProcessIdentity`), and the run's id: Dagster copies the tags of a run to its re-execution."""
 
 
 class WarmRunLauncher(DefaultRunLauncher):
@@ -89,10 +89,14 @@ def has_worker(run: DagsterRun) -> bool:
 
 def worker_of(run: DagsterRun) -> psutil.Process | None:
     """Return the worker that was given a run; None if it has ended."""
-    pid, made = run.tags[WORKER_TAG].split()[:2]
+    pid, started = run.tags[WORKER_TAG].split()[:2]
     try:
         process = psutil.Process(int(pid))
-        alive = abs(process.create_time() - float(made)) < 1 and process.status() != psutil.STATUS_ZOMBIE
+        found = identify(process.pid)
+        # Earlier versions wrote the time of day, which a step of the clock changes.
+        same = found is not None and (
+            found.started == float(started) or abs(process.create_time() - float(started)) < 1
+        )
     except (psutil.NoSuchProcess, ValueError):
         return None
-    return process if alive else None
+    return process if same else None

@@ -18,7 +18,6 @@ from types import FrameType
 from typing import IO, Literal
 
 import msgspec
-import psutil
 import structlog
 
 from resources.logging import configure
@@ -71,10 +70,10 @@ class Launch(msgspec.Struct, omit_defaults=True):
 
 
 class Launched(msgspec.Struct, omit_defaults=True):
-    """The line that the pool replies with: the worker's pid and creation time."""
+    """The line that the pool replies with: the worker's `ProcessIdentity`."""
 
     pid: int = 0
-    made: float = 0.0
+    started: float = 0.0
 
 
 def address(settings: Settings) -> Path:
@@ -134,13 +133,12 @@ class WorkerPool:
         return [worker.output for worker in self._workers]
 
     def hand_over(self, run_id: str) -> tuple[int, float]:
-        """Give the run to an idle worker, or to a new one. Returns its pid and creation time."""
+        """Give the run to an idle worker, or to a new one. Returns its pid and start, as in its `ProcessIdentity`."""
         self._reap()
         worker = self._idle() or self._spawn()
-        made = psutil.Process(worker.process.pid).create_time()
         worker.give(Task("run", (run_id,)))
         log.info("run_handed_over", run_id=run_id, pid=worker.process.pid)
-        return worker.process.pid, made
+        return worker.process.pid, worker.process.identity.started
 
     def tend(self, readable: Sequence[object] = ()) -> None:
         """Read the workers' output, replace those that ended or hang, start spares, and end surplus workers."""
@@ -249,17 +247,17 @@ def _answer(server: socket.socket, workers: WorkerPool) -> None:
                 return
             launched = Launched() if request.run_id is None else Launched(*workers.hand_over(request.run_id))
             connection.sendall(line(launched))
-        except (OSError, msgspec.MsgspecError, psutil.Error) as error:
+        except (OSError, msgspec.MsgspecError) as error:
             log.warning("workers_bad_request", reason=type(error).__name__)
 
 
 def hand_over(settings: Settings, run_id: str) -> tuple[int, float] | None:
-    """Give a run to the worker pool. Returns the worker's pid and creation time; None if the pool cannot be reached."""
+    """Give a run to the worker pool. Returns the worker's pid and start; None if the pool cannot be reached."""
     try:
         launched = ask(address(settings), Launched, REPLY_SECONDS, Launch(run_id))
     except (OSError, msgspec.MsgspecError):
         return None
-    return launched.pid, launched.made
+    return launched.pid, launched.started
 
 
 def replies(settings: Settings) -> bool | None:

@@ -7,9 +7,12 @@ import socket
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
+from dagster import DagsterRun
 
 from orchestration.supervision import workers as pools
+from orchestration.supervision.launcher import WORKER_TAG, worker_of
 from orchestration.supervision.workers import AT_START, EVERY_RUN, SPARES, Launch, Task, WorkerPool
 from resources.servers import managed
 from resources.servers.lines import line
@@ -173,3 +176,23 @@ def test_a_run_whose_launcher_no_longer_waits_is_not_handed_over(tmp_path: Path)
                     assert len(workers.outputs()) == waits
     finally:
         workers.stop()
+
+
+def test_a_step_of_the_clock_leaves_the_worker_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    workers = WorkerPool(QUICK)
+    try:
+        pid, started = workers.hand_over("run")
+        run, written_by_an_earlier_version = (
+            DagsterRun(job_name="sync_files", run_id="run", tags={WORKER_TAG: f"{pid} {since} run"})
+            for since in (started, psutil.Process(pid).create_time())
+        )
+        for one in (run, written_by_an_earlier_version):
+            assert worker_of(one) == psutil.Process(pid)
+        later = psutil.boot_time() + 5
+        monkeypatch.setattr("psutil._pslinux.boot_time", lambda: later)
+        assert worker_of(run) is not None
+        reused = DagsterRun(job_name="sync_files", run_id="run", tags={WORKER_TAG: f"{pid} {started - 1} run"})
+        assert worker_of(reused) is None
+    finally:
+        workers.stop()
+    assert worker_of(run) is None
