@@ -25,6 +25,7 @@ from resources.core.errors import (
     SkipDocumentError,
 )
 from resources.settings import Settings
+from resources.sources.drive import feeds
 from resources.stores import credentials
 from resources.stores.postgres import session
 from simulators.drive.exports import MAX_EXPORT_BYTES
@@ -433,6 +434,50 @@ def test_chosen_folders(drive_site: DriveSite, sample_drive: SampleDrive, tmp_pa
     assert kept.items()[sample_drive.top].path == "Schemes/2026/top.txt"
     kept.sync()
     assert kept.sync() == QUIET
+
+
+@pytest.mark.parametrize("change", ["unshared", "trashed"])
+def test_a_page_that_another_root_reads_again_brings_no_reader_back(
+    drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    drive = drive_site.drive
+    monkeypatch.setattr(feeds, "_PAGE", 1)
+    other = drive.folder("Other", drive.my_drive)
+    first, second = sorted((sample_drive.plans, other))  # roots are read in this order
+    drive.share(second, f"user:{ADA}")
+    secret = drive.file("secret.txt", second, "a secret")
+    drive.share(secret, f"user:{BOB}")
+    kept = mirror(drive_site, tmp_path, drive_roots=(first, second))
+    kept.sync()
+    drive.edit(secret, "a greater secret")
+    between = drive.file("between.txt", first, "between")
+    read_page = feeds.Feeds.page
+    read: list[int] = []
+
+    def page(self: feeds.Feeds, drive_id: str | None, token: str) -> feeds.FeedPage:
+        found = read_page(self, drive_id, token)
+        if not read:
+            if change == "unshared":
+                drive.unshare(secret, f"user:{BOB}")
+            else:
+                drive.trash(secret)
+        read.append(found.number)
+        return found
+
+    monkeypatch.setattr(feeds.Feeds, "page", page)
+    found: list[set[str]] = []
+
+    def look(_partition: str, batch: Batch) -> bool:
+        found.extend(set(one.permissions) for one in batch.seen if one.source_id == secret)
+        return False
+
+    kept.sync(stop=look)
+    assert between in kept.items()
+    assert read == [0, 1, 2, 0, 1, 2]
+    ended = [BOB in readers for readers in found]
+    assert ended == sorted(ended, reverse=True)
+    assert len(found) == (3 if change == "unshared" else 1)
+    assert BOB not in kept.readers(secret)
 
 
 def test_a_chosen_folder_is_trashed_restored_and_deleted(

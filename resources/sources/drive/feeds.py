@@ -34,6 +34,11 @@ class Feeds:
         self._starts: dict[str | None, str] = {}
         self._pages: dict[tuple[str | None, str], FeedPage] = {}
 
+    @property
+    def read(self) -> int:
+        """Number of the pages read so far, which is that of the next one."""
+        return len(self._pages)
+
     def start(self, drive: str | None) -> str:
         """Return a token for changes from now on; a token taken earlier in this sync is reused."""
         if drive not in self._starts:
@@ -80,6 +85,8 @@ class Changes:
     gone: dict[str, datetime | None] = field(default_factory=dict[str, "datetime | None"])
     unseen: set[str] = field(default_factory=set[str])
     unnamed: set[str] = field(default_factory=set[str])
+    asked: set[str] = field(default_factory=set[str])
+    """Items in a state that was asked for after the page had been read."""
 
     @property
     def changed(self) -> set[str]:
@@ -101,6 +108,11 @@ class Changes:
             self.folders[file_id] = file
         else:
             self.files[file_id] = file
+
+    def note_now(self, file_id: str, file: JSON | None) -> None:
+        """Record an item's state as it was just asked for."""
+        self.note(file_id, file)
+        self.asked.add(file_id)
 
 
 def sort(changes: Iterable[JSON]) -> Changes:

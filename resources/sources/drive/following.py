@@ -9,7 +9,7 @@ of a change is listed once more by a later sync.
 Source: https://github.com/googleapis/google-api-go-client/issues/906
 """
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -76,7 +76,7 @@ class Following:
     _notes: Callable[[str], PartitionState]
     _now: Callable[[], datetime]
     _placed: dict[str, int] = field(default_factory=dict[str, int], init=False)
-    """Number of the page that last showed a document: reading an older page again must not undo a newer one."""
+    """Number of the page that last showed or deleted a document: reading an older page again must not undo a newer one."""
     _readdressed: set[str] = field(default_factory=set[str], init=False)
 
     def run(self, partition: str, at: DriveCursor) -> Generator[Batch, None, Relist | None]:
@@ -99,9 +99,12 @@ class Following:
                 return Relist(None, str(error))
             following = DriveCursor(token=page.following, account=at.account, watched=at.watched)
             changes = sort(page.changes)
+            if not page.first:
+                for one in [one for one in changes.files if self._placed.get(one, -1) > page.number]:
+                    del changes.files[one]
             due = [*due, *sorted(changes.unnamed)]
             for file_id, file in self._documents.ask(due).items() if due else ():
-                changes.note(file_id, file)
+                changes.note_now(file_id, file)
             due = []
             if root.kind == "folder" and not changes.changed.isdisjoint({root.id, *root.above}):
                 if self._roots.root(partition, fresh=True).drive != root.drive:
@@ -115,7 +118,8 @@ class Following:
         if self._must_readdress(partition, notes):
             return Relist(at)
         yield from self._linked.run(partition, at)
-        yield from self._targets.watch(partition, at)
+        for batch in self._targets.watch(partition, at):
+            yield self._place(batch, self._feeds.read)
         return None
 
     def _must_readdress(self, partition: str, notes: PartitionState) -> bool:
@@ -138,7 +142,7 @@ class Following:
         """Note the current state of a selected folder: who may read it, and whether it is in the trash, depends on those above it."""
         for one, file in self._documents.ask([folder_id]).items():
             if file is not None or one not in changes.gone:
-                changes.note(one, file)
+                changes.note_now(one, file)
 
     def _process_page(
         self,
@@ -162,8 +166,7 @@ class Following:
         here = cursors.encode(at)
         for files in self._listing.below(self._outermost(work), partition, work.notes):
             below = self._documents.describe(files, work.notes).once()
-            self._place(work, below)
-            yield Batch(
+            batch = Batch(
                 partition=partition,
                 seen=below.seen,
                 refused=below.refused,
@@ -171,8 +174,9 @@ class Following:
                 cursor=here,
                 title=work.root.name,
             )
+            yield self._place(batch, page.number)  # not later: a listing may lag behind the feed
         self._sort_files(partition, work)
-        yield self._last(partition, work, following)
+        yield self._place(self._last(partition, work, following), page.number, changes.asked)
 
     def _look_up_departed(self, work: _Page) -> None:
         """Look up items that left this feed's view: they may have moved to another root, which is not a deletion."""
@@ -184,7 +188,7 @@ class Following:
             lost = sorted(changes.unseen & changes.gone.keys())
             for file_id, file in self._documents.ask(lost).items() if lost else ():
                 if file is not None:
-                    changes.note(file_id, file)
+                    changes.note_now(file_id, file)
 
     def _sort_folders(self, partition: str, work: _Page) -> None:
         """Decide for each folder whether to do nothing, list its content, or delete its content."""
@@ -277,12 +281,13 @@ class Following:
             return trail is None or trail.partition != partition
 
         self._targets.settle(notes, changes, found, has_left, work.deleted)
-        self._place(work, found)
         work.found = found.once()
 
-    def _place(self, work: _Page, found: DescribedFiles) -> None:
-        for item in found.seen:
-            self._placed[item.source_id] = work.page.number
+    def _place(self, batch: Batch, number: int, asked: Collection[str] = ()) -> Batch:
+        """Remember which page shows or deletes a batch's documents, and return it. Those just `asked` for are newer than every page read."""
+        for one in (*(document.source_id for document in (*batch.seen, *batch.refused)), *batch.deleted):
+            self._placed[one] = max(self._feeds.read if one in asked else number, self._placed.get(one, -1))
+        return batch
 
     def _last(self, partition: str, work: _Page, following: DriveCursor) -> Batch:
         shown = {one.source_id for one in (*work.found.seen, *work.found.refused)}
