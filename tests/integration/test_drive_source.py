@@ -611,6 +611,22 @@ def test_a_shortcut_to_a_file_outside(drive_site: DriveSite, sample_drive: Sampl
     assert kept.sync() == QUIET
 
 
+def test_a_reader_whom_a_folder_above_101_targets_loses_is_gone_after_one_sync(
+    drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path
+) -> None:
+    drive = drive_site.drive
+    drive.share(sample_drive.offers, f"user:{BOB}")
+    targets = [drive.file(f"{one}.txt", sample_drive.offers, "an offer") for one in range(101)]
+    for one in targets:
+        drive.shortcut(one, sample_drive.plans, "an offer")
+    kept = mirror(drive_site, tmp_path, drive_roots=("my_drive",), drive_follow_shortcuts=True)
+    kept.sync()
+    assert [one for one in targets if BOB not in kept.readers(one)] == []
+    drive.unshare(sample_drive.offers, f"user:{BOB}")
+    kept.sync()
+    assert [one for one in targets if BOB in kept.readers(one)] == []
+
+
 def test_a_shortcut_does_not_lead_out_of_the_roots(
     kept: Mirror, drive_site: DriveSite, sample_drive: SampleDrive
 ) -> None:

@@ -89,7 +89,7 @@ def test_what_is_not_has_its_reason(name: str, mime_type: str, reason: str) -> N
     [
         DriveCursor(token="7", account="ada@acme.example"),
         DriveCursor(token="7", account="a", listing=ListingPosition()),
-        DriveCursor(token="7", account="a", watched="x", listing=ListingPosition(query=3, page="~!", size=200)),
+        DriveCursor(token="7", account="a", listing=ListingPosition(query=3, page="~!", size=200)),
     ],
 )
 def test_a_cursor_survives(kept: DriveCursor) -> None:
@@ -99,6 +99,12 @@ def test_a_cursor_survives(kept: DriveCursor) -> None:
 @pytest.mark.parametrize("text", [None, "", "7", "{}", '{"token": 7}', "nonsense"])
 def test_an_invalid_cursor_lists_again(text: str | None) -> None:
     assert cursor.decode(text) is None
+
+
+def test_a_cursor_of_an_older_version_continues() -> None:
+    """It named the last target of a shortcut that was checked, of more than one sync checked."""
+    old = '{"token": "7", "account": "a", "watched": "x"}'
+    assert cursor.decode(old) == DriveCursor(token="7", account="a")
 
 
 class Kept(dict[str, Any]):

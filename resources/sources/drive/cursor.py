@@ -21,8 +21,6 @@ class DriveCursor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     token: str
     account: str
     """The view (`view`) that the page tokens belong to; with any other view the root is listed from the beginning."""
-    watched: str = ""
-    """The last shortcut target that was checked, if there are too many for one sync."""
     listing: ListingPosition | None = None
 
 

@@ -97,7 +97,7 @@ class Following:
                 page = self._feeds.page(root.drive, at.token)
             except PageTokenError as error:
                 return Relist(None, str(error))
-            following = DriveCursor(token=page.following, account=at.account, watched=at.watched)
+            following = DriveCursor(token=page.following, account=at.account)
             changes = sort(page.changes)
             if not page.first:
                 for one in [one for one in changes.files if self._placed.get(one, -1) > page.number]:

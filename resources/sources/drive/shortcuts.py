@@ -21,9 +21,6 @@ from resources.sources.drive.notes import PartitionState, Shortcut
 from resources.sources.drive.roots import Roots
 from resources.sources.drive.tree import FolderTree, folder_of
 
-WATCHED = BATCH
-"""Targets looked up in one sync of a partition: one request."""
-
 
 class Targets:
     """Keeps targets up to date during one sync."""
@@ -79,30 +76,25 @@ class Targets:
         self._show(notes, [file for file in files if file is not None], found, deleted)
 
     def watch(self, partition: str, at: DriveCursor) -> Iterator[Batch]:
-        """Yield the current state of targets outside every root: a folder above may have changed, which no feed reports.
-
-        At most `WATCHED` per sync, in rotation.
-        """
-        notes = self._notes(partition)
-        targets = sorted({shortcut.target for shortcut in notes.watched()})
+        """Yield the current state of targets outside every root: a folder above may have changed, which no feed reports."""
+        targets = sorted({shortcut.target for shortcut in self._notes(partition).watched()})
         if not targets or not self._documents.follows_shortcuts:
             return
-        turn = [one for one in targets if one > at.watched][:WATCHED] or targets[:WATCHED]
-        notes.load()
-        answers = self._documents.ask(turn)
-        found = DescribedFiles()
-        deleted: dict[str, datetime | None] = {one: None for one, file in answers.items() if file is None}
-        self._show(notes, [file for file in answers.values() if file is not None], found, deleted)
-        found.once()
-        watched = turn[-1] if len(targets) > WATCHED else ""
-        yield Batch(
-            partition=partition,
-            seen=found.seen,
-            refused=found.refused,
-            deleted=list(deleted),
-            memory=notes.take(),
-            cursor=cursors.encode(DriveCursor(token=at.token, account=at.account, watched=watched)),
-        )
+        notes = self._notes(partition).load()
+        for start in range(0, len(targets), BATCH):
+            answers = self._documents.ask(targets[start : start + BATCH])
+            found = DescribedFiles()
+            deleted: dict[str, datetime | None] = {one: None for one, file in answers.items() if file is None}
+            self._show(notes, [file for file in answers.values() if file is not None], found, deleted)
+            found.once()
+            yield Batch(
+                partition=partition,
+                seen=found.seen,
+                refused=found.refused,
+                deleted=list(deleted),
+                memory=notes.take(),
+                cursor=cursors.encode(at),
+            )
 
     def _show(
         self, notes: PartitionState, files: Iterable[JSON], found: DescribedFiles, deleted: dict[str, datetime | None]
