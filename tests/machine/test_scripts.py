@@ -67,3 +67,17 @@ def test_the_widget_cuts_no_character_in_half() -> None:
         console.log(JSON.stringify(cuts));"""
     )
     assert ran(program) == ["ab", "abc", "abc"]
+
+
+def of_pages(script: str, program: str) -> object:
+    """Run a program with what a script of the pages exports, in `page`."""
+    address = json.dumps((FOLDER / script).as_uri())
+    begun = "globalThis.location = new URL('https://search.acme.com/');"
+    return ran(f"{begun} import({address}).then((page) => console.log(JSON.stringify({program})));")
+
+
+def test_an_address_marks_what_is_quoted_first_with_the_neighbours_that_are_quoted_with_it() -> None:
+    program = """
+      [[[98, 120], [85, 97]], [[98, 120], [40, 97], [900, 950]], [[20, 30]], []].map((quotes) =>
+        page.marking("/documents/1?chunk=2#place", quotes.map(([start, end]) => ({ start, end }))).match(/from=.*to=\\d+/)?.[0] ?? "")"""
+    assert of_pages("quotes.js", program) == ["from=85&to=120", "from=40&to=120", "from=20&to=30", ""]

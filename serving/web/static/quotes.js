@@ -22,14 +22,20 @@ export function quotesOf(answer, source, at) {
   return here.length ? here : ofSource;
 }
 
+const GAP = 10; // characters between neighbours, such as the mark of a list
+
 /**
- * The address of a page of ours with these quotes marked; other addresses are kept.
+ * The address of a page of ours that marks the first quote, with the others as far as they are next to it; other addresses are kept.
  * @param {string} address @param {{start: number, end: number}[]} quotes
  */
 export function marking(address, quotes) {
   const url = new URL(address, location.href);
   if (!quotes.length || !url.pathname.startsWith("/documents/") || !url.searchParams.has("chunk")) return address;
-  url.searchParams.set("from", String(quotes[0].start));
-  url.searchParams.set("to", String(quotes[quotes.length - 1].end));
+  let [{ start, end }] = quotes;
+  const inOrder = [...quotes].sort((one, other) => one.start - other.start);
+  for (const one of inOrder) if (one.start <= end + GAP) end = Math.max(end, one.end);
+  for (const one of inOrder.reverse()) if (one.end >= start - GAP) start = Math.min(start, one.start);
+  url.searchParams.set("from", String(start));
+  url.searchParams.set("to", String(end));
   return url.href;
 }
