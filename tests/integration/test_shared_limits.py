@@ -189,7 +189,7 @@ def taken(connection: SharedRates, name: bytes, rate: Rate, wanted: int, returne
 
 def test_a_bucket_is_refilled_evenly_and_holds_no_more_than_its_limit(database: str) -> None:
     name, rate = bucket("k", "a"), Rate.within(10, 60)
-    with session(database, autocommit=True) as connection:
+    with session(database) as connection:  # one transaction, in which no time passes
         rates = SharedRates(connection)
         assert taken(rates, name, rate, 4) == (4, 0)
         assert taken(rates, name, rate, 20)[0] == 6
