@@ -204,8 +204,15 @@ def _ask(running: Processes) -> int:
 def test_sigterm_finishes_requests_in_all_processes(running: Processes) -> None:
     begun = [running.begin(ANN, ASK, QUESTION) for _ in range(4)]
     processes = running.workers
+
+    def shared() -> bool:
+        if all(running.peers(one.pid) for one in processes):
+            return True
+        begun.append(running.begin(ANN, ASK, QUESTION))
+        return False
+
+    until(shared, "requests of each process", pause=0.2)
     until(lambda: sum(len(running.peers(one.pid)) for one in processes) == len(begun), "all requests")
-    assert all(running.peers(one.pid) for one in processes), "each process has some of them"
     stopping = Thread(target=running.stop)
     stopping.start()
     until(lambda: not _accepts(running.port), "no new connections")

