@@ -52,7 +52,7 @@ def test_searches_without_postgres_are_audited_once_it_is_back(own_postgres: tup
         process.start()
         eventually(lambda: rows_or_none(site), [(BOB, "ferry at nine"), (ANN, "ferry at ten")])
         eventually(lambda: spooled(site), [])
-        assert "serving_audit_waiting 0.0" in running.metrics()
+        running.wait_for_metrics("serving_audit_waiting 0.0")
 
 
 def rows_or_none(site: Site) -> list[Any] | None:

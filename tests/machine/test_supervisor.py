@@ -78,6 +78,11 @@ def service_identity(settings: Settings, name: str) -> ProcessIdentity:
     return identity
 
 
+def restarted(settings: Settings, name: str, before: ProcessIdentity) -> None:
+    """Wait until another process of a service is ready."""
+    until(lambda: run_state.running(settings) and service_identity(settings, name) != before, "the restart")
+
+
 @pytest.fixture
 def started(settings: Settings) -> Iterator[Supervisor]:
     supervisor = Supervisor(settings, [[toy(settings, "one")], [toy(settings, "two"), toy(settings, "three")]])
@@ -131,10 +136,7 @@ def test_ends_what_the_services_started_themselves(settings: Settings, started: 
 def test_restarts_a_killed_service(settings: Settings, started: Supervisor) -> None:
     before = service_identity(settings, "two")
     os.kill(before.pid, signal.SIGKILL)
-    until(lambda: not run_state.running(settings), "the death to be seen")
-    until(lambda: run_state.running(settings), "the restart")
-    after = service_identity(settings, "two")
-    assert after != before
+    restarted(settings, "two", before)
     assert events(settings).count("start two") == 2
     assert events(settings).count("start one") == 1
 
@@ -310,8 +312,7 @@ def test_services_end_cleanly_with_a_killed_supervisor(
 ) -> None:
     first = service_identity(settings, "two")
     os.kill(first.pid, signal.SIGKILL)
-    until(lambda: not run_state.running(settings), "the death to be seen")
-    until(lambda: run_state.running(settings), "the restart")
+    restarted(settings, "two", first)
     left = [service_identity(settings, name) for name in ("one", "two")]
     assert all(alive(identity) for identity in left)
     other_supervisor.kill()
@@ -508,9 +509,7 @@ def test_a_service_that_stops_answering_is_shown_as_hung_and_restarted(
     connection = socket.create_connection(("127.0.0.1", number))
     connection.sendall(b"GET /hang HTTP/1.1\r\nHost: localhost\r\n\r\n")
     until(lambda: run_state.read(settings).services["fragile"].state == "hung", "`status` showing it")
-    until(lambda: not alive(before), "the end of the hung process")
-    until(lambda: run_state.running(settings), "the restart")
-    assert identity() != before
+    restarted(settings, "fragile", before)
     assert service_identity(settings, "other") == other, "the others are left alone"
     assert "fragile is not responding: timed out" in caplog.text
     assert "fragile stopped responding (timed out) and was killed" in caplog.text
@@ -544,8 +543,8 @@ def test_a_stopped_service_is_restarted(settings: Settings, fragile: tuple[int, 
     _, identity = fragile
     before = identity()
     os.kill(before.pid, signal.SIGSTOP)
-    until(lambda: not alive(before), "the end of the stopped process")
-    until(lambda: run_state.running(settings), "the restart")
+    restarted(settings, "fragile", before)
+    assert not alive(before)
 
 
 def test_a_busy_service_is_left_alone(settings: Settings, fragile: tuple[int, Callable[[], ProcessIdentity]]) -> None:
