@@ -133,11 +133,12 @@ def test_an_access_token_may_expire_while_a_question_is_answered(
     site.add("Ferries", ["The ferry to the northern pier leaves at nine."], [ANN])
     configured(site, provider, audiences=[API])
     site.settings = site.settings.model_copy(update={"llm_model": "stand-in", "llm_base_url": model_server.url})
-    begun = int(time.time()) - LEEWAY_SECONDS
-    token = provider.signed("at+jwt", **PERSON, aud=API, iat=begun, exp=begun + 5)
-    headers = {"Authorization": f"Bearer {token}"}
     body = {"query": "When does the ferry to the northern pier leave?"}
     with site.running() as running, ThreadPoolExecutor(1) as pool:
+        assert set(opened(running, provider.signed("at+jwt", **PERSON, aud=API)).values()) == {200}
+        begun = int(time.time()) - LEEWAY_SECONDS
+        token = provider.signed("at+jwt", **PERSON, aud=API, iat=begun, exp=begun + 5)  # five seconds are left
+        headers = {"Authorization": f"Bearer {token}"}
         model_server.hold()
         asked = pool.submit(running.http.post, "/api/ask", headers=headers, json=body)
         model_server.wait_for(1)
