@@ -87,6 +87,13 @@ class ContentInUse(msgspec.Struct, frozen=True):
     content_key: str | None
 
 
+class IndexedVersion(msgspec.Struct, frozen=True):
+    """A content in an index, and the version of its passages."""
+
+    content_key: str
+    version: str
+
+
 class TableSize(msgspec.Struct, frozen=True):
     """The size of a table with its indexes; None if there is no such table."""
 

@@ -14,6 +14,7 @@ from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 
 import msgspec
+import polars as pl
 import structlog
 
 from assets.chunked import TABLE as CHUNKED
@@ -22,12 +23,13 @@ from assets.reindex import WORK as REINDEX
 from assets.upkeep.erasure_plan import ErasurePlan, plan_erasure
 from assets.upkeep.redaction import distinctive, forget, redact
 from resources.core.errors import InvalidRequestError
+from resources.core.tables import table
 from resources.jobs import hold_all
 from resources.settings import Settings
 from resources.stores import leases, qdrant, rewriting
 from resources.stores.clients import Stores
 from resources.stores.fenced import fenced_session
-from resources.stores.lake_erasure import drop_rows, is_scrubbed, left, scrub
+from resources.stores.lake_erasure import drop_matching, drop_rows, is_scrubbed, left, scrub
 from resources.stores.uploads import LOCK as UPLOADS_LOCK
 from sql.upkeep import Erasure, Retention
 
@@ -56,6 +58,8 @@ class ErasureReport(msgspec.Struct):
     contents: int = 0
     """Blobs."""
     lake_rows: int = 0
+    outdated: int = 0
+    """Lake rows of texts and passages of earlier versions."""
     redacted: dict[str, int] = {}
     """Rows that lost their texts, by table."""
     shared: int = 0
@@ -81,7 +85,8 @@ def erase(
             report, due = _erased(stores, after, document, thorough=thorough)
         if due:
             _rewrite_files(settings, reindex, report, due)
-    log.info("erase_done", documents=report.documents, contents=report.contents, lake_rows=report.lake_rows)
+    rows = {"lake_rows": report.lake_rows, "outdated": report.outdated}
+    log.info("erase_done", documents=report.documents, contents=report.contents, **rows)
     return report
 
 
@@ -101,6 +106,7 @@ def _erased(
     else:
         changed = True
         _erase_rows(stores, found, report, cutoff, document)
+    report.outdated = _drop_outdated(stores, found.outdated)
     everything: list[str] = list(rewriting.STORES)
     return report, everything if changed or thorough else Erasure(stores.connection).files_due(stores=everything)
 
@@ -162,6 +168,18 @@ def _erase_rows(
     with stores.connection.transaction():
         forget(stores.connection, found.documents, cutoff, document)
         Erasure(stores.connection).note_erased(doc_ids=ids, stores=report.stores)
+
+
+def _drop_outdated(stores: Stores, outdated: pl.DataFrame) -> int:
+    """Delete rows of texts and passages of earlier versions; return how many."""
+    done = 0
+    for rows in outdated.partition_by("name"):
+        name = rows["name"][0]
+        stores.keyed.forget_times(name, rows.select("content_key", "written_at"))
+        key, version, *_ = table(name).key
+        done += drop_matching(stores.lake, name, rows.select(key, pl.col("version").alias(version)), stores.confirm)
+        scrub(stores.lake, name, stores.confirm)
+    return done
 
 
 _DROPPED = frozenset({"questions", "answer_cache"})

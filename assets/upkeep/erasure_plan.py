@@ -3,6 +3,9 @@
 The lake's change rows tell since when a content is unused: since a newer row of its document replaced the last row that named it.
 Everything that is stored is compared with everything that is in use, in tables on disk (`sql/lake`), which takes no more memory for more
 documents; what is due fits into memory.
+
+Texts and passages of earlier versions of the parser, of chunking or of a profile are due once every index that has the content has later
+ones. Vectors of their texts follow with the next erasure, as those of no passage.
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ from sql.upkeep_rows import DueDocument
 
 BATCH_ROWS = 10_000
 """Rows that are added to a table at a time."""
+MOST_OUTDATED = 100_000
+"""Texts, and passages of texts, of earlier versions that one erasure removes: after a new parser, all are due, and syncs wait meanwhile."""
 _CONTENT = {"content_hash": pl.String, "content_key": pl.String}
 _SCHEMAS: Mapping[str, dict[str, Any]] = {
     "due": {"doc_id": pl.String, **_CONTENT},
@@ -44,8 +49,16 @@ _SCHEMAS: Mapping[str, dict[str, Any]] = {
     "blobs": {"content_hash": pl.String},
     "parses": {"content_key": pl.String},
     "vectors": {"text_hash": pl.String},
+    "readings": {
+        "name": pl.String,
+        "content_key": pl.String,
+        "version": pl.String,
+        "rejected": pl.Boolean,
+        "written_at": RAW["at"],
+    },
+    "indexed": {"content_key": pl.String, "version": pl.String},
 }
-"""Tables of the comparison; `name` is the table of the lake that a change row is from."""
+"""Tables of the comparison; `name` is the table of the lake that a row is from."""
 _WRITTEN = pl.col("at").alias("written_at")
 """`at` is a keyword of DuckDB."""
 
@@ -56,6 +69,8 @@ class ErasurePlan(msgspec.Struct):
     """Everything to erase, without contents, keys and texts that are still referenced elsewhere."""
 
     documents: list[DueDocument]
+    outdated: pl.DataFrame
+    """Rows of earlier versions: name (of the table), content_key, version, written_at."""
     changes: dict[str, list[int]] = {}
     """Sequence numbers of change rows by table."""
     contents: list[str] = []
@@ -77,7 +92,8 @@ class ErasurePlan(msgspec.Struct):
 
 def plan_erasure(stores: Stores, *, cutoff: datetime, document: str | None) -> ErasurePlan:
     """Return what is due for erasure. With `document`, only what belongs to that document, whenever it was deleted."""
-    found = ErasurePlan(documents=Erasure(stores.connection).due(cutoff=cutoff, document=document))
+    due = Erasure(stores.connection).due(cutoff=cutoff, document=document)
+    found = ErasurePlan(documents=due, outdated=pl.DataFrame(schema={"name": pl.String}))
     raw_tables = [raw_table(source) for source in stored_sources(stores.connection)]
     with scratch_tables(_SCHEMAS) as tables:
         _add_references(stores, tables, raw_tables, found.documents, cutoff)
@@ -87,6 +103,10 @@ def plan_erasure(stores: Stores, *, cutoff: datetime, document: str | None) -> E
         found.contents = tables.make("unused_contents")["content_hash"].to_list()
         found.keys = tables.make("unused_keys")["content_key"].to_list()
         found.texts = tables.make("unused_texts")["text_hash"].to_list()
+        # an index that is being built needs versions that only its entries will name
+        if document is None and stores.collections.building_collection() is None:
+            _add_indexed(stores, tables)
+            found.outdated = tables.make("outdated", cutoff=cutoff, most=MOST_OUTDATED)
     for name, seq in going.select("name", "seq").iter_rows():
         found.changes.setdefault(name, []).append(seq)
     mine = {row.content_hash for row in found.documents} | set(going["content_hash"])
@@ -120,13 +140,25 @@ def _add_stored(stores: Stores, tables: ScratchTables, cutoff: datetime) -> None
     old = pl.col("at") <= cutoff
     for hashes in _batches(blob.content_hash for blob in stores.blobs.stored() if blob.written_at <= cutoff):
         tables.add("blobs", pl.DataFrame({"content_hash": hashes}))
-    for name in (PARSED, CHUNKED):
-        for page in stores.lake.pages(name, "content_key", "at"):
+    readings = {
+        PARSED: (pl.col("parser_version").alias("version"), (pl.col("status") != "ok").alias("rejected")),
+        CHUNKED: (pl.col("version"), pl.lit(False).alias("rejected")),
+    }
+    for name, columns in readings.items():
+        for page in stores.lake.pages(name, pl.lit(name).alias("name"), "content_key", *columns, "at"):
             tables.add("parses", page.filter(old).select("content_key"))
+            tables.add("readings", page.rename({"at": "written_at"}).unique())
     for name in stores.lake.names():
         if name.startswith("embedded_"):
             for page in stores.lake.pages(name, "text_hash", "at"):
                 tables.add("vectors", page.filter(old).select("text_hash"))
+
+
+def _add_indexed(stores: Stores, tables: ScratchTables) -> None:
+    """Add the contents of all indexes, with the versions of their passages."""
+    for rows in _batches(Erasure(stores.connection).indexed_versions()):
+        versions = [(row.content_key, row.version) for row in rows]
+        tables.add("indexed", pl.DataFrame(versions, _SCHEMAS["indexed"], orient="row"))
 
 
 def _words_of_texts(stores: Stores, found: ErasurePlan) -> set[str]:

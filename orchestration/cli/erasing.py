@@ -52,6 +52,8 @@ def erase(
         )
         if report.shared:
             note(f"  {report.shared} contents were kept because other documents have the same content.")
+        if report.outdated:
+            note(f"  {report.outdated} rows of texts and passages of earlier versions were removed from the lake.")
         for store, check in left.items():
             note(f"  not rewritten: {store}: {check.detail}")
     return int(not all(check.external for check in left.values()))

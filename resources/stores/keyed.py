@@ -96,6 +96,13 @@ class KeyedTables:
             part = keys[start : start + BATCH_KEYS]
             self._statements.forget(number=found.number, keys=list(map(_digest, part)))
 
+    def forget_times(self, name: str, rows: pl.DataFrame) -> None:
+        """Remove keys with one time each (two columns), of rows that share it with no other row of their key."""
+        found = self._table(name)
+        for part in rows.iter_slices(BATCH_KEYS):
+            keys, times = part.get_columns()
+            self._statements.forget_times(number=found.number, keys=list(map(_digest, keys)), times=times.to_list())
+
     def clear(self, name: str) -> None:
         """Remove every row of a table; see `Lake.clear`."""
         self._statements.forget_all(number=self._table(name).number)

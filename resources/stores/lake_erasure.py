@@ -25,10 +25,24 @@ def drop_rows(
     if not values or lake.open(name) is None:
         return 0
     found = lake.scan(name).filter(_among(column, values)).select(pl.len()).collect().item()
-    if not found:
+    if found:
+        _delete(lake, name, pl.DataFrame({column: list(dict.fromkeys(values))}), confirm)
+    return int(found)
+
+
+def drop_matching(lake: Lake, name: str, rows: pl.DataFrame, confirm: Callable[[], None]) -> int:
+    """Delete the rows of a table that have the values of one of these rows in all of their columns; likewise."""
+    if rows.is_empty() or lake.open(name) is None:
         return 0
+    matching = lake.scan(name).join(rows.lazy(), on=rows.columns, how="semi")
+    found = matching.select(pl.len()).collect(engine="streaming").item()
+    if found:
+        _delete(lake, name, rows.unique(), confirm)
+    return int(found)
+
+
+def _delete(lake: Lake, name: str, chosen: pl.DataFrame, confirm: Callable[[], None]) -> None:
     spec = table(name)
-    chosen = pl.DataFrame({"value": list(dict.fromkeys(values))})
 
     def begin() -> None:
         fresh = lake.open(name)
@@ -43,7 +57,7 @@ def drop_rows(
             return
         fresh.merge(
             chosen,
-            f"t.{column} = s.value",
+            " AND ".join(f"t.{column} = s.{column}" for column in chosen.columns),
             source_alias="s",
             target_alias="t",
             writer_properties=writer_properties(spec),
@@ -51,7 +65,6 @@ def drop_rows(
 
     retried(name, begin)
     retried(name, write)
-    return int(found)
 
 
 def scrub(lake: Lake, name: str, confirm: Callable[[], None]) -> None:

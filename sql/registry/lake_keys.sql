@@ -40,5 +40,11 @@ SELECT DISTINCT at FROM listed ORDER BY at;
 -- Remove keys, with all their times. Index: primary key.
 DELETE FROM lake_keys WHERE lake_table = :number AND key = ANY(:keys::uuid []);
 
+-- name: forget_times!
+-- Remove keys with one time each. Index: primary key.
+DELETE FROM lake_keys AS l
+USING unnest(:keys::uuid [], :times::timestamptz []) AS k (key, at)
+WHERE l.lake_table = :number AND l.key = k.key AND l.at = k.at;
+
 -- name: forget_all!
 DELETE FROM lake_keys WHERE lake_table = :number;

@@ -26,6 +26,15 @@ WHERE NOT doc_id = ANY(:doc_ids::uuid []) AND (deleted_at IS NULL OR deleted_at 
 UNION ALL
 SELECT content_hash, NULL FROM fetched_contents;
 
+-- name: indexed_versions
+-- What the indexes hold: contents with the versions of the parser and of chunking (`1|2`) that their passages are of; of an entry that is
+-- incomplete, nothing. A scan of the table. Grain: (collection, document).
+SELECT
+    substring(content FROM '^(.*)\|[^|]*\|[^|]*\|[^|]*$') AS content_key,
+    substring(content FROM '([^|]*\|[^|]*)\|[^|]*$') AS version
+FROM index_entries
+WHERE content LIKE '%|%|%|%';
+
 -- name: uploads_using
 -- Those of these contents that an undeleted upload refers to. The caller holds the uploads' lock. Parameters: content_hashes.
 SELECT DISTINCT content_hash FROM uploads WHERE content_hash = ANY(:content_hashes::text []) AND deleted_at IS NULL;

@@ -62,7 +62,7 @@ BOUNDS = {
     "index_passes": "one row of a source and collection",
     "index_work": "one row of a document",
     "ingest_jobs": "`a_day` of the classes `ingest` and `upload`",
-    "lake_keys": "one row of a key for each time that its row was written to the lake, until it is erased",
+    "lake_keys": "one row of a key for each time that its row was written to the lake, until the row is erased",
     "lake_tables": "one row of a table of the lake",
     "listed_documents": SYNC,
     "listing_keys": "one row of a document",

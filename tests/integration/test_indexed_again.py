@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from pydantic import SecretStr
 
 from assets import pipeline
+from assets.chunked import TABLE as CHUNKED
 from assets.parsed import TABLE as PARSED
+from assets.parsing.pool import ParseJob, ParseOutcome, ParserPool
 from assets.preview import SourcePreview, preview
+from assets.upkeep.erase import erase
 from orchestration.cli import run as command
 from orchestration.cli.syncing import read_job
 from orchestration.supervision.environment import child_environment
@@ -21,6 +27,7 @@ from resources.core.errors import AbortSyncError, BudgetExceededError
 from resources.stores.blobs import Blobs
 from resources.stores.clients import Stores
 from resources.stores.lake import Lake
+from resources.stores.lake_erasure import drop_matching
 from resources.stores.postgres import session
 from resources.stores.uploads import NewUpload, record
 from resources.syncing import SyncJob, open_sync
@@ -414,3 +421,152 @@ def test_the_command_previews_and_starts_nothing(
     assert (report["limit"], one["source"], one["documents"], one["fetch"]) == (LIMIT, "files", 12, 12)
     assert reindex("--yes")[0] == reindex("--full", "--rollback")[0] == 2
     assert stored(served) == before
+
+
+def versions(installation: Installation) -> dict[str, Counter[str]]:
+    """Return how many contents the lake has texts and passages of, by version."""
+    lake = Lake(installation.settings.lake_address)
+    found = {
+        name: lake.scan(name).select("content_key", column).unique().collect()
+        for name, column in ((PARSED, "parser_version"), (CHUNKED, "version"))
+    }
+    return {name: Counter(rows.to_series(1)) for name, rows in found.items()}
+
+
+def rows_of(installation: Installation, name: str) -> int:
+    return Lake(installation.settings.lake_address).scan(name).collect().height
+
+
+def outdated(installation: Installation, days: int = 0) -> int:
+    """Erase what has been due for these days; return the rows of earlier versions."""
+    return erase(installation.settings, after=timedelta(days=days)).outdated
+
+
+@pytest.mark.parametrize("what", ["parser", "profile"])
+def test_rows_of_an_earlier_version_are_erased_once_the_index_has_the_present_one(
+    what: str, served: Installation, service: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = versions(served)
+    listed = served.rows("SELECT lake_table, key FROM lake_keys ORDER BY lake_table, key")
+    CHANGES[what](served, monkeypatch)
+    both = versions(served)
+    tables = (PARSED, CHUNKED) if what == "parser" else (CHUNKED,)
+    assert [len(both[name]) for name in tables] == [2] * len(tables)
+    rows = {name: rows_of(served, name) for name in tables}
+    assert outdated(served, days=7) == 0
+    assert versions(served) == both
+    gone = outdated(served)
+    after = versions(served)
+    assert gone == sum(rows[name] - rows_of(served, name) for name in tables) > 0
+    for name in tables:
+        assert after[name] == both[name] - before[name]
+        assert sum(after[name].values()) == len(ANIMALS)
+    assert served.rows("SELECT lake_table, key FROM lake_keys WHERE lake_table < 3 ORDER BY lake_table, key") == [
+        one for one in listed if one["lake_table"] < 3
+    ]
+    assert outdated(served) == 0
+    asked = len(texts(service))
+    served.sync(full=True)
+    backfill(served)
+    assert (served.last["parsed"]["parsed"], served.last["chunked"]["chunked"]) == (0, 0)
+    assert len(texts(service)) == asked
+    assert versions(served) == after
+    assert served.agrees()
+
+
+def test_vectors_of_texts_that_only_an_earlier_version_had_are_erased_next(
+    served: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = next(one for one in Lake(served.settings.lake_address).names() if one.startswith("embedded_"))
+    split_smaller(served, monkeypatch)
+    both = rows_of(served, name)
+    outdated(served)
+    assert rows_of(served, name) == both
+    outdated(served)
+    needed = Lake(served.settings.lake_address).scan(CHUNKED).select("text_hash").unique().collect().height
+    assert rows_of(served, name) == needed < both
+    assert served.agrees()
+
+
+def test_versions_that_the_index_has_not_left_or_not_reached_stay(
+    served: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change(served, reindex_documents=LIMIT)
+    parse_anew(served, monkeypatch)
+    assert outdated(served) > 0
+    assert sorted(versions(served)[PARSED].values()) == sorted(versions(served)[CHUNKED].values()) == [5, 7]
+    change(served, reindex_documents=None, chunk_profile="40/0/10")
+    with monkeypatch.context() as patch:
+        patch.setattr("assets.steps.embed_missing", stop)
+        with pytest.raises(AbortSyncError, match="away"):
+            served.sync()
+    assert outdated(served) == 0, "the index still has the versions before"
+    served.sync()
+    assert outdated(served) > 0
+    assert list(versions(served)[CHUNKED].values()) == [len(ANIMALS)]
+    assert served.agrees()
+
+
+def stop(*_: Any, **__: Any) -> None:
+    raise AbortSyncError("The service is away.")
+
+
+def test_texts_of_documents_that_a_new_parser_rejects_are_erased(
+    served: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parse = ParserPool.run
+
+    def rejected(pool: ParserPool, *queues: Iterator[ParseJob]) -> Iterator[ParseOutcome]:
+        for outcome in parse(pool, *queues):
+            assert outcome.document is not None
+            yield (
+                replace(outcome, document=None, skipped=True, error="no")
+                if "otter" in outcome.document.text
+                else outcome
+            )
+
+    monkeypatch.setattr(ParserPool, "run", rejected)
+    before = versions(served)
+    parse_anew(served, monkeypatch)
+    assert served.last["parsed"]["skipped"] == 1
+    assert outdated(served) > 0
+    after = versions(served)
+    assert after[PARSED] == Counter({"p-next": len(ANIMALS)})
+    assert list(after[CHUNKED].values()) == [len(ANIMALS) - 1]
+    assert not after[CHUNKED] & before[CHUNKED]
+    assert served.sync().counts.synced == 0
+
+
+@pytest.mark.parametrize("table", [PARSED, CHUNKED])
+@pytest.mark.parametrize("dropped", [False, True])
+def test_an_erasure_of_earlier_versions_that_was_killed_is_completed(
+    table: str, served: Installation, monkeypatch: pytest.MonkeyPatch, *, dropped: bool
+) -> None:
+    def killed(lake: Lake, name: str, *rest: Any) -> int:
+        done = drop_matching(lake, name, *rest) if dropped or name != table else 0
+        if name == table:
+            raise KeyboardInterrupt
+        return done
+
+    parse_anew(served, monkeypatch)
+    with monkeypatch.context() as patch:
+        patch.setattr("assets.upkeep.erase.drop_matching", killed)
+        with pytest.raises(KeyboardInterrupt):
+            outdated(served)
+    served.sync(full=True)
+    assert (served.last["parsed"]["parsed"], served.last["chunked"]["chunked"]) == (0, 0)
+    outdated(served)
+    assert [len(one) for one in versions(served).values()] == [1, 1]
+    assert outdated(served) == 0
+    assert served.agrees()
+
+
+def test_an_erasure_takes_a_part_of_many_earlier_versions(
+    served: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parse_anew(served, monkeypatch)
+    monkeypatch.setattr("assets.upkeep.erasure_plan.MOST_OUTDATED", 10)
+    left: list[int] = []
+    while outdated(served):
+        left.append(sum(one.total() for one in versions(served).values()))
+    assert left == [38, 28, 24]

@@ -10,16 +10,20 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
-from assets.cutover import promote
+from assets.chunked import TABLE as CHUNKED
+from assets.cutover import drop, promote
 from assets.index.collection import activate
 from assets.index.targets import Target
+from assets.parsed import TABLE as PARSED
 from assets.reindex import WORK, Reindex, open_reindex
+from assets.upkeep.erase import erase
 from orchestration.cli import reindexing
 from orchestration.cli import run as command
 from orchestration.maintenance import maintain
@@ -36,6 +40,8 @@ from tests.fixtures.serving import Running
 from tests.fixtures.step import follow, web
 from tests.fixtures.tiny_model import make_tiny_model
 from tests.fixtures.waiting import until
+from tests.integration.test_indexed_again import versions
+from tests.integration.test_new_parser import MODULES
 
 ANIMALS = ("zebra", "otter", "heron", "badger", "lynx", "stork", "marten", "ibex", "beaver", "osprey", "vole", "mink")
 ADA = "ada@acme.example"
@@ -450,6 +456,50 @@ def test_an_index_that_was_replaced_long_ago_is_dropped_by_the_weekly_upkeep(
     assert lake.scan(unused).collect().is_empty()
     assert lake.scan(kept).collect().height
     assert installation.sync().counts.embedded == 0
+    assert installation.agrees()
+
+
+def test_versions_that_a_second_index_needs_are_not_erased(
+    served: Installation, service: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installation = served
+
+    def parse_anew(version: str) -> None:
+        for module in MODULES:
+            monkeypatch.setattr(f"assets.{module}.PARSER_VERSION", version)
+        assert installation.sync().counts.synced == len(ANIMALS)
+
+    def outdated() -> int:
+        return erase(installation.settings, after=timedelta()).outdated
+
+    limited = installation.settings.model_copy(update={"reindex_documents": 5})
+    with open_reindex(limited) as work:
+        build(work, "word-counts")
+    parse_anew("p-next")
+    assert outdated() == 0, "a reindex is unfinished"
+    with open_reindex(installation.settings) as work:
+        promote(work, build(work, "word-counts"))
+    assert outdated() > 0
+    there = versions(installation)
+    assert there[PARSED] == {"p-next": len(ANIMALS)}
+    assert list(there[CHUNKED].values()) == [len(ANIMALS)] * 2, "those of both indexes"
+    parse_anew("p-last")
+    outdated()
+    assert versions(installation)[PARSED] == {"p-next": len(ANIMALS), "p-last": len(ANIMALS)}
+    assert there[CHUNKED] <= versions(installation)[CHUNKED], "those of the kept index"
+    asked = len(service.requests)
+    with open_reindex(installation.settings) as work:
+        promote(work, work.kept())
+    assert installation.sync().counts.embedded == 0
+    assert len(service.requests) == asked
+    assert installation.agrees()
+    with open_reindex(installation.settings) as work:
+        installation.rows(
+            "UPDATE index_collections SET replaced_at = now() - interval '1 hour' WHERE NOT active RETURNING 1"
+        )
+        drop(work, unfinished=False, vectors=False, by="test")
+    assert outdated() > 0
+    assert [list(one.values()) for one in versions(installation).values()] == [[len(ANIMALS)]] * 2
     assert installation.agrees()
 
 
