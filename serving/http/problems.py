@@ -112,6 +112,9 @@ PROBLEMS: dict[str, ProblemType] = {
     "too-many-connections": ProblemType(
         503, "Too many connections", "Close some, or retry after the seconds in `Retry-After`."
     ),
+    "too-many-in-progress": ProblemType(
+        503, "Too many requests are in progress", "Nothing was done. Retry after the seconds in `Retry-After`."
+    ),
     "storage-full": ProblemType(
         507, "The disk is full", "Nothing was saved. Send it again once an administrator has freed space."
     ),

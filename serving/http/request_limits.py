@@ -122,7 +122,7 @@ class RequestLimits:
         self._active = SharedTally(shared, "requests", sum(kind.in_total for kind in CLASSES.values()) + len(CLASSES))
 
     async def enforce(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
-        """Count the request while it runs. Raises the problems `rate-limited`, `overloaded` and `too-large`."""
+        """Count the request while it runs. Raises the problems `rate-limited`, `too-many-in-progress` and `too-large`."""
         preflight = scope["type"] == "http" and scope["method"] == "OPTIONS"
         name: str = PREFLIGHT if preflight else scope["route_handler"].opt[LIMITS]
         kind, caller = CLASSES[name], self._caller(scope)
@@ -132,7 +132,7 @@ class RequestLimits:
         entered = self._active.enter(*wanted)
         if entered.reached == 0:
             detail = f"{kind.in_total} requests of this kind ({name}) are in progress, the limit. Try again in 2 s."
-            raise ProblemError("overloaded", detail, headers={"Retry-After": "2"})
+            raise ProblemError("too-many-in-progress", detail, headers={"Retry-After": "2"})
         if entered.reached == 1:
             raise self._refusal(f"You have {kind.per_caller} requests of this kind ({name}) in progress, the limit.", 1)
         try:

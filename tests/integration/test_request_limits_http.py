@@ -92,7 +92,7 @@ def test_concurrent_requests_are_limited_per_user_and_in_total(site: Site) -> No
                 held.enter_context(begin_ingest(running, BOB))
             full = ask(CAT)
             assert full.status_code == 503
-            assert full.json()["type"] == "/problems/overloaded"
+            assert full.json()["type"] == "/problems/too-many-in-progress"
             assert "16 requests" in full.json()["detail"]
             assert running.http.get("/healthz").status_code == 200
             assert running.request("GET", "/api/sources", CAT).status_code == 200

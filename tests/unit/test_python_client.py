@@ -218,6 +218,7 @@ def test_a_deletion_is_sent_again_only_if_the_service_answers_it_alike(run: Runn
     [
         problem("rate-limited", 429, headers={"Retry-After": "0"}),
         problem("too-many-connections", 503),
+        problem("too-many-in-progress", 503),
         REFUSED,
     ],
 )

@@ -22,6 +22,7 @@ ALWAYS = (
     "internal",
     "overloaded",
     "too-many-connections",
+    "too-many-in-progress",
 )
 """The server, and the middleware in front of every route."""
 SIGNED_IN = (

@@ -10,7 +10,7 @@ from concordance_client.errors import ConcordanceError, ProblemError, RateLimite
 
 TEMPORARY = {408, 502, 503, 504}
 """Statuses after which the same request may succeed."""
-NOT_STARTED = {"too-many-connections"}
+NOT_STARTED = {"too-many-connections", "too-many-in-progress"}
 """Problems of requests that were refused before anything was done. `overloaded` may also come in the middle."""
 
 
@@ -20,7 +20,7 @@ class Retries:
 
     Calls that only read, or that have the same result when sent twice, are repeated after a broken connection and after 408, 502, 503
     and 504. All others are repeated only if nothing was done: the connection was not made, or the service took no more
-    requests (429, too many connections).
+    requests (429, too many connections or requests in progress).
     """
 
     attempts: int = 4
