@@ -90,7 +90,7 @@ def _as_page(
     return page
 
 
-def _is_navigation(request: Request[Any, Any, Any]) -> bool:
+def is_navigation(request: Request[Any, Any, Any]) -> bool:
     """Return True if a browser asks for a page. Programs and scripts accept anything, or name another type."""
     reads = request.method in ("GET", "HEAD") and not request.url.path.startswith(SCIM_PATHS)
     return reads and "text/html" in request.headers.get("accept", "")
@@ -101,7 +101,7 @@ def _as_asked(
     request: Request[Any, Any, Any],
     error: Exception,
 ) -> Response[Any]:
-    return _as_page(handle, request, error) if _is_navigation(request) else handle(request, error)
+    return _as_page(handle, request, error) if is_navigation(request) else handle(request, error)
 
 
 async def identify_visitor(error: Exception, scope: Scope) -> None:
@@ -111,7 +111,7 @@ async def identify_visitor(error: Exception, scope: Scope) -> None:
     if scope["type"] != "http" or not refused or isinstance(error, UnauthorizedError) or about in _UNIDENTIFIED:
         return
     request: Request[Any, Any, Any] = Request(scope)
-    if _is_navigation(request):
+    if is_navigation(request):
         with suppress(ConcordanceError):
             request.state[VISITOR] = await visitor(request, request.app.state.services.identity)
 

@@ -20,7 +20,7 @@ from resources.sources.stored import storable
 from serving.http.errors import ProblemError
 from serving.http.roles import dagster_rights, sees_reasons
 from serving.identity.authentication import SessionFrom
-from serving.identity.visitor import VisitorNeedsRole, page_route, signed_in
+from serving.identity.visitor import VisitorNeedsRole, is_navigation, page_route, signed_in
 from serving.sources.cards import Card, Running, by_source, card
 from serving.sources.days import since
 from serving.sources.held_deletions import held
@@ -74,12 +74,14 @@ async def sources_page(
 @page_route("/sources/{source:str}", "sourceCard", "read", guards=[VisitorNeedsRole(Role.OPERATOR, Role.AUDITOR)])
 async def source_card(
     request: Request[Access, Any, Any], source: FromPath[str], source_services: NamedDependency[SourceServices]
-) -> Response[str]:
-    """Return the card of one source alone, for operators and auditors."""
+) -> Response[Any]:
+    """Return the card of one source alone, for operators and auditors. A browser that opens it is sent to the page of all sources."""
     access = request.user
     wanted = [one for one in await reports(source_services, access) if one.source == source]
     if not wanted:
         raise ProblemError("unknown-source", f"Known sources: {', '.join(names())}.")
+    if is_navigation(request):
+        return Response(None, status_code=303, headers={"Location": f"/sources#source-{source}"})
     (one,) = await _cards(source_services, access, wanted)
     return view(
         "parts/source.html",

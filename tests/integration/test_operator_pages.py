@@ -200,6 +200,20 @@ def test_syncs_lead_to_their_runs_in_dagster_if_browsers_reach_it(site: Site) ->
                 assert opened.startswith("https://dagster.example/runs/r1?")
 
 
+def test_a_source_that_is_opened_by_itself_is_shown_on_the_page_of_all(running: Running) -> None:
+    """The card alone, for the script, has neither a style nor a navigation."""
+
+    def opened(source: str) -> httpx.Response:
+        return running.request(
+            "GET", f"/sources/{source}", PEOPLE["auditor"], headers={"Accept": "text/html,*/*;q=0.8"}
+        )
+
+    answer = opened("slack")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/sources#source-slack")
+    assert shown(running, "/sources", "auditor").css_first("#source-slack") is not None
+    assert opened("none").status_code == 404
+
+
 def test_days_of_syncs_are_drawn_with_the_longest_time_between_them(running: Running, site: Site) -> None:
     site.sql(
         "INSERT INTO sync_jobs (source, status, started_at, completed_at, synced)"
