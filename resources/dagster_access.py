@@ -78,8 +78,11 @@ def headers(settings: Settings) -> dict[str, str]:
 
 
 def link(settings: Settings, role: Role = "admin", path: str = "/") -> str:
-    """Return a URL that opens Dagster in a browser, once and within 12 hours; for an external webserver, its plain URL."""
-    address = f"{settings.dagster_address}{path}"
+    """Return a URL that opens Dagster in a browser, once and within 12 hours; for an external webserver, its plain URL.
+
+    It is at the public address, if there is one: the browser is often on another machine.
+    """
+    address = f"{settings.dagster_public_url or settings.dagster_address}{path}"
     if settings.dagster_url is not None and settings.dagster_secret is None:
         return address
     return _with_token(address, _sign(secrets_of(settings), _LINK, Grant(role), LINK_SECONDS))

@@ -499,6 +499,13 @@ def test_addresses_for_tools_carry_their_secrets_and_none_go_to_services_of_othe
     assert elsewhere.link is not None
     assert elsewhere.link.startswith("http://d:3000/?token=")
     assert elsewhere.read_only_headers != elsewhere.headers
+    published = addresses(
+        Settings(_env_file=None, home=tmp_path / "home", dagster_public_url="https://dagster.acme.com")  # type: ignore[call-arg]
+    )["dagster"]
+    assert published.url.startswith("http://127.0.0.1:"), "for programs on this machine"
+    for link in (published.link, published.read_only_link):
+        assert link is not None
+        assert link.startswith("https://dagster.acme.com/?token=")
 
 
 def test_a_misspelt_setting_is_named_with_the_one_that_is_meant(
