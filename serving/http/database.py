@@ -19,7 +19,7 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
 from resources.core.errors import InvalidRequestError, OverloadedError, ServiceUnavailableError, StorageFullError
 from resources.logging import logger
-from resources.stores.postgres import READ_ONLY, Connection, hang_up, session
+from resources.stores.postgres import DEADLOCK_PAUSES, READ_ONLY, Connection, hang_up, said, session, undeadlocked
 from resources.watch import Call, Watch
 from sql import statement
 from sql.family import Declared
@@ -143,8 +143,8 @@ class Database:
     async def run(self, declared: Declared, parameters: Mapping[str, Any]) -> Any:
         """Return the rows of a statement, its only row or None, or the number of changed rows.
 
-        It is sent again if the connection is lost, perhaps after it was committed: a write that would refuse its own repetition recognises
-        it, by a random value of the request (`integration/test_repeated_statements.py`).
+        It is sent again after a deadlock, and if the connection is lost, perhaps after it was committed: a write that would refuse its own
+        repetition recognises it, by a random value of the request (`integration/test_repeated_statements.py`).
 
         Raises `InvalidRequestError` for a value that Postgres cannot store (a NUL in a text), `RegistryDownError`,
         `OverloadedError`, and `ServiceUnavailableError` for a write that a server refuses which only reads.
@@ -185,9 +185,9 @@ class Database:
             raise _down()
 
     async def in_thread(self, work: Callable[[Connection], _T]) -> _T:
-        """Run blocking work in a thread, in its own transaction.
+        """Run blocking work in a thread, in its own transaction. It runs again if Postgres ended it for another that it waited for.
 
-        Raises `InvalidRequestError` as `run` does, `RegistryDownError` and `OverloadedError`.
+        Raises `InvalidRequestError` as `run` does, `RegistryDownError`, `OverloadedError`, and what the work raises.
         """
         self.require()
         opened: list[Connection] = []
@@ -195,7 +195,7 @@ class Database:
         def run() -> _T:
             with session(self._dsn) as connection:
                 opened.append(connection)
-                return work(connection)
+                return undeadlocked(partial(_as_a_whole, connection, work))
 
         with self.watch.call(lambda: hang_up(*opened), CALL_SECONDS) as call:
             try:
@@ -203,6 +203,8 @@ class Database:
             except psycopg.DataError as error:
                 raise _not_stored(error) from error
             except ServiceUnavailableError as error:
+                if not isinstance(error.__cause__, psycopg.Error):
+                    raise  # of another service that the work uses
                 raise await self._mapped("session", error, call) from error
 
     async def _with_connection(self, name: str, work: Callable[[AsyncConnection[Any]], Awaitable[_T]]) -> _T:
@@ -215,6 +217,11 @@ class Database:
                     with self.watch.call(partial(hang_up, connection), CALL_SECONDS) as call:
                         async with asyncio.timeout(STATEMENT_SECONDS):
                             return await work(connection)
+            except psycopg.errors.DeadlockDetected as error:
+                log.warning("deadlock", statement=name, reason=said(error))
+                if attempt == 2:
+                    raise _overloaded() from error
+                await asyncio.sleep(DEADLOCK_PAUSES[0])
             except PoolClosed:
                 continue  # it was replaced by a new pool
             except TimeoutError as error:
@@ -257,6 +264,15 @@ class Database:
         old, self._pool = self._pool, self._new_pool()
         await self._pool.open(wait=False)
         await old.close(timeout=0)
+
+
+def _as_a_whole(connection: Connection, work: Callable[[Connection], _T]) -> _T:
+    """Return the result of work, which begins a transaction of its own after a deadlock."""
+    try:
+        return work(connection)
+    except psycopg.errors.DeadlockDetected:
+        connection.rollback()
+        raise
 
 
 def _is_lost(error: Exception, call: Call | None) -> bool:

@@ -10,7 +10,9 @@ from typing import Any, TypeVar
 
 import pytest
 from psycopg import AsyncConnection
+from structlog.testing import capture_logs
 
+from resources.core.errors import ServiceUnavailableError
 from serving.http.database import Database
 from sql.agents import AgentReads
 from sql.own_keys import OwnKeyRows
@@ -184,3 +186,44 @@ def test_a_statement_recognises_its_own_repetition_and_no_other(site: Site, run:
             await database.close()
 
     assert asyncio.run(both()) == [True, AGAIN_BY_ANOTHER[run]]
+
+
+DEADLOCK = "DO $$ BEGIN IF nextval('attempts') = 1 THEN RAISE deadlock_detected; END IF; END $$"
+"""Ends the first transaction as Postgres does for one that waits for another, which waits for it."""
+
+
+@pytest.mark.parametrize("threaded", [False, True], ids=["statement", "thread"])
+def test_a_transaction_that_postgres_ended_for_another_is_repeated(site: Site, threaded: bool) -> None:
+    site.sql("CREATE SEQUENCE attempts")
+
+    async def work() -> object:
+        database = Database(site.settings.postgres_dsn, prepare_threshold=5)
+        await database.open()
+        try:
+            if threaded:
+                return await database.in_thread(lambda connection: connection.execute(DEADLOCK).statusmessage)
+            return await database.run(SignInReads.declared["session_end"]._replace(text=DEADLOCK), {})
+        finally:
+            await database.close()
+
+    with capture_logs() as logs:
+        assert asyncio.run(work()) == ("DO" if threaded else -1)
+    assert [one["event"] for one in logs] == ["deadlock"]
+    assert site.sql("SELECT nextval('attempts')") == [(3,)]
+
+
+def test_a_service_that_is_down_while_postgres_works_is_not_said_to_be_postgres(site: Site) -> None:
+    def fail(_: object) -> None:
+        raise ServiceUnavailableError("The vector index does not answer.")
+
+    async def work() -> None:
+        database = Database(site.settings.postgres_dsn, prepare_threshold=5)
+        await database.open()
+        try:
+            await database.in_thread(fail)
+        finally:
+            await database.close()
+
+    with capture_logs() as logs, pytest.raises(ServiceUnavailableError, match="The vector index does not answer"):
+        asyncio.run(work())
+    assert logs == []
