@@ -229,9 +229,13 @@ class _Scraped:
         yield self._counter("sync_jobs", "Syncs by status.", "sync_jobs", ["source", "status"])
         yield self._counter("source_wait_seconds", "Time that calls to sources waited.", "source_waited", ["source"])
         yield self._counter("source_calls", "Calls to sources by outcome.", "source_calls", ["source", "outcome"])
-        yield self._by_source("sync_failures_in_a_row", "Syncs that failed since the latest good one.")
+        yield self._by_source(
+            "sync_failures_in_a_row", "Syncs of the whole source that failed since the latest good one."
+        )
         latest = GaugeMetricFamily(
-            "sync_last_success_timestamp_seconds", "End of the latest good sync, as Unix time.", labels=["source"]
+            "sync_last_success_timestamp_seconds",
+            "End of the latest good sync of the whole source, as Unix time.",
+            labels=["source"],
         )
         for row in self._rows("latest_sync"):
             latest.add_metric([row.source], row.value)

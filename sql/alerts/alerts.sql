@@ -109,8 +109,9 @@ WHERE fired_at IS NOT NULL AND resolved_at IS NULL
 ORDER BY severity ASC, since DESC, rule ASC, subject ASC;
 
 -- name: sync_health
--- What the latest syncs of each source show; several that share one first sync are no failures in a row. Syncs of the last six hours, documents and repeated calls of syncs of the last hour.
--- Grain: source. Index: sync_jobs_completed, sync_jobs_latest, sync_jobs_latest_good.
+-- What the latest syncs of each source show: syncs of the last six hours, documents and repeated calls of syncs of the last hour, and the
+-- latest syncs of the whole source, which a good sync of a folder or channel says nothing about.
+-- Grain: source. Index: sync_jobs_completed, sync_jobs_whole.
 WITH recent AS (
     SELECT
         source,
@@ -136,7 +137,7 @@ SELECT
     extract(EPOCH FROM now() - g.completed_at)::double precision AS seconds_ago,
     (
         SELECT count(*) FROM sync_jobs AS f
-        WHERE f.source = s.source AND f.status = 'failed' AND f.planned_by IS NULL AND f.started_at > coalesce(g.started_at, '-infinity')
+        WHERE f.source = s.source AND f.status = 'failed' AND f.partitions IS NULL AND f.started_at > coalesce(g.started_at, '-infinity')
     ) AS failures
 FROM source_states AS s
 LEFT JOIN recent AS r ON s.source = r.source
@@ -145,7 +146,7 @@ LEFT JOIN LATERAL (
         l.completed_at,
         l.started_at
     FROM sync_jobs AS l
-    WHERE l.source = s.source AND l.status = 'success' AND l.planned_by IS NULL
+    WHERE l.source = s.source AND l.status = 'success' AND l.partitions IS NULL
     ORDER BY l.started_at DESC
     LIMIT 1
 ) AS g ON TRUE;

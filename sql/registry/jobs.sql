@@ -30,12 +30,20 @@ WHERE source = :source AND status = 'running' AND accepts
 RETURNING job_id::text AS job_id, started_at;
 
 -- name: take_requests
--- Return what was added to a sync and clear it; no row if nothing was.
+-- Return what was added to a sync and clear it; no row if nothing was. A sync to which one of the whole source was added becomes one.
 WITH added AS (
     SELECT job_id, more_partitions, more_full FROM sync_jobs WHERE job_id = :job_id AND more_full IS NOT NULL FOR UPDATE
 )
 
-UPDATE sync_jobs AS j SET more_full = NULL, more_partitions = NULL
+UPDATE sync_jobs AS j SET
+    more_full = NULL,
+    more_partitions = NULL,
+    partitions = CASE
+        WHEN
+            a.more_partitions IS NOT NULL
+            OR EXISTS (SELECT FROM sync_jobs AS w WHERE w.source = j.source AND w.status = 'running' AND w.partitions IS NULL)
+            THEN j.partitions
+    END
 FROM added AS a
 WHERE j.job_id = a.job_id
 RETURNING a.more_partitions AS partitions, a.more_full AS full_sync;

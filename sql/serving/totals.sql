@@ -1,6 +1,7 @@
 -- Purpose: figures for /metrics that the pipeline stores in the registry. Grain: (what, source, label).
 -- Index: none, all of it is small and read whole: counts have a row per partition and state, `sync_figures` has one row per figure, whatever the number of syncs.
--- Sizes of tables are those of their latest VACUUM or ANALYZE: pg_total_relation_size waits for the erasure's VACUUM FULL.
+-- Syncs of folders and channels say nothing about those of the whole source. Sizes of tables are those of their latest VACUUM or ANALYZE: pg_total_relation_size
+-- waits for the erasure's VACUUM FULL.
 SELECT
     'documents' AS what,
     source,
@@ -82,10 +83,10 @@ SELECT
     '' AS label,
     (
         SELECT count(*) FROM sync_jobs AS f
-        WHERE f.source = s.source AND f.status = 'failed' AND f.planned_by IS NULL AND f.started_at > coalesce(
+        WHERE f.source = s.source AND f.status = 'failed' AND f.partitions IS NULL AND f.started_at > coalesce(
             (
                 SELECT max(g.started_at) FROM sync_jobs AS g
-                WHERE g.source = s.source AND g.status = 'success' AND g.planned_by IS NULL
+                WHERE g.source = s.source AND g.status = 'success' AND g.partitions IS NULL
             ), '-infinity'
         )
     )::double precision AS value
@@ -99,7 +100,7 @@ SELECT
 FROM source_states AS s
 CROSS JOIN LATERAL (
     SELECT completed_at FROM sync_jobs
-    WHERE source = s.source AND status = 'success'
+    WHERE source = s.source AND status = 'success' AND partitions IS NULL
     ORDER BY started_at DESC
     LIMIT 1
 ) AS j

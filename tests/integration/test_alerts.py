@@ -7,6 +7,7 @@ import json
 import math
 import socket
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -29,6 +30,8 @@ from serving.http.database import Database
 from serving.http.latency import WINDOW_SECONDS, RecentLatency, quantile
 from serving.http.metrics import Metrics
 from sql.alerting import Alerts, AlertState
+from sql.sync import Jobs
+from sql.web import WebReads
 from sql.web_rows import Figure
 from tests.fixtures.installation import Installation
 from tests.fixtures.serving import Site
@@ -256,6 +259,46 @@ def test_figures_of_syncs_at_the_limit(site: Site, rule: str, within: dict[str, 
         synced(site, "failed", number=100, ago=6 * 3600 + 60, failed=50, retries=100, retries_failed=100)  # long ago
         found = observed(site)
         assert (rule in found and RULES[rule].broken(found[rule])) is broken, found
+
+
+def test_syncs_of_single_channels_say_nothing_about_the_whole_source(site: Site) -> None:
+    synced(site, ago=7200)
+    synced(site, "failed", number=3, ago=600)
+    site.sql(
+        "INSERT INTO sync_jobs (source, status, partitions, started_at, completed_at, error_message)"
+        " SELECT 'slack', s.status, '{C1}', now(), now(), CASE s.status WHEN 'failed' THEN 'x' END"
+        " FROM unnest(ARRAY['success', 'failed', 'failed']) AS s (status)"
+    )
+    found = observed(site)
+    assert found["SyncsFailInARow"] == 3
+    assert found["SyncOverdue"] == pytest.approx(7200, abs=60)
+    assert site.sql("SELECT count(*) FROM sync_jobs WHERE source = 'slack'") == [(7,)]
+    figures = {one.what: one.value for one in totals(site) if one.source == "slack"}
+    assert figures["sync_failures_in_a_row"] == 3
+    assert time.time() - figures["latest_sync"] == pytest.approx(7200, abs=60)
+
+
+def test_a_sync_that_one_of_the_whole_source_was_added_to_counts_as_one(site: Site) -> None:
+    with session(site.settings.postgres_dsn) as connection:
+        jobs = Jobs(connection)
+        job = jobs.insert_job(source="slack", partitions=["C1"], full_sync=False, requested_by="slack", accepts=True)
+        assert job is not None
+        for partitions, stored in ((["C2"], ["C1"]), (None, None)):
+            jobs.add_request(source="slack", partitions=partitions, full_sync=False)
+            jobs.take_requests(job_id=job.job_id)
+            assert jobs.job(job_id=job.job_id).partitions == stored
+
+
+def totals(site: Site) -> list[Figure]:
+    async def read() -> list[Figure]:
+        database = Database(site.settings.postgres_dsn, prepare_threshold=0)
+        await database.open()
+        try:
+            return await WebReads(database).totals()
+        finally:
+            await database.close()
+
+    return asyncio.run(read())
 
 
 def test_a_source_that_is_not_set_up_does_not_alert(site: Site) -> None:
