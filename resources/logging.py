@@ -25,7 +25,7 @@ _QUOTED = re.compile(
 )
 """What Postgres adds to an error: it may quote the row that it refused. In a stack trace, other exceptions follow."""
 _NEVER_MASKED = frozenset(
-    {"ts", "level", "service", "action", "job_id", "doc_id", "query_id", "error_id", "chunk_id", "run_id", "trace_id"}
+    {"ts", "level", "service", "job_id", "doc_id", "query_id", "error_id", "chunk_id", "run_id", "trace_id"}
 )
 _NOISY = ("httpx", "httpcore", "qdrant_client", "psycopg.pool", "asyncio", "alembic", "sqlalchemy")
 
@@ -49,17 +49,17 @@ def _mask_phone(match: re.Match[str]) -> str:
 
 
 def _masked(value: Any) -> Any:
-    if isinstance(value, str):
-        return mask(value)
+    if value is None or isinstance(value, int | float):
+        return value
     if isinstance(value, Mapping):
         return {key: _masked(inner) for key, inner in cast("Mapping[Any, Any]", value).items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [_masked(inner) for inner in cast("Collection[Any]", value)]
-    return value
+    return mask(str(value))  # an error, for example, which would be written as a text without it
 
 
 def mask_event(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Mask every value of an event except ids, names and the time (a structlog processor)."""
+    """Mask every value of an event except ids and the time (a structlog processor). The action of a record of others is its message."""
     return {key: value if key in _NEVER_MASKED else _masked(value) for key, value in event.items()}
 
 

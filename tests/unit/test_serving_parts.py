@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import json
+import logging
 import time
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import jwt
@@ -15,7 +18,7 @@ from qdrant_client import models
 from resources.core.bm25 import SparseVector
 from resources.core.domain import Access
 from resources.core.errors import InvalidRequestError
-from resources.logging import mask, mask_event
+from resources.logging import log_to_stderr, logger, mask, mask_event
 from resources.servers.shared import Shared
 from resources.settings import Settings
 from resources.stores.qdrant import async_client
@@ -260,6 +263,15 @@ def test_logs_mask_emails_and_phone_numbers(text: str, masked: str) -> None:
 def test_masking_reaches_nested_values_and_spares_ids() -> None:
     event = mask_event(None, "", {"job_id": "a@b.co", "detail": {"who": ["a@b.co"]}, "count": 3})
     assert event == {"job_id": "a@b.co", "detail": {"who": ["[email]"]}, "count": 3}
+
+
+def test_messages_of_other_loggers_and_errors_are_masked(capsys: pytest.CaptureFixture[str]) -> None:
+    log_to_stderr("info", "test")
+    logging.getLogger("uvicorn").warning("rejected %s, call %s", "ann@acme.com", "+49 170 1234567")
+    logger("test").warning("not_sent", error=ValueError("no mailbox ann@acme.com"), at=[Path("/ann@acme.com")], tries=3)
+    first, second = map(json.loads, capsys.readouterr().err.splitlines())
+    assert first["action"] == "rejected [email], call [phone]"
+    assert (second["error"], second["at"], second["tries"]) == ("no mailbox [email]", ["/[email]"], 3)
 
 
 @pytest.mark.parametrize(
