@@ -18,9 +18,10 @@ QUESTION, PASSAGE = "Is the model there?", "The model is there."
 def embedding(settings: Settings, *, registry: bool) -> Iterator[Check]:
     """Embed a query, and compare its length with the index if there is a `registry` to ask."""
     from resources.embedding import check_dimensions, embedder
+    from resources.embedding.openai_compatible import PROBE
 
     model = embedder(settings)
-    vector = Breaker("The embedding model").call(lambda: model.embed_query(QUESTION), CALL_SECONDS)
+    vector = Breaker("The embedding model").call(lambda: model.embed_query(PROBE), CALL_SECONDS)
     found = f"{model.model}: {len(vector)} dimensions, window {model.window} tokens"
     if registry and (indexed := _indexed_dimensions(settings, model.model)) is not None:
         check_dimensions(model.model, len(vector), indexed)

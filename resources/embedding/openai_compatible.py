@@ -6,6 +6,7 @@ every number is finite. Vendor errors are mapped here.
 """
 
 import base64
+import re
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -46,12 +47,13 @@ SHORT_TEXT = 200
 """Characters of a text that no service refuses for its length."""
 _REFUSED = (400, 413, 422)
 """Statuses of services for a text that is too long."""
+_CODE = re.compile(r"[A-Za-z][\w.-]{0,60}")
 _FAILED = 500
 """Status of a service that fails on a text; one that is overloaded or away answers with others."""
 
 
-_PROBE = "dimensions"
-"""A text that every service embeds."""
+PROBE = "dimensions"
+"""A text of ours that every service embeds. Only what a service says of it is repeated: that may quote the text."""
 
 
 class RefusedTextsError(ConfigurationError):
@@ -106,7 +108,7 @@ class OpenAICompatible:
     def dimensions(self) -> int:
         """Length of a vector; for an unknown model, the service is asked once."""
         if self._known_dimensions is None:
-            self._known_dimensions = self._request([_PROBE], self._prompts.passage_type)[0].shape[1]
+            self._known_dimensions = self._request([PROBE], self._prompts.passage_type)[0].shape[1]
         return self._known_dimensions
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -194,7 +196,9 @@ class OpenAICompatible:
     def _probe(self, error: ConcordanceError) -> None:
         """Embed a text that no service fails on. Raises `error` if this one does: then it is not for the texts that failed."""
         try:
-            rows, _ = self._request([_PROBE], self._prompts.passage_type)
+            rows, _ = self._request([PROBE], self._prompts.passage_type)
+        except type(error) as found:
+            raise found from None  # it says why
         except ConcordanceError:
             raise error from None
         if np.isnan(rows).any():
@@ -217,7 +221,8 @@ class OpenAICompatible:
                 model=self._name, input=[text or " " for text in texts], encoding_format="base64", **extra
             )
         except openai.OpenAIError as error:
-            raise self._explained(error) from error
+            ours = texts in ([PROBE], [self._prompts.query + PROBE], [self._prompts.passage + PROBE])
+            raise self._explained(error, ours=ours) from (error if ours else None)
         rows = self._checked(answer.data, len(texts))
         return rows, int(answer.usage.prompt_tokens) if answer.usage else 0
 
@@ -244,7 +249,7 @@ class OpenAICompatible:
     def _wrong(self, what: str) -> ConfigurationError:
         return ConfigurationError(f"The embedding service at {self._url} (model {self.model}) {what}.")
 
-    def _explained(self, error: Exception) -> ConcordanceError:
+    def _explained(self, error: Exception, *, ours: bool) -> ConcordanceError:
         import openai
 
         where = f"The embedding service at {self._url}"
@@ -263,13 +268,20 @@ class OpenAICompatible:
         if isinstance(error, openai.APIStatusError):
             refused = RefusedTextsError if error.status_code in _REFUSED else ConfigurationError
             return refused(
-                f"{where} rejects the request ({error.status_code}: {error.message[:200]}): check "
+                f"{where} rejects the request ({_said(error, whole=ours)}): check "
                 "CONCORDANCE_OPENAI_BASE_URL, "
                 "CONCORDANCE_EMBEDDING_MODEL and CONCORDANCE_EMBEDDING_DIMENSIONS."
             )
         if isinstance(error, openai.APITimeoutError):
             return ServiceUnavailableError(f"{where} took too long to answer; the next sync continues from here.")
         return ServiceUnavailableError(f"{where} does not answer: check CONCORDANCE_OPENAI_BASE_URL and the network.")
+
+
+def _said(error: Any, *, whole: bool) -> str:
+    """Return a response's status, and its code or, if it cannot quote a text of others, all that it says."""
+    codes = [code for code in (str(error.code), str(error.type)) if _CODE.fullmatch(code) and code != "None"]
+    said = error.message[:200] if whole else "".join(codes[:1])
+    return f"{error.status_code}: {said}" if said else str(error.status_code)
 
 
 def _halves(text: str) -> list[str]:

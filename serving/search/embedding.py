@@ -21,7 +21,7 @@ from resources.core.breaker import UnresponsiveError
 from resources.core.errors import ConcordanceError, ServiceUnavailableError, TemporaryError
 from resources.embedding import check_dimensions
 from resources.embedding.background import CosineScale, cosine_scale
-from resources.embedding.openai_compatible import FailedTextsError, RefusedTextsError
+from resources.embedding.openai_compatible import PROBE, FailedTextsError, RefusedTextsError
 from resources.logging import logger
 from resources.stores.qdrant import ALIAS
 from serving.http.background import cancel
@@ -32,8 +32,6 @@ POLL_SECONDS = 1.0
 """Interval of reading the active collection, a query of 0.2 ms."""
 MAX_RETRY_SECONDS = 30.0
 """Longest interval of attempts to load a model that cannot be loaded, or to reach one that failed."""
-PROBE = "warm up"
-"""A text that every model embeds."""
 
 log = logger("serving")
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 from resources.core.errors import ConfigurationError, ServiceUnavailableError
-from resources.embedding.openai_compatible import CONCURRENCY, LEAST_TEXTS, RETRIES, OpenAICompatible
+from resources.embedding.openai_compatible import CONCURRENCY, LEAST_TEXTS, PROBE, RETRIES, OpenAICompatible
 from resources.embedding.prompts import has_prompts
 from resources.settings.limits import Prompts
 from tests.fixtures.openai_server import OpenAIServer, Rows, bag_of_words
@@ -120,6 +121,22 @@ def test_a_refused_request_names_the_settings(server: OpenAIServer) -> None:
     server.fail(404)
     with pytest.raises(ConfigurationError, match="CONCORDANCE_EMBEDDING_MODEL"):
         client(server).embed(["a"])
+
+
+@pytest.mark.parametrize("refusal", ["unknown", "longest"])
+def test_what_a_service_says_of_our_text_alone_is_repeated(server: OpenAIServer, refusal: str) -> None:
+    """It may quote the text, and errors are logged and stored."""
+    secret = "salary of ann"
+    setattr(server, refusal, True if refusal == "unknown" else 0)
+    asked = client(server)
+    for ask in (lambda: asked.embed([secret]), lambda: asked.embed_query(secret)):
+        with pytest.raises(ConfigurationError, match="CONCORDANCE_EMBEDDING_MODEL") as caught:
+            ask()
+        assert secret not in "".join(traceback.format_exception(caught.value))
+    if refusal == "unknown":
+        assert "404: model_not_found)" in str(caught.value)
+    with pytest.raises(ConfigurationError, match=r"\['dimensions'\]|at most 0 tokens"):
+        asked.embed_query(PROBE)
 
 
 def test_a_text_that_the_service_refuses_is_embedded_in_parts_and_stops_no_other() -> None:

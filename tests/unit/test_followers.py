@@ -14,11 +14,11 @@ import pytest
 from numpy.typing import NDArray
 
 from resources.core.errors import ConcordanceError, ServiceUnavailableError
-from resources.embedding.openai_compatible import FailedTextsError, RefusedTextsError
+from resources.embedding.openai_compatible import PROBE, FailedTextsError, RefusedTextsError
 from resources.watch import Watch
 from serving.identity.withheld import WithheldReads
 from serving.identity.withholding import Withholding, WithholdingKeeper
-from serving.search.embedding import PROBE, QueryEmbedder
+from serving.search.embedding import QueryEmbedder
 from sql.web_rows import ActiveModel
 
 ACTIVE = ActiveModel("documents_m_2", "m", 2, None, None, None, None, None, True, [])
