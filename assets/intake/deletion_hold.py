@@ -44,7 +44,7 @@ class DeletionHold:
         stores.partitions.hold(partition=self._partition, source_ids=list(held), times=known)
         alert(
             stores.settings,
-            f"{number} of {self._size} documents of {label(stores.source)}, {self._partition}, are gone at the source. They were "
+            f"{number} of {self._size} documents of one part of {label(stores.source)} are gone at the source. They were "
             "kept, because that is more than CONCORDANCE_LIMITS__PRUNE_SHARE allows at once. To see and "
             "delete them, run: concordance prune list",
         )
@@ -56,9 +56,8 @@ def hold_retired(stores: Stores, partition: str, source_ids: Collection[str]) ->
     if set(source_ids) <= set(stores.partitions.held(partition=partition)):
         return None
     stores.partitions.hold(partition=partition, source_ids=list(source_ids), times={})
-    notice = (
-        f"{label(stores.source)}, {partition}, is no longer configured. Its {len(source_ids)} documents were kept. To remove them, run: "
-        f"concordance source remove {partition}"
-    )
-    alert(stores.settings, notice)
-    return notice
+    kept = f"is no longer configured. Its {len(source_ids)} documents were kept."
+    alert(
+        stores.settings, f"A part of {label(stores.source)} {kept} To see which, run: concordance prune list"
+    )  # not its name
+    return f"{label(stores.source)}, {partition}, {kept} To remove them, run: concordance source remove {partition}"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 import assets.raw
 from assets.upkeep.removal import remove
@@ -61,7 +62,11 @@ def shrunk(two: Installation, monkeypatch: pytest.MonkeyPatch) -> Installation:
     """The same after `docs` was taken out of the settings and a sync has seen that."""
     configure(two, two.settings.file_roots[1])
     as_environment(two, monkeypatch)
-    two.sync()
+    with capture_logs() as logs:
+        two.sync()
+    assert [one["text"] for one in logs if one["event"] == "alert"] == [
+        "A part of Files is no longer configured. Its 3 documents were kept. To see which, run: concordance prune list"
+    ]
     return two
 
 
