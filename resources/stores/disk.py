@@ -26,7 +26,7 @@ LEAST_BYTES = 16 * 1024 * 1024
 Source: https://www.postgresql.org/docs/current/wal-configuration.html
 """
 PROBE = bytes(64 * 1024)
-FULL, READ_ONLY, REFUSED, BROKEN = "full", "read-only", "refused", "broken"
+FULL, READ_ONLY, REFUSED, BROKEN, HUNG = "full", "read-only", "refused", "broken", "hung"
 
 
 class StoreFolder(NamedTuple):
@@ -38,7 +38,7 @@ class StoreFolder(NamedTuple):
 
 
 class DiskFault(NamedTuple):
-    """A file system or folder that accepts no writes."""
+    """A file system or folder that accepts no writes. Which one hangs is not known."""
 
     stores: tuple[str, ...]
     folder: Path
@@ -47,6 +47,8 @@ class DiskFault(NamedTuple):
 
     def __str__(self) -> str:
         """Return what is wrong and what to do, for the operator."""
+        if self.state == HUNG:
+            return "A disk or folder that holds a store does not answer. Look for a network file system whose server is away."
         place = f"{self.folder} ({', '.join(self.stores)})"
         if self.state == FULL:
             return f"The disk that holds {place} is full: {self.detail}. Free some space there, or move the folder to a larger disk."

@@ -1,13 +1,16 @@
 """Monitor the registry, the index and the disks for `/metrics` and `/readyz`, so that no request costs a query."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future
+from pathlib import Path
 
 import psycopg
 
 from resources.core.errors import OverloadedError, TemporaryError
 from resources.logging import logger
-from resources.stores.disk import DiskFault
+from resources.stores.disk import HUNG, DiskFault
 from serving.http.database import Database
 from serving.http.periodic import Repeated
 from sql.web import WebReads
@@ -16,6 +19,8 @@ from sql.web_rows import Figure
 REFRESH_SECONDS = 10.0
 OF_SYNCS = frozenset({"source_paused", "sync_failures_in_a_row", "latest_sync"})
 """Figures that alerts compare. A source that is not set up has none: it would be overdue, paused or failing for ever."""
+DISK_SECONDS = 5.0
+"""Longest wait for the disks at a look; one that takes longer hangs."""
 COMPLETE_SHARE = 0.99
 """An index that holds a smaller share of the registry's passages at two readings in a row is incomplete. One reading is not enough: a
 sync may be between its two writes, and Qdrant's count is an estimate.
@@ -49,6 +54,7 @@ class StatusMonitor(Repeated):
         self._read_disk = disk
         self._read_gauges = gauges
         self._read_sources = sources
+        self._reading: Future[tuple[Mapping[str, float], Sequence[DiskFault]]] | None = None
         self._was_short = False
         self.totals: Sequence[Figure] = ()
         self.points: int | None = None
@@ -96,9 +102,26 @@ class StatusMonitor(Repeated):
             "qdrant": self.points is not None,
             **watched,
         }
-        gauges = await asyncio.to_thread(self._read_gauges)
-        faults = await asyncio.to_thread(self._read_disk)
+        gauges, faults = await self._look_at_disks()
         self.gauges = {**gauges, "home_disk_writable": float(not faults)}
         if faults and not self.disk_faults:
             log.error("disk_not_writable", reason=" ".join(map(str, faults)))
         self.disk_faults = faults
+
+    async def _look_at_disks(self) -> tuple[Mapping[str, float], Sequence[DiskFault]]:
+        """Return figures and faults. While a file system hangs, one thread waits for it, and no other is started."""
+        if self._reading is None:
+            self._reading = Future()
+            # a daemon, so that it does not keep the process from ending
+            threading.Thread(target=self._read, args=(self._reading,), name="disks", daemon=True).start()
+        done, _ = await asyncio.wait([asyncio.wrap_future(self._reading)], timeout=DISK_SECONDS)
+        if not done:
+            return self.gauges, [DiskFault((), Path(), HUNG, "")]
+        reading, self._reading = self._reading, None
+        return reading.result()
+
+    def _read(self, reading: Future[tuple[Mapping[str, float], Sequence[DiskFault]]]) -> None:
+        try:
+            reading.set_result((self._read_gauges(), self._read_disk()))
+        except Exception as error:  # noqa: BLE001 (raised by the look)
+            reading.set_exception(error)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Mapping
 from typing import Any
 
 import psycopg
 import pytest
 
+from resources.stores.disk import HUNG, DiskFault
 from serving.http.database import Database
 from serving.http.monitor import StatusMonitor
 from sql.family import Declared
@@ -118,3 +120,38 @@ def test_a_busy_postgres_is_not_down_and_leaves_the_last_figures(
         assert monitor.dependencies["postgres"]
 
     asyncio.run(looks())
+
+
+def test_a_file_system_that_hangs_is_a_fault_and_stops_nothing_else(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("serving.http.monitor.DISK_SECONDS", 0.05)
+    back, asked = threading.Event(), 0
+    answers = [True, False]
+
+    def disk() -> list[DiskFault]:
+        nonlocal asked
+        asked += 1
+        back.wait(60)
+        return []
+
+    async def looks() -> None:
+        pool = Asked(database)
+        await pool.open()
+        monitor = StatusMonitor(pool, index, disk, lambda: {"home_disk_bytes": 1.0})
+        monitor.watch("embedding", lambda: answers.pop())
+        for answer in (False, True):
+            await monitor._look()
+            assert [one.state for one in monitor.disk_faults] == [HUNG]
+            assert monitor.gauges["home_disk_writable"] == 0
+            assert monitor.dependencies["embedding"] is answer
+        assert asked == 1
+        back.set()
+        answers.append(True)
+        monkeypatch.setattr("serving.http.monitor.DISK_SECONDS", 30)
+        await monitor._look()
+        assert (monitor.disk_faults, monitor.gauges) == ([], {"home_disk_bytes": 1.0, "home_disk_writable": 1.0})
+        await pool.close()
+
+    asyncio.run(looks())
+    assert asked == 1
