@@ -79,7 +79,7 @@ def profiles_for(settings: Settings, window: int) -> dict[str, Profile]:
 def target(settings: Settings, row: CollectionRow, *, active: bool) -> Target:
     """Return the target of a row of `index_collections`. Raises `ConfigurationError` if its model is not available."""
     fields = msgspec.structs.asdict(row)
-    chosen = recorded(fields) or choice(settings)
+    chosen = recorded(settings, fields) or choice(settings)
     found = embedder_of(settings, fields)
     collection = IndexCollection(
         name=row.name,

@@ -14,6 +14,7 @@ from orchestration.restore import restore as carry_out
 from orchestration.supervision import ports
 from resources import keys
 from resources.core.errors import InvalidRequestError
+from resources.core.paths import is_folder
 from resources.settings import load
 
 SHOWN = 10
@@ -62,6 +63,10 @@ def backup(
         )
     if not made.lake:
         note(f"The lake is not in this backup: copy the bucket of {settings.lake_address} as well.")
+    if is_folder(settings.home / "models" / "added"):
+        note(
+            f"The models in {settings.home / 'models' / 'added'} are not in this backup: keep them, or add them again after a restore."
+        )
     for fault in faults[:SHOWN]:
         note(f"The lake is damaged, and so is its copy: {fault}")
     if faults:

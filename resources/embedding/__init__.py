@@ -7,6 +7,7 @@ when the first embedder is created. Nothing is stored here, and what is embedded
 import os
 from collections.abc import Mapping
 from functools import cache
+from glob import escape
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -88,8 +89,12 @@ def choose(settings: Settings, model: str, dimensions: int | None) -> ModelChoic
     return ModelChoice(provider, source, dimensions, None, own.prompts)
 
 
-def recorded(row: Mapping[str, Any]) -> ModelChoice | None:
-    """Return the model recorded in a row of `index_collections`; None for a collection older than that record."""
+def recorded(settings: Settings, row: Mapping[str, Any]) -> ModelChoice | None:
+    """Return the model recorded in a row of `index_collections`; None for a collection older than that record.
+
+    Where its folder is missing, as after a restore to another HOME, the same model is looked for among those that were added, and in the
+    settings.
+    """
     if row["provider"] is None:
         return None
     if row["model_prompts"] is not None:
@@ -97,15 +102,36 @@ def recorded(row: Mapping[str, Any]) -> ModelChoice | None:
     else:
         # older versions did not read prompts from folders
         prompts = None if has_prompts(row["model"]) else NO_PROMPTS
-    return ModelChoice(row["provider"], row["model_source"], row["model_dimensions"], row["model_window"], prompts)
+    return ModelChoice(row["provider"], _source(settings, row), row["model_dimensions"], row["model_window"], prompts)
+
+
+def _source(settings: Settings, row: Mapping[str, Any]) -> str | None:
+    source: str | None = row["model_source"]
+    if row["provider"] != "local" or source is None or is_folder(Path(source)):
+        return source
+    name = Path(source).name
+    folders = [str(folder.resolve()) for folder in (settings.home / "models" / "added").glob(f"*/{escape(name)}")]
+    if settings.embedding_provider == "local" and (own := choice(settings).source) and Path(own).name == name:
+        folders.append(own)
+    return next((folder for folder in folders if row["model"].startswith(_versioned_name(folder))), source)
+
+
+@cache
+def _versioned_name(folder: str) -> str:
+    return read_folder(folder).versioned_name
 
 
 def embedder_of(settings: Settings, row: Mapping[str, Any]) -> Embedder:
     """Return the embedder of a collection, from its row of `index_collections`.
 
-    Raises `ConfigurationError` if that model has changed since: its vectors would not match the index.
+    Raises `ConfigurationError` if that model is gone or has changed since: its vectors would not match the index.
     """
-    chosen = recorded(row)
+    chosen = recorded(settings, row)
+    if chosen is not None and chosen.provider == "local" and chosen.source and not is_folder(Path(chosen.source)):
+        raise ConfigurationError(
+            f"The index was built with the embedding model {row['model']}, which is no longer in {chosen.source}. Add it again: "
+            "concordance model add M"
+        )
     found = embedder(settings if chosen is None else chosen.settings(settings))
     if found.model != row["model"]:
         where = "the settings name" if chosen is None else f"{chosen.source or 'the bundled folder'} holds"

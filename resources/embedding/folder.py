@@ -41,6 +41,11 @@ class ModelFolder:
     def dimensions(self) -> int:
         return int(self.config["hidden_size"])
 
+    @property
+    def versioned_name(self) -> str:
+        """The name, with the beginning of the fingerprint unless the model is the bundled one."""
+        return self.name if self.bundled else f"{self.name}@{self.fingerprint()[:8]}"
+
     def fingerprint(self) -> str:
         """Return 16 hex digits of a hash over what determines the vectors: configuration, vocabulary and weights."""
         digest = hashlib.sha256()

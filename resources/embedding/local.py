@@ -55,8 +55,7 @@ class LocalEmbedder:
         self._cls = folder.pooling == "cls"
         prompts = folder.prompts if prompts is None else prompts
         self._query, self._passage = self._pieces.ids([prompts.query, prompts.passage])
-        named = folder.name if folder.bundled else f"{folder.name}@{folder.fingerprint()[:8]}"
-        self.model = named + suffix(prompts)
+        self.model = folder.versioned_name + suffix(prompts)
         self.dimensions = folder.dimensions
         self.window = window or folder.window
         self.price_per_million = price or 0.0

@@ -16,6 +16,7 @@ from orchestration.cli.installed import database
 from orchestration.evaluation.comparison import compare_reranker
 from orchestration.model_trial import try_embedder, try_reranker
 from resources.core.errors import ConfigurationError, InvalidRequestError, ServiceUnavailableError
+from resources.embedding import embedder, embedder_of, recorded
 from resources.embedding.cross_encoder import CrossEncoder
 from resources.embedding.folder import bundled_folder, read_folder
 from resources.embedding.obtain import hash_of, is_reranker, obtain
@@ -53,6 +54,32 @@ def test_a_model_of_a_mirror_is_copied_once_and_by_its_hash(settings: Settings, 
     assert read_folder(str(folder)).name == "tiny-embedder"
     assert sorted(one.name for one in folder.iterdir()) == ["config.json", "model.safetensors", "tokenizer.json"]
     assert [one.name for one in (settings.home / "models" / "added").iterdir()] == [folder.parent.name]
+
+
+def test_the_model_of_an_index_is_found_where_home_is_another(settings: Settings, tiny: Path, tmp_path: Path) -> None:
+    before = settings.model_copy(update={"home": tmp_path / "before"})
+    folder = obtain(before, str(tiny))
+    row = {
+        "model": embedder(before.model_copy(update={"embedding_model": str(folder)})).model,
+        "provider": "local",
+        "model_source": str(folder),
+        "model_dimensions": None,
+        "model_window": None,
+        "model_prompts": None,
+    }
+    shutil.rmtree(before.home)
+    obtain(settings, str(make_tiny_model(tmp_path / "other" / tiny.name, seed=1)))
+    with pytest.raises(
+        ConfigurationError, match=f"{row['model']}, which is no longer in {folder}.*concordance model add"
+    ):
+        embedder_of(settings, row)
+    named = settings.model_copy(update={"embedding_model": str(tiny)})
+    assert embedder_of(named, row).model == row["model"]
+    added = obtain(settings, str(tiny))
+    assert embedder_of(settings, row).model == row["model"]
+    chosen = recorded(settings, row)
+    assert chosen is not None
+    assert chosen.source == str(added)
 
 
 def test_nothing_is_downloaded_without_a_mirror(settings: Settings) -> None:
