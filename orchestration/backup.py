@@ -5,7 +5,7 @@ A backup is a folder that only its owner may read, or in an object store (`orche
 
 Searches, uploads and syncs go on meanwhile: the dump comes first, and what it refers to was in the lake before. What syncs add to the
 lake after the dump is what a sync that died leaves behind: the next one after a restore does it again. Only erasure and `reindex`
-remove what the dump refers to; they wait.
+remove what the dump refers to: a backup and an erasure wait for each other, and `reindex` is refused meanwhile.
 """
 
 import os
@@ -39,9 +39,7 @@ LAKE = "lake"
 SPOOLS = ("audit",)
 """Folders of HOME with events that serving has not written to Postgres yet."""
 LOOK_SECONDS = 0.4
-REFUSAL = (
-    "`concordance reindex`, `concordance erase` or another backup is running. Run the command again once it has ended."
-)
+REFUSAL = "`concordance reindex`, `concordance erase` or another backup has been running for an hour. Run the command again once it has ended."
 
 
 class Manifest(msgspec.Struct, kw_only=True):
@@ -172,7 +170,9 @@ def _nothing_removed(settings: Settings, lasts: Callable[[], bool]) -> Generator
     with ExitStack() as stack:
         while True:
             try:
-                lease = stack.enter_context(leases.alone(settings.postgres_dsn, REINDEX, REFUSAL))
+                lease = stack.enter_context(
+                    leases.alone(settings.postgres_dsn, REINDEX, REFUSAL, seconds=leases.WAIT_SECONDS)
+                )
                 break
             except ServiceUnavailableError:
                 if disk.faults(settings) or not lasts():

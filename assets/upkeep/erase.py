@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection
-from contextlib import ExitStack, closing
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -37,7 +37,9 @@ BATCH_CONTENTS = 500
 """Blobs deleted at a time; uploads wait meanwhile."""
 BATCH_SECONDS = 1.0
 """A batch ends after this time: an object store takes one request for each blob, and Postgres ends a transaction that does nothing."""
-_REFUSAL = "`concordance reindex`, `erase` or `backup` is running. Run the command again once it has ended."
+_REFUSAL = (
+    "`concordance reindex`, `erase` or `backup` has been running for an hour. Run the command again once it has ended."
+)
 
 log = structlog.get_logger("erase")
 
@@ -72,13 +74,14 @@ def erase(
 ) -> ErasureReport:
     """Erase what was deleted `after` ago or earlier, or one document. `thorough` rewrites files even if nothing is due.
 
-    Run the sweep first: documents that may still be indexed are left for the next erasure. Raises `BusyError`, `InvalidRequestError`
+    Run the sweep first: documents that may still be indexed are left for the next erasure. Waits up to an hour for a reindex, a backup or
+    another erasure, and as long again for syncs. Raises `BusyError`, `InvalidRequestError`
     for a document that is not deleted, `AbortSyncError` if the folder for temporary files is full, or `ServiceUnavailableError`.
     """
-    with ExitStack() as longer:
+    # That of `reindex`, which writes to the lake without the sources' leases. It comes first, as in a cutover, so that neither waits for
+    # what the other has.
+    with leases.alone(settings.postgres_dsn, REINDEX, _REFUSAL, seconds=leases.WAIT_SECONDS) as reindex:
         with hold_all(settings) as held:
-            # that of `reindex`, which writes to the lake without the sources' leases
-            reindex = longer.enter_context(leases.alone(settings.postgres_dsn, REINDEX, _REFUSAL))
             stores = held[0]
             if stores.lease is not None:
                 stores.lease.bind(reindex)

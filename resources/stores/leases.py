@@ -208,9 +208,11 @@ def claim(dsn: str, source: str, partitions: Collection[str] | None, *, seconds:
 
 
 @contextmanager
-def alone(dsn: str, work: str, refusal: str) -> Generator[Lease]:
-    """Hold the lease of some work of the installation for the block. Raises `BusyError(refusal)` if another process does it."""
-    lease = claim(dsn, INSTALLATION, [work], seconds=0)
+def alone(dsn: str, work: str, refusal: str, *, seconds: float = 0) -> Generator[Lease]:
+    """Hold the lease of some work of the installation for the block. Raises `BusyError(refusal)` if another process still does it after
+    so many seconds.
+    """
+    lease = claim(dsn, INSTALLATION, [work], seconds=seconds)
     if lease is None:
         raise BusyError(f"{refusal} One that was killed no longer counts after {LEASE_SECONDS:.0f} seconds.", "")
     try:

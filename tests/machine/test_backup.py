@@ -34,6 +34,7 @@ from resources.schema import prepare
 from resources.servers.postgres import EmbeddedPostgres
 from resources.servers.processes import free_port
 from resources.settings import Settings, load
+from resources.stores import leases
 from resources.stores.postgres import session
 from resources.syncing import open_sync
 from serving.identity.tokens import mint
@@ -317,7 +318,8 @@ def test_syncs_go_on_during_a_backup_and_the_next_copies_what_changed(
             dumped.append(file)
             (place / "docs/otters.md").write_bytes(OTTERS)
             sync(settings, SourceName.FILES)
-            with pytest.raises(BusyError, match="backup"):
+            with pytest.raises(BusyError, match="backup"), monkeypatch.context() as patch:
+                patch.setattr(leases, "WAIT_SECONDS", 0)
                 erase(settings, after=timedelta())
 
         monkeypatch.setattr(backup, "dump", dump)

@@ -25,6 +25,7 @@ from orchestration.erasure import daily_erasure
 from resources import keys
 from resources.core.domain import SourceName, document_id
 from resources.core.errors import BusyError, LostLeaseError
+from resources.jobs import hold
 from resources.schema import prepare
 from resources.sources import names
 from resources.stores import leases, rebuilding, rewriting, uploads
@@ -292,14 +293,22 @@ def test_contents_are_erased_from_a_slow_object_store(
     assert sorted(deleted) == sorted(contents)
 
 
-def test_erasing_waits_for_no_reindex(installation: Installation) -> None:
+def test_an_erasure_waits_for_a_reindex_without_holding_up_syncs(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     removed(installation)
-    with (
-        open_reindex(installation.settings),
-        pytest.raises(BusyError, match="reindex"),
-    ):
-        erase(installation.settings, after=NOW)
-    assert held(installation)["blobs"] == 2
+    with ThreadPoolExecutor() as pool:
+        with open_reindex(installation.settings):
+            erasing = pool.submit(erase, installation.settings, after=NOW)
+            with pytest.raises(TimeoutError):
+                erasing.result(2)
+            with hold(installation.settings, SourceName.FILES):
+                pass
+            assert held(installation)["blobs"] == 2
+            monkeypatch.setattr(leases, "WAIT_SECONDS", 0)
+            with pytest.raises(BusyError, match="reindex"):
+                erase(installation.settings, after=NOW)
+        assert erasing.result(60).documents == 2
 
 
 @pytest.mark.parametrize("taken", ["files", "files preparing", ""])

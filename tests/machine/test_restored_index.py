@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
 
+from assets.reindex import WORK as REINDEX
 from orchestration.backup import back_up
 from orchestration.restore import restore
 from resources import keys
 from resources.core.domain import SourceName, document_id
 from resources.schema import prepare
-from resources.stores import qdrant
+from resources.stores import leases, qdrant
 from resources.stores.postgres import session
 from resources.stores.withheld import WithheldCollection
 from resources.stores.withholding import settle
@@ -75,3 +77,14 @@ def test_what_the_index_was_later_than_the_backup_is_not_trusted(
     assert found == {"otter.md": ([ADA], "rye."), "heron.md": ([ADA], "pond.")}
     assert any("seven" in point["chunk_text"] for point in restored.points())
     assert (restored.withheld().readers, restored.agrees()) == ({}, True)
+
+
+def test_a_backup_waits_for_an_erasure(installation: Installation, tmp_path: Path) -> None:
+    keys.ensure(installation.settings)
+    with ThreadPoolExecutor() as pool:
+        with leases.alone(installation.settings.postgres_dsn, REINDEX, "Erasing."):
+            backing_up = pool.submit(back_up, installation.settings, tmp_path / "backup", "test")
+            with pytest.raises(TimeoutError):
+                backing_up.result(2)
+        _, faults = backing_up.result(120)
+    assert faults == []
