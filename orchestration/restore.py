@@ -17,6 +17,7 @@ from resources.stores import disk, lake_copy
 from resources.stores.lake_objects import LakeObjects
 from resources.stores.postgres import session
 from sql.commands import Commands
+from sql.upkeep import Restored
 from sql.withheld import WithheldStatements
 
 REBUILT = frozenset({"dagster", "eval", "logs", "models", "run"})
@@ -71,6 +72,7 @@ def restore(settings: Settings, folder: Path, objects: LakeObjects | None = None
             with running_postgres(settings):  # last: it is loaded as a whole or not at all
                 load_dump(settings, folder / DUMP)
                 _distrust_index(settings)
+                _end_sign_ins(settings)
             if settings.embedded_postgres:
                 _check_room(settings)
         except BaseException:
@@ -155,6 +157,18 @@ def _distrust_index(settings: Settings) -> None:
     """
     with suppress(psycopg.errors.UndefinedTable), session(settings.postgres_dsn) as connection:
         WithheldStatements(connection).distrust()
+
+
+def _end_sign_ins(settings: Settings) -> None:
+    """Have everyone sign in again, and connect their agents: some of what the backup has may have been ended since, as by an off-boarding.
+
+    A backup of a version that has no agents yet is left as it is.
+    """
+    with (
+        suppress(psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn),
+        session(settings.postgres_dsn) as connection,
+    ):
+        Restored(connection).end_sign_ins()
 
 
 def _undo(settings: Settings, lake: Path | None, own: Path | None) -> None:

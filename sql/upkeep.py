@@ -150,3 +150,9 @@ class Receipts(Family, path="upkeep/sweep.sql"):
     """Receipts of deletions in all sources."""
 
     def receipts(self, *, since: datetime, document: str | None, doc_ids: list[str]) -> Iterator[DeletionReceipt]: ...
+
+
+class Restored(Family, path="upkeep/restored.sql"):
+    """What changes in the database of a backup."""
+
+    def end_sign_ins(self) -> int: ...

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from pydantic import SecretStr
@@ -21,6 +23,7 @@ from resources.stores.withheld import WithheldCollection
 from resources.stores.withholding import settle
 from tests.fixtures.installation import Installation
 from tests.fixtures.postgres import PostgresProcess, with_database
+from tests.fixtures.serving import Site
 
 ADA, ALL = "ada@acme.example", "domain:acme.example"
 
@@ -88,3 +91,27 @@ def test_a_backup_waits_for_an_erasure(installation: Installation, tmp_path: Pat
                 backing_up.result(2)
         _, faults = backing_up.result(120)
     assert faults == []
+
+
+def test_who_was_signed_in_at_the_time_of_the_backup_signs_in_again(
+    site: Site, postgres_server: PostgresProcess, tmp_path: Path
+) -> None:
+    keys.ensure(site.settings)
+    cookie, agent = site.session(ADA), site.agent(ADA, "agent")
+    later = datetime.now(UTC) + timedelta(days=1)
+    site.sql("INSERT INTO agent_tokens VALUES ('hash', %s, 'refresh', NULL, %s)", agent, later)
+    site.sql("INSERT INTO sign_ins VALUES (%s, 'link', %s)", uuid4(), later)
+    back_up(site.settings, tmp_path / "backup", "test")
+    with site.running() as running:
+        assert running.http.get("/api/sessions", headers=cookie).status_code == 200
+    postgres_server.connection.execute("CREATE DATABASE restored")
+    address = SecretStr(with_database(postgres_server.dsn, "restored"))
+    site.settings = site.settings.model_copy(update={"home": tmp_path / "restored", "postgres_url": address})
+    try:
+        restore(site.settings, tmp_path / "backup")
+        with site.running() as running:
+            assert running.http.get("/api/sessions", headers=cookie).status_code == 401
+        assert site.sql("SELECT FROM agents UNION ALL SELECT FROM agent_tokens") == []
+        assert site.sql("SELECT FROM sign_ins WHERE claim IS NULL") == []
+    finally:
+        postgres_server.connection.execute("DROP DATABASE restored WITH (FORCE)")
