@@ -39,11 +39,15 @@ class BucketListing:
         return self._empty
 
     def add(self, objects: Iterable[BucketObject]) -> None:
-        """Add a page of the store's listing."""
+        """Add a page of the store's listing. Stores' clients list `a/`, an empty object that stands for a folder, as `a`, too."""
         rows = [(one.path.encode(), one.size, one.version, _microseconds(one.modified_at)) for one in objects]
         self._empty = self._empty and not rows
         with told_when_full():
-            self._database.executemany("INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?)", rows)
+            self._database.executemany(
+                "INSERT INTO objects VALUES (?, ?, ?, ?) ON CONFLICT (path) DO UPDATE SET size = excluded.size, "
+                "version = excluded.version, at = excluded.at WHERE objects.size = 0",
+                rows,
+            )
 
     def pages(self) -> Iterator[list[BucketObject]]:
         """Yield all objects, ordered by key."""

@@ -56,6 +56,10 @@ https://learn.microsoft.com/en-us/rest/api/storageservices/common-rest-api-error
 _SENT = re.compile(r"Error performing [A-Z]+ \w+://([^/?\s]+)\S* in .*? - (.+)", re.DOTALL)
 _REFUSED = re.compile(r"Server returned non-2xx status code: (\d+[\w ]*)")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
+_ODD_KEY = (
+    "the key of an object in it has an empty part (//), a part . or .., or a control character. Rename or remove that object; "
+    "until then nothing of this root is read."
+)
 _BROKEN = f"Its sidecar ({SUFFIX}) cannot be read, so no one may see it"
 
 
@@ -118,9 +122,8 @@ class Bucket:
             for page in self._store.list(chunk_size=PAGE):
                 listing.add(map(_object, page))
         except _store_errors() as error:
-            raise AbortSyncError(
-                f"The root {self._name} cannot be listed: {_brief(error)} Check its url and its credentials."
-            ) from error
+            advice = _ODD_KEY if _is_odd_key(error) else f"{_brief(error)} Check its url and its credentials."
+            raise AbortSyncError(f"The root {self._name} cannot be listed: {advice}") from error
 
     def _sidecar(self, key: str) -> _Sidecar:
         try:
@@ -245,15 +248,21 @@ def _rejected(error: Exception) -> bool:
     return isinstance(error, UnauthenticatedError) or any(f"<Code>{code}</Code>" in str(error) for code in _REJECTED)
 
 
+def _is_odd_key(error: Exception) -> bool:
+    """Return True if a listing ended at a key that obstore does not accept. Its message has the key."""
+    from obstore.exceptions import InvalidPathError
+
+    return isinstance(error, InvalidPathError)
+
+
 def _brief(error: Exception) -> str:
-    """Return what a store answered, or the first line of another error; never keys, which name documents, or signatures.
+    """Return what a store answered, or the kind of another error; never keys, which name documents, or signatures.
 
     An address, the sentence before it and the body after it can have the key.
     """
-    text = str(error).strip() or type(error).__name__
-    sent = _SENT.search(text)
+    sent = _SENT.search(str(error))
     if sent is None:
-        return re.sub(r"\?\S+", "?…", text.splitlines()[0]).rstrip(".") + "."
+        return f"the store's answer makes no sense ({type(error).__name__})."
     host, answer = sent.groups()
     refused, code = _REFUSED.match(answer), _CODE.search(answer)
     if refused is None:

@@ -23,3 +23,11 @@ def test_objects_come_back_in_order(names: list[str], others: list[str]) -> None
         assert listing.empty == (not names)
         assert [one for page in listing.pages() for one in page] == sorted(objects)
         assert listing.versions(others) == {one.path: one.version for one in objects if one.path in others}
+
+
+@given(st.permutations([0, 7]))
+def test_an_empty_object_that_stands_for_a_folder_replaces_no_other(sizes: list[int]) -> None:
+    with open_listing() as listing:
+        for size in sizes:
+            listing.add([BucketObject("a", size, f"v{size}", AT)])
+        assert [one.version for page in listing.pages() for one in page] == ["v7"]

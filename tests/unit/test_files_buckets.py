@@ -9,6 +9,7 @@ from typing import Any
 
 import obstore
 import pytest
+from obstore.exceptions import GenericError
 from obstore.store import LocalStore, MemoryStore, ObjectStore, S3Store
 
 from resources.core.domain import Batch, Item
@@ -22,9 +23,10 @@ from resources.core.errors import (
 )
 from resources.settings import Settings
 from resources.sources import tree
-from resources.sources.buckets import Bucket, _Sidecar
+from resources.sources.buckets import Bucket, _brief, _Sidecar
 from resources.sources.files import Files
 from tests.fixtures.known_keys import unchanged
+from tests.fixtures.s3 import BUCKET, S3Server
 
 
 def files(store: ObjectStore | None, **more: Any) -> Files:
@@ -219,6 +221,29 @@ def test_a_store_that_does_not_answer_aborts_the_listing() -> None:
     assert "list-type" not in str(caught.value)
     with pytest.raises(RetryLaterError):
         list(files(nowhere).fetch(item_for("a.md")))
+
+
+@pytest.mark.parametrize("odd", ["a//secret.md", "a/./secret.md", "a/../secret.md", "a/secret\x7f.md"])
+def test_a_key_that_cannot_be_read_ends_the_listing_with_a_reason_that_does_not_name_it(odd: str) -> None:
+    with S3Server() as server:
+        store = S3Store(
+            BUCKET,
+            prefix="docs",
+            endpoint=server.environment["AWS_ENDPOINT_URL"],
+            access_key_id="k",
+            secret_access_key="s",
+            region="us-east-1",
+            client_options={"allow_http": True},
+        )
+        server.objects = {"docs/a.md": b"text", f"docs/{odd}": b"text"}
+        with pytest.raises(AbortSyncError, match=r"root b cannot be listed: the key of an object .* Rename") as caught:
+            list(files(store).changes("b", None))
+    assert "secret" not in str(caught.value)
+
+
+def test_errors_of_a_store_do_not_name_objects() -> None:
+    """Jobs' errors are shown to auditors."""
+    assert _brief(GenericError("Object secret.md is odd")) == "the store's answer makes no sense (GenericError)."
 
 
 def test_a_bucket_that_cannot_be_opened_names_its_root(monkeypatch: pytest.MonkeyPatch) -> None:
