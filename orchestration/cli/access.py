@@ -30,7 +30,9 @@ RECORD_SECONDS = 5.0
 Admin = Annotated[
     bool,
     Parameter(
-        name="--admin", negative="", help="Also allow syncs and error details; documents stay limited to the person's."
+        name="--admin",
+        negative="",
+        help="Give the role administrator: everything but other people's documents (docs/security.md#callers).",
     ),
 ]
 
@@ -199,7 +201,8 @@ def key_create(
         Parameter(name="--scim", negative="", help="For an identity provider: the key opens SCIM and nothing else."),
     ] = False,
     expires: Annotated[
-        Duration | None, Parameter(help="How long it is valid: 30m, 12h, 7d. By default, until it is revoked.")
+        Duration | None,
+        Parameter(show_default=False, help="How long it is valid: 30m, 12h, 7d. By default, until it is revoked."),
     ] = None,
 ) -> None:
     from serving.identity import api_keys

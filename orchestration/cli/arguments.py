@@ -10,7 +10,7 @@ import msgspec
 from cyclopts import Parameter, Token
 
 from resources.core import permissions
-from resources.core.durations import duration
+from resources.core.durations import duration, written
 from resources.core.errors import InvalidRequestError
 from resources.sources import parse
 from sql.fields import Moment
@@ -50,7 +50,7 @@ def person(email: str | None, example: str) -> str:
     return permissions.email(email)
 
 
-Duration: TypeAlias = Annotated[timedelta, Parameter(converter=_duration, n_tokens=1)]
+Duration: TypeAlias = Annotated[timedelta, Parameter(converter=_duration, n_tokens=1, show_default=written)]
 Source: TypeAlias = Annotated[
     str, Parameter(converter=_source, n_tokens=1, help="google_drive, slack, files, upload or push.")
 ]

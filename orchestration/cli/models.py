@@ -25,7 +25,9 @@ LEAST_FOUND = 0.5
 def model_add(
     name: Annotated[
         str,
-        Parameter(help="A folder, a wheel, or a name of the hub such as BAAI/bge-small-en-v1.5 (needs model_mirror)."),
+        Parameter(
+            help="A folder, a wheel, or a name of the hub such as BAAI/bge-small-en-v1.5 (needs CONCORDANCE_SEARCH__MODEL_MIRROR)."
+        ),
     ],
     /,
     *,

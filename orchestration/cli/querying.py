@@ -13,9 +13,6 @@ from orchestration.client import Client
 from resources.core.errors import InvalidRequestError
 from resources.settings import load
 
-WEAK = 0.45
-"""A result with a lower score is marked: it shares a few words or the topic with the query. Below 0.3, most are not shown at all."""
-
 
 def search(
     query: Annotated[str, Parameter(help="What to look for.")],
@@ -82,7 +79,7 @@ def _say_results(found: dict[str, Any], who: str) -> None:
         say(shown(result))
     if not found["results"]:
         note(f"Nothing that {who} may read is about this.")
-    elif all(_is_weak(result) for result in found["results"]):
+    elif all(result.get("weak") for result in found["results"]):
         note(f"All results are weak: what {who} may read is hardly about this.")
 
 
@@ -132,16 +129,12 @@ def ask(
 def shown(result: dict[str, Any]) -> str:
     """Return a result as lines: citation with score, link, snippet and explanation."""
     citation = result["citation"]
-    score = f"score {result['relevance_score']:.2f}{', weak' if _is_weak(result) else ''}"
+    score = f"score {result['relevance_score']:.2f}{', weak' if result.get('weak') else ''}"
     lines = [f"{citation['index']}. {citation['text']}  ({score})", f"   {citation['link']}"]
     lines += [f"   {line}" for line in " ".join(str(result["snippet"]).split("\n")).splitlines()]
     if explanation := result.get("explain"):
         lines.append(f"   [{_figures(explanation)}]")
     return "\n".join(lines)
-
-
-def _is_weak(result: dict[str, Any]) -> bool:
-    return float(result["relevance_score"]) < WEAK
 
 
 def _figures(explanation: dict[str, Any]) -> str:

@@ -18,6 +18,11 @@ def duration(text: str) -> timedelta:
     return value
 
 
+def written(value: timedelta) -> str:
+    """Return a duration of whole seconds as `duration` reads it, in its largest unit."""
+    return next(f"{value // one}{unit}" for unit in "dhms" if not value % (one := timedelta(**{UNITS[unit]: 1})))
+
+
 FOREVER = "forever"
 PATTERN = r"^(\d+[smhd]|forever)$"
 """Format of a retention setting."""

@@ -172,10 +172,20 @@ def test_a_search_without_a_person_says_who_is_meant(capsys: pytest.CaptureFixtu
     assert "search 'parental leave' --as ann@example.com" in printed
 
 
-@pytest.mark.parametrize(("score", "mark"), [(0.81, "(score 0.81)"), (0.32, "(score 0.32, weak)")])
-def test_results_show_their_score_and_whether_it_is_weak(score: float, mark: str) -> None:
+@pytest.mark.parametrize(("more", "mark"), [({}, "(score 0.32)"), ({"weak": True}, "(score 0.32, weak)")])
+def test_results_show_their_score_and_whether_they_are_weak(more: dict[str, bool], mark: str) -> None:
     citation = {"index": 1, "text": "Leave", "link": "https://x"}
-    assert mark in shown({"citation": citation, "relevance_score": score, "snippet": "26 weeks"})
+    assert mark in shown({"citation": citation, "relevance_score": 0.32, "snippet": "26 weeks"} | more)
+
+
+@pytest.mark.parametrize(
+    ("command", "default"), [(["token"], "12h"), (["receipts"], "7d"), (["audit", "grants"], "7d")]
+)
+def test_help_shows_durations_as_they_are_written(
+    command: list[str], default: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run([*command, "--help"])
+    assert f"[default: {default}]" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
