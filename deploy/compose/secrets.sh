@@ -22,4 +22,5 @@ put storage-secret "$(random 24)"
 put storage.env "AWS_ACCESS_KEY_ID=$(cat "$folder/storage-key")
 AWS_SECRET_ACCESS_KEY=$(cat "$folder/storage-secret")
 "
+[ -e "$folder/settings.env" ] || (umask 077; echo "# Further settings, one a line. What compose.yaml sets itself counts before them." >"$folder/settings.env")
 put storage.json "{\"identities\": [{\"name\": \"concordance\", \"credentials\": [{\"accessKey\": \"$(cat "$folder/storage-key")\", \"secretKey\": \"$(cat "$folder/storage-secret")\"}], \"actions\": [\"Admin\"]}]}"

@@ -80,7 +80,7 @@ class Image:
         for name, rest in instructions:
             if name == "COPY":
                 *names, target = shlex.split(rest)
-                self.copy(names, self.source / target)
+                self.copy(names, self.source / self.placed(target))
             elif name == "RUN":
                 done = subprocess.run(
                     ["sh", "-c", self.placed(rest)], cwd=self.source, env=environment, capture_output=True, text=True,

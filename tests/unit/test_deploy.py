@@ -145,7 +145,15 @@ def ports(objects: list[dict[str, Any]], name: str) -> dict[str, int]:
 def test_settings_of_compose_exist(
     services: dict[str, Any], secrets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = check_settings(services["serve-1"]["environment"], secrets, tmp_path, monkeypatch)
+    own = re.findall(r"^    (CONCORDANCE_[A-Z_]+)=(.+)$", (FOLDER / "README.md").read_text(), re.MULTILINE)
+    given = dict(own) | services["serve-1"]["environment"]
+    settings = check_settings(given, secrets, tmp_path, monkeypatch)
+    assert settings.parse_workers == 4
+    ours = [one for one in services.values() if one["image"] == IMAGE]
+    assert all("secrets/settings.env" in one["env_file"] for one in ours)
+    assert {FOLDER / name for one in ours for name in one["env_file"]} == {
+        FOLDER / "secrets" / file.name for file in secrets.glob("*.env")
+    }
     assert settings.dagster_code_address == "code:4000"
     assert services["code"]["command"][-1] == "4000"
     proxied = re.findall(r"serve-\d:(\d+)", (FOLDER / "compose/Caddyfile").read_text())

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 
-def log(event: str, *, level: str = "info", **fields: Any) -> None:
-    """Write one line: time, level, event, then the fields."""
-    line = {"time": datetime.now(UTC).isoformat(), "level": level, "service": "vector", "event": event, **fields}
+def log(action: str, *, level: str = "info", **fields: Any) -> None:
+    """Write one line: time, level, service, action, then the fields."""
+    line = {"ts": datetime.now(UTC).isoformat(), "level": level, "service": "vector", "action": action, **fields}
     sys.stdout.write(json.dumps(line, default=str) + "\n")
     sys.stdout.flush()
