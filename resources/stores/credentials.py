@@ -92,7 +92,7 @@ def load(
     except InvalidToken:
         raise AuthorizationError(
             f"The stored token of {row.account} for {provider} was encrypted with a key that is not in CONCORDANCE_ENCRYPTION_KEYS: "
-            f"add that key at the end of the list, or connect {provider} again (GET /api/auth/{provider})."
+            f"add that key at the end of the list, or connect {provider} again: open Sources → Set up."
         ) from None
     if not is_by_first_key(cipher, row.secret):
         again = cipher.rotate(row.secret)

@@ -123,7 +123,7 @@ PROBLEMS: dict[str, ProblemType] = {
     ),
     "internal": ProblemType(500, "Unexpected error", "Quote `error_id` to an administrator."),
     "service-unavailable": ProblemType(
-        503, "A dependency is unavailable", "Try again shortly; /readyz shows administrators which one it is."
+        503, "A dependency is unavailable", "Try again shortly; /readyz shows operators which one it is."
     ),
     "overloaded": ProblemType(503, "Too busy to answer in time", "Retry after the seconds in `Retry-After`."),
 }

@@ -91,7 +91,7 @@ class ConsentFlow:
         given = {name: getattr(own, name) for name in self._consent.client}
         missing = [self._spec.variable(name) for name, value in given.items() if not value]
         if missing:
-            detail = f"Signing in with {self._consent.label} needs {' and '.join(missing)} (docs/operations.md)."
+            detail = f"Signing in with {self._consent.label} needs {' and '.join(missing)}."
             raise ProblemError("source-not-configured", detail)
         client_id, secret = given.values()
         return client_id, secret.get_secret_value()

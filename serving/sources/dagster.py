@@ -26,7 +26,7 @@ from serving.web.docs import page
 MAY = (Role.OPERATOR, Role.AUDITOR)
 ELSEWHERE = (
     "<h1>Dagster cannot be opened from here</h1><p>Concordance does not know at which address your browser reaches it. The person who "
-    "runs Concordance finds the guide in <code>docs/operations.md</code>, <i>Dagster for people who are signed in</i>.</p>"
+    "runs Concordance can name it in <code>CONCORDANCE_HTTP__DAGSTER_PUBLIC_URL</code>.</p>"
 )
 
 

@@ -1,4 +1,4 @@
-"""Processes Slack events received over HTTP (`routes/events.py`) or Socket Mode (`slack_socket.py`)."""
+"""Processes Slack events received over HTTP (`events.py`) or Socket Mode (`slack_socket.py`)."""
 
 from collections.abc import Callable
 

@@ -182,7 +182,7 @@ def test_without_an_address_for_browsers_there_is_no_link(site: Site) -> None:
             answer = running.http.get("/dagster?next=/runs", headers=headers)
         assert answer.status_code == status
         assert answer.headers.get("location", "").startswith(begins or "")
-        assert ("docs/operations.md" in answer.text) == (begins is None)
+        assert ("CONCORDANCE_HTTP__DAGSTER_PUBLIC_URL" in answer.text) == (begins is None)
 
 
 ENDS = {

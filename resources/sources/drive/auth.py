@@ -105,7 +105,7 @@ class Authority:
                 "administrator delegated "
                 f"{', '.join(self._scopes)} to it where CONCORDANCE_GOOGLE_SUBJECT is set."
             )
-        return "Connect Google Drive again: GET /api/auth/google."
+        return "Connect Google Drive again: run `concordance connect google`, or open Sources → Set up."
 
     @property
     def account(self) -> str:
@@ -158,7 +158,9 @@ class Authority:
             )
         credential = kept.load(settings.postgres_dsn, settings, kept.GOOGLE, self._connected)
         if credential is None:
-            raise AuthorizationError("No Google account is connected yet: an administrator opens GET /api/auth/google.")
+            raise AuthorizationError(
+                "No Google account is connected yet. Run `concordance connect google`, or open Sources → Set up."
+            )
         made = Credentials(
             token=None,
             refresh_token=credential.secret,
