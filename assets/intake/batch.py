@@ -89,7 +89,7 @@ class PartitionSync:
         try:
             return self._source.missing(partition, absent)
         except DocumentError as error:
-            raise RetryLaterError(f"Whether documents of {partition} are gone cannot be told: {error}") from error
+            raise RetryLaterError(f"Cannot tell whether documents of {partition} were deleted: {error}") from error
 
     def _read(self, batch: Batch, absent: Collection[str]) -> tuple[dict[str, Known], list[Item]]:
         """Return the registry's rows of every affected document, and the other documents that get the batch's permissions."""

@@ -138,7 +138,7 @@ class DriveSettings(BaseModel):
             if one.removeprefix("-") != "*" and one.count("@") != 1:
                 raise ValueError(f"must list *, emails or patterns such as -*@sales.example, not {one!r}")
         if found and all(one.startswith("-") for one in found):
-            raise ValueError("must name whose drives are read, such as *, besides those that it leaves out")
+            raise ValueError("must include someone, for example *; exclusions alone select nobody")
         return found
 
 

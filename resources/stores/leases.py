@@ -153,9 +153,7 @@ class Lease:
     def _lost(self) -> LostLeaseError:
         pause = f"because this one was paused for more than {LEASE_SECONDS:.0f} s. Nothing is lost"
         if self.source == INSTALLATION:
-            return LostLeaseError(
-                f"Another process has begun what must not run at the same time, {pause}: run the command again."
-            )
+            return LostLeaseError(f"Another process has taken over this work, {pause}: run the command again.")
         return LostLeaseError(
             f"Another process has taken over the source {self.source}, {pause}: a sync continues by itself, any other command has to "
             "be run again."

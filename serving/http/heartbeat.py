@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import TypeVar
 
 HEARTBEAT_SECONDS = 15.0
-"""Browsers give an answer up that sends nothing for a minute, and many proxies do."""
+"""Browsers and many proxies drop a response that is silent for a minute."""
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""The versions of the index that this process has read: what was found before a change is not found in a cache after it."""
+"""The versions of the index that this process has read, so that cached results from before a change are not reused."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ CASES: list[Case] = [
         "CONCORDANCE_DRIVE__LABELS (abc): must be 'exclude', 'no_model' or 'no_share', not 'hide'",
     ),
     ({"DRIVE__USERS": "ada"}, "CONCORDANCE_DRIVE__USERS: must list *, emails or patterns such as"),
-    ({"DRIVE__USERS": "-ada@acme.com"}, "CONCORDANCE_DRIVE__USERS: must name whose drives are read, such as *"),
+    ({"DRIVE__USERS": "-ada@acme.com"}, "CONCORDANCE_DRIVE__USERS: must include someone, for example *"),
     (
         {"DRIVE__USERS": "*"},
         "CONCORDANCE_DRIVE__USERS needs CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE, and an administrator",
