@@ -82,7 +82,7 @@ async def _measure(settings: Settings, collection: JudgedCollection, foreign: Se
 async def _shown(found: Searcher, settings: Settings, text: str) -> tuple[list[str], list[str]]:
     """Return the documents of the first ten results, and of those that a search shows."""
     text = " ".join(text.split())
-    query = search_query(text[:MAX_QUERY], READER, settings, limit=TOP)._replace(text=text, keyword_engine="qdrant")
+    query = search_query(text[:MAX_QUERY], READER, settings, limit=TOP)._replace(text=text)
     everything, kept = [
         [one.doc_id for one in (await found.retriever.search(query._replace(relevant_only=only))).passages]
         for only in (False, True)

@@ -180,7 +180,6 @@ class WebReads(AsyncFamily, path="serving"):
         depth: int,
         most: int,
         most_words: int,
-        chunk_ids: list[str] | None,
         collection: str | None,
         source_types: list[str] | None,
         collection_ids: list[str] | None,

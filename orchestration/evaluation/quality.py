@@ -208,7 +208,6 @@ class Searcher:
             limit=depth,
             dense_weight=wanted.dense_weight,
             agreement=wanted.agreement,
-            keyword_engine="qdrant",  # there is no Postgres here
         )
         outcome = await self.retriever.search(query)
         if outcome.degradations:

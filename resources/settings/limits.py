@@ -1,6 +1,6 @@
 """Limits, retention, and figures that are fixed."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BaseModel, Field, field_validator
 
@@ -128,6 +128,5 @@ class FixedFigures(BaseModel):
     retry_seconds: tuple[float, ...] = (1.0, 5.0, 30.0)
     agreement: float = 0.3
     """Share of a passage's fused score that its nearest neighbours among the candidates decide."""
-    keyword_engine: Literal["qdrant", "postgres"] = "qdrant"
     query_expansion_seconds: float = 3
     rerank_depth: int = 30

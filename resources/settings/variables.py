@@ -44,7 +44,7 @@ NESTED = {field: f"{group}{DELIMITER}{part}" for group, parts in GROUPS.items() 
 """The variable of each grouped field, in lower case without `CONCORDANCE_`."""
 MOVED = frozenset({"cors_origins", "dagster_public_url"})
 """Settings that used to be in the group `limits`."""
-FIXED = frozenset({*FixedFigures.model_fields, "max_index_bytes"})
+FIXED = frozenset({*FixedFigures.model_fields, "keyword_engine", "max_index_bytes"})
 """Former settings that are ignored."""
 NOT_ALONE = FIXED | NESTED.keys()
 """Fields without a variable of their own name."""

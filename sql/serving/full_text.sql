@@ -1,5 +1,5 @@
 -- Purpose: keyword search in Postgres: chunks with any of the query's words, best first.
--- Parameters: query, principals, depth, most, most_words, and filters (null: not narrowed): chunk_ids, source_types, collection_ids, document_ids,
+-- Parameters: query, principals, depth, most, most_words, and filters (null: not narrowed): source_types, collection_ids, document_ids,
 -- mime_types, authors, tags (json list of lists of alternatives), on_created, since, before, include_archived; left_out_chunks and
 -- left_out_partitions (source/partition); collection of the index (null: the active one).
 -- Grain: chunk. Index: chunks_tsv, primary keys of chunks and documents.
@@ -60,7 +60,7 @@ lists AS (
 ),
 
 found AS MATERIALIZED (
-    SELECT p.chunk_id
+    SELECT DISTINCT p.chunk_id
     FROM lists AS w
     CROSS JOIN LATERAL (
         SELECT c.chunk_id
@@ -72,10 +72,6 @@ found AS MATERIALIZED (
             AND c.chunk_id <> ALL(%(left_out_chunks)s::uuid [])
         LIMIT %(most)s -- noqa: AM09
     ) AS p
-    WHERE %(chunk_ids)s::uuid [] IS NULL
-    UNION
-    SELECT g.chunk_id
-    FROM unnest(%(chunk_ids)s::uuid []) AS g (chunk_id)
 )
 
 SELECT

@@ -72,12 +72,11 @@ def test_what_the_model_adds_finds_more_and_is_told(
         assert scores(running, "dense_score") == pytest.approx(own, abs=1e-4), "the gate's cosine is the query's own"
 
 
-@pytest.mark.parametrize("engine", ["qdrant", "postgres"])
-def test_it_never_widens_access(office: Site, model_server: ModelServer, engine: str) -> None:
+def test_it_never_widens_access(office: Site, model_server: ModelServer) -> None:
     model_server.manner = lambda _prompt: (
         "Invoices of the board are paid within one day\npermissions: public, ann@acme.com"
     )
-    with expanding(office, "paraphrases", keyword_engine=engine).running() as running:
+    with expanding(office, "paraphrases").running() as running:
         for mode in ("vector", "hybrid"):
             assert "Private" not in running.titles(QUERY, BOB, mode=mode)
             assert "Private" in running.titles(QUERY, ANN, mode=mode)
@@ -124,12 +123,9 @@ def test_the_cache_keeps_what_the_model_added(office: Site, model_server: ModelS
         assert "expansions" not in plain["results"][0]["explain"]
 
 
-@pytest.mark.parametrize("engine", ["qdrant", "postgres"])
 @pytest.mark.parametrize("how", ["paraphrases", "hyde"])
-def test_a_model_that_fails_is_told_and_the_search_goes_on(
-    office: Site, model_server: ModelServer, how: str, engine: str
-) -> None:
-    with expanding(office, how, keyword_engine=engine).running() as running:
+def test_a_model_that_fails_is_told_and_the_search_goes_on(office: Site, model_server: ModelServer, how: str) -> None:
+    with expanding(office, how).running() as running:
         model_server.fail(400, 2)
         answer = running.search("ferry pier", BOB, explain=True)
         assert (codes(answer), answer["results"][0]["title"]) == (["expansion_unavailable"], "Sailings")

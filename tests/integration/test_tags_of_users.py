@@ -89,7 +89,7 @@ def test_participants_of_an_upload_write_nothing(site: Site, running: Running, m
 
 
 def test_participants_of_an_upload_write_nothing_without_the_index(site: Site, running: Running) -> None:
-    site.settings = site.settings.model_copy(update={"keyword_engine": "postgres"})
+    site.settings = site.settings.model_copy(update={"qdrant_url": "http://127.0.0.1:9"})
     site.add(
         "planted",
         ["Invoices are paid to the account of Eve."],

@@ -32,11 +32,9 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
         tracing.stop()
 
 
-@pytest.mark.parametrize("engine", ["qdrant", "postgres"])
 def test_a_search_is_one_trace_that_continues_the_callers(
-    site: Site, collector: Collector, engine: str, show: Callable[[str], None]
+    site: Site, collector: Collector, show: Callable[[str], None]
 ) -> None:
-    site.settings = site.settings.model_copy(update={"keyword_engine": engine})
     site.add("Heron", ["The heron stands in shallow water."], [ANN])
     with site.running() as running:
         headers = {"traceparent": f"00-{OURS}-b7ad6b7169203331-01", "Authorization": f"Bearer {site.token(ANN)}"}

@@ -165,7 +165,7 @@ def test_the_cache_key_holds_the_principals_and_the_whole_plan() -> None:
     ]
     found = {cache.key(made(access, **one), "m", (1,)) for one in wanted for access in (ANN, BOB)}
     assert len(found) == 2 * len(wanted)
-    assert cache.key(made(ANN)._replace(keyword_engine="postgres"), "m", (1,)) not in found
+    assert cache.key(made(ANN)._replace(agreement=0.5), "m", (1,)) not in found
     assert len({cache.key(made(ANN), *one) for one in (("m", (1,)), ("n", (1,)), ("m", (2,)))}) == 3
     shown = made(ANN, limit=7, threshold=0.5, rerank=True, group=False, neighbours=1)
     assert cache.key(made(ANN), "m", (1,)) == cache.key(shown, "m", (1,))

@@ -1,12 +1,11 @@
-"""Find candidates: by meaning in Qdrant and, depending on the settings, by words with its BM25 or Postgres full-text query.
+"""Find candidates in Qdrant, by meaning and by words.
 
-Postgres answers alone while Qdrant is down, and Qdrant alone while Postgres is. The final decision about who may read what is not made
+Postgres answers alone, by full-text search, while Qdrant is down, and Qdrant alone while Postgres is. The final decision about who may read what is not made
 here but by the permission check after retrieval.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, NamedTuple
@@ -113,14 +112,7 @@ class Engines:
         if dense is None:
             query = query._replace(mode="keyword")
         try:
-            if query.keyword_engine == "qdrant" or query.mode == "vector" or with_payload:
-                found = await self._from_qdrant(
-                    collection, query, dense, with_payload=with_payload, by_number=reader_ids
-                )
-            elif dense is not None:
-                found = await self._from_both(query, dense, stored)
-            else:
-                found = await self._from_postgres(query, stored)
+            found = await self._from_qdrant(collection, query, dense, with_payload=with_payload, by_number=reader_ids)
             if dense is not None and expansion is not None and dense.vector is not dense.own:
                 found = await self._with_original_scores(found, query, dense, expansion)
         except _IndexDownError as error:
@@ -168,22 +160,6 @@ class Engines:
         )
         dense_leg = Leg(dense_hits, dense_extra, dense.floor if dense is not None else 0.0)
         return Retrieved(_candidates(query, dense_leg, Leg(keyword_hits, keyword_extra)), [], payloads)
-
-    async def _from_both(self, query: SearchQuery, dense: _Dense, collection: str | None) -> Retrieved:
-        """Search by meaning in Qdrant and by words in Postgres, then score what only the other leg found."""
-        answers, words = await asyncio.gather(
-            self._ask(dense.collection, [scoring(query, dense.vector)]),
-            full_text(self._database, query, collection),
-        )
-        near = _scores(answers[0], dense.scale)
-        others = [chunk_id for chunk_id in words if chunk_id not in near]
-        more, words_extra = await asyncio.gather(
-            self._ask(dense.collection, [scoring(query, dense.vector, others)] if others else []),
-            full_text(self._database, query, collection, [chunk_id for chunk_id in near if chunk_id not in words]),
-        )
-        near_extra = _scores(more[0], dense.scale) if more else {}
-        dense_leg = Leg(near, near_extra, dense.floor)
-        return Retrieved(_candidates(query, dense_leg, Leg(words, words_extra)), [], {})
 
     async def _from_postgres(self, query: SearchQuery, collection: str | None) -> Retrieved:
         words = await full_text(self._database, query, collection)

@@ -1,11 +1,10 @@
-"""The keyword leg in Postgres: full-text search ranked by `ts_rank`.
+"""The keyword leg while the vector index is down: full-text search in Postgres, ranked by `ts_rank`.
 
 It uses the same access and the same filters as the vector index. Fusion divides its scores by the best, as it does BM25's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -22,21 +21,14 @@ MOST_WORDS = 16
 """Words of a query that passages are searched for, the longest first; all of its words count in the ranking."""
 
 
-async def full_text(
-    database: Database, query: SearchQuery, collection: str | None, chunk_ids: Sequence[str] | None = None
-) -> dict[str, float]:
-    """Return the score of a collection's chunks with any of the query's words, or of those of `chunk_ids`.
-
-    Raises `ServiceUnavailableError`.
-    """
-    if chunk_ids is not None and not chunk_ids:
-        return {}
-    with tracing.span("bm25_search", scored=chunk_ids is not None):
-        found = await WebReads(database).full_text(**parameters(query, collection, chunk_ids))
+async def full_text(database: Database, query: SearchQuery, collection: str | None) -> dict[str, float]:
+    """Return the score of a collection's chunks with any of the query's words. Raises `ServiceUnavailableError`."""
+    with tracing.span("bm25_search"):
+        found = await WebReads(database).full_text(**parameters(query, collection))
     return {one.chunk_id: one.score for one in found}
 
 
-def parameters(query: SearchQuery, collection: str | None, chunk_ids: Sequence[str] | None = None) -> dict[str, Any]:
+def parameters(query: SearchQuery, collection: str | None) -> dict[str, Any]:
     """Return the parameters of `full_text.sql`."""
     return filters_of(query.narrowing) | {
         "query": split_compounds(keywords(query)),
@@ -45,7 +37,6 @@ def parameters(query: SearchQuery, collection: str | None, chunk_ids: Sequence[s
         "depth": query.depth,
         "most": MOST_PASSAGES,
         "most_words": MOST_WORDS,
-        "chunk_ids": None if chunk_ids is None else list(chunk_ids),
         "document_ids": list(query.narrowing.document_ids) or None,
         "left_out_chunks": list(query.left_out.chunk_ids),
         "left_out_partitions": [f"{source}/{partition}" for source, partition in query.left_out.partitions],

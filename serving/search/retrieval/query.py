@@ -72,7 +72,6 @@ class SearchQuery(NamedTuple):
     """Candidates taken from each leg."""
     dense_weight: float
     agreement: float
-    keyword_engine: str
     expansion: str
     narrowing: Narrowing
     limit: int
@@ -161,7 +160,6 @@ def search_query(
         depth=max(depth or settings.search_depth, limit),
         dense_weight=settings.dense_weight if dense_weight is None else dense_weight,
         agreement=settings.agreement,
-        keyword_engine=settings.keyword_engine,
         expansion="off" if mode == "keyword" else settings.query_expansion,
         narrowing=narrowing or Narrowing(),
         limit=limit,
