@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from resources.core import moments
 from resources.core.domain import Folder, Item, Refusal
 from resources.core.errors import SkipDocumentError
 from resources.core.json import object_of
@@ -24,7 +22,7 @@ from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.content import DOCUMENT, FOLDER, SHORTCUT, WITH_COMMENTS, kind_of, version_of
 from resources.sources.drive.faults import NOT_DOWNLOADABLE
 from resources.sources.drive.notes import PartitionState, Shortcut
-from resources.sources.drive.permissions import FileGrant
+from resources.sources.drive.permissions import FileGrant, moment
 from resources.sources.drive.readers import Links, Readers
 from resources.sources.drive.roots import SHARED_WITH_ME
 from resources.sources.drive.tree import FolderTree, Trail, folder_of, parent_of
@@ -102,11 +100,6 @@ def refuse(file: JSON, trail: Trail, reason: str) -> Refusal:
         owner=readers.owner_of(file),
         collection_ids=trail.folders,
     )
-
-
-def moment(text: Any) -> datetime | None:
-    """Return a time of Drive's (RFC 3339) in UTC, None if it cannot be stored."""
-    return moments.parsed(text) if isinstance(text, str) else None
 
 
 def _author(file: JSON) -> str | None:

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from resources.sources.drive.client import JSON, DriveClient
 from resources.sources.drive.content import FOLDER
-from resources.sources.drive.documents import FILE_FIELDS, moment
+from resources.sources.drive.documents import FILE_FIELDS
+from resources.sources.drive.permissions import moment
 
 _FIELDS = f"nextPageToken,newStartPageToken,changes(changeType,removed,time,fileId,driveId,file({FILE_FIELDS}))"
 _PAGE = 1000

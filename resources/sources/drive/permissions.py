@@ -62,7 +62,7 @@ def read(permissions: Iterable[Any], now: datetime, organisation: str | None = N
             if organisation is not None and _covers(permission, organisation):
                 found.add(principals.principal(f"domain:{organisation}"))
         widest = max(widest, _status(permission), key=_STATUSES.index)
-        expires = _time(permission.get("expirationTime"))
+        expires = moment(permission.get("expirationTime"))
         if expires is not None:
             ends.append(expires)
     return FileGrant(frozenset(found), _sharing(widest, found), min(ends, default=None), linked, temporary)
@@ -130,7 +130,7 @@ def _counts(permission: Mapping[str, Any], now: datetime) -> bool:
     expires = permission.get("expirationTime")
     if expires is None:
         return True
-    end = _time(expires)
+    end = moment(expires)
     return end is not None and end > now
 
 
@@ -164,5 +164,6 @@ def _status(permission: Mapping[str, Any]) -> str:
     return {"domain": "domain", "group": "shared"}.get(str(kind), "private")
 
 
-def _time(text: Any) -> datetime | None:
+def moment(text: Any) -> datetime | None:
+    """Return a time of Drive's (RFC 3339) in UTC, None if it cannot be stored."""
     return moments.parsed(text) if isinstance(text, str) else None
