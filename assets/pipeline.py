@@ -86,7 +86,7 @@ def chunked(job: SyncJob, *, everything: bool = False) -> StageResult:
         return _outcome(job, "chunked")
     active = active_target(job.stores)
     pages = _pending(job, active, everything=everything)
-    return _each("chunked", pages, lambda page: steps.chunk(job, active, page, _ids(page)))
+    return _each("chunked", pages, lambda page: steps.chunk(job, active, page))
 
 
 def embedded(job: SyncJob, *, everything: bool = False) -> StageResult:
@@ -95,7 +95,7 @@ def embedded(job: SyncJob, *, everything: bool = False) -> StageResult:
         return _outcome(job, "embedded")
     active = active_target(job.stores)
     pages = _pending(job, active, everything=everything)
-    return _each("embedded", pages, lambda page: steps.embed(job, active, page, _ids(page)))
+    return _each("embedded", pages, lambda page: steps.embed(job, active, page))
 
 
 def indexed(job: SyncJob, *, everything: bool = False) -> StageResult:
@@ -107,14 +107,12 @@ def indexed(job: SyncJob, *, everything: bool = False) -> StageResult:
     active = ensure_collection(job.stores, active, first)
     result = steps.settle(job, active)
     pages = _pending(job, active, everything=everything)
-    result.add(_each("indexed", pages, lambda page: steps.index(job, active, _live(page), _ids(page))))
+    result.add(
+        _each("indexed", pages, lambda page: steps.index(job, active, _live(page), [one.doc_id for one in page]))
+    )
     steps.finish(job, active)
     tell_left(job)
     return result
-
-
-def _ids(documents: Sequence[Pending]) -> list[str]:
-    return [one.doc_id for one in documents]
 
 
 def _live(documents: Sequence[Pending]) -> list[Pending]:

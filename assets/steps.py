@@ -24,24 +24,25 @@ SETTLED_DOCUMENTS = 10_000
 """Documents whose rows are in memory at a time. A change of a folder's readers may concern millions."""
 
 
-def chunk(job: SyncJob, active: Target, documents: Sequence[Pending], ids: Sequence[str]) -> StageResult:
-    """Chunk texts that have no chunks yet; `ids` are those that the collection under construction may lack, here and below."""
+def chunk(job: SyncJob, active: Target, documents: Sequence[Pending]) -> StageResult:
+    """Chunk texts that have no chunks yet."""
     result = chunk_missing(job, documents, active.profiles, active.tokenizer())
     run_for_secondary(job, active, "chunked", lambda other, rows: chunk_missing(
         job, rows, other.profiles, other.tokenizer()
-    ), ids)  # fmt: skip
+    ), [one.doc_id for one in documents])  # fmt: skip
     return result
 
 
-def embed(job: SyncJob, active: Target, documents: Sequence[Pending], ids: Sequence[str]) -> StageResult:
+def embed(job: SyncJob, active: Target, documents: Sequence[Pending]) -> StageResult:
     """Embed chunks that have no vector yet."""
     result = embed_missing(job, active, documents)
+    ids = [one.doc_id for one in documents]
     run_for_secondary(job, active, "embedded", lambda other, rows: embed_missing(job, other, rows), ids)
     return result
 
 
 def index(job: SyncJob, active: Target, documents: Sequence[Pending], ids: Sequence[str]) -> StageResult:
-    """Write documents to both stores."""
+    """Write documents to both stores; `ids` are those that the collection under construction may lack."""
     # before the active collection: once it has these documents, they are no longer recognisable as new
     run_for_secondary(job, active, "indexed", lambda other, rows: _write(job, other, rows), ids)
     return _write(job, active, documents)

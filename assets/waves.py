@@ -361,7 +361,7 @@ class Waves:
         return work
 
     def _embed(self, job: SyncJob, documents: Sequence[Pending]) -> StageResult:
-        return steps.embed(job, self._target, documents, _ids(documents))
+        return steps.embed(job, self._target, documents)
 
     def _index(self, job: SyncJob, documents: Sequence[Pending]) -> StageResult:
         """Index documents as the registry has them now; what changed since they were taken remains pending."""
@@ -373,13 +373,9 @@ class Waves:
         return result
 
 
-def _ids(documents: Sequence[Pending]) -> list[str]:
-    return [one.doc_id for one in documents]
-
-
 def _parse(parsers: ParserPool, job: SyncJob, documents: Sequence[Pending]) -> StageResult:
     return parse_missing(job, documents, parsers)
 
 
 def _chunk(active: Target, job: SyncJob, documents: Sequence[Pending]) -> StageResult:
-    return steps.chunk(job, active, documents, _ids(documents))
+    return steps.chunk(job, active, documents)
