@@ -1,5 +1,6 @@
 """Events for visitors of a widget: the steps of an answer, without scores, ids, people, counts or inner errors."""
 
+import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Annotated, Literal, cast
@@ -16,6 +17,8 @@ from serving.http.errors import UnauthorizedError
 from serving.search.results import Result
 
 UNAVAILABLE = "The assistant is temporarily unavailable. Try again."
+
+_MARK = re.compile(r"`[^`]+`|\[(\d{1,4})\]")
 
 log = logger("serving")
 
@@ -43,12 +46,12 @@ class WidgetSources(msgspec.Struct, frozen=True):
 
 
 class WidgetQuote(msgspec.Struct, frozen=True, kw_only=True):
-    """What the answer quotes of a source."""
+    """What a `[n]` of the answer refers to."""
 
     number: int
     """Number of the source."""
     text: str
-    """The text, as it is in the source."""
+    """What the sentence quotes of the source, as it is there."""
 
 
 class WidgetClosest(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +77,7 @@ class WidgetAnswer(msgspec.Struct, frozen=True, kw_only=True):
     cited: list[int]
     """Numbers of the sources that the answer cites."""
     quotes: list[WidgetQuote]
-    """What the answer quotes of the sources."""
+    """What each `[n]` refers to, in the order of the text; those in code are left out."""
     unsupported: list[str]
     """Sentences that no source supports."""
     closest: list[WidgetClosest]
@@ -148,6 +151,16 @@ def _public(link: str, base_url: str) -> str | None:
     return None if link.startswith(f"{base_url}/documents/") else link
 
 
+def _quote(answer: AnswerResponse, number: int, at: int) -> WidgetQuote:
+    """Return what the sentence at a place of the answer quotes of a source, else what the answer quotes of it, else the best of it."""
+    source, sentences = answer.sources[number - 1], answer.sentences
+    quotes = [one for one in answer.quotes if one.source == number]
+    here = [one for one in quotes if sentences[one.sentence].start <= at <= sentences[one.sentence].end]
+    for one in here or quotes:
+        return WidgetQuote(number=number, text=source.chunk_text[one.start : one.end])
+    return WidgetQuote(number=number, text=source.snippet)
+
+
 def _answer(answer: AnswerResponse, base_url: str) -> WidgetAnswer:
     return WidgetAnswer(
         answer=answer.answer,
@@ -156,8 +169,9 @@ def _answer(answer: AnswerResponse, base_url: str) -> WidgetAnswer:
         uncertain=UNCERTAIN in answer.warnings,
         cited=answer.cited,
         quotes=[
-            WidgetQuote(number=one.source, text=answer.sources[one.source - 1].chunk_text[one.start : one.end])
-            for one in answer.quotes
+            _quote(answer, int(mark[1]), mark.start())
+            for mark in _MARK.finditer(answer.answer)
+            if mark[1] and 0 < int(mark[1]) <= len(answer.sources)
         ],
         unsupported=[one.text for one in answer.sentences if not one.supported],
         closest=[

@@ -151,7 +151,7 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
       at = found.index + whole.length;
       if (code) nodes.push(h("code", {}, code));
       else if (bold) nodes.push(h("strong", {}, ...inline(bold, cite)));
-      else nodes.push(...numbers.split(",").map((number) => cite(Number(number))));
+      else nodes.push(...numbers.split(",").map((number) => cite(+number)));
     }
     return [...nodes, text.slice(at)];
   }
@@ -235,7 +235,7 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
   function highlighting({ link, snippet, quote }) {
     const words = wordsOf(quote ?? snippet);
     if (!words.length) return link;
-    const parts = words.length > 10 ? [words.slice(0, 5), words.slice(-5)] : [words.slice(0, 10)];
+    const parts = words.length > 10 ? [words.slice(0, 5), words.slice(-5)] : [words];
     const text = parts.map((part) => encodeURIComponent(part.join(" ")).replaceAll("-", "%2D")).join(",");
     return `${link}${link.includes("#") ? "" : "#"}:~:text=${text}`;
   }
@@ -400,8 +400,7 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
     }
 
     #watchSelection() {
-      let pressed = false;
-      let waiting = 0;
+      let pressed = false, waiting = 0;
       const look = ({ type }) => {
         if (type.startsWith("pointer")) pressed = type === "pointerdown";
         cancelAnimationFrame(waiting);
@@ -480,10 +479,8 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
       this.#running?.abort("stopped");
       const running = new AbortController();
       this.#ready(running);
-      let sources = [];
-      let text = "";
-      let frame = 0;
-      const cite = (number) => this.#cite(number, sources);
+      let sources = [], text = "", frame = 0;
+      const cite = (number, quote) => this.#cite(number, sources[number - 1], quote);
       // screen readers, which would read every piece, are given the whole answer
       const live = h("div", { "aria-hidden": "true" }, h("p", { class: "wait" }, "Looking through the pages…"));
       view.replaceChildren(h("span", { class: "hidden" }, "Answering"), live);
@@ -508,7 +505,7 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
     }
 
     #show(view, question, { answer, found, quoted, uncertain, cited, quotes, unsupported, closest, note }, sources, cite) {
-      for (const { number, text } of quotes) sources.find((one) => one.number === number).quote ??= text;
+      for (const { number, text } of quotes) sources[number - 1].quote ??= text;
       if (!found) {
         const near = closest.map((one) => h("li", {}, this.#link({ ...one, quote: "" }, { class: "source" }, h("span", {}, h("strong", {}, one.title)))));
         return view.replaceChildren(
@@ -523,7 +520,8 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
       const shown = sources.filter((one) => cited.includes(one.number));
       const list = (shown.length ? shown : sources).map((one) => h("li", {}, this.#source(one)));
       const written = quoted ? answer.replaceAll("\n", "\n\n") : answer; // each quote is a paragraph
-      view.replaceChildren(...blocks(written, cite), ...notes.map((one) => h("p", { class: "note" }, one)), h("h3", {}, "Sources"), h("ol", { class: "sources" }, ...list));
+      const own = (number) => cite(number, quotes[0]?.number === number ? quotes.shift().text : null);
+      view.replaceChildren(...blocks(written, own), ...notes.map((one) => h("p", { class: "note" }, one)), h("h3", {}, "Sources"), h("ol", { class: "sources" }, ...list));
       const said = [["user", question], ["assistant", answer]].map(([role, content]) => ({ role, content: cut(content, MOST_REMEMBERED) }));
       this.#history = [...this.#history, ...said].slice(-4);
     }
@@ -538,7 +536,6 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
 
     #link(source, attributes, ...children) {
       if (!source.link) return h("div", { role: "note", ...attributes }, ...children);
-      const href = { href: highlighting(source), target: "_blank", rel: "noopener" }; // in this tab, it would end the conversation
       const onclick = (event) => {
         const target = targetOf(source.link);
         if (!target || event.metaKey || event.ctrlKey || event.shiftKey) return;
@@ -546,13 +543,13 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
         if (this.#phone.matches) this.close();
         reveal(target, event.detail === 0, source.quote); // 0: by the keyboard
       };
-      return h("a", { ...attributes, ...href, onclick }, ...children);
+      // in this tab, it would end the conversation
+      return h("a", { ...attributes, href: highlighting(source), target: "_blank", rel: "noopener", onclick }, ...children);
     }
 
-    #cite(number, sources) {
-      const source = sources.find((one) => one.number === number);
+    #cite(number, source, quote) {
       if (!source) return `[${number}]`;
-      return this.#link(source, { class: "cite", "aria-label": `Source ${number}: ${source.title}` }, String(number));
+      return this.#link({ ...source, quote }, { class: "cite", "aria-label": `Source ${number}: ${source.title}` }, String(number));
     }
 
     #source(source) {

@@ -165,14 +165,15 @@ def test_a_source_on_this_page_is_shown_with_the_sentence_marked(reader: Reader)
     reader.ask()
     reader.wait("root.querySelector('.sources')", "the answer")
     shown: list[str] = []
-    for number in range(3):
-        reader.look(f"root.querySelectorAll('.source')[{number}].click()")
+    for kind, number in (*((".source", number) for number in range(3)), *((".cite", number) for number in range(4))):
+        reader.look(f"root.querySelectorAll('{kind}')[{number}].click()")
         shown.append(reader.browser.evaluate("[...CSS.highlights.get('concordance') ?? []].map(String).join()"))
-    assert shown == [
+    quoted = [
         "Everyone has twenty-eight days of paid holiday each calendar year",
         "Up to five unused holidays move to the next year and lapse at the end of March",
         "Call before ten if you are ill",
     ]
+    assert shown == [*quoted, *quoted, "After five days we need a note from a doctor"]
     assert reader.browser.complaints == []
 
 
