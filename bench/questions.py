@@ -18,9 +18,9 @@ from orchestration.demo import sample
 from resources.core.domain import Access
 from resources.logging import configure
 from resources.settings import Settings
+from serving.answers.cautions import UNCERTAIN
 from serving.answers.gate import POOL, judge
 from serving.answers.schemas import AskRequest
-from serving.answers.service import UNCERTAIN
 from serving.search.retrieval.query import search_query
 from serving.services import Services
 from tests.fixtures import sample_questions

@@ -51,6 +51,7 @@ class StoredAnswer(msgspec.Struct, frozen=True):
     sources: Any
     sentences: Any
     removed_citations: int
+    warnings: list[str]
     completed: bool
     latency_ms: float
     erased: bool

@@ -23,6 +23,7 @@ from resources.core.permissions import is_unshared
 from resources.logging import logger
 from serving.answers import store
 from serving.answers.access_check import AccessCheck, CurrentAccess
+from serving.answers.cautions import MODEL_DOWN, OTHER_LANGUAGE, UNCERTAIN, UNSUPPORTED
 from serving.answers.certainty import REFUSED, SURE, certainty, holds_own
 from serving.answers.checking import Checker
 from serving.answers.draft import Draft
@@ -39,29 +40,11 @@ from serving.answers.writing import Writer, supported
 from serving.http.audit import AuditEvent
 from serving.search.citations.quote import Extent
 from serving.search.results import Result, documents_of, results
-from serving.search.retrieval.passage import Passage, Warning_
+from serving.search.retrieval.passage import Passage
 from serving.search.service import SearchServices
 
 COUNTED = 4096
 """Passages whose number of tokens is cached."""
-MODEL_DOWN = Warning_(
-    "model_unavailable",
-    "The language model does not answer: the best sentences of the sources are quoted instead.",
-)
-UNSUPPORTED = Warning_(
-    "answer_unsupported",
-    "What the language model wrote is not shown, because the sources support none of it: they are quoted instead.",
-)
-
-OTHER_LANGUAGE = Warning_(
-    "other_language",
-    "The answer is in another language than its sources. Only figures could be compared with them, so check the sentences that are marked.",
-)
-UNCERTAIN = Warning_(
-    "uncertain",
-    "It is not certain that the documents answer this question: the quotes are from the closest passages.",
-)
-
 log = logger("serving")
 
 

@@ -14,6 +14,7 @@ import msgspec
 
 from resources.core.domain import Access
 from resources.core.permissions import is_unshared
+from serving.answers.cautions import repeated
 from serving.answers.quoted import Mark, first_of_each, quoted
 from serving.answers.schemas import AnswerResponse, KeptAnswer, KeptSource
 from serving.answers.support import Verdict
@@ -141,6 +142,7 @@ async def load(
         sentences=[] if withheld else sentences,
         quotes=[] if withheld else quotes,
         removed_citations=kept.removed_citations,
+        warnings=[] if withheld else repeated(kept.warnings, kept.question),
         latency_ms=kept.latency_ms,
     )
 

@@ -10,8 +10,8 @@ from msgspec import Meta
 
 from resources.core.errors import InvalidRequestError, ServiceUnavailableError, TemporaryError
 from resources.logging import logger
+from serving.answers.cautions import UNCERTAIN
 from serving.answers.schemas import AnswerEvent, AnswerResponse
-from serving.answers.service import UNCERTAIN
 from serving.answers.unanswered import FOREIGN
 from serving.http.errors import UnauthorizedError
 from serving.search.results import Result

@@ -15,6 +15,7 @@ SELECT
     sources,
     sentences,
     removed_citations,
+    warnings,
     completed,
     latency_ms,
     erased_at IS NOT NULL AS erased

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import msgspec
 import pytest
 from selectolax.lexbor import LexborHTMLParser
 
@@ -73,6 +74,26 @@ def test_a_kept_answer_marks_what_it_quoted_until_its_source_changes(site: Site,
     site.sql("UPDATE chunks SET text_hash = 'other'")
     located = opened(running, given, ANN).json()["quotes"]
     assert {text[one["start"] : one["end"]] for one in located} == {first}
+
+
+def test_an_answer_that_is_opened_again_repeats_its_cautions(
+    site: Site, running: Running, shared: dict[str, Any]
+) -> None:
+    running.settle()
+    unsure = [{"text": "It is.", "start": 0, "end": 3, "citations": [1], "supported": False, "reason": "words"}]
+    site.sql("UPDATE documents SET permissions = ARRAY['domain:acme.com']")
+    site.sql(
+        "UPDATE answers SET mode = 'model', warnings = '{uncertain,left_out}', sentences = %s",
+        msgspec.json.encode(unsure).decode(),
+    )
+    for who in (ANN, BOB):
+        (caution,) = opened(running, shared, who).json()["warnings"]
+        assert (caution["code"], caution["message"][:18]) == ("uncertain", "It is not certain "), "counts were of then"
+        page = running.request("GET", f"/answers/{shared['answer_id']}", headers=site.session(who)).text
+        assert caution["message"] in page
+        assert "One sentence is not supported by the sources: it is underlined." in page
+    site.sql("UPDATE chunks SET text_hash = 'other'")
+    assert opened(running, shared, BOB).json()["warnings"] == []
 
 
 def test_text_that_was_removed_before_others_could_read_is_not_shown_to_them(site: Site, running: Running) -> None:

@@ -96,6 +96,7 @@ KEPT_ANSWER = {
     "completed": True,
     "changed": False,
     "revoked": False,
+    "warnings": [],
     "sources": [
         {
             "index": 1,

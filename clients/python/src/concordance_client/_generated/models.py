@@ -1018,6 +1018,8 @@ class KeptAnswer(Model):
     """What the sentences quote of the sources as they are today; empty if `answer` is null."""
     removed_citations: int
     """Number of invented citations that were removed."""
+    warnings: list[Warning]
+    """Reasons why the answer may be uncertain; those that were about services and documents of then are left out."""
     latency_ms: float
     """Time spent in the service, in milliseconds."""
 
