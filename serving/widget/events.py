@@ -10,13 +10,14 @@ from msgspec import Meta
 
 from resources.core.errors import InvalidRequestError, ServiceUnavailableError, TemporaryError
 from resources.logging import logger
-from serving.answers.cautions import UNCERTAIN
+from serving.answers.cautions import OTHER_LANGUAGE, UNCERTAIN
 from serving.answers.schemas import AnswerEvent, AnswerResponse
 from serving.answers.unanswered import FOREIGN
 from serving.http.errors import UnauthorizedError
 from serving.search.results import Result
 
 UNAVAILABLE = "The assistant is temporarily unavailable. Try again."
+TRANSLATED = "This answer is in another language than the pages, so only its figures were compared with them. Look at the sections below."
 
 _MARK = re.compile(r"`[^`]+`|\[(\d{1,4})\]")
 
@@ -79,11 +80,11 @@ class WidgetAnswer(msgspec.Struct, frozen=True, kw_only=True):
     quotes: list[WidgetQuote]
     """What each `[n]` refers to, in the order of the text; those in code are left out."""
     unsupported: list[str]
-    """Sentences that no source supports."""
+    """Sentences that no source supports, apart from those in another language than their sources."""
     closest: list[WidgetClosest]
     """Pages that are close to the question, if it is not answered."""
     note: str | None
-    """That the question is in a language which search by meaning has not learned; null if it is not."""
+    """That the question is in a language which search by meaning has not learned, or the answer in another than its sources; else null."""
 
 
 class WidgetEvent(msgspec.Struct, frozen=True):
@@ -173,10 +174,12 @@ def _answer(answer: AnswerResponse, base_url: str) -> WidgetAnswer:
             for mark in _MARK.finditer(answer.answer)
             if mark[1] and 0 < int(mark[1]) <= len(answer.sources)
         ],
-        unsupported=[one.text for one in answer.sentences if not one.supported],
+        unsupported=[one.text for one in answer.sentences if not one.supported and one.reason != "language"],
         closest=[
             WidgetClosest(title=one.title, link=_public(one.link, base_url))
             for one in (answer.unanswered.closest if answer.unanswered else [])
         ],
-        note=next((one.message for one in answer.warnings if one.code == FOREIGN), None),
+        note=TRANSLATED
+        if OTHER_LANGUAGE in answer.warnings
+        else next((one.message for one in answer.warnings if one.code == FOREIGN), None),
     )

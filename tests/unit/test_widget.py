@@ -7,7 +7,9 @@ import json
 import re
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 
+import msgspec
 from structlog.testing import capture_logs
 
 import serving.widget
@@ -20,8 +22,10 @@ from resources.core.errors import (
 )
 from resources.servers.shared import Shared
 from serving.answers.asking import as_events
-from serving.answers.schemas import AnswerEvent
+from serving.answers.cautions import OTHER_LANGUAGE
+from serving.answers.schemas import AnswerEvent, AnswerResponse
 from serving.http.errors import account_inactive
+from serving.http.openapi import examples
 from serving.http.rate_limit import RateLimit
 from serving.widget.events import visitor_events
 
@@ -78,6 +82,28 @@ def test_whatever_fails_once_a_stream_has_begun_becomes_its_last_event() -> None
     assert json.loads(events[-1][1])["detail"] == (
         f"An unexpected error was logged. Quote {error_id} to an administrator."
     )
+
+
+def test_an_answer_in_another_language_than_its_sources_says_so_and_does_not_count_as_unsupported() -> None:
+    async def given() -> AsyncGenerator[AnswerEvent]:
+        unlike = [
+            {"text": text, "start": 0, "end": 4, "citations": [1], "supported": False, "reason": reason}
+            for text, reason in (("Fünf.", "language"), ("Sechs.", "number"))
+        ]
+        yield AnswerEvent(
+            "done",
+            msgspec.convert(
+                examples.ANSWER | {"sentences": unlike, "warnings": [msgspec.to_builtins(OTHER_LANGUAGE)]},
+                AnswerResponse,
+            ),
+        )
+
+    async def done() -> dict[str, Any]:
+        return [event.data async for event in visitor_events(given(), "https://search.example")][0]
+
+    answer = asyncio.run(done())
+    assert answer["unsupported"] == ["Sechs."]
+    assert answer["note"].startswith("This answer is in another language")
 
 
 def test_the_script_uses_nothing_that_a_strict_policy_forbids_or_a_stored_script_needs() -> None:
