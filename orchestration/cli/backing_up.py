@@ -97,8 +97,8 @@ def restore(
         ports.record(settings)
     say(f"Restored {settings.home} as it was at {made.made_at:%Y-%m-%d %H:%M:%S} UTC.")
     note(
-        "Everyone signs in again and connects their agents again. Repeat what was done since: people deactivated, also by SCIM; passkeys, API "
-        "keys and tokens revoked; roles taken; documents deleted or shared with fewer people."
+        "Everyone signs in again and connects their agents again. Repeat what was done since: people deactivated, also by SCIM; "
+        "passkeys, API keys and tokens revoked; roles taken; documents deleted or shared with fewer people."
     )
     note(
         "Start it with `concordance up`. The next sync of each source rebuilds the vector index from the lake, without "

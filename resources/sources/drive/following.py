@@ -284,7 +284,7 @@ class Following:
         work.found = found.once()
 
     def _place(self, batch: Batch, number: int, asked: Collection[str] = ()) -> Batch:
-        """Remember which page shows or deletes a batch's documents, and return it. Those just `asked` for are newer than every page read."""
+        """Remember which page shows or deletes a batch's documents, and return it. Those `asked` for are newer than every page read."""
         for one in (*(document.source_id for document in (*batch.seen, *batch.refused)), *batch.deleted):
             self._placed[one] = max(self._feeds.read if one in asked else number, self._placed.get(one, -1))
         return batch
