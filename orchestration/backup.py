@@ -39,7 +39,7 @@ LAKE = "lake"
 SPOOLS = ("audit",)
 """Folders of HOME with events that serving has not written to Postgres yet."""
 LOOK_SECONDS = 0.4
-REFUSAL = "`concordance reindex`, `concordance erase` or another backup has been running for an hour. Run the command again once it has ended."
+REFUSAL = "`concordance reindex`, `erase` or another backup has been running for an hour. Run the command again once it has ended."
 
 
 class Manifest(msgspec.Struct, kw_only=True):

@@ -99,7 +99,7 @@ def test_an_answer_in_another_language_than_its_sources_says_so_and_does_not_cou
         )
 
     async def done() -> dict[str, Any]:
-        return [event.data async for event in visitor_events(given(), "https://search.example")][0]
+        return await anext(event.data async for event in visitor_events(given(), "https://search.example"))
 
     answer = asyncio.run(done())
     assert answer["unsupported"] == ["Sechs."]

@@ -1,7 +1,7 @@
 """Find candidates in Qdrant, by meaning and by words.
 
-Postgres answers alone, by full-text search, while Qdrant is down, and Qdrant alone while Postgres is. The final decision about who may read what is not made
-here but by the permission check after retrieval.
+Postgres answers alone, by full-text search, while Qdrant is down, and Qdrant alone while Postgres is. The final decision about who may
+read what is not made here but by the permission check after retrieval.
 """
 
 from __future__ import annotations
