@@ -21,6 +21,7 @@ from resources.core.errors import InvalidRequestError, OverloadedError, ServiceU
 from resources.logging import logger
 from resources.stores.postgres import DEADLOCK_PAUSES, READ_ONLY, Connection, hang_up, said, session, undeadlocked
 from resources.watch import Call, Watch
+from serving.http.threads import Threads
 from sql import statement
 from sql.family import Declared
 
@@ -106,6 +107,7 @@ class Database:
         self._size = size
         self._prepare_threshold = prepare_threshold or None
         self.watch = watch or postgres_watch(dsn)
+        self._threads = Threads("postgres")  # others may wait for an object store or for Dagster
         self._pool = self._new_pool()
         self.watch.on_return(self._reconnect)
 
@@ -199,7 +201,7 @@ class Database:
 
         with self.watch.call(lambda: hang_up(*opened), CALL_SECONDS) as call:
             try:
-                return await asyncio.to_thread(run)
+                return await self._threads.run(run)
             except psycopg.DataError as error:
                 raise _not_stored(error) from error
             except ServiceUnavailableError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from resources.core.breaker import Breaker
 from resources.sources.stored import merged
+from serving.http.threads import Threads
 from serving.sources.slack_events import SlackEvents
 from serving.sources.sync_requests import SyncRequests
 from sql.source_settings import StoredSettingReads
@@ -55,6 +55,7 @@ class SourceServices:
         self.identity = identity
         self.launcher = launcher or _launch
         self._dagster = Breaker("Dagster")
+        self._threads = Threads("dagster")
         self.sync_requests = SyncRequests(http.settings, http.database, self.launcher)
         self.slack_events = SlackEvents(http.database, identity.withholding, self.sync_requests.request)
 
@@ -75,4 +76,4 @@ class SourceServices:
         start = partial(
             self.launcher, self.http.settings, source, partitions=partitions, full=full, requested_by=requested_by
         )
-        return await asyncio.to_thread(self._dagster.call, start, seconds)
+        return await self._threads.run(self._dagster.call, start, seconds)

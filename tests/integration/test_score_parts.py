@@ -98,6 +98,27 @@ def test_a_search_waits_for_no_other_work_in_threads(site: Site) -> None:
     assert asyncio.run(while_threads_are_occupied())
 
 
+def test_transactions_wait_for_no_other_work_in_threads(site: Site) -> None:
+    """Such as uploads to an object store that hangs, or calls of Dagster."""
+    done = threading.Event()
+
+    async def while_threads_are_occupied() -> bool:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(2))
+        occupied = [loop.run_in_executor(None, done.wait) for _ in range(2)]
+        database = Database(site.settings.postgres_dsn, prepare_threshold=5)
+        await database.open()
+        try:
+            async with asyncio.timeout(15):
+                return await database.in_thread(lambda connection: not done.is_set() and not connection.closed)
+        finally:
+            done.set()
+            await asyncio.gather(*occupied)
+            await database.close()
+
+    assert asyncio.run(while_threads_are_occupied())
+
+
 def clamped(score: float) -> float:
     return min(1.0, max(0.0, score))
 
