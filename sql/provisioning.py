@@ -111,7 +111,7 @@ class Scim(Family, path="scim/scim.sql"):
     def refresh(self, *, user_ids: list[str], emails: list[str]) -> int: ...
 
 
-class Accounts(Family, path="accounts"):
+class AccountTurns(Family, path="accounts"):
     """What orders the changes of an account."""
 
     def account_lock(self, *, email: str) -> None: ...

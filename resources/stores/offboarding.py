@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sql.passkeys import RemovedPasskeys
-from sql.provisioning import Accounts, Offboarding
+from sql.provisioning import AccountTurns, Offboarding
 
 if TYPE_CHECKING:
     from resources.stores.postgres import Connection
@@ -18,7 +18,9 @@ def offboard(connection: Connection, email: str, by: str, reason: str) -> None:
     request. Returning to active restores none of these. Idempotent: a second call ends nothing, but is recorded.
     """
     statements = Offboarding(connection)
-    Accounts(connection).account_lock(email=email)  # a sign-in that saw the person active is there, and later ones wait
+    AccountTurns(connection).account_lock(
+        email=email
+    )  # a sign-in that saw the person active is there, and later ones wait
     # sessions first: what is being made in one locks it, and is there once it ends
     sessions, keys = sorted(statements.end_sessions(email=email)), sorted(statements.revoke_keys(email=email))
     detail = {"person": email, "reason": reason, "keys": keys, "sessions": sessions}
