@@ -115,7 +115,7 @@ def test_an_event_is_not_lost_with_a_receiver_that_is_killed_before_it_stored_it
             process.wait(30)
         assert sockets.acknowledged == []
     with receiver(settings):
-        until(lambda: len(sockets.acknowledged) == 1, "the acknowledgement")
+        until(lambda: len(sockets.acknowledged) >= 1, "the acknowledgement")
         assert not desk.finds("qz3q")
     assert len(stored(desk)) == 1
 
@@ -125,7 +125,7 @@ def test_an_event_whose_acknowledgement_got_lost_counts_once(desk: SlackDesk, se
     sockets.deaf = 1
     with receiver(settings):
         desk.slack.delete(desk.channel, desk.said["w3"])
-        until(lambda: len(sockets.acknowledged) == 1, "the acknowledgement")
+        until(lambda: len(sockets.acknowledged) >= 1, "the acknowledgement")
         assert sockets.sent >= 2
     assert len(stored(desk)) == 1
     assert len(desk.installation.rows("SELECT 1 FROM hidden_documents")) == 1
@@ -156,7 +156,7 @@ def test_events_of_another_workspace_are_acknowledged_and_do_nothing(desk: Slack
     )
     sockets.deliver({"event_id": "Ev1", "nonsense": ["type", "is", "missing"]})
     with receiver(settings):
-        until(lambda: len(sockets.acknowledged) == 2, "both acknowledgements")
+        until(lambda: len(sockets.acknowledged) >= 2, "both acknowledgements")
         assert desk.finds("qz3q")
     assert stored(desk) == []
 
