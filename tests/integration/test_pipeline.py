@@ -7,7 +7,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -31,6 +30,7 @@ from serving.search.retrieval.passage import Passage
 from serving.search.retrieval.registry import from_payloads, recheck
 from sql.rows import Started
 from tests.fixtures.installation import Installation
+from tests.fixtures.waiting import until
 
 STRIPES = (
     "# Zebra care\n\nZebras need a dry stable and fresh hay every morning. Their hooves are trimmed twice a year.\n"
@@ -343,12 +343,14 @@ def test_a_job_whose_launcher_died_is_overtaken_within_seconds(
         create()
     launcher.kill()
     launcher.wait()
-    following: list[Started] = []
-    deadline = time.monotonic() + 30  # for Postgres to see that the connection is closed; the job itself is 60 s old
-    while not following and time.monotonic() < deadline:
+
+    def overtaken() -> Started | None:
         with suppress(BusyError):
-            following.append(create())
-    assert following[0].job_id == busy.value.job_id
+            return create()
+        return None
+
+    # once Postgres sees that the connection is closed; the job itself is 60 s old
+    assert until(overtaken, "another job").job_id == busy.value.job_id
     assert installation.rows("SELECT status, stage FROM sync_jobs") == [{"status": "running", "stage": "delayed"}]
 
 
