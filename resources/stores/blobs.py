@@ -24,6 +24,7 @@ from urllib.parse import unquote, urlsplit
 from resources.core.breaker import Breaker
 from resources.core.durable import sync_folder
 from resources.core.errors import ConfigurationError, FailedDocumentError, ServiceUnavailableError
+from resources.core.paths import walk
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -230,8 +231,10 @@ class Blobs:
     def lake_size(self) -> int:
         """Return the bytes of the whole lake, tables included. Raises `ServiceUnavailableError`. Reads the name of every file."""
         if self._store is None:
-            folders = (Path(folder, name) for folder, _, names in os.walk(self._root.parent) for name in names)
-            return sum(_size(file) for file in folders)
+            try:
+                return sum(_size(Path(folder, name)) for folder, _, names in walk(self._root.parent) for name in names)
+            except OSError as error:
+                raise ServiceUnavailableError(f"A folder of {LAKE_URL} cannot be read: {error}") from error
         pages, size = iter(self._store.list()), 0
         while (page := self._call(partial(next, pages, None))) is not None:
             size += sum(one["size"] for one in page)
@@ -282,7 +285,7 @@ def _pieces(file: IO[bytes]) -> Iterator[bytes]:
 def _size(file: Path) -> int:
     try:
         return file.stat().st_size
-    except OSError:  # it was removed, or replaced by a compaction
+    except FileNotFoundError:  # it was removed, or replaced by a compaction
         return 0
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from resources.core.errors import ConfigurationError, FailedDocumentError
+from resources.core.errors import ConfigurationError, FailedDocumentError, ServiceUnavailableError
 from resources.stores.blobs import PIECE, Blob, Blobs
 
 ABSENT = "0" * 64
@@ -140,3 +140,20 @@ def test_the_size_of_the_lake_is_that_of_all_its_files(blobs: Blobs) -> None:
     blobs.put([b"a" * 100, b"b"])
     blobs.put([b"c" * 50])
     assert blobs.lake_size() - before == 151
+
+
+def test_the_size_of_a_lake_is_unknown_if_a_folder_cannot_be_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local = Blobs(tmp_path.as_uri())
+    blob = local.put([b"a" * 100])
+    scan = os.scandir
+
+    def refused(folder: str) -> object:
+        if folder.endswith(blob.content_hash[2:4]):
+            raise PermissionError(13, "Permission denied", folder)
+        return scan(folder)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    with pytest.raises(ServiceUnavailableError, match="Permission denied"):
+        local.lake_size()
