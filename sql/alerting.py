@@ -45,7 +45,7 @@ class EndedJob(msgspec.Struct, frozen=True):
 
 
 class SyncHealth(msgspec.Struct, frozen=True):
-    """What the latest syncs of a source show. `seconds_ago` is the age of the latest good one, None if there is none."""
+    """What the latest syncs of a source show. `seconds_ago` is since the latest good one, or since the first was asked for."""
 
     source: str
     good: int
@@ -55,6 +55,7 @@ class SyncHealth(msgspec.Struct, frozen=True):
     retries: int
     retries_failed: int
     seconds_ago: float | None
+    running: bool
     failures: int
 
 

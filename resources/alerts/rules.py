@@ -78,7 +78,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
             "{value} of the repeated calls to {subject} in the last hour failed for good.", "percent",
         ),
         "SyncOverdue": Rule(
-            ">", 3600, 5 * _MINUTE, "warning", "The latest good sync of {subject} ended {value} ago.", "duration"
+            ">", 3600, 5 * _MINUTE, "warning", "No sync of {subject} has succeeded for {value}.", "duration"
         ),
         "IndexFilling": Rule(
             ">", 0.8, 5 * _MINUTE, "warning",

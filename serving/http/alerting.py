@@ -19,7 +19,7 @@ from resources.alerts.states import INTERVAL_SECONDS, judge
 from resources.core.durations import duration, how_long
 from resources.core.errors import TemporaryError
 from resources.logging import logger
-from resources.sources import is_set_up, stored
+from resources.sources import is_set_up, names, stored
 from serving.http.latency import RecentLatency
 from serving.http.periodic import Repeated
 from sql.alerting import Alerts, SyncHealth
@@ -53,6 +53,7 @@ class Alerting(Repeated):
         self._settings = settings
         self._database = database
         self._monitor = monitor
+        self._clock, self._began = clock, clock()
         self._latency = RecentLatency(metrics.families)
         self._outage = Outage(settings, clock)
         self._repeat_seconds = duration(settings.alert_repeat).total_seconds()
@@ -79,7 +80,7 @@ class Alerting(Repeated):
         health = Alerts(connection).sync_health()
         connection.commit()  # what follows waits for other processes
         settings = stored.complete(self._settings, connection)
-        observed = [*here, *figures_of_syncs(health, partial(is_set_up, settings))]
+        observed = [*here, *figures_of_syncs(health, partial(is_set_up, settings), self._clock() - self._began)]
         judge(connection, observed, repeat_seconds=self._repeat_seconds, notify=self._url is not None)
 
     def figures_here(self) -> Iterator[Observation]:
@@ -100,8 +101,13 @@ class Alerting(Repeated):
             yield Observation("DiskUnwritable", gauges["home_disk_writable"])
 
 
-def figures_of_syncs(health: Sequence[SyncHealth], counts: Callable[[str], bool]) -> Iterator[Observation]:
-    """Yield what the latest syncs show. Only sources that are set up can be overdue, or fail again."""
+def figures_of_syncs(
+    health: Sequence[SyncHealth], counts: Callable[[str], bool], seconds: float = 0.0
+) -> Iterator[Observation]:
+    """Yield what the latest syncs show. Only sources that are set up can be overdue, or fail again.
+
+    One that no sync was ever asked for has waited for as long as this process runs, at least: `seconds`.
+    """
     for one in health:
         if not counts(one.source):
             continue
@@ -113,8 +119,11 @@ def figures_of_syncs(health: Sequence[SyncHealth], counts: Callable[[str], bool]
                 yield Observation(rule, one.failed / one.documents, one.source)
         if one.retries >= FEW_RETRIES:
             yield Observation("RetriesFail", one.retries_failed / one.retries, one.source)
-        if one.seconds_ago is not None:
-            yield Observation("SyncOverdue", one.seconds_ago, one.source)
+        if not one.running:
+            yield Observation("SyncOverdue", seconds if one.seconds_ago is None else one.seconds_ago, one.source)
+    for name in {one.value for one in names()} - {one.source for one in health}:
+        if counts(name):
+            yield Observation("SyncOverdue", seconds, name)
 
 
 def _webhook(settings: Settings) -> str | None:

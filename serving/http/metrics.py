@@ -240,6 +240,14 @@ class _Scraped:
         for row in self._rows("latest_sync"):
             latest.add_metric([row.source], row.value)
         yield latest
+        awaited = GaugeMetricFamily(
+            "sync_awaited_since_timestamp_seconds",
+            "End of the latest good sync of the whole source, or request of the first, as Unix time; not while one is running.",
+            labels=["source"],
+        )
+        for row in self._rows("sync_awaited"):
+            awaited.add_metric([row.source], row.value)
+        yield awaited
         queues = GaugeMetricFamily("queue_size", "What waits, up to 10,000 of each.", labels=["queue"])
         for row in self._rows("queue"):
             queues.add_metric([row.label], row.value)

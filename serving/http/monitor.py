@@ -17,7 +17,7 @@ from sql.web import WebReads
 from sql.web_rows import Figure
 
 REFRESH_SECONDS = 10.0
-OF_SYNCS = frozenset({"source_paused", "sync_failures_in_a_row", "latest_sync"})
+OF_SYNCS = frozenset({"source_paused", "sync_failures_in_a_row", "latest_sync", "sync_awaited"})
 """Figures that alerts compare. A source that is not set up has none: it would be overdue, paused or failing for ever."""
 DISK_SECONDS = 5.0
 """Longest wait for the disks at a look; one that takes longer hangs."""

@@ -111,7 +111,8 @@ ORDER BY severity ASC, since DESC, rule ASC, subject ASC;
 -- name: sync_health
 -- What the latest syncs of each source show: syncs of the last six hours, documents and repeated calls of syncs of the last hour, and the
 -- latest syncs of the whole source, which a good sync of a folder or channel says nothing about.
--- Grain: source. Index: sync_jobs_completed, sync_jobs_whole.
+-- Without a good one, seconds_ago is since the first sync was asked for. running: a process works on one, and renews its lease.
+-- Grain: source. Index: sync_jobs_completed, sync_jobs_whole, sync_jobs_latest, partition_leases_owner.
 WITH recent AS (
     SELECT
         source,
@@ -134,7 +135,15 @@ SELECT
     coalesce(r.failed, 0) AS failed,
     coalesce(r.retries, 0) AS retries,
     coalesce(r.retries_failed, 0) AS retries_failed,
-    extract(EPOCH FROM now() - g.completed_at)::double precision AS seconds_ago,
+    extract(
+        EPOCH FROM now() - coalesce(
+            g.completed_at, (SELECT o.requested_at FROM sync_jobs AS o WHERE o.source = s.source ORDER BY o.started_at ASC LIMIT 1)
+        )
+    )::double precision AS seconds_ago,
+    EXISTS (
+        SELECT FROM sync_jobs AS w INNER JOIN partition_leases AS p ON w.lease = p.owner AND p.until > now()
+        WHERE w.source = s.source AND w.status = 'running' AND w.partitions IS NULL
+    ) AS running,
     (
         SELECT count(*) FROM sync_jobs AS f
         WHERE f.source = s.source AND f.status = 'failed' AND f.partitions IS NULL AND f.started_at > coalesce(g.started_at, '-infinity')

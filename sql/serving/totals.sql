@@ -106,6 +106,29 @@ CROSS JOIN LATERAL (
 ) AS j
 UNION ALL
 SELECT
+    'sync_awaited' AS what,
+    s.source,
+    '' AS label,
+    extract(EPOCH FROM coalesce(g.completed_at, o.requested_at))::double precision AS value
+FROM source_states AS s
+CROSS JOIN LATERAL (
+    SELECT requested_at FROM sync_jobs
+    WHERE source = s.source
+    ORDER BY started_at ASC
+    LIMIT 1
+) AS o
+LEFT JOIN LATERAL (
+    SELECT completed_at FROM sync_jobs
+    WHERE source = s.source AND status = 'success' AND partitions IS NULL
+    ORDER BY started_at DESC
+    LIMIT 1
+) AS g ON TRUE
+WHERE NOT EXISTS (
+    SELECT FROM sync_jobs AS w INNER JOIN partition_leases AS p ON w.lease = p.owner AND p.until > now()
+    WHERE w.source = s.source AND w.status = 'running' AND w.partitions IS NULL
+)
+UNION ALL
+SELECT
     'table_bytes' AS what,
     '' AS source,
     c.relname::text AS label,

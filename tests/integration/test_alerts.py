@@ -215,11 +215,11 @@ def test_resolved_alerts_and_conditions_that_passed_are_forgotten(judging: Judge
         assert connection.execute("SELECT rule FROM alerts").fetchall() == []
 
 
-def observed(site: Site) -> dict[str, float]:
+def observed(site: Site, seconds: float = 0.0) -> dict[str, float]:
     """What rules judge of the source `slack`."""
     with session(site.settings.postgres_dsn) as connection:
         health = Alerts(connection).sync_health()
-    return {one.rule: one.value for one in figures_of_syncs(health, lambda source: source == "slack")}
+    return {one.rule: one.value for one in figures_of_syncs(health, lambda source: source == "slack", seconds)}
 
 
 def synced(site: Site, status: str = "success", *, number: int = 1, ago: float = 60, **counts: int) -> None:
@@ -287,6 +287,37 @@ def test_a_sync_that_one_of_the_whole_source_was_added_to_counts_as_one(site: Si
             jobs.add_request(source="slack", partitions=partitions, full_sync=False)
             jobs.take_requests(job_id=job.job_id)
             assert jobs.job(job_id=job.job_id).partitions == stored
+
+
+def test_a_source_whose_syncs_never_begin_is_overdue(site: Site) -> None:
+    site.sql("INSERT INTO source_states (source) VALUES ('slack') ON CONFLICT DO NOTHING")
+    assert observed(site, seconds=4000)["SyncOverdue"] == 4000, "nothing was asked for as long as the process runs"
+    site.sql("DELETE FROM source_states WHERE source = 'slack'")
+    assert observed(site, seconds=4000) == {"SyncOverdue": 4000}
+    site.sql("INSERT INTO source_states (source) VALUES ('slack')")
+    with session(site.settings.postgres_dsn) as connection:
+        jobs = Jobs(connection)
+        job = jobs.insert_job(source="slack", partitions=None, full_sync=False, requested_by="schedule", accepts=True)
+        assert job is not None
+        connection.execute("UPDATE sync_jobs SET requested_at = now() - interval '2 hours'")
+        jobs.adopt_job(job_id=job.job_id, partitions=None, full_sync=False)
+    assert observed(site, seconds=60)["SyncOverdue"] == pytest.approx(7200, abs=60)
+    figures = {one.what: one.value for one in totals(site) if one.source == "slack"}
+    assert time.time() - figures["sync_awaited"] == pytest.approx(7200, abs=60)
+
+
+def test_a_source_whose_sync_is_running_is_not_overdue(site: Site) -> None:
+    synced(site, ago=7200)
+    site.sql("INSERT INTO sync_jobs (source, status, claimed_at, lease) VALUES ('slack', 'running', now(), 'me')")
+    for lasts, overdue in (("1 minute", False), ("-1 minute", True)):
+        site.sql("DELETE FROM partition_leases")
+        site.sql(
+            "INSERT INTO partition_leases (source, partition, owner, fence, until)"
+            " VALUES ('slack', '', 'me', 1, now() + %s::interval)",
+            lasts,
+        )
+        assert ("SyncOverdue" in observed(site)) is overdue
+        assert ("sync_awaited" in {one.what for one in totals(site) if one.source == "slack"}) is overdue
 
 
 def totals(site: Site) -> list[Figure]:

@@ -82,7 +82,7 @@ THRESHOLDS: dict[str, dict[str, tuple[str, str]]] = {
         'source_calls_total{source="x",outcome="failed"}': (_rising(9), _rising(11)),
     },
     "SyncOverdue": {
-        'sync_last_success_timestamp_seconds{source="x"}': (_steady(36_000 - 3_500), _steady(36_000 - 4_000))
+        'sync_awaited_since_timestamp_seconds{source="x"}': (_steady(36_000 - 3_500), _steady(36_000 - 4_000))
     },
     "SourceCallsRepeated": {
         'source_calls_total{source="x",outcome="answered"}': (_rising(100), _rising(100)),
