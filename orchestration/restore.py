@@ -72,6 +72,7 @@ def restore(settings: Settings, folder: Path, objects: LakeObjects | None = None
             with running_postgres(settings):  # last: it is loaded as a whole or not at all
                 load_dump(settings, folder / DUMP)
                 _distrust_index(settings)
+                _distrust_lake(settings)
                 _end_sign_ins(settings)
             if settings.embedded_postgres:
                 _check_room(settings)
@@ -157,6 +158,15 @@ def _distrust_index(settings: Settings) -> None:
     """
     with suppress(psycopg.errors.UndefinedTable), session(settings.postgres_dsn) as connection:
         WithheldStatements(connection).distrust()
+
+
+def _distrust_lake(settings: Settings) -> None:
+    """Have the next syncs list what the lake received after the dump, so that none of it is parsed and embedded again.
+
+    A backup of a version that lists no keys is left as it is.
+    """
+    with suppress(psycopg.errors.UndefinedTable), session(settings.postgres_dsn) as connection:
+        Restored(connection).doubt_lake()
 
 
 def _end_sign_ins(settings: Settings) -> None:

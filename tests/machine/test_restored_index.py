@@ -17,6 +17,8 @@ from orchestration.restore import restore
 from resources import keys
 from resources.core.domain import SourceName, document_id
 from resources.schema import prepare
+from resources.servers.postgres.dump import dump
+from resources.settings import Settings
 from resources.stores import leases, qdrant
 from resources.stores.postgres import session
 from resources.stores.withheld import WithheldCollection
@@ -91,6 +93,28 @@ def test_a_backup_waits_for_an_erasure(installation: Installation, tmp_path: Pat
                 backing_up.result(2)
         _, faults = backing_up.result(120)
     assert faults == []
+
+
+def test_what_the_lake_received_after_the_dump_is_not_parsed_and_embedded_again(
+    installation: Installation, restored: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys.ensure(installation.settings)
+    installation.write("otter.md", "# Otter\n\nThe otter ate seven sacks of rye.\n", permissions=[ADA])
+    installation.sync()
+
+    def dump_and_sync(settings: Settings, file: Path) -> None:
+        dump(settings, file)
+        installation.write("heron.md", "# Heron\n\nThe heron stands in the pond.\n", permissions=[ADA])
+        assert installation.sync().error is None
+
+    monkeypatch.setattr("orchestration.backup.dump", dump_and_sync)
+    back_up(installation.settings, tmp_path / "backup", "test")
+    restore(restored.settings, tmp_path / "backup")
+    assert prepare(restored.settings.postgres_dsn) == []
+    assert restored.sync().error is None
+    assert (restored.last["parsed"]["parsed"], restored.last["embedded"]["embedded"]) == (0, 0)
+    assert restored.agrees()
+    assert restored.rows("SELECT name FROM lake_tables WHERE NOT complete") == []
 
 
 def test_who_was_signed_in_at_the_time_of_the_backup_signs_in_again(
