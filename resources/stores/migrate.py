@@ -70,7 +70,7 @@ def migrate(
         while True:
             try:
                 return _apply(dsn, known, then)
-            except psycopg.errors.LockNotAvailable as error:
+            except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected) as error:
                 if time.monotonic() >= deadline:
                     raise ServiceUnavailableError(
                         f"Another process has been migrating the database for {LOCK_SECONDS} s, or has been using one of its tables, as a "
@@ -88,8 +88,9 @@ def migrate(
 
 
 def _apply(dsn: str, known: list[Migration], then: Callable[[psycopg.Connection[Any]], None] | None) -> list[str]:
-    """Apply the missing migrations in one transaction and return their names. Raises `LockNotAvailable`."""
+    """Apply the missing migrations in one transaction and return their names. Raises `LockNotAvailable` and `DeadlockDetected`."""
     with psycopg.connect(dsn, connect_timeout=10, prepare_threshold=None) as conn:
+        conn.execute("SET LOCAL statement_timeout = 0")
         conn.execute("SELECT set_config('lock_timeout', %s, true)", (f"{LOCK_SECONDS}s",))
         conn.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
         conn.execute("SELECT set_config('lock_timeout', %s, true)", (f"{TABLE_SECONDS}s",))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -18,6 +19,7 @@ from resources.settings import load
 from resources.stores.migrate import migrate, migrations
 from resources.stores.offboarding import offboard
 from tests.fixtures.postgres import PostgresProcess, with_database
+from tests.fixtures.waiting import until
 
 
 @pytest.fixture
@@ -126,6 +128,32 @@ def test_a_table_that_stays_in_use_is_reported(empty: str, folder: Path, monkeyp
         dump.execute("SELECT n FROM one")
         with pytest.raises(ServiceUnavailableError, match="using one of its tables"):
             migrate(empty, folder)
+
+
+def test_a_deadlock_is_tried_again(empty: str, folder: Path) -> None:
+    migrate(empty, folder)
+    (folder / "0003_three.sql").write_text("UPDATE one SET n = n WHERE n = 1;\nUPDATE one SET n = n WHERE n = 2;\n")
+    with (
+        ThreadPoolExecutor(1) as pool,
+        psycopg.connect(empty) as other,
+        psycopg.connect(empty, autocommit=True) as observer,
+    ):
+        other.execute("UPDATE one SET n = n WHERE n = 2")
+        migrating = pool.submit(migrate, empty, folder)
+        until(lambda: observer.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchone(), "the migration waiting")
+        with suppress(
+            psycopg.errors.DeadlockDetected
+        ):  # the one that has waited for a second ends, which is the migration if this is fast
+            other.execute("UPDATE one SET n = n WHERE n = 1")
+        other.rollback()
+        assert migrating.result(60) == ["0003_three.sql"]
+
+
+def test_a_migration_takes_longer_than_statements_may(empty: str, folder: Path) -> None:
+    (folder / "0002_two.sql").write_text("SELECT pg_sleep(0.2);\n")
+    with psycopg.connect(empty, autocommit=True) as conn:
+        conn.execute(f"ALTER DATABASE {conn.info.dbname} SET statement_timeout = '100ms'".encode())
+    assert migrate(empty, folder) == ["0001_one.sql", "0002_two.sql"]
 
 
 def test_a_missing_database_is_reported(empty: str) -> None:
