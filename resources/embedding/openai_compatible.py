@@ -27,6 +27,8 @@ CONCURRENCY = 4
 """Number of concurrent requests."""
 LEAST_TEXTS = 16
 """Texts of a request, so that few texts are not spread over requests that each take about as long as one."""
+FAILED_TEXTS = 16
+"""Texts in a row, in any requests, that cannot be embedded, after which the service is at fault and not the texts."""
 REQUEST_TOKENS = 300_000
 """Maximum total tokens of one request. Source: https://platform.openai.com/docs/api-reference/embeddings/create"""
 _CHARACTERS_A_TOKEN = 2
@@ -94,6 +96,8 @@ class OpenAICompatible:
         self._batch = batch
         self._query_timeout = query_timeout
         self._query_tokens = 0
+        self._failed_texts = 0
+        """Since the last text that was embedded."""
         self._lock = threading.Lock()
         self._url = base_url
         self._client = OpenAI(
@@ -122,6 +126,9 @@ class OpenAICompatible:
         """Return one row per text, in order, and the tokens that the service billed. NaN: it cannot embed this text, but others."""
         if not texts:
             return np.zeros((0, self.dimensions), dtype=np.float32), 0
+        with self._lock:
+            if self._failed_texts >= FAILED_TEXTS:  # the call before raised
+                self._failed_texts = 0
         batches = self._batches(texts)
         if len(batches) == 1:
             return self._passages(batches[0])
@@ -162,7 +169,7 @@ class OpenAICompatible:
     def _passages(self, texts: list[str], whole: ConcordanceError | None = None) -> tuple[Vectors, int]:
         """Embed the texts of a request. A text that the service refuses, most likely for its length, is embedded in parts.
 
-        The row of a text that cannot be embedded is NaN. Raises if none of at least `LEAST_TEXTS` can, or not even a short text.
+        The row of a text that cannot be embedded is NaN. Raises if `FAILED_TEXTS` cannot one after the other, or not even a short text.
         `whole`: the error of the request that these are a part of.
         """
         error: ConcordanceError = self._unusable()
@@ -175,23 +182,42 @@ class OpenAICompatible:
             error = caught
         if not isinstance(whole, type(error)) and (found is None or np.isnan(found[0]).all()):
             self._probe(error)  # the first failure of its kind
-        rows, tokens = found or self._in_parts(texts, error)
-        if len(texts) >= LEAST_TEXTS and np.isnan(rows).all():
-            raise error
-        return rows, tokens
-
-    def _in_parts(self, texts: list[str], error: ConcordanceError) -> tuple[Vectors, int]:
-        """Embed texts of a request that has failed in two requests, or one text in two parts if it may be too long."""
-        if len(texts) > 1:
+        if found is None and len(texts) > 1:
             half = len(texts) // 2
             (first, used), (second, more) = self._passages(texts[:half], error), self._passages(texts[half:], error)
             return np.concatenate([first, second]), used + more
-        if isinstance(error, FailedTextsError) or len(texts[0]) < SHORT_TEXT:
-            return np.full((1, self.dimensions), np.nan, dtype=np.float32), 0
-        parts = _halves(texts[0])
-        rows, tokens = self._passages(parts, error)
+        rows, tokens = found or self._in_parts(texts[0], error)
+        self._count(rows, error)
+        return rows, tokens
+
+    def _in_parts(self, text: str, error: ConcordanceError) -> tuple[Vectors, int]:
+        """Embed a text in two parts if it may be too long, and these likewise: NaN as soon as one cannot be embedded."""
+        rows: list[Vectors] = []
+        tokens = 0
+        parts = _halves(text) if isinstance(error, RefusedTextsError) and len(text) >= SHORT_TEXT else []
+        for part in parts:
+            try:
+                row, used = self._request([self._prompts.passage + part], self._prompts.passage_type)
+            except (RefusedTextsError, FailedTextsError) as caught:
+                if isinstance(caught, FailedTextsError):
+                    self._probe(caught)
+                row, used = self._in_parts(part, caught)
+            rows.append(row)
+            tokens += used
+            if np.isnan(row).any():
+                break
+        if len(rows) < 2 or np.isnan(rows).any():
+            return np.full((1, self.dimensions), np.nan, dtype=np.float32), tokens
         mean = np.average(rows, axis=0, weights=[len(part) for part in parts]).astype(np.float32)
-        return (mean / np.float32(np.linalg.norm(mean)))[None, :], tokens
+        return mean / np.float32(np.linalg.norm(mean)), tokens
+
+    def _count(self, rows: Vectors, error: ConcordanceError) -> None:
+        """Count texts that cannot be embedded. Raises `error` after `FAILED_TEXTS` in a row."""
+        with self._lock:
+            for lacking in np.isnan(rows[:, 0]):
+                self._failed_texts = self._failed_texts + 1 if lacking else 0
+                if self._failed_texts >= FAILED_TEXTS:
+                    raise error
 
     def _probe(self, error: ConcordanceError) -> None:
         """Embed a text that no service fails on. Raises `error` if this one does: then it is not for the texts that failed."""

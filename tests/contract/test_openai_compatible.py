@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from resources.core.errors import ConfigurationError, ServiceUnavailableError
-from resources.embedding.openai_compatible import CONCURRENCY, LEAST_TEXTS, PROBE, RETRIES, OpenAICompatible
+from resources.embedding.openai_compatible import CONCURRENCY, FAILED_TEXTS, LEAST_TEXTS, PROBE, RETRIES, OpenAICompatible
 from resources.embedding.prompts import has_prompts
 from resources.settings.limits import Prompts
 from tests.fixtures.openai_server import OpenAIServer, Rows, bag_of_words
@@ -183,6 +183,34 @@ def test_a_service_that_fails_on_every_text_but_a_short_one_is_away(server: Open
     server.twist(_nan)
     with pytest.raises(ConfigurationError, match="NaN"):
         client(server, batch=100).embed_counted(texts)
+
+
+@pytest.mark.parametrize("batch", [1, 3, 100])
+def test_texts_that_fail_one_after_the_other_are_the_fault_of_the_service(server: OpenAIServer, batch: int) -> None:
+    """In whichever requests they are; what was embedded in between clears it."""
+    model = client(server, batch=batch)
+    few, good = [f"otter {number}" for number in range(FAILED_TEXTS - 1)], ["a heron"]
+    server.fails_on = "otter"
+    for texts in (few, good, few):
+        rows, _ = model.embed_counted(texts)
+        assert np.isnan(rows).all() == (texts is few)
+    with pytest.raises(ServiceUnavailableError, match="fails \\(500\\)"):
+        model.embed_counted(few[:1])
+    assert np.isnan(model.embed_counted(few)[0]).all(), "the next sync begins anew"
+
+
+def test_a_service_that_refuses_all_but_a_short_text_is_asked_a_few_times() -> None:
+    with OpenAIServer(longest=1) as server:
+        with pytest.raises(ConfigurationError, match="CONCORDANCE_EMBEDDING_MODEL"):
+            client(server, batch=100).embed_counted(["the otter of the river sleeps until noon " * 40] * 100)
+        assert len(server.requests) < 300
+
+
+def test_a_text_of_which_no_part_can_be_embedded_is_asked_for_a_few_times() -> None:
+    with OpenAIServer(longest=1) as server:
+        rows, _ = client(server).embed_counted(["the otter of the river sleeps until noon " * 400])
+        assert np.isnan(rows).all()
+        assert len(server.requests) < 15
 
 
 def test_parts_of_a_request_that_failed_are_asked_for_once(server: OpenAIServer) -> None:

@@ -14,6 +14,7 @@ from assets.index.targets import active_target, pending_pages
 from assets.stages.diff import MAX_ATTEMPTS
 from resources.core.domain import Batch, SourceName, State
 from resources.core.errors import FailedDocumentError, ServiceUnavailableError
+from resources.embedding.openai_compatible import FAILED_TEXTS
 from resources.syncing import open_sync
 from tests.fixtures.installation import Installation
 from tests.fixtures.openai_server import OpenAIServer
@@ -65,6 +66,20 @@ def test_a_text_that_the_service_fails_on_fails_its_document_only(served: Instal
     served.write("heron.md", "The heron sleeps until dusk.")
     served.sync()
     assert (documents(served), len(found(served)), served.agrees()) == ({}, 4, True)
+
+
+def test_a_service_that_fails_on_all_texts_in_small_requests_fails_no_document(
+    served: Installation, service: OpenAIServer
+) -> None:
+    for number in range(FAILED_TEXTS):
+        served.write(f"vole-{number}.md", f"The vole number {number} sleeps until noon.")
+    service.fails_on = "sleeps"
+    with pytest.raises(ServiceUnavailableError, match="fails"):
+        served.sync()
+    assert documents(served) == {}
+    service.fails_on = None
+    served.sync()
+    assert (len(served.points()), served.agrees()) == (FAILED_TEXTS + 4, True)
 
 
 @pytest.mark.parametrize(("attempts", "full"), [(1, False), (MAX_ATTEMPTS, True)])
