@@ -57,6 +57,9 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "SearchSlow": Rule(
             ">", 300, 10 * _MINUTE, "warning", "5 % of the searches of the last ten minutes took longer than {value} ms."
         ),
+        "ServerErrors": Rule(
+            ">", 0.05, 10 * _MINUTE, "critical", "{value} of the requests of the last ten minutes failed.", "percent"
+        ),
         "DependencyDown": Rule(
             "==", 0, 2 * _MINUTE, "critical", "A dependency does not answer: {subject}."
         ),

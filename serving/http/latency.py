@@ -1,37 +1,76 @@
-"""The 95th percentile of search times over the last minutes, from the histogram of `/metrics`."""
+"""The 95th percentile of search times and the share of failed requests over the last minutes, from the figures of `/metrics`."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Generic, TypeVar
 
 from serving.http.metrics_sum import MetricFamily
 
 WINDOW_SECONDS = 600.0
 QUANTILE = 0.95
 LATENCY = "rag_search_latency_ms"
+REQUESTS = "http_requests"
+PROBED = frozenset({"/healthz", "/readyz", "/metrics"})
+"""Routes that are asked by machines, however many people use the service."""
+FEW_REQUESTS = 20
+"""With fewer requests than this, the share that fails is not meaningful."""
+
+T = TypeVar("T", float, str)
+
+
+class _Window(Generic[T]):
+    """Remembers counts as they were during the window."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._seen: deque[tuple[float, Mapping[T, float]]] = deque()
+
+    def rise(self, counts: Mapping[T, float]) -> dict[T, float]:
+        """Return by how much each count rose during the window, given what they are now."""
+        now = self._clock()
+        self._seen.append((now, counts))
+        while len(self._seen) > 1 and self._seen[1][0] <= now - WINDOW_SECONDS:
+            self._seen.popleft()
+        earlier = self._seen[0][1]
+        return {name: count - earlier.get(name, 0.0) for name, count in counts.items()}
 
 
 class RecentLatency:
-    """Remembers the histogram as it was during the window."""
+    """The histogram of searches."""
 
     def __init__(
         self, families: Callable[[], Sequence[MetricFamily]], clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._families = families
-        self._clock = clock
-        self._seen: deque[tuple[float, Mapping[float, float]]] = deque()
+        self._window = _Window[float](clock)
 
     def percentile(self) -> float | None:
         """Look at the histogram and return the percentile in ms; None if nothing was searched during the window."""
-        now, buckets = self._clock(), _buckets(self._families())
-        self._seen.append((now, buckets))
-        while len(self._seen) > 1 and self._seen[1][0] <= now - WINDOW_SECONDS:
-            self._seen.popleft()
-        earlier = self._seen[0][1]
-        return quantile({bound: count - earlier.get(bound, 0.0) for bound, count in buckets.items()})
+        return quantile(self._window.rise(_buckets(self._families())))
+
+
+class RecentErrors:
+    """The counts of requests by status."""
+
+    def __init__(
+        self, families: Callable[[], Sequence[MetricFamily]], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._families = families
+        self._window = _Window[str](clock)
+
+    def share(self) -> float | None:
+        """Look at the counts and return the share of requests that failed; None if there were few during the window."""
+        counts = {"failed": 0.0, "all": 0.0}
+        for labels, count in _requests(self._families()):
+            if labels["route"] not in PROBED:
+                counts["failed"] += count * labels["status"].startswith("5")
+                counts["all"] += count
+        risen = self._window.rise(counts)
+        return risen["failed"] / risen["all"] if risen["all"] >= FEW_REQUESTS else None
 
 
 def quantile(buckets: Mapping[float, float]) -> float | None:
@@ -50,6 +89,14 @@ def quantile(buckets: Mapping[float, float]) -> float | None:
             return below + (bound - below) * (rank - counted) / (buckets[bound] - counted)
         below, counted = bound, buckets[bound]
     return below
+
+
+def _requests(families: Sequence[MetricFamily]) -> Iterator[tuple[dict[str, str], float]]:
+    for family in families:
+        if family.name == REQUESTS:
+            for sample in family.samples:
+                if sample.name == f"{REQUESTS}_total":
+                    yield dict(sample.labels), sample.value
 
 
 def _buckets(families: Sequence[MetricFamily]) -> dict[float, float]:

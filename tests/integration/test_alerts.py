@@ -27,7 +27,7 @@ from resources.stores.postgres import session
 from serving.http import alerting
 from serving.http.alerting import Alerting, Outage, figures_of_syncs
 from serving.http.database import Database
-from serving.http.latency import WINDOW_SECONDS, RecentLatency, quantile
+from serving.http.latency import WINDOW_SECONDS, RecentErrors, RecentLatency, quantile
 from serving.http.metrics import Metrics
 from sql.alerting import Alerts, AlertState
 from sql.sync import Jobs
@@ -43,6 +43,7 @@ REPEAT = 4 * 3600.0
 CANARY = "Payroll of Ann Miller"
 EDGES: dict[str, tuple[float, float]] = {
     "SearchSlow": (300, 300.1),
+    "ServerErrors": (0.05, 0.051),
     "DependencyDown": (1, 0),
     "SyncsFail": (0.95, 0.949),
     "SyncsFailInARow": (2, 3),
@@ -365,6 +366,30 @@ def test_the_percentile_is_that_of_the_last_ten_minutes(slow: int, broken: bool)
     assert RULES["SearchSlow"].broken(found) is broken
     clock.now = 31.0 + WINDOW_SECONDS
     assert recent.percentile() is None
+
+
+@pytest.mark.parametrize(("failed", "broken"), [(5, False), (6, True)])
+def test_the_share_of_failed_requests_is_that_of_the_last_ten_minutes(failed: int, broken: bool) -> None:
+    metrics, clock = Metrics(), Clock()
+    recent = RecentErrors(metrics.families, clock)
+
+    def answer(route: str, status: int, times: int) -> None:
+        metrics.requests.labels(route, str(status)).inc(times)
+
+    answer("/api/ask", 500, 500)  # before this process looked
+    assert recent.share() is None
+    answer("/api/ask", 500, 19)
+    assert recent.share() is None, "too few"
+    clock.now = 1.0 + WINDOW_SECONDS
+    assert recent.share() is None
+    answer("/api/ask", 200, 100 - failed)
+    answer("/api/rag/search", 503, failed)
+    answer("/readyz", 200, 10_000)
+    answer("/metrics", 503, 10_000 * (not broken))
+    clock.now += 30
+    share = recent.share()
+    assert share is not None
+    assert RULES["ServerErrors"].broken(share) is broken
 
 
 def test_the_percentile_is_interpolated_as_prometheus_does() -> None:

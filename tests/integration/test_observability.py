@@ -59,8 +59,10 @@ THRESHOLDS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "SearchDegraded": {'rag_search_degraded_total{code="x"}': (_rising(5), _rising(7))},
     "ServerErrors": {
-        'http_requests_total{status="200"}': (_rising(96), _rising(94)),
-        'http_requests_total{status="500"}': (_rising(4), _rising(6)),
+        'http_requests_total{route="/api/rag/search",status="200"}': (_rising(96), _rising(94)),
+        'http_requests_total{route="/api/rag/search",status="500"}': (_rising(4), _rising(6)),
+        'http_requests_total{route="/readyz",status="200"}': (_rising(1), _rising(1000)),
+        'http_requests_total{route="/readyz",status="503"}': (_rising(1000), _rising(1)),
     },
     "DependencyDown": {'serving_dependency_up{dependency="qdrant"}': (_steady(1), _steady(0))},
     "NoneServes": {'serving_dependency_up{dependency="qdrant"}': (_steady(0), "_x700")},
