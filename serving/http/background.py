@@ -19,6 +19,7 @@ from resources.logging import logger
 from resources.servers.shared import Progress, Shared
 from serving.http.database import Database
 from serving.http.metrics import Metrics
+from sql.web import WebQueue
 
 QUEUE_ROWS = 2000
 BATCH_ROWS = 200
@@ -37,6 +38,8 @@ class Background:
     def __init__(self, database: Database, metrics: Metrics, shared: Shared) -> None:
         self._database = database
         self._metrics = metrics
+        for name in WebQueue.declared:  # at 0: Prometheus takes no first value for a rise
+            metrics.dropped_writes.labels(name)
         self._queue: asyncio.Queue[tuple[str, Mapping[str, Any]]] = asyncio.Queue(QUEUE_ROWS)
         self._progress = Progress(shared, "background writes")
         self._task: asyncio.Task[None] | None = None

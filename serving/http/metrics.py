@@ -226,7 +226,11 @@ class _Scraped:
             ingested.add_metric([status], value)
         yield errors
         yield ingested
-        yield self._counter("sync_jobs", "Syncs by status.", "sync_jobs", ["source", "status"])
+        jobs = CounterMetricFamily("sync_jobs", "Syncs that have ended, by status.", labels=["source", "status"])
+        for row in self._rows("sync_jobs"):
+            if row.label != "running":  # a number that falls is no counter
+                jobs.add_metric([row.source, row.label], row.value)
+        yield jobs
         yield self._counter("source_wait_seconds", "Time that calls to sources waited.", "source_waited", ["source"])
         yield self._counter("source_calls", "Calls to sources by outcome.", "source_calls", ["source", "outcome"])
         yield self._by_source(

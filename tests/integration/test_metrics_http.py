@@ -49,7 +49,12 @@ def test_a_source_that_is_no_longer_set_up_has_no_figures_that_alerts_compare(si
     shown = running.wait_for_metrics(
         'sync_jobs_total{source="slack",status="success"}', 'source_paused{source="upload"} 1.0'
     )
-    for figure in ("source_paused", "sync_failures_in_a_row", "sync_last_success_timestamp_seconds"):
+    for figure in (
+        "source_paused",
+        "sync_failures_in_a_row",
+        "sync_last_success_timestamp_seconds",
+        "sync_awaited_since_timestamp_seconds",
+    ):
         assert f'{figure}{{source="upload"}}' in shown
         assert f'{figure}{{source="slack"}}' not in shown
 
