@@ -143,7 +143,7 @@ def _consistent(settings: Settings, lasts: Callable[[], bool]) -> Generator[leas
     if not keys.all_given(settings):
         keys.load(settings)  # what is missing here is missing in a backup
     check_direct(settings)
-    with private(), running_postgres(settings), _nothing_removed(settings, lasts) as lease:
+    with private(), running_postgres(settings, "backup"), _nothing_removed(settings, lasts) as lease:
         yield lease
 
 
@@ -192,8 +192,8 @@ def private() -> Generator[None]:
 
 
 @contextmanager
-def running_postgres(settings: Settings) -> Generator[None]:
-    """Use the running Postgres for the block, or start the embedded one and keep `up` from starting."""
+def running_postgres(settings: Settings, command: str) -> Generator[None]:
+    """Use the running Postgres for the block, or start the embedded one and keep `up` from starting, which names the command."""
     if not settings.embedded_postgres:
         yield
         return
@@ -201,7 +201,7 @@ def running_postgres(settings: Settings) -> Generator[None]:
     if run_state.supervisor(settings) is not None or (settings.passfile.exists() and server.ready()):
         yield
         return
-    with run_state.lock(settings):
+    with run_state.lock(settings, command=command):
         try:
             server.start()
             yield

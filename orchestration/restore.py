@@ -69,7 +69,7 @@ def restore(settings: Settings, folder: Path, objects: LakeObjects | None = None
                 lake_copy.upload(folder / LAKE, settings.lake_address)
             for name in SPOOLS:
                 lake_copy.copy_folder(folder / name, settings.home / name)
-            with running_postgres(settings):  # last: it is loaded as a whole or not at all
+            with running_postgres(settings, "restore"):  # last: it is loaded as a whole or not at all
                 load_dump(settings, folder / DUMP)
                 _distrust_index(settings)
                 _distrust_lake(settings)

@@ -6,6 +6,7 @@ import fcntl
 import os
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Literal
 
@@ -167,14 +168,14 @@ def already_running(settings: Settings) -> str:
     return f"Another `concordance up` is starting in {settings.home}. See its progress with `concordance status`."
 
 
-def lock(settings: Settings, wait: float = 0.0) -> IO[bytes]:
-    """Take the lock of this HOME, which is released when the file is closed or the process ends.
+def lock(settings: Settings, wait: float = 0.0, *, command: str = "up") -> IO[bytes]:
+    """Take the lock of this HOME, which is released when the file is closed or the process ends. The file names the command that has it.
 
     Waits up to `wait` seconds: a killed process holds the lock until its last thread has ended. Raises `AlreadyRunningError`.
     """
     folder = state_file(settings).parent
     folder.mkdir(parents=True, exist_ok=True)
-    file = (folder / "lock").open("ab")
+    file = (folder / "lock").open("a+b", buffering=0)
     deadline = time.monotonic() + wait
     while True:
         try:
@@ -183,8 +184,17 @@ def lock(settings: Settings, wait: float = 0.0) -> IO[bytes]:
             if time.monotonic() < deadline:
                 time.sleep(0.01)
                 continue
+            file.seek(0)
+            holder = file.read().decode()
             file.close()
-            raise AlreadyRunningError(already_running(settings)) from None
+            if holder in ("", "up"):
+                raise AlreadyRunningError(already_running(settings)) from None
+            raise AlreadyRunningError(
+                f"`concordance {holder}` is running in {settings.home}. Run the command again once it has ended."
+            ) from None
+        with suppress(OSError):  # of a full disk
+            file.truncate(0)
+            file.write(command.encode())
         return file
 
 
@@ -232,7 +242,7 @@ def stop(settings: Settings, wait: float = 120.0) -> bool:
         return True
     if not state_file(settings).exists():
         return False
-    with lock(settings, KILLED_SECONDS):
+    with lock(settings, KILLED_SECONDS, command="down"):
         ended = end_leftovers(settings)
         write(settings, RunState())
     return bool(ended)

@@ -153,6 +153,17 @@ def test_one_supervisor_a_home(settings: Settings, started: Supervisor) -> None:
     assert run_state.running(settings), "the refused one must leave the first one's state alone"
 
 
+def test_the_command_that_keeps_others_out_is_named(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_state, "KILLED_SECONDS", 0.0)
+    run_state.write(settings, run_state.RunState())
+    with run_state.lock(settings, command="backup"):
+        for attempt in (Supervisor(settings, []).start, lambda: run_state.stop(settings)):
+            with pytest.raises(AlreadyRunningError, match="`concordance backup` is running in"):
+                attempt()
+    with run_state.lock(settings), pytest.raises(AlreadyRunningError, match="Another `concordance up` is starting"):
+        Supervisor(settings, []).start()
+
+
 def test_a_service_that_dies_at_start_is_named_with_its_log(settings: Settings) -> None:
     broken = Service(
         name="broken",
