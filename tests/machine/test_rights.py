@@ -146,6 +146,25 @@ print(os.geteuid(), subprocess.check_output(["sh", "-c", "id -u; grep ^Uid /proc
     assert (settings.home / "written").stat().st_uid == account.uid
 
 
+def test_a_dump_that_root_makes_belongs_to_the_owner_of_home(
+    settings: Settings, account: SystemUser, database: str
+) -> None:
+    settings.home.mkdir()
+    os.chown(settings.home, account.uid, account.gid)
+    script = f"""
+from orchestration.supervision.rights import write_as_owner
+from pydantic import SecretStr
+from resources.servers.postgres.dump import dump
+write_as_owner(settings.home)
+dump(settings.model_copy(update=dict(postgres_url=SecretStr({database!r}))), settings.home / "postgres.dump")
+"""
+    done = run(script, settings)
+    assert done.returncode == 0, done.stderr
+    made = (settings.home / "postgres.dump").stat()
+    assert (made.st_uid, made.st_gid) == (account.uid, account.gid)
+    assert made.st_size > 0
+
+
 def test_the_unit_belongs_to_root(folder: Path, settings: Settings, account: SystemUser) -> None:
     """Whoever owns it decides as which account it runs."""
     settings.home.mkdir()

@@ -55,6 +55,7 @@ def check_direct(settings: Settings) -> None:
 
 def dump(settings: Settings, file: Path) -> None:
     """Write a consistent dump of the whole database, including Dagster's tables. Raises `ConcordanceError`."""
+    file.touch()  # as HOME's owner: for root, the program would make it root's
     with _database(settings) as database, TemporaryFile() as said:
         arguments = ("--format=custom", "--no-owner", f"--file={file}", f"--dbname={database}")
         with _program(settings, "pg_dump", *arguments, said=said) as dumping:
