@@ -29,7 +29,7 @@ from resources.core.paths import walk
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
-_HASH = re.compile(r"[0-9a-f]{64}")
+HASH = re.compile(r"[0-9a-f]{64}")
 _ABANDONED_SECONDS = 3600.0
 LAKE_URL = "CONCORDANCE_LAKE_URL"
 STORE = f"The object store of {LAKE_URL}"
@@ -298,7 +298,7 @@ def unreadable(content_hash: str, reason: str) -> str:
 
 
 def _key(content_hash: str) -> str:
-    if not _HASH.fullmatch(content_hash):
+    if not HASH.fullmatch(content_hash):
         raise ValueError(f"{content_hash!r} is not a sha256 in lower-case hex")
     return f"{content_hash[:2]}/{content_hash[2:4]}/{content_hash}"
 

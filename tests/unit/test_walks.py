@@ -1,5 +1,6 @@
 """What a folder that cannot be listed holds is unknown: a copy without it would look complete."""
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 
 from resources.servers.vector.files import size_on_disk, sync_tree
-from resources.stores.lake_copy import Copied, copy_folder
+from resources.stores.lake_copy import SHARES, Copied, copy_folder
 
 
 def copied(folder: Path) -> Copied:
@@ -26,3 +27,23 @@ def test_a_folder_that_cannot_be_listed_is_not_taken_for_an_empty_one(
 def test_a_folder_that_is_gone_has_no_files(tmp_path: Path) -> None:
     assert copied(tmp_path / "folder") == Copied()
     assert size_on_disk(tmp_path / "folder") == 0
+
+
+def test_a_blob_that_rotted_in_the_earlier_backup_is_copied_again_within_some_days(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, earlier = tmp_path / "lake", tmp_path / "earlier"
+    lake.mkdir()
+    for number in range(20):
+        content = f"content {number}".encode()
+        (lake / hashlib.sha256(content).hexdigest()).write_bytes(content)
+    copy_folder(lake, earlier)
+    rotten = sorted(earlier.iterdir())[0]
+    rotten.write_bytes(b"x" * rotten.stat().st_size)
+    copied: list[str] = []
+    for day in range(SHARES):
+        monkeypatch.setattr("resources.stores.lake_copy._today", lambda day=day: day)
+        made = tmp_path / f"day {day}"
+        copy_folder(lake, made, earlier)
+        copied += [one.name for one in made.iterdir() if not one.samefile(earlier / one.name)]
+    assert copied == [rotten.name]
