@@ -218,7 +218,7 @@ def _collect_partition(
     last = ""
     try:
         for batch in source.changes(partition, cursor):
-            taken.take(batch)
+            last = taken.take(batch)
             for source_id in (*shown(batch), *batch.deleted):
                 unread.pop(source_id, None)
             if batch.notice is not None:
@@ -226,7 +226,7 @@ def _collect_partition(
             job.progress("raw")
             if stored is not None:
                 stored(result)
-            cursor, last = batch.cursor, batch.listing
+            cursor = batch.cursor
     finally:
         source.known_keys = None
     if last == "page":  # part of it could not be listed

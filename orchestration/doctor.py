@@ -9,8 +9,10 @@ import re
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Set
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 from orchestration import model_checks, network, preflight, store_checks
@@ -24,11 +26,15 @@ from resources.core.checks import Check
 from resources.core.errors import ConcordanceError, ServiceUnavailableError
 from resources.servers.processes import port_fault
 from resources.settings import Settings, load
+from resources.settings.urls import local_folder
+from resources.sources.folders import LocalFolder
 from resources.sources.spec import SourceSpec
+from resources.sources.tree import UnreadablePath
 from resources.stores import disk
 from resources.stores.room import rooms
 
 LEAST_DISK_BYTES = 2 * 1024**3
+ROOT_SECONDS = 10
 
 
 class Installation(NamedTuple):
@@ -340,8 +346,25 @@ def _roots(site: Installation) -> Iterator[Check]:
     for root in site.settings.file_roots:
         if not any(detail.startswith(f"{preflight.ROOTS} ({root.name}):") for detail in wrong):
             local = root.url.startswith("file:")
+            closed = _closed_folder(local_folder(root.url), site.settings) if local else None
             yield Check(
                 "file roots",
-                True,
-                f"{root.name}: {root.url} {'can be read' if local else 'is checked when it is synced'}",
+                closed is None,
+                f"{root.name}: {root.url} {'can be read' if local else 'is checked when it is synced'}"
+                if closed is None
+                else f"{root.name}: {closed.path}: {closed.reason}",
+                "" if closed is None else "Correct its permissions, or move it out of the root.",
             )
+
+
+def _closed_folder(path: Path, settings: Settings) -> UnreadablePath | None:
+    """Return the first part of a root that cannot be listed, of what is seen within `ROOT_SECONDS`."""
+    until = time.monotonic() + ROOT_SECONDS
+    for page in LocalFolder(path, max_bytes=settings.max_file_bytes, avoid=settings.home).walk():
+        if not page.facts:
+            for entry in page.entries():
+                if isinstance(entry, UnreadablePath) and entry.hides:
+                    return entry
+        if time.monotonic() > until:
+            break
+    return None

@@ -64,6 +64,7 @@ def admitted(batch: Batch, profiles: Collection[str]) -> Batch:
             _stored_id(key): found for key, at in batch.deleted_at.items() if (found := bounded(at)) is not None
         },
         emptied=[one for one in batch.emptied if is_storable(one)],
+        closed=[one for one in batch.closed if is_storable(one)],
         permissions=None if batch.permissions is None else principals(batch.permissions),
         memory=_storable(batch.memory),
         title=_storable(batch.title),

@@ -59,10 +59,12 @@ class PartitionSync:
         self._listing = Listing(job.stores, partition, begun=saved.cursor is not None, unchanged=unchanged)
         self._hold = DeletionHold(job.stores, partition, full=saved.reread)
 
-    def take(self, batch: Batch) -> None:
-        """Decide what a batch changes and make that durable."""
+    def take(self, batch: Batch) -> str:
+        """Decide what a batch changes and make that durable. Return what its absences mean: see `Batch.listing`."""
         profiles = profile_names(self._job.stores.settings)
         batch = admitted(batch, profiles)
+        if batch.closed and not self._job.stores.documents.below(collections=batch.closed):
+            batch = msgspec.structs.replace(batch, listing="complete")
         absent = self._listing.take(batch)
         if 0 < len(absent) <= ASKED and (there := self._there(batch.partition, absent)):
             self._listing.add([one.source_id for one in there])
@@ -79,6 +81,7 @@ class PartitionSync:
             held = self._hold.place(plan.hold, policy.waiting, batch.deleted_at)
             self._result.count(batch.partition, held=held)
         self._apply(batch, plan, known)
+        return batch.listing
 
     def save_check(self) -> None:
         """Record that the permissions of all documents of the partition were current when the source was asked."""

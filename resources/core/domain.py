@@ -174,6 +174,9 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     """Documents that this part does not show because their keys are known."""
     notice: str | None = None
     """A note to people about this sync of the partition. It is recorded with the job's errors; the sync continues."""
+    closed: list[str] = []
+    """Collections (folders) that may not be listed, if they are all that is lacking in a listing, which ends with this page. Unless a
+    document in them is known, it is complete."""
     cursor: str | None = None
     listing: Literal["delta", "page", "complete"] = "delta"
     begins: bool = False

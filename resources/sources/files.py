@@ -69,7 +69,7 @@ class Files(Source):
         return sorted(set(known) - set(self._roots))
 
     def changes(self, partition: str, cursor: str | None) -> Iterator[Batch]:  # noqa: ARG002 - a full listing needs no cursor
-        """Yield the whole root; the last batch says `complete` unless a part of it could not be listed.
+        """Yield the whole root; the last batch says `complete` unless a part of it could not be listed, and which folders are closed to us.
 
         Raises `AbortSyncError` if the root is unknown or cannot be listed.
         """
@@ -80,6 +80,7 @@ class Files(Source):
                 f"{', '.join(self.partitions()) or 'none'}."
             )
         taken: set[str] = set()
+        closed: list[str] = []
         hidden, unchanged, batch = False, 0, _batch(partition)
         for page in self._tree(partition).walk():
             key = describer.key(page.facts) if page.facts and self.known_keys is not None else NO_KEY
@@ -87,14 +88,18 @@ class Files(Source):
                 unchanged += len(page.names)
             else:
                 for entry in page.entries():
-                    hidden |= isinstance(entry, UnreadablePath) and entry.hides
+                    if isinstance(entry, UnreadablePath) and entry.closed:
+                        closed.append(describer.source_id(entry.path))
+                    else:
+                        hidden |= isinstance(entry, UnreadablePath) and entry.hides
                     _add(batch, describer, entry, key, taken)
             if len(batch.seen) + len(batch.refused) >= BATCH or unchanged >= UNCHANGED:
                 yield msgspec.structs.replace(batch, unchanged=unchanged)
                 unchanged, batch = 0, _batch(partition)
         if batch.seen or batch.refused or unchanged:
             yield msgspec.structs.replace(batch, unchanged=unchanged)
-        yield Batch(partition=partition, listing="page" if hidden else "complete")
+        listing = "page" if hidden or closed else "complete"
+        yield Batch(partition=partition, listing=listing, closed=[] if hidden else closed)
 
     def _is_known(self, describer: _Describer, page: FilePage, key: int, taken: set[str]) -> bool:
         """Return True if the page is as it was listed last. `taken` has the ids before it that could be those of two files.

@@ -35,7 +35,8 @@ class FileEntry(NamedTuple):
 
 
 class UnreadablePath(NamedTuple):
-    """A file or folder that cannot be read. `hides`: there may be more below it, so the listing is incomplete."""
+    """A file or folder that cannot be read. `hides`: there may be more below it, so the listing is incomplete. `closed`: the account may
+    not list it."""
 
     path: str
     reason: str
@@ -43,6 +44,7 @@ class UnreadablePath(NamedTuple):
     hides: bool = False
     passing: bool = False
     """If True, it may become readable though the facts of its page are the same."""
+    closed: bool = False
 
 
 class FilePage(NamedTuple):
@@ -91,8 +93,10 @@ def cut(files: Iterable[T], name: Callable[[T], str]) -> Iterator[list[T]]:
 
 
 def left_out(name: str) -> bool:
-    """Return True if a file with this name is never a document: hidden, an Office lock file, or a sidecar."""
-    return name.startswith((".", "~$")) or name.endswith(SUFFIX)
+    """Return True if what has this name is never a document: hidden, an Office lock file, a sidecar, or the folder for what a check of the
+    file system recovers, which root alone can read.
+    """
+    return name.startswith((".", "~$")) or name.endswith(SUFFIX) or name == "lost+found"
 
 
 def sidecar_names(name: str) -> tuple[str, ...]:

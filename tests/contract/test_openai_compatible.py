@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from resources.core.errors import ConfigurationError, ServiceUnavailableError
-from resources.embedding.openai_compatible import CONCURRENCY, FAILED_TEXTS, LEAST_TEXTS, PROBE, RETRIES, OpenAICompatible
+from resources.embedding.openai_compatible import (
+    CONCURRENCY,
+    FAILED_TEXTS,
+    LEAST_TEXTS,
+    PROBE,
+    RETRIES,
+    OpenAICompatible,
+)
 from resources.embedding.prompts import has_prompts
 from resources.settings.limits import Prompts
 from tests.fixtures.openai_server import OpenAIServer, Rows, bag_of_words

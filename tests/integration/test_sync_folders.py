@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import Any
 
 import pytest
@@ -36,6 +38,46 @@ def test_a_folder_that_no_root_holds_is_named(installation: Installation) -> Non
         synced(installation, "elsewhere")
     with pytest.raises(InvalidRequestError, match="no partition 'elsewhere'"):
         check_partitions(installation.settings, SourceName.FILES, ["elsewhere"])
+
+
+def test_a_folder_that_was_never_read_keeps_nothing_else_from_being_found_or_deleted(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = os.open
+    closed = {"closed"}
+
+    def refuse(path: Any, *given: Any, **named: Any) -> int:
+        if path in closed:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return opened(path, *given, **named)
+
+    monkeypatch.setattr("resources.sources.folders.os.open", refuse)
+
+    def checked() -> Any:
+        (row,) = installation.rows("SELECT acl_checked_at FROM partitions")
+        return row["acl_checked_at"]
+
+    def found() -> set[str]:
+        return {row["source_id"] for row in installation.rows("SELECT source_id FROM documents WHERE state = 'live'")}
+
+    installation.write("closed/salaries.txt", "The salaries are paid in May.\n")
+    fees = installation.write("fees.txt", "The fee is due in June.\n")
+    installation.write("taxes.txt", "The tax return is due in May.\n")
+    installation.sync()
+    first = checked()
+    assert first is not None
+    fees.unlink()
+    installation.sync()
+    assert checked() > first
+    assert found() == {"docs/taxes.txt"}
+    closed.clear()
+    installation.sync()
+    assert found() == {"docs/taxes.txt", "docs/closed/salaries.txt"}
+    closed.add("closed")
+    last = checked()
+    installation.sync()
+    assert checked() == last
+    assert found() == {"docs/taxes.txt", "docs/closed/salaries.txt"}
 
 
 def test_what_a_source_does_without_while_it_is_read_is_recorded(

@@ -19,7 +19,7 @@ from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import IO
+from typing import IO, Any
 
 import pytest
 
@@ -447,6 +447,29 @@ def test_doctor_finds_a_taken_port_and_a_missing_root(
     assert f"CONCORDANCE_HTTP_PORT {port} is taken" in faults["ports"]["detail"]
     assert "gone" in faults["file roots"]["detail"]
     assert all(check["remedy"] for check in (faults["ports"], faults["file roots"]))
+
+
+def test_doctor_names_a_folder_of_a_root_that_cannot_be_listed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    roots = [{"name": "docs", "url": tmp_path.as_uri(), "tenant": "acme", "dataset": "x", "permissions": []}]
+    monkeypatch.setenv("CONCORDANCE_FILE_ROOTS", json.dumps(roots))
+    (tmp_path / "closed").mkdir()
+    opened = os.open
+
+    def refuse(path: Any, *given: Any, **named: Any) -> int:
+        if path == "closed":
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return opened(path, *given, **named)
+
+    monkeypatch.setattr("resources.sources.folders.os.open", refuse)
+    run(["doctor", "--json"])
+    report = json.loads(capsys.readouterr().out.splitlines()[-1])
+    (found,) = (check for check in report["checks"] if check["name"] == "file roots")
+    assert not found["ok"]
+    assert "docs: closed: Permission denied" in found["detail"]
+    assert "CONCORDANCE_ACL_MAX_AGE" in found["detail"]
+    assert found["remedy"]
 
 
 def test_doctor_names_a_vector_server_that_hangs(monkeypatch: pytest.MonkeyPatch, installation: Path) -> None:

@@ -589,8 +589,10 @@ def test_what_may_not_be_read_is_refused_and_nothing_is_taken_as_deleted() -> No
         root = Path(base) / "root"
         put(root, "open/a.md")
         put(root, "closed/b.md")
+        put(root, "lost+found/c.md")
         put(root, "open/locked.md").chmod(0)
         (root / "closed").chmod(0)
+        (root / "lost+found").chmod(0)
         try:
             run = subprocess.run(
                 [sys.executable, "-c", UNPRIVILEGED, str(root)],
@@ -603,12 +605,16 @@ def test_what_may_not_be_read_is_refused_and_nothing_is_taken_as_deleted() -> No
             )
         finally:
             (root / "closed").chmod(0o755)
+            (root / "lost+found").chmod(0o755)
     assert run.returncode == 0, run.stderr
     result = json.loads(run.stdout)
     assert result["seen"] == ["open/a.md"]
     assert set(result["refused"]) == {"closed", "open/locked.md"}
     assert all("Permission denied" in reason for reason in result["refused"].values())
     assert "complete" not in result["listing"]
+    assert (
+        "While documents in it are indexed, nothing in this root is treated as deleted" in result["refused"]["closed"]
+    )
     assert result["fetched"] == "FailedDocumentError", "one that is closed after it was listed is read by a later sync"
 
 
