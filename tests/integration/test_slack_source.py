@@ -10,6 +10,7 @@ import pytest
 
 from resources.core.errors import AuthorizationError, FailedDocumentError, RetryLaterError, SkipDocumentError
 from resources.settings import Settings
+from resources.sources.slack import channels
 from resources.sources.slack.source import Slack
 from simulators.slack import Workspace
 from tests.fixtures.slack import SlackSite
@@ -347,6 +348,34 @@ def test_archived_channel_that_put_the_app_out_stays(office: Office, general: st
     office.sync(full=True)
     assert office.index.conversations(general) == before
     assert office.index.hidden == set()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_archived_channel_that_names_a_channel_which_became_private_is_hidden_once_it_cannot_be_read(
+    office: Office, general: str, *, killed: bool
+) -> None:
+    plans = office.workspace.channel("merger-plans", [office.ada])
+    office.post(general, f"More in <#{plans}>")
+    for number in range(8):
+        office.post(general, f"Line {number}", after=DAY)
+    office.sync()
+    assert any("merger-plans" in one["text"] for held in office.index.conversations(general).values() for one in held)
+    office.workspace.make_private(plans)
+    if killed:
+        office.sync(page=3, batches=1)
+    office.workspace.archive(general, eject=True)
+    office.sync()
+    assert office.index.hidden == {general}
+
+
+def test_archived_channel_with_an_older_rendering_is_hidden_once_it_cannot_be_read(
+    office: Office, general: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    office.sync()
+    office.workspace.archive(general, eject=True)
+    monkeypatch.setattr(channels, "RENDERING", channels.RENDERING + 1)
+    office.sync()
+    assert office.index.hidden == {general}
 
 
 def test_window_is_never_cut_anew(office: Office) -> None:

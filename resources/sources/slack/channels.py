@@ -61,6 +61,8 @@ class ChannelCursor(msgspec.Struct, kw_only=True):
     """The channel's name according to the documents; None: this was not kept yet."""
     private: bool | None = None
     """Likewise, whether it is private."""
+    unsafe: bool = False
+    """True while a listing has yet to replace documents that name a channel which is no longer public, or have an older rendering."""
 
 
 class ChannelSync:
@@ -119,7 +121,7 @@ class ChannelSync:
             yield from self._rotate(cursor)
             yield from self._reread_threads(cursor)
         except LostPartitionError:
-            if not self._builder.channel.archived or self._builder.channel.private:
+            if not self._builder.channel.archived or self._builder.channel.private or cursor.unsafe:
                 raise
             # Slack removes the app from a channel that is archived: the documents stay as they were, like the channel
             cursor.listing, cursor.walk = False, None
@@ -127,14 +129,17 @@ class ChannelSync:
 
     def _start(self, text: str | None) -> ChannelCursor:
         name, private = self._builder.channel.name, self._builder.channel.private
+        unsafe = False
         if text is not None:
             cursor = msgspec.json.decode(text, type=ChannelCursor)
             same = cursor.name in (None, name) and cursor.private in (None, private)
-            if same and cursor.rendering == RENDERING and self._mentions.still_public(cursor.mentioned):
+            safe = cursor.rendering == RENDERING and self._mentions.still_public(cursor.mentioned)
+            if same and safe:
                 cursor.name, cursor.private = name, private
                 return cursor
+            unsafe = cursor.unsafe or not safe
         turn = self._ledger.turn() + 1
-        return ChannelCursor(listing=True, turn=turn, rendering=RENDERING, name=name, private=private)
+        return ChannelCursor(listing=True, turn=turn, rendering=RENDERING, name=name, private=private, unsafe=unsafe)
 
     def _list(self, cursor: ChannelCursor) -> Iterator[Batch]:
         """Yield the whole history, so that what is on no page is deleted. After an interruption, continue below the last saved page."""
@@ -143,7 +148,7 @@ class ChannelSync:
             cursor.until = max(cursor.until, page.newest)
             yield from self._settle(page, cursor, "page")
             if page.last:
-                cursor.listing, cursor.walk, cursor.newest = False, None, cursor.until
+                cursor.listing, cursor.walk, cursor.newest, cursor.unsafe = False, None, cursor.until, False
                 cursor.whole = first and not page.hidden
                 for event in self._events if begun else ():
                     self._ledger.settle(event)
