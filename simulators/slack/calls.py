@@ -67,6 +67,8 @@ class MethodCall:
         inside = found is not None and self.workspace.bot in found.members
         if found is None or (found.private and not inside):
             raise RefusalError("channel_not_found")
+        if found.denied:
+            raise RefusalError(found.denied)
         self.demand(
             ("im:" if found.direct else "groups:" if found.private else "channels:")
             + ("history" if history else "read")

@@ -29,6 +29,8 @@ class SimulatedChannel:
     purpose: str = ""
     updated: int = 0
     members: set[str] = field(default_factory=set[str])
+    denied: str = ""
+    """Error code that reading the channel is refused with."""
     timeline: Timeline = field(default_factory=Timeline)
 
 

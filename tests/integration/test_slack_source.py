@@ -378,6 +378,27 @@ def test_archived_channel_with_an_older_rendering_is_hidden_once_it_cannot_be_re
     assert office.index.hidden == {general}
 
 
+@pytest.mark.parametrize("code", ["access_denied", "no_permission"])
+def test_a_channel_that_is_denied_stops_no_other(office: Office, general: str, code: str) -> None:
+    denied = office.workspace.channel("denied", [office.ada])
+    office.post(denied, "For a few")
+    office.sync()
+    office.workspace.channels[denied].denied = code
+    office.post(general, "One more")
+    office.sync()
+    assert office.index.hidden == {denied}
+    assert any(one["text"] == "One more" for held in office.index.conversations(general).values() for one in held)
+
+
+@pytest.mark.parametrize("code", ["access_denied", "ekm_access_denied", "fatal_error", "odd_error"])
+def test_an_archived_channel_that_is_tried_stops_nothing(office: Office, general: str, code: str) -> None:
+    old = office.workspace.channel("old", [office.ada])
+    office.workspace.archive(old, eject=True)
+    office.workspace.channels[old].denied = code
+    office.sync()
+    assert set(office.index.cursors) == {general}
+
+
 def test_window_is_never_cut_anew(office: Office) -> None:
     channel = office.workspace.channel("ops", [office.ada])
     stamps = [office.post(channel, f"Line {number}") for number in range(250)]

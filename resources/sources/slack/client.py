@@ -59,6 +59,8 @@ LOST = frozenset(
         "method_not_supported_for_channel_type",
     }
 )
+DENIED = frozenset({"access_denied", "no_permission"})
+"""Errors that concern the channel alone that a method of conversations is called with. Source: the lists of errors, as above."""
 UNSHARED = frozenset({"access_denied", "file_not_found", "file_deleted"})
 """Errors of files.info for a file that the app may not have. Source: https://docs.slack.dev/reference/methods/files.info"""
 PASSING = frozenset(
@@ -178,11 +180,11 @@ class SlackClient:
         except httpx.HTTPError as error:
             raise RetryLaterError(f"Slack could not be reached for {method}: {type(error).__name__}.") from error
         if response.status_code != 200 or not data.get("ok"):
-            raise self._meaning(method, response, data)
+            raise self._meaning(method, response, data, of_channel="channel" in arguments)
         self.scopes = _scopes(response.headers) or self.scopes
         return data
 
-    def _meaning(self, method: str, response: httpx.Response, data: dict[str, Any]) -> Exception:
+    def _meaning(self, method: str, response: httpx.Response, data: dict[str, Any], *, of_channel: bool) -> Exception:
         status = response.status_code
         code = str(data.get("error") or "")
         if status == 429 or code in {"ratelimited", "rate_limited"}:
@@ -198,12 +200,12 @@ class SlackClient:
             )
         if method == "files.info" and code in UNSHARED:
             return FileNotSharedError(code)
+        if code in LOST or (code in DENIED and of_channel and method.startswith("conversations.")):
+            return LostPartitionError(f"Slack says that the channel cannot be read ({code}): invite the app into it.")
         if code in REFUSED:
             return AuthorizationError(
                 f"Slack {REFUSED[code]} ({code}, {method}): set CONCORDANCE_SLACK_BOT_TOKEN to a valid token (docs/operations.md)."
             )
-        if code in LOST:
-            return LostPartitionError(f"Slack says that the channel cannot be read ({code}): invite the app into it.")
         if code == "thread_not_found":
             return ThreadNotFoundError(method)
         known = code if _CODE.fullmatch(code) else f"HTTP {status}"

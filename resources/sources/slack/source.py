@@ -323,9 +323,10 @@ class Slack(Source):
         return open_
 
     def _answers(self, channel: str) -> bool:
+        """Return True if a channel can be read. An error of another kind shows elsewhere, if it concerns more than this channel."""
         try:
             self._client.history(channel, limit=1)
-        except LostPartitionError:
+        except (LostPartitionError, AbortSyncError, RetryLaterError):
             return False
         return True
 
