@@ -10,7 +10,7 @@ import pytest
 
 from resources.core.errors import AuthorizationError, FailedDocumentError, RetryLaterError, SkipDocumentError
 from resources.settings import Settings
-from resources.sources.slack import channels
+from resources.sources.slack import channels, trial
 from resources.sources.slack.source import Slack
 from simulators.slack import Workspace
 from tests.fixtures.slack import SlackSite
@@ -397,6 +397,25 @@ def test_an_archived_channel_that_is_tried_stops_nothing(office: Office, general
     office.workspace.channels[old].denied = code
     office.sync()
     assert set(office.index.cursors) == {general}
+
+
+def test_a_list_of_channels_that_was_cut_off_is_not_complete(
+    office: Office, general: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    office.workspace.channel("elsewhere", bot=False)
+    settings = Settings(_env_file=None, slack_bot_token=office.workspace.token, slack_api_url=office.site.url)
+
+    def tried() -> tuple[bool, bool]:
+        return trial.places(settings, {}, None).complete, trial.reach(settings, {}).complete
+
+    assert general in {one.id for one in trial.places(settings, {}, None).found}
+    assert tried() == (True, True)
+    for name, least in (("MOST_CHANNELS", 1), ("TOTAL_SECONDS", -1)):
+        with monkeypatch.context() as patch:
+            patch.setattr(trial, name, least)
+            assert tried() == (False, False)
+    monkeypatch.setattr(trial, "MOST_CHANNELS", 2)
+    assert tried() == (True, True)
 
 
 def test_window_is_never_cut_anew(office: Office) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping
-from itertools import islice
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from resources.core.errors import InvalidRequestError, RetryLaterError
@@ -30,7 +29,7 @@ def reach(settings: Settings, values: Mapping[str, str]) -> Reach:
     who = client.call("auth.test")
     account = f"{who.get('team') or who.get('team_id')} ({who.get('url')})"
     try:
-        channels = list(islice(_channels(client), MOST_CHANNELS))
+        channels, complete = _channels(client)
     except MissingScopeError as error:
         return Reach(account=account, granted=client.scopes, notes=(str(error),))
     joined = [str(one.get("name")) for one in channels if _reads(token, one)]
@@ -46,7 +45,7 @@ def reach(settings: Settings, values: Mapping[str, str]) -> Reach:
         account=account,
         granted=client.scopes,
         places=tuple(f"#{name}" for name in sorted(joined)),
-        complete=len(channels) < MOST_CHANNELS,
+        complete=complete,
         notes=tuple(notes),
     )
 
@@ -54,10 +53,10 @@ def reach(settings: Settings, values: Mapping[str, str]) -> Reach:
 def places(settings: Settings, values: Mapping[str, str], _: str | None) -> Places:
     """Return the channels, first those that the token reads. Slack has no levels."""
     client, token = opened(settings, values)
-    channels = list(islice(_channels(client), MOST_CHANNELS))
+    channels, complete = _channels(client)
     found = [Place(str(one.get("id")), str(one.get("name")), readable=_reads(token, one)) for one in channels]
     found.sort(key=lambda one: (not one.readable, one.name))
-    return Places(tuple(found[:MOST_SHOWN]), complete=len(channels) <= MOST_SHOWN)
+    return Places(tuple(found[:MOST_SHOWN]), complete=complete and len(found) <= MOST_SHOWN)
 
 
 def opened(settings: Settings, values: Mapping[str, str]) -> tuple[SlackClient, str]:
@@ -77,7 +76,9 @@ def _reads(token: str, channel: Mapping[str, Any]) -> bool:
     return bool(channel.get("is_member")) or token.startswith("xoxp-")
 
 
-def _channels(client: SlackClient) -> Iterator[dict[str, Any]]:
+def _channels(client: SlackClient) -> tuple[list[dict[str, Any]], bool]:
+    """Return the channels, at most `MOST_CHANNELS`, and whether these are all."""
+    found: list[dict[str, Any]] = []
     until = time.monotonic() + TOTAL_SECONDS
     for channel in client.pages(
         "conversations.list",
@@ -86,9 +87,10 @@ def _channels(client: SlackClient) -> Iterator[dict[str, Any]]:
         exclude_archived="true",
         limit=LIST_LIMIT,
     ):
-        yield channel
-        if time.monotonic() > until:
-            return
+        if len(found) == MOST_CHANNELS or time.monotonic() > until:
+            return found, False
+        found.append(channel)
+    return found, True
 
 
 def _refuse_to_wait(seconds: float) -> NoReturn:
