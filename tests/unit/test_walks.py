@@ -38,7 +38,7 @@ def test_a_blob_that_rotted_in_the_earlier_backup_is_copied_again_within_some_da
         content = f"content {number}".encode()
         (lake / hashlib.sha256(content).hexdigest()).write_bytes(content)
     copy_folder(lake, earlier)
-    rotten = sorted(earlier.iterdir())[0]
+    rotten = min(earlier.iterdir())
     rotten.write_bytes(b"x" * rotten.stat().st_size)
     copied: list[str] = []
     for day in range(SHARES):
