@@ -60,6 +60,10 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "ServerErrors": Rule(
             ">", 0.05, 10 * _MINUTE, "critical", "{value} of the requests of the last ten minutes failed.", "percent"
         ),
+        "ModelFails": Rule(
+            ">", 0.1, 10 * _MINUTE, "warning",
+            "{value} of the answers of the last ten minutes were not written by the language model, which failed.", "percent",
+        ),
         "DependencyDown": Rule(
             "==", 0, 2 * _MINUTE, "critical", "A dependency does not answer: {subject}."
         ),

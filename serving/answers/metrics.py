@@ -2,8 +2,10 @@
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
+from resources.core.errors import ConcordanceError, ConfigurationError, RetryLaterError
 from serving.answers.schemas import AnswerResponse
 
+KINDS = ("refused", "limited", "unavailable")
 BUCKETS_MS = (10, 25, 50, 75, 100, 150, 250, 500, 1000, 2000, 5000, 10_000, 30_000)
 
 
@@ -24,6 +26,17 @@ class AnswerMetrics:
             "rag_answer_removed_total", "Invented citations and foreign links removed from answers.", ["what"],
             registry=registry,
         )  # fmt: skip
+
+        self._failures = Counter(
+            "llm_failures_total", "Answers that the language model did not write, by kind.", ["kind"], registry=registry
+        )
+        for kind in KINDS:  # at 0: Prometheus takes no first value for a rise
+            self._failures.labels(kind)
+
+    def failed(self, error: ConcordanceError) -> None:
+        """Count an answer that the language model did not write."""
+        kinds: dict[type[ConcordanceError], str] = {ConfigurationError: "refused", RetryLaterError: "limited"}
+        self._failures.labels(kinds.get(type(error), "unavailable")).inc()
 
     def answered(self, answer: AnswerResponse) -> None:
         self._answers.labels(answer.mode, str(answer.cached).lower()).inc()

@@ -188,6 +188,7 @@ class Answers:
                         yield event
             except ConcordanceError as error:
                 log.warning("language_model_failed", error=str(error))
+                self._metrics.failed(error)
                 if not fallback:  # the error itself names a host and settings
                     wait = error.retry_after if isinstance(error, TemporaryError) else None
                     raise ServiceUnavailableError(

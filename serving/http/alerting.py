@@ -20,7 +20,7 @@ from resources.core.durations import duration, how_long
 from resources.core.errors import TemporaryError
 from resources.logging import logger
 from resources.sources import is_set_up, names, stored
-from serving.http.latency import RecentErrors, RecentLatency
+from serving.http.latency import FEW_ANSWERS, FEW_REQUESTS, RecentLatency, RecentShare, model_answers, requests
 from serving.http.periodic import Repeated
 from sql.alerting import Alerts, SyncHealth
 
@@ -55,7 +55,10 @@ class Alerting(Repeated):
         self._monitor = monitor
         self._clock, self._began = clock, clock()
         self._latency = RecentLatency(metrics.families)
-        self._errors = RecentErrors(metrics.families)
+        self._shares = {
+            "ServerErrors": RecentShare(metrics.families, requests, FEW_REQUESTS),
+            "ModelFails": RecentShare(metrics.families, model_answers, FEW_ANSWERS),
+        }
         self._outage = Outage(settings, clock)
         self._repeat_seconds = duration(settings.alert_repeat).total_seconds()
         self._url = _webhook(settings)
@@ -89,8 +92,9 @@ class Alerting(Repeated):
         settings, gauges = self._settings, self._monitor.gauges
         if (slow := self._latency.percentile()) is not None:
             yield Observation("SearchSlow", slow)
-        if (failing := self._errors.share()) is not None:
-            yield Observation("ServerErrors", failing)
+        for rule, recent in self._shares.items():
+            if (share := recent.share()) is not None:
+                yield Observation(rule, share)
         for name, up in self._monitor.dependencies.items():
             yield Observation(DOWN, float(up), name)
         if settings.max_vectors and self._monitor.points is not None:

@@ -1,4 +1,4 @@
-"""The 95th percentile of search times and the share of failed requests over the last minutes, from the figures of `/metrics`."""
+"""The 95th percentile of search times, and shares of what failed, over the last minutes, from the figures of `/metrics`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ from serving.http.metrics_sum import MetricFamily
 WINDOW_SECONDS = 600.0
 QUANTILE = 0.95
 LATENCY = "rag_search_latency_ms"
-REQUESTS = "http_requests"
 PROBED = frozenset({"/healthz", "/readyz", "/metrics"})
 """Routes that are asked by machines, however many people use the service."""
-FEW_REQUESTS = 20
-"""With fewer requests than this, the share that fails is not meaningful."""
+FEW_REQUESTS, FEW_ANSWERS = 20, 5
 
 T = TypeVar("T", float, str)
 
@@ -53,24 +51,47 @@ class RecentLatency:
         return quantile(self._window.rise(_buckets(self._families())))
 
 
-class RecentErrors:
-    """The counts of requests by status."""
+class RecentShare:
+    """The share of what failed: `count` returns, of the figures, how many failed and how many there were."""
 
     def __init__(
-        self, families: Callable[[], Sequence[MetricFamily]], clock: Callable[[], float] = time.monotonic
+        self,
+        families: Callable[[], Sequence[MetricFamily]],
+        count: Callable[[Sequence[MetricFamily]], Mapping[str, float]],
+        few: int,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """With fewer than `few` during the window, the share that fails is not meaningful."""
         self._families = families
+        self._count = count
+        self._few = few
         self._window = _Window[str](clock)
 
     def share(self) -> float | None:
-        """Look at the counts and return the share of requests that failed; None if there were few during the window."""
-        counts = {"failed": 0.0, "all": 0.0}
-        for labels, count in _requests(self._families()):
-            if labels["route"] not in PROBED:
-                counts["failed"] += count * labels["status"].startswith("5")
-                counts["all"] += count
-        risen = self._window.rise(counts)
-        return risen["failed"] / risen["all"] if risen["all"] >= FEW_REQUESTS else None
+        """Look at the counts and return the share that failed; None if there were few during the window."""
+        risen = self._window.rise(self._count(self._families()))
+        return risen["failed"] / risen["all"] if risen["all"] >= self._few else None
+
+
+def requests(families: Sequence[MetricFamily]) -> Mapping[str, float]:
+    """Return the number of requests, and of those answered with 5xx."""
+    counts = {"failed": 0.0, "all": 0.0}
+    for labels, count in _samples(families, "http_requests"):
+        if labels["route"] not in PROBED:
+            counts["failed"] += count * labels["status"].startswith("5")
+            counts["all"] += count
+    return counts
+
+
+def model_answers(families: Sequence[MetricFamily]) -> Mapping[str, float]:
+    """Return the number of answers that the language model was asked for, and of those that it did not write."""
+    failed = sum(count for _, count in _samples(families, "llm_failures"))
+    written = sum(
+        count
+        for labels, count in _samples(families, "rag_answers")
+        if (labels["mode"], labels["cached"]) == ("model", "false")
+    )
+    return {"failed": failed, "all": failed + written}
 
 
 def quantile(buckets: Mapping[float, float]) -> float | None:
@@ -91,11 +112,11 @@ def quantile(buckets: Mapping[float, float]) -> float | None:
     return below
 
 
-def _requests(families: Sequence[MetricFamily]) -> Iterator[tuple[dict[str, str], float]]:
+def _samples(families: Sequence[MetricFamily], counter: str) -> Iterator[tuple[dict[str, str], float]]:
     for family in families:
-        if family.name == REQUESTS:
+        if family.name == counter:
             for sample in family.samples:
-                if sample.name == f"{REQUESTS}_total":
+                if sample.name == f"{counter}_total":
                     yield dict(sample.labels), sample.value
 
 

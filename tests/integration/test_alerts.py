@@ -22,12 +22,24 @@ from resources.alerts import alert, delivery, states
 from resources.alerts.delivery import MOST_ATTEMPTS, PAUSE_SECONDS, deliver_now
 from resources.alerts.rules import RULES, Observation
 from resources.alerts.states import CLEAR_SECONDS, MOST_NOTICES, judge
+from resources.core.breaker import UnresponsiveError
+from resources.core.errors import ConfigurationError, RetryLaterError, ServiceUnavailableError
 from resources.settings import Settings
 from resources.stores.postgres import session
+from serving.answers.metrics import KINDS, AnswerMetrics
 from serving.http import alerting
 from serving.http.alerting import Alerting, Outage, figures_of_syncs
 from serving.http.database import Database
-from serving.http.latency import WINDOW_SECONDS, RecentErrors, RecentLatency, quantile
+from serving.http.latency import (
+    FEW_ANSWERS,
+    FEW_REQUESTS,
+    WINDOW_SECONDS,
+    RecentLatency,
+    RecentShare,
+    model_answers,
+    quantile,
+    requests,
+)
 from serving.http.metrics import Metrics
 from sql.alerting import Alerts, AlertState
 from sql.sync import Jobs
@@ -44,6 +56,7 @@ CANARY = "Payroll of Ann Miller"
 EDGES: dict[str, tuple[float, float]] = {
     "SearchSlow": (300, 300.1),
     "ServerErrors": (0.05, 0.051),
+    "ModelFails": (0.1, 0.101),
     "DependencyDown": (1, 0),
     "SyncsFail": (0.95, 0.949),
     "SyncsFailInARow": (2, 3),
@@ -371,7 +384,7 @@ def test_the_percentile_is_that_of_the_last_ten_minutes(slow: int, broken: bool)
 @pytest.mark.parametrize(("failed", "broken"), [(5, False), (6, True)])
 def test_the_share_of_failed_requests_is_that_of_the_last_ten_minutes(failed: int, broken: bool) -> None:
     metrics, clock = Metrics(), Clock()
-    recent = RecentErrors(metrics.families, clock)
+    recent = RecentShare(metrics.families, requests, FEW_REQUESTS, clock)
 
     def answer(route: str, status: int, times: int) -> None:
         metrics.requests.labels(route, str(status)).inc(times)
@@ -390,6 +403,21 @@ def test_the_share_of_failed_requests_is_that_of_the_last_ten_minutes(failed: in
     share = recent.share()
     assert share is not None
     assert RULES["ServerErrors"].broken(share) is broken
+
+
+def test_answers_that_the_model_did_not_write_are_counted_by_kind() -> None:
+    metrics = Metrics()
+    answers = AnswerMetrics(metrics.registry)
+    recent = RecentShare(metrics.families, model_answers, FEW_ANSWERS)
+    assert recent.share() is None
+    for error in (ConfigurationError("No key."), RetryLaterError("Soon."), ServiceUnavailableError("It is down.")):
+        answers.failed(error)
+        assert recent.share() is None, "too few"
+    counted = {kind: metrics.registry.get_sample_value("llm_failures_total", {"kind": kind}) for kind in KINDS}
+    assert counted == {"refused": 1, "limited": 1, "unavailable": 1}
+    answers.failed(ServiceUnavailableError("It is down."))
+    answers.failed(UnresponsiveError("It does not answer."))
+    assert recent.share() == 1
 
 
 def test_the_percentile_is_interpolated_as_prometheus_does() -> None:

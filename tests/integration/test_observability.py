@@ -56,12 +56,21 @@ THRESHOLDS: dict[str, dict[str, tuple[str, str]]] = {
         'rag_search_latency_ms_bucket{le="500"}': (_rising(100), _rising(100)),
         'rag_search_latency_ms_bucket{le="+Inf"}': (_rising(100), _rising(100)),
     },
-    "SearchDegraded": {'rag_search_degraded_total{code="x"}': (_rising(5), _rising(7))},
+    "SearchDegraded": {
+        'rag_search_degraded_total{code="x"}': (_rising(0.4), _rising(0.6)),
+        'rag_search_degraded_total{code="nothing_indexed"}': (_rising(10), _rising(10)),
+        'rag_searches_total{mode="hybrid"}': (_rising(10), _rising(10)),
+    },
     "ServerErrors": {
         'http_requests_total{route="/api/rag/search",status="200"}': (_rising(96), _rising(94)),
         'http_requests_total{route="/api/rag/search",status="500"}': (_rising(4), _rising(6)),
         'http_requests_total{route="/readyz",status="200"}': (_rising(1), _rising(1000)),
         'http_requests_total{route="/readyz",status="503"}': (_rising(1000), _rising(1)),
+    },
+    "ModelFails": {
+        'llm_failures_total{kind="unavailable"}': (_rising(0.9), _rising(1.1)),
+        'rag_answers_total{mode="model",cached="false"}': (_rising(9.1), _rising(8.9)),
+        'rag_answers_total{mode="quotes",cached="false"}': (_rising(90), _rising(90)),
     },
     "DependencyDown": {'serving_dependency_up{dependency="qdrant"}': (_steady(1), _steady(0))},
     "NoneServes": {'serving_dependency_up{dependency="qdrant"}': (_steady(0), "_x700")},
