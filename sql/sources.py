@@ -127,6 +127,7 @@ class PushedState(msgspec.Struct, frozen=True, kw_only=True):
     tags: dict[str, Any]
     url: str | None
     modified_at: datetime
+    stated_at: datetime | None
     deleted: bool
 
 

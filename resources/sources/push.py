@@ -2,7 +2,7 @@
 
 They are recorded as uploads are, under a name of a source that the program chose (`wiki`), which is their partition and collection. A
 document is identified by its owner, that name and the program's own id for it, so that no one can replace, find or guess the documents of
-another owner. The latest version wins, by the time of its last change at the source.
+another owner. The latest version wins, by the time of its last change at the source, if the program states it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def compare(conn: Connection, document: NewUpload) -> Outcome:
     place, known = document.target, statements.UploadChanges(conn).pushed(doc_id=document.doc_id)
     if known is None or known.deleted:
         return "created"
-    if place.modified_at is not None and place.modified_at < known.modified_at:
+    if place.modified_at is not None and known.stated_at is not None and place.modified_at < known.stated_at:
         return "outdated"
     wanted = statements.PushedState(
         content_hash=document.content_hash,
@@ -60,6 +60,7 @@ def compare(conn: Connection, document: NewUpload) -> Outcome:
         tags=dict(document.tags),
         url=place.url,
         modified_at=place.modified_at or known.modified_at,
+        stated_at=place.modified_at or known.stated_at,
         deleted=False,
     )
     return "unchanged" if wanted == known else "updated"

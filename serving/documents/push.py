@@ -53,7 +53,7 @@ PushOutcome = Annotated[
     Outcome,
     Meta(
         title="PushOutcome",
-        description="`unchanged`: the same is stored already. `outdated`: a version with a later `modified_at` is stored.",
+        description="`unchanged`: the same is stored already. `outdated`: a version with a later `modified_at` was pushed.",
     ),
 ]
 

@@ -43,7 +43,7 @@ class PushMetadata(UploadMetadata, forbid_unknown_fields=True):
     link: Annotated[str, Meta(max_length=2000, pattern=r"^https?://[^\s/]")] | None = None
     """Address of the document at its source, which citations open. Null: this service's own page of the document."""
     modified_at: Annotated[datetime, Meta(tz=True)] | None = None
-    """Last change at the source: an older version than the stored one is ignored. Null: now."""
+    """Last change at the source: a version that is older than the latest one with a time is ignored. Null: now."""
 
 
 class PushRequest(PushMetadata, forbid_unknown_fields=True):

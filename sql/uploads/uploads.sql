@@ -15,7 +15,7 @@ SELECT pg_advisory_xact_lock(:key) WHERE set_config('idle_in_transaction_session
 -- there before. Indexes: primary key, uploads_taken_down.
 INSERT INTO uploads (
     source, source_id, doc_id, owner, partition, content_hash, file_name, title, description, mime_type, size, permissions, tags,
-    url, modified_at, origin, origin_via, origin_readers, change
+    url, modified_at, stated_at, origin, origin_via, origin_readers, change
 )
 SELECT
     :source,
@@ -33,6 +33,7 @@ SELECT
     :tags,
     :url,
     coalesce(:modified_at::timestamptz, now()),
+    :modified_at,
     :origin,
     :origin_via,
     :origin_readers,
@@ -69,6 +70,7 @@ ON CONFLICT (source, source_id) DO UPDATE SET
         ELSE excluded.origin_readers
     END,
     modified_at = excluded.modified_at,
+    stated_at = CASE WHEN uploads.deleted_at IS NULL THEN coalesce(excluded.stated_at, uploads.stated_at) ELSE excluded.stated_at END,
     deleted_at = NULL,
     change = excluded.change
 WHERE uploads.taken_down_at IS NULL
@@ -81,7 +83,7 @@ INSERT INTO ingest_jobs (job_id, doc_id, owner, change) VALUES (:job_id, :doc_id
 -- name: pushed(doc_id)^
 -- Purpose: a pushed document as it was last pushed or changed, to compare a new push with. Index: unique doc_id. At most one row.
 SELECT
-    content_hash, file_name, title, description, mime_type, permissions, tags, url, modified_at, deleted_at IS NOT NULL AS deleted
+    content_hash, file_name, title, description, mime_type, permissions, tags, url, modified_at, stated_at, deleted_at IS NOT NULL AS deleted
 FROM uploads
 WHERE doc_id = :doc_id AND taken_down_at IS NULL;
 

@@ -116,6 +116,19 @@ def test_the_latest_version_wins_by_its_own_time(site: Site, running: Running) -
     assert (late.status_code, late.json()["detail"]) == (400, "modified_at: lies in the future.")
 
 
+def test_a_time_that_was_not_stated_outdates_nothing(site: Site, running: Running) -> None:
+    """It is the time of the push, so later than that of any change at the source."""
+    pushed(running, share=[ANN])
+    assert pushed(running, share=[], modified_at=MARCH)["status"] == "updated"
+    assert site.sql("SELECT permissions FROM uploads") == [([BOT],)]
+    assert pushed(running, share=[ANN], modified_at=JANUARY)["status"] == "outdated"
+    assert pushed(running, title="Tea")["status"] == "updated"
+    assert pushed(running, share=[ANN], modified_at=JANUARY)["status"] == "outdated"
+    remove(running)
+    assert pushed(running, modified_at=JANUARY)["status"] == "created"
+    assert pushed(running, modified_at=MARCH)["status"] == "updated"
+
+
 def test_a_change_of_sharing_does_not_outdate_the_next_push(running: Running) -> None:
     doc_id = pushed(running, title="March", modified_at=MARCH)["doc_id"]
     assert running.request("PATCH", f"/api/documents/{doc_id}", BOT, json={"share": [ANN]}).status_code == 200

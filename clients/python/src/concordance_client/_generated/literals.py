@@ -36,7 +36,7 @@ MessageRole: TypeAlias = Literal["assistant", "user"]
 NameKind: TypeAlias = Literal["channel", "folder", "person"]
 """What a name is the name of."""
 PushOutcome: TypeAlias = Literal["created", "outdated", "unchanged", "updated"]
-"""`unchanged`: the same is stored already. `outdated`: a version with a later `modified_at` is stored."""
+"""`unchanged`: the same is stored already. `outdated`: a version with a later `modified_at` was pushed."""
 QuestionDecision: TypeAlias = Literal["accept", "remove"]
 """`accept`: use a proposed question. `remove`: delete it from the set."""
 QuestionOrigin: TypeAlias = Literal["command", "feedback"]

@@ -25,7 +25,7 @@ class BatchDocument(TypedDict, total=False):
     link: str | None
     """Address of the document at its source, which citations open. Null: this service's own page of the document."""
     modified_at: str | None
-    """Last change at the source: an older version than the stored one is ignored. Null: now."""
+    """Last change at the source: a version that is older than the latest one with a time is ignored. Null: now."""
     content: str | None
     """The text of the document."""
     content_base64: str | None
@@ -338,7 +338,7 @@ class PushDocumentOptions(TypedDict, total=False):
     link: str | None
     """Address of the document at its source, which citations open. Null: this service's own page of the document."""
     modified_at: str | None
-    """Last change at the source: an older version than the stored one is ignored. Null: now."""
+    """Last change at the source: a version that is older than the latest one with a time is ignored. Null: now."""
     content: str | None
     """The text of the document."""
     content_base64: str | None
