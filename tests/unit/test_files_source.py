@@ -22,6 +22,7 @@ from pydantic import ValidationError
 
 from resources.core.domain import DEFAULT_PROFILE, Batch, Item, Refusal, SourceName
 from resources.core.errors import AbortSyncError, ChangedDocumentError, FailedDocumentError, SkipDocumentError
+from resources.core.reasons import kind_of
 from resources.settings import Settings
 from resources.sources import folders, tree
 from resources.sources.files import BATCH, LISTING_VERSION, Files
@@ -581,6 +582,45 @@ print(json.dumps({
     "fetched": fetched,
 }))
 """
+
+
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("sidecar", ["Report.md.meta.json", "report.md.META.json", "REPORT.MD.META.JSON"])
+def test_a_file_whose_sidecar_differs_in_case_is_refused(
+    root: Path, monkeypatch: pytest.MonkeyPatch, sidecar: str, *, large: bool
+) -> None:
+    """On a share that does not distinguish case, the sidecar is the file's."""
+    monkeypatch.setattr("resources.sources.folders.LOOKED_AT", 0 if large else 1000)
+    put(root, "report.md", "for a few")
+    put(root, sidecar, '{"permissions": ["ada@acme.com"]}')
+    put(root, "gone.md.meta.json", '{"permissions": ["ada@acme.com"]}')
+    put(root, "other.md", "for all")
+    source = files(root, permissions=["public"])
+    seen, refused, _ = listing(source)
+    assert "other.md" in seen
+    assert "report.md" not in seen
+    assert refused["report.md"].reason == (
+        "Its sidecar's name differs in case, so no one may see it: rename it to report.md.meta.json."
+    )
+    looked = source.look("r", "report.md")
+    assert isinstance(looked, Refusal)
+    assert looked.reason == refused["report.md"].reason
+    assert kind_of(looked.reason) == "permissions"
+    (root / sidecar).rename(root / "report.md.meta.json")
+    assert listing(source)[0]["report.md"].permissions == ("ada@acme.com",)
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_files_whose_names_differ_in_case_have_their_own_sidecars(
+    root: Path, monkeypatch: pytest.MonkeyPatch, *, large: bool
+) -> None:
+    monkeypatch.setattr("resources.sources.folders.LOOKED_AT", 0 if large else 1000)
+    put(root, "Report.md", "for one")
+    put(root, "Report.md.meta.json", '{"permissions": ["ada@acme.com"]}')
+    put(root, "report.md", "for all")
+    seen, refused, _ = listing(files(root, permissions=["public"]))
+    assert not refused
+    assert (seen["Report.md"].permissions, seen["report.md"].permissions) == (("ada@acme.com",), ("public",))
 
 
 def test_what_may_not_be_read_is_refused_and_nothing_is_taken_as_deleted() -> None:
