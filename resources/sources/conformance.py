@@ -23,6 +23,7 @@ from resources.core.domain import Batch, Item, SourceName
 from resources.core.errors import (
     AbortSyncError,
     AuthorizationError,
+    ChangedDocumentError,
     ConcordanceError,
     LostPartitionError,
     RetryLaterError,
@@ -91,6 +92,8 @@ class Index:
         self._cursors: dict[str, str | None] = {}
         self._memory: dict[str, dict[str, Any]] = {}
         self._listed: dict[str, set[str]] = {}
+        self._unread: dict[str, Item] = {}
+        """Documents that had changed when they were fetched, and could not be looked at again: the next sync does."""
 
     def read(self, source: SourceName, partition: str, low: str = "", high: str | None = None) -> dict[str, Any]:  # noqa: ARG002
         """Return what the connector saved; see `Memory.read`."""
@@ -110,6 +113,7 @@ class Index:
         )
         for partition in available:
             cursor = self._cursors.get(partition)
+            unread = [item for item in self._unread.values() if item.partition == partition]
             if cursor is None:
                 self._listed[partition] = set()
             try:
@@ -119,6 +123,9 @@ class Index:
                     self._apply(source, batch)
                     if len(self.listings) == 1:
                         meanwhile()
+                for item in unread:
+                    if item.source_id in self._unread and (now := source.look_again(item)) is not None:
+                        self._apply(source, Batch(partition=partition, seen=[now], cursor=self._cursors[partition]))
             except LostPartitionError:
                 self._drop(lambda item, gone=partition: item.partition == gone)
         return True
@@ -135,28 +142,30 @@ class Index:
         shown = {one.source_id for one in (*batch.seen, *batch.refused)}
         assert len(shown) == len(batch.seen) + len(batch.refused), "a batch names a document twice"
         assert not shown & set(batch.deleted), "a batch shows a document and deletes it"
+        absent = self._absent(batch)
+        if absent and (there := source.missing(batch.partition, absent)):
+            seen = [*batch.seen, *(one for one in there if isinstance(one, Item))]
+            refused = [*batch.refused, *(one for one in there if not isinstance(one, Item))]
+            batch = msgspec.structs.replace(batch, seen=seen, refused=refused)
+            shown |= {one.source_id for one in there}
         for item in batch.seen:
-            before = self.items.get(item.source_id)
-            if before is None or before.version != item.version:
-                self.contents[item.source_id] = _fetch(source, item)
-                self.fetched.append(item.source_id)
-            self.items[item.source_id] = item
+            self._keep(source, item)
         if batch.permissions is not None:
             for key, item in self.items.items():
                 if item.partition == batch.partition:
                     self.items[key] = msgspec.structs.replace(item, permissions=batch.permissions)
-        if batch.begins:
-            self._listed.pop(batch.partition, None)
-        listed = self._listed.setdefault(batch.partition, set())
-        listed |= shown if batch.listing != "delta" else set()
-        complete = batch.listing == "complete"
+        refused_ids = {refusal.source_id for refusal in batch.refused}
         self._drop(
             lambda item: (
-                item.source_id not in shown
-                and (
-                    item.source_id in batch.deleted
-                    or not set(batch.emptied).isdisjoint(item.collection_ids)
-                    or (complete and item.partition == batch.partition and item.source_id not in listed)
+                item.source_id in refused_ids
+                or (
+                    item.source_id not in shown
+                    and (not batch.own or item.partition == batch.partition)
+                    and (
+                        item.source_id in absent
+                        or item.source_id in batch.deleted
+                        or not set(batch.emptied).isdisjoint(item.collection_ids)
+                    )
                 )
             )
         )
@@ -165,16 +174,49 @@ class Index:
         self._cursors[batch.partition] = batch.cursor
         self.listings.append(batch.listing)
 
+    def _absent(self, batch: Batch) -> set[str]:
+        """Note what a listing shows, and return the documents that it has not shown when it is complete."""
+        if batch.begins:
+            self._listed.pop(batch.partition, None)
+        listed = self._listed.setdefault(batch.partition, set())
+        if batch.listing != "delta":
+            listed |= {one.source_id for one in (*batch.seen, *batch.refused) if one.partition == batch.partition}
+        if batch.listing != "complete":
+            return set()
+        del self._listed[batch.partition]
+        return {key for key, item in self.items.items() if item.partition == batch.partition} - listed
+
+    def _keep(self, source: Source, item: Item) -> None:
+        """Record a document, fetched if it is new or changed. One that has changed since it was listed is looked at again."""
+        before = self.items.get(item.source_id)
+        if before is None or before.version != item.version:
+            found = _fetch(source, item)
+            if found is None:
+                self.items.pop(item.source_id, None)
+                self._unread[item.source_id] = item
+                return
+            item, self.contents[item.source_id] = found
+            self.fetched.append(item.source_id)
+        self.items[item.source_id] = item
+        self._unread.pop(item.source_id, None)
+
     def _drop(self, gone: Callable[[Item], bool]) -> None:
         self.items = {key: item for key, item in self.items.items() if not gone(item)}
+        self._unread = {key: item for key, item in self._unread.items() if not gone(item)}
 
 
-def _fetch(source: Source, item: Item) -> bytes:
+def _fetch(source: Source, item: Item) -> tuple[Item, bytes] | None:
+    """Return a document and its bytes; None if it has changed since it was listed and is left to the next sync."""
     for _ in range(ATTEMPTS):
         try:
-            return b"".join(source.fetch(item))
+            return item, b"".join(source.fetch(item))
         except RetryLaterError:
             continue
+        except ChangedDocumentError:
+            now = source.look_again(item)
+            if now is None:
+                return None
+            item = now
     raise AssertionError(f"{item.source_id} could not be fetched in {ATTEMPTS} attempts")
 
 
