@@ -9,7 +9,6 @@ from litestar.params import FromPath
 
 from serving.answers.asking import kept_answer
 from serving.answers.history import questions_of
-from serving.answers.schemas import KeptAnswer
 from serving.answers.service import Answers
 from serving.identity.authentication import SessionFrom
 from serving.identity.people import names_of_people
@@ -35,29 +34,9 @@ async def view_answer(
         people=await names_of_people(answers.identity, access, [answer.asked_by]),
         cited=sum(one.cited for one in answer.sources),
         missing=sum(one.cited and one.status == "revoked" for one in answer.sources),
-        data=_text(answer),
+        data=msgspec.to_builtins(answer),
         base=answers.http.settings.base_url,
     )
-
-
-def _text(answer: KeptAnswer) -> dict[str, Any]:
-    """Return what the script of the page shows: the text, its verdicts and the pages that mark what it quotes."""
-    return {
-        "answer_id": answer.answer_id,
-        "answer": answer.answer,
-        "sentences": msgspec.to_builtins(answer.sentences),
-        "quotes": msgspec.to_builtins(answer.quotes),
-        "sources": {
-            one.index: {
-                "title": one.title,
-                "link": f"/documents/{one.doc_id}?chunk={one.chunk_index}#place",
-                "doc_id": one.doc_id,
-                "chunk_index": one.chunk_index,
-            }
-            for one in answer.sources
-            if one.chunk_index is not None
-        },
-    }
 
 
 @page_route("/history", "history", "open", SessionFrom.LINK)

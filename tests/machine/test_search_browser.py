@@ -216,6 +216,54 @@ def test_skipping_to_the_content_keeps_the_answer(visit: Visit) -> None:
     assert visit.browser.evaluate("document.querySelectorAll('.answer').length") == 1
 
 
+def test_answers_come_back_with_the_page_and_are_not_asked_for_again(visit: Visit) -> None:
+    visit.sign_in(ANN)
+    visit.type(QUESTION)
+    visit.browser.press("Enter")
+    visit.answered()
+    visit.browser.evaluate("document.querySelector('.follow input').focus()")
+    visit.browser.type("And where?")
+    visit.browser.press("Enter")
+    visit.answered(2)
+    said = "[...document.querySelectorAll('.answer .text, .answer .question, .answer .sources b')].map(one => one.textContent)"
+    before = visit.browser.evaluate(said)
+    visit.browser.click(".result [href*='/documents/']")
+    visit.browser.evaluate("history.back()")
+    visit.answered(2)
+    assert visit.browser.evaluate(said) == before
+    visit.browser.evaluate("document.querySelector('.answer .cite').click()")
+    visit.until("document.querySelector('#passage mark')?.textContent.includes('Fridays')")
+
+    visit.type("kettle")
+    visit.until("!document.querySelector('.answer')")
+    visit.browser.evaluate("history.back()")
+    visit.answered(2)
+    visit.browser.evaluate("location.reload()")
+    visit.answered(2)
+    assert visit.running.site.sql("SELECT count(*) FROM answers") == [(2,)]
+    saved(visit.browser, "answers-again")
+    again = "[...document.querySelectorAll('.actions button')].filter(one => one.textContent === 'Ask again')"
+    visit.browser.evaluate(f"({again}).at(-1).click()")
+    visit.until(f"({again}).length === 0")
+    visit.answered(2)
+    visit.running.settle()
+    assert visit.running.site.sql("SELECT count(*) FROM answers") == [(3,)]
+    visit.running.site.sql("UPDATE documents SET permissions = '{}'")
+    visit.browser.evaluate("location.reload()")
+    visit.until("document.querySelector('#answer').textContent.includes('you may no longer read it')")
+
+
+def test_results_that_were_added_come_back_with_the_page(visit: Visit) -> None:
+    for number in range(25):
+        visit.running.site.add(f"Marble {number}", [f"Marbles are counted on Mondays in room {number}."], [ANN])
+    visit.sign_in(ANN, "/?q=marbles")
+    visit.browser.evaluate("document.querySelector('#more').click()")
+    visit.until("document.querySelectorAll('.result').length === 20")
+    visit.browser.click(".result [href*='/documents/']")
+    visit.browser.evaluate("history.back()")
+    visit.until("document.querySelectorAll('.result').length === 20")
+
+
 def test_the_keyboard_goes_on_in_the_content_after_skipping_to_it(site: Site, tmp_path: Path) -> None:
     """Firefox went on with the links that were skipped."""
     site.settings = site.settings.model_copy(update={"public_url": None})

@@ -12,6 +12,8 @@ const STOPPED = "Stopped.";
 const SILENCE = 60_000; // the service gives a sign of life every 15 seconds
 /** @type {{role: string, content: string}[]} */
 let conversation = [];
+/** The answers of the conversation, by their IDs. @type {string[]} */
+let answers = [];
 /** @type {AbortController | null} */
 let running = null;
 
@@ -19,8 +21,57 @@ let running = null;
 export function reset() {
   running?.abort();
   conversation = [];
+  answers = [];
   byId("answer").replaceChildren();
   closePassage();
+}
+
+/** What the browser's history keeps, so that the answers can be shown again. */
+export function answered() {
+  return { answers: [...answers] };
+}
+
+/** Show the answers that this page had when it was left or loaded again. @param {Record<string, unknown>} narrowing As of `ask` */
+export async function restore(narrowing) {
+  const mine = (running = new AbortController());
+  /** @type {string[]} */
+  const wanted = history.state?.answers ?? [];
+  for (const [at, id] of wanted.entries()) {
+    const text = element("div", { class: "text" });
+    const card = element("article", { class: "answer" });
+    try {
+      const kept = await (await call(`/api/answers/${id}`, { signal: mine.signal })).json();
+      if (kept.answer === null) text.append(element("p", { class: "note warn" }, "A source of this answer was deleted, or you may no longer read it, so its text is not shown."));
+      card.append(...(at ? [element("p", { class: "question" }, kept.query)] : []), text);
+      byId("answer").querySelector(".follow")?.remove();
+      byId("answer").append(card);
+      if (kept.answer !== null) complete(card, text, kept.query, asGiven(kept), narrowing);
+      if (at === wanted.length - 1) again(card, kept, narrowing);
+    } catch (error) {
+      if (error instanceof Problem || (error instanceof DOMException && error.name === "AbortError")) return;
+      throw error;
+    }
+  }
+}
+
+/** Offer to ask again what was asked last. @param {HTMLElement} card @param {any} kept @param {Record<string, unknown>} narrowing */
+function again(card, { answer_id: id, query }, narrowing) {
+  const button = element("button", { class: "quiet", onclick: () => {
+    if (answers.at(-1) === id) {
+      answers.pop();
+      conversation.splice(-2);
+    }
+    card.remove();
+    ask(query, narrowing);
+  } }, "Ask again");
+  (card.querySelector(".actions") ?? card).append(button);
+}
+
+/** An answer that was given before, in the form of a new one. What became of its sources is in them. @param {any} kept */
+function asGiven(kept) {
+  const sources = kept.sources.map((/** @type {any} */ one) => (one.chunk_index === null ? null : { ...one, section_path: [], citation: one }));
+  const cited = sources.filter((/** @type {any} */ one) => one?.cited).map((/** @type {any} */ one) => one.index);
+  return { ...kept, sources, cited, held_back: 0 };
 }
 
 /** @param {string} question @param {Record<string, unknown>} narrowing Fields of the request that narrow the search */
@@ -53,10 +104,7 @@ export async function ask(question, narrowing) {
     const done = await written(await call("/api/ask", { method: "POST", body, signal: mine.signal }), text, alive);
     const stopping = stop.contains(document.activeElement);
     stop.remove();
-    finish(card, text, done);
-    conversation.push({ role: "user", content: question }, { role: "assistant", content: done.answer });
-    const follow = followUp(narrowing);
-    card.append(follow);
+    const follow = complete(card, text, question, done, narrowing);
     if ((typing || stopping) && document.activeElement === document.body) follow.querySelector("input")?.focus({ preventScroll: true });
   } catch (error) {
     const aborted = error instanceof DOMException && error.name === "AbortError";
@@ -107,6 +155,17 @@ function citation(sources, index, quotes) {
   return element("button", { class: "cite", title: source.title, "aria-label": `Source ${index}: ${source.title}`, "aria-expanded": "false", onclick: (/** @type {Event} */ event) => openPassage(source, quotes, /** @type {HTMLElement} */ (event.currentTarget)) }, String(index));
 }
 
+/** Show a whole answer, and a field for the next question. @param {HTMLElement} card @param {HTMLElement} text @param {string} question @param {any} done @param {Record<string, unknown>} narrowing */
+function complete(card, text, question, done, narrowing) {
+  finish(card, text, done);
+  conversation.push({ role: "user", content: question }, { role: "assistant", content: done.answer });
+  answers.push(done.answer_id);
+  history.replaceState({ ...history.state, ...answered() }, "");
+  const follow = followUp(narrowing);
+  card.append(follow);
+  return follow;
+}
+
 /** @param {HTMLElement} card @param {HTMLElement} text @param {any} done */
 function finish(card, text, done) {
   done.sentences = placed(done.answer, done.sentences);
@@ -139,7 +198,8 @@ function named(owner) {
 
 /** @param {any} done */
 function sourceList(done) {
-  const shown = done.cited.length ? done.sources.filter((/** @type {any} */ one) => done.cited.includes(one.citation.index)) : done.sources;
+  const known = done.sources.filter(Boolean);
+  const shown = done.cited.length ? known.filter((/** @type {any} */ one) => done.cited.includes(one.citation.index)) : known;
   return element("ol", { class: "sources", "aria-label": "Sources" }, ...shown.map((/** @type {any} */ one) =>
     element("li", {}, element("button", { "aria-expanded": "false", onclick: (/** @type {Event} */ event) => openPassage(one, quotesOf(done, one.citation.index), /** @type {HTMLElement} */ (event.currentTarget)) },
       element("b", {}, `${one.citation.index} ${one.title}`), element("span", {}, [...one.section_path.slice(-1), pageOf(one, quotesOf(done, one.citation.index)), named(one.owner)].filter(Boolean).join(" · "))))));

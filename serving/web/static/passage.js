@@ -1,5 +1,6 @@
 /** The panel that shows the passage behind a citation. */
 
+import { Problem, call } from "./api.js";
 import { byId, element, link } from "./dom.js";
 import { marking } from "./quotes.js";
 import { cells, table } from "./table.js";
@@ -10,11 +11,18 @@ const CELL = " | "; // as parsers write tables
 let opener = null;
 
 /**
- * @param {any} source A result of the HTTP interface
+ * Show the passage of a source. That of an answer that was given before is shown as it is today, or on its page if it cannot be shown here.
+ * @param {any} source A result of the HTTP interface, or a source of an answer that was given before
  * @param {{start: number, end: number, page: number | null}[]} quotes What is quoted of it, in order
  * @param {HTMLElement} from The control that opened it
  */
-export function openPassage(source, quotes, from) {
+export async function openPassage(source, quotes, from) {
+  try {
+    if (source.chunk_text === undefined) source = await today(source);
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    return location.assign(pageAt(source, quotes));
+  }
   const panel = byId("passage");
   opener?.setAttribute("aria-expanded", "false");
   opener = from;
@@ -25,12 +33,24 @@ export function openPassage(source, quotes, from) {
     element("h2", {}, source.title),
     element("p", { class: "soft tiny" }, place),
     element("blockquote", {}, ...highlighted(source.chunk_text, quotes)),
-    element("p", { class: "row tiny" }, link(marking(source.citation.link, quotes), "Open at this place"), element("a", { href: marking(`/documents/${source.doc_id}?chunk=${source.chunk_index}#place`, quotes) }, "Read here")),
+    element("p", { class: "row tiny" }, link(marking(source.citation.link, quotes), "Open at this place"), element("a", { href: pageAt(source, quotes) }, "Read here")),
   );
   panel.hidden = false;
   panel.focus({ preventScroll: true });
   const mark = panel.querySelector("mark");
   if (mark) panel.scrollTop += mark.getBoundingClientRect().top - panel.getBoundingClientRect().top - panel.clientHeight / 3;
+}
+
+/** @param {{doc_id: string, chunk_index: number}} source */
+async function today({ doc_id: id, chunk_index: index }) {
+  const read = await (await call(`/api/documents/${id}?chunk=${index}&context=0`)).json();
+  const text = Array.from(read.text).slice(read.place.start - read.text_start, read.place.end - read.text_start).join("");
+  return { ...read, ...read.place, chunk_text: text, chunk_index: index };
+}
+
+/** The address of our page of a source, with its quotes marked. @param {any} source @param {{start: number, end: number}[]} quotes */
+export function pageAt(source, quotes) {
+  return marking(`/documents/${source.doc_id}?chunk=${source.chunk_index}#place`, quotes);
 }
 
 /** The page of what is quoted. @param {any} source @param {{page: number | null}[]} quotes */

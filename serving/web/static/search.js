@@ -1,7 +1,7 @@
 /** The search page: results while the user types, filters without reloading, more results, and questions. */
 
 import { Problem, call, cut } from "./api.js";
-import { ask, reset } from "./answer.js";
+import { answered, ask, reset, restore } from "./answer.js";
 import { byId, element, elsewhere } from "./dom.js";
 import "./entries.js";
 
@@ -14,6 +14,8 @@ let running = null;
 let timer = 0;
 /** The address that the page shows. */
 let shown = location.href;
+/** How many pages of results were added to the first. */
+let added = 0;
 
 /** The search that the page shows: what was typed, and the filters. */
 function parameters() {
@@ -30,8 +32,9 @@ async function show(wanted, push = false) {
   const mine = (running = new AbortController());
   byId("top").classList.toggle("start", !wanted.get("q"));
   const address = wanted.get("q") ? `/?${wanted}` : "/";
-  history[push ? "pushState" : "replaceState"](null, "", address);
+  history[push ? "pushState" : "replaceState"](answered(), "", address);
   shown = location.href;
+  added = 0;
   document.title = `${wanted.get("q") || "Search"} – Concordance`;
   results.setAttribute("aria-busy", "true");
   try {
@@ -64,11 +67,14 @@ input.addEventListener("input", () => {
   const text = input.value.trim();
   if (text.length && text.length < SHORTEST) return;
   timer = setTimeout(() => {
+    const had = answered().answers.length > 0;
     reset();
-    show(parameters());
+    show(parameters(), had); // "Back" returns the answer
   }, PAUSE);
 });
 
+restore(narrowing());
+again(history.state?.added ?? 0);
 if (input.value !== input.defaultValue) input.dispatchEvent(new Event("input")); // typed before this script had loaded
 
 document.querySelector("form.search")?.addEventListener("submit", (event) => {
@@ -98,25 +104,41 @@ results.addEventListener("click", async (event) => {
     input.value = wanted.get("q") ?? "";
     return show(wanted, true);
   }
-  if (anchor.hasAttribute("aria-busy")) return;
+  const [first] = await more(anchor);
+  /** @type {HTMLElement | null | undefined} */ (first?.querySelector("h2 a"))?.focus();
+});
+
+/** Add the next page of results, and return them: none if there are none, or if it fails. @param {HTMLAnchorElement} anchor */
+async function more(anchor) {
+  if (anchor.hasAttribute("aria-busy")) return [];
   anchor.setAttribute("aria-busy", "true");
   anchor.textContent = "Loading …";
   try {
     const next = element("div");
-    next.innerHTML = await (await call(`/results?${wanted}`, { headers: { "X-Part": "1" } })).text(); // escaped on the server
-    if (!anchor.isConnected) return; // another search has replaced this one
-    const added = next.querySelectorAll(".result");
-    [...results.querySelectorAll(".results")].at(-1)?.append(...added);
-    const more = next.querySelector("#more");
-    if (more) anchor.replaceWith(more);
+    next.innerHTML = await (await call(`/results${anchor.search}`, { headers: { "X-Part": "1" } })).text(); // escaped on the server
+    if (!anchor.isConnected) return []; // another search has replaced this one
+    const found = next.querySelectorAll(".result");
+    [...results.querySelectorAll(".results")].at(-1)?.append(...found);
+    const another = next.querySelector("#more");
+    if (another) anchor.replaceWith(another);
     else anchor.remove();
-    byId("count").textContent = `${added.length} more ${added.length === 1 ? "result" : "results"}`;
-    /** @type {HTMLElement | null} */ (added[0]?.querySelector("h2 a"))?.focus();
+    byId("count").textContent = `${found.length} more ${found.length === 1 ? "result" : "results"}`;
+    history.replaceState({ ...history.state, added: ++added }, "");
+    return found;
   } catch (error) {
     anchor.removeAttribute("aria-busy");
     anchor.textContent = error instanceof Problem ? `${error.message} Try again` : "Try again";
+    return [];
   }
-});
+}
+
+/** Add as many pages of results as there were when this page was left. @param {number} pages */
+async function again(pages) {
+  while (added < pages) {
+    const anchor = /** @type {HTMLAnchorElement | null} */ (document.getElementById("more"));
+    if (!anchor || !(await more(anchor)).length) return;
+  }
+}
 
 results.addEventListener("click", async (event) => {
   const button = event.target instanceof Element ? event.target.closest("button[data-save]") : null;

@@ -1,7 +1,7 @@
 /** The page of a document: questions about it or about selected text, and for its owner changes and deletion. */
 
 import { Problem, call, cut } from "./api.js";
-import { ask, reset } from "./answer.js";
+import { ask, reset, restore } from "./answer.js";
 import { onceConfirmed } from "./confirm.js";
 import { byId, element, elsewhere } from "./dom.js";
 import { uploadFields } from "./fields.js";
@@ -52,11 +52,13 @@ offer.addEventListener("click", () => {
   question.focus();
 });
 
+const whole = { filters: { document_ids: [id], include_archived: true }, understand: false };
+restore(whole);
 byId("ask").addEventListener("submit", (event) => {
   event.preventDefault();
   if (!question.value.trim()) return question.focus();
   reset();
-  ask(question.value.trim(), quoted ? { selection: { document_id: id, text: quoted } } : { filters: { document_ids: [id], include_archived: true }, understand: false });
+  ask(question.value.trim(), quoted ? { selection: { document_id: id, text: quoted } } : whole);
 });
 
 /** @param {() => Promise<string>} work Returns what to say */
