@@ -201,6 +201,20 @@ def test_a_link_that_is_to_open_elsewhere_leaves_the_page_as_it_is(visit: Visit)
     visit.until("document.querySelectorAll('.chip a').length === 0")
 
 
+def test_filters_are_used_by_keyboard(visit: Visit) -> None:
+    """The list of results has the filters, and is replaced with each of them."""
+    visit.sign_in(ANN, "/?q=kettle+from+slack")
+    visit.browser.evaluate("document.querySelector('.chip a').focus()")
+    visit.browser.press("Enter")
+    visit.until("document.querySelectorAll('.chip a').length === 0 && document.activeElement.id === 'q'")
+    visit.browser.evaluate(
+        "(() => { const one = document.querySelector('select[name=source]'); one.focus(); one.value = 'slack';"
+        " one.dispatchEvent(new Event('change', {bubbles: true})); })()"
+    )
+    visit.until("document.querySelectorAll('.result').length === 1")
+    assert visit.browser.evaluate("[document.activeElement.name, document.activeElement.value]") == ["source", "slack"]
+
+
 def test_skipping_to_the_content_keeps_the_answer(visit: Visit) -> None:
     visit.sign_in(ANN)
     visit.type(QUESTION)

@@ -39,7 +39,10 @@ async function show(wanted, push = false) {
   results.setAttribute("aria-busy", "true");
   try {
     const answer = await call(`/results?${wanted}`, { headers: { "X-Part": "1" }, signal: mine.signal });
-    results.innerHTML = await answer.text(); // a template of ours, escaped on the server
+    const found = await answer.text();
+    const within = results.contains(document.activeElement) && document.activeElement;
+    results.innerHTML = found; // a template of ours, escaped on the server
+    if (within) /** @type {HTMLElement} */ ((within instanceof HTMLSelectElement && results.querySelector(`[name="${within.name}"]`)) || input).focus({ preventScroll: true });
     byId("count").textContent = results.querySelector(".count, .empty p")?.textContent ?? "";
   } catch (error) {
     if (!(error instanceof Problem)) return; // a newer search has replaced this one
