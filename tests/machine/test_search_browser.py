@@ -215,6 +215,21 @@ def test_filters_are_used_by_keyboard(visit: Visit) -> None:
     assert visit.browser.evaluate("[document.activeElement.name, document.activeElement.value]") == ["source", "slack"]
 
 
+def test_results_of_the_words_before_are_dimmed_until_others_come(visit: Visit) -> None:
+    visit.sign_in(ANN)
+    visit.type("kettle descaled")
+    visit.until("document.getElementById('count').textContent === '3 documents'")
+    visit.browser.evaluate(
+        "(original => { window.fetch = async (...given) => { await new Promise((go) => (window.go = go));"
+        " return original(...given); }; })(fetch)"
+    )
+    visit.type("kettle")
+    visit.until("getComputedStyle(document.getElementById('results')).opacity < 1")
+    assert visit.browser.evaluate("document.getElementById('count').textContent") == ""
+    visit.browser.evaluate("go()")
+    visit.until("getComputedStyle(document.getElementById('results')).opacity === '1'")
+
+
 def test_skipping_to_the_content_keeps_the_answer(visit: Visit) -> None:
     visit.sign_in(ANN)
     visit.type(QUESTION)

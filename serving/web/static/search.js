@@ -37,6 +37,7 @@ async function show(wanted, push = false) {
   added = 0;
   document.title = `${wanted.get("q") || "Search"} – Concordance`;
   results.setAttribute("aria-busy", "true");
+  byId("count").textContent = "";
   try {
     const answer = await call(`/results?${wanted}`, { headers: { "X-Part": "1" }, signal: mine.signal });
     const found = await answer.text();
