@@ -76,6 +76,11 @@ def of_pages(script: str, program: str) -> object:
     return ran(f"{begun} import({address}).then((page) => console.log(JSON.stringify({program})));")
 
 
+def test_one_returns_to_the_same_place_of_a_page_after_signing_in() -> None:
+    program = "(location.href = 'https://search.acme.com/documents/1?chunk=2#place', page.signIn())"
+    assert of_pages("api.js", program) == "/sign-in?next=%2Fdocuments%2F1%3Fchunk%3D2%23place"
+
+
 def test_an_address_marks_what_is_quoted_first_with_the_neighbours_that_are_quoted_with_it() -> None:
     program = """
       [[[98, 120], [85, 97]], [[98, 120], [40, 97], [900, 950]], [[20, 30]], []].map((quotes) =>

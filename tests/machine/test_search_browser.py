@@ -538,6 +538,25 @@ def test_failures_are_said_and_can_be_repeated(visit: Visit) -> None:
     visit.browser.complaints[:] = [one for one in visit.browser.complaints if "401" not in one]
 
 
+def test_a_question_is_kept_when_the_session_is_over(visit: Visit) -> None:
+    visit.sign_in(ANN)
+    visit.type(QUESTION)
+    visit.browser.press("Enter")
+    visit.answered()
+    visit.running.site.sql("DELETE FROM sessions")
+    visit.browser.evaluate("document.querySelector('.follow input').focus()")
+    visit.browser.type("And where?")
+    visit.browser.press("Enter")
+    visit.until("document.querySelector('#signed-out a')?.target === '_blank'")
+    visit.until("document.querySelector('.answer .question')?.textContent === 'And where?'")
+    saved(visit.browser, "signed-out")
+    visit.browser.signed_in(visit.running.url, visit.running.site.session(ANN))
+    visit.browser.evaluate("document.querySelector('.answer:last-child [role=alert] + button').click()")
+    visit.answered(2)
+    assert not visit.browser.evaluate("!!document.getElementById('signed-out')")
+    visit.browser.complaints[:] = [one for one in visit.browser.complaints if "401" not in one]
+
+
 @pytest.mark.parametrize("began", ["", 'event: token\\ndata: {"text": "Fri"}\\n\\n'])
 def test_a_body_that_breaks_off_is_said_and_can_be_repeated(visit: Visit, began: str) -> None:
     """As if the connection had ended in the middle of results or an answer."""

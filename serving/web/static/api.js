@@ -1,5 +1,7 @@
 /** Call the HTTP interface with the session of this page. */
 
+import { element } from "./dom.js";
+
 /** A problem that the service reported, or a connection that failed. Its message is for the person. */
 export class Problem extends Error {
   /** @param {string} message @param {number} status @param {number} [wait] Seconds after which it may be tried again; 0: unknown */
@@ -20,7 +22,10 @@ export async function call(path, { method = "GET", body, headers = {}, signal } 
   const asked = fetch(path, { method, headers: sent, body: body === undefined ? undefined : JSON.stringify(body), signal, credentials: "same-origin" });
   const answer = await arrived(asked, "Concordance cannot be reached. Check your connection and try again.");
   for (const read of /** @type {const} */ (["json", "text"])) answer[read] = () => arrived(Response.prototype[read].call(answer), BROKEN);
-  if (answer.ok) return answer;
+  if (answer.ok) {
+    document.getElementById("signed-out")?.remove();
+    return answer;
+  }
   if (answer.status === 401) {
     toSignIn();
     throw new Problem("Your session is over. Sign in again.", 401);
@@ -28,14 +33,25 @@ export async function call(path, { method = "GET", body, headers = {}, signal } 
   throw new Problem(await detail(answer), answer.status, Number(answer.headers.get("Retry-After")) || 0);
 }
 
-/** Go to the sign-in page, and then back to this one, unless the page has what it would lose: it cancels the event. */
+/** Go to the sign-in page, and then back to this one, unless the page has what it would lose: one that says so itself cancels the event. */
 export function toSignIn() {
-  if (dispatchEvent(new CustomEvent("signed-out", { cancelable: true }))) location.assign(signIn());
+  if (!dispatchEvent(new CustomEvent("signed-out", { cancelable: true }))) return;
+  if (!loses()) return location.assign(signIn());
+  document.getElementById("signed-out")?.remove();
+  const again = element("a", { href: signIn(), target: "_blank" }, "Sign in");
+  document.querySelector("main")?.prepend(element("p", { id: "signed-out", class: "note warn", role: "alert" }, "Your session is over. ", again, " in a new tab, and then go on here."));
+}
+
+/** Whether a question, or words that were typed and are not in the address, would be lost with the page. */
+function loses() {
+  const address = new URLSearchParams(location.search);
+  const fields = /** @type {NodeListOf<HTMLInputElement | HTMLTextAreaElement>} */ (document.querySelectorAll("input:is([type=text], [type=search], :not([type])), textarea"));
+  return document.querySelector("#answer .answer") || [...fields].some((one) => one.value !== one.defaultValue && one.value.trim() !== address.get(one.name));
 }
 
 /** The address at which to sign in for this page. */
 export function signIn() {
-  return `/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`;
+  return `/sign-in?next=${encodeURIComponent(location.pathname + location.search + location.hash)}`;
 }
 
 const BROKEN = "The connection broke off. Try again.";
