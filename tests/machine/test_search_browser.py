@@ -538,6 +538,28 @@ def test_failures_are_said_and_can_be_repeated(visit: Visit) -> None:
     visit.browser.complaints[:] = [one for one in visit.browser.complaints if "401" not in one]
 
 
+def test_an_answer_is_copied_with_its_sources(visit: Visit) -> None:
+    visit.sign_in(ANN)
+    visit.type(QUESTION)
+    visit.browser.press("Enter")
+    visit.answered()
+    clipboard = "navigator.clipboard.writeText = async (text) => { if (window.copied) throw new Error('denied'); window.copied = text; }"
+    copy = "[...document.querySelectorAll('button')].find(one => one.textContent === 'Copy')"
+    visit.running.settle()
+    ((answer_id, answer),) = visit.running.site.sql("SELECT answer_id::text, answer FROM answers")
+    for path, said in (("", ".actions [role=status]"), (f"/answers/{answer_id}", "#said")):
+        if path:
+            visit.browser.goto(visit.running.url + path)
+            visit.until(f"!{copy}.hidden")
+        visit.browser.evaluate(f"{clipboard}; {copy}.click()")
+        visit.until(f"document.querySelector('{said}').textContent === 'Copied.'")
+        text = visit.browser.evaluate("copied")
+        assert text.startswith(f"{answer}\n\n[1] "), text
+        assert "[1] Tea – http" in text
+        visit.browser.evaluate(f"{copy}.click()")
+        visit.until(f"document.querySelector('{said}').textContent.includes('does not allow')")
+
+
 def test_a_question_is_kept_when_the_session_is_over(visit: Visit) -> None:
     visit.sign_in(ANN)
     visit.type(QUESTION)

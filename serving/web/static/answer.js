@@ -1,6 +1,7 @@
 /** Ask a question and show the answer as it is written, with its sources, what was left out, and a follow-up question. */
 
 import { Problem, call, events } from "./api.js";
+import { copying } from "./copy.js";
 import { byId, element, link, loading } from "./dom.js";
 import { closePassage, openPassage, pageOf } from "./passage.js";
 import { prose } from "./prose.js";
@@ -219,13 +220,12 @@ function actions(done) {
       said.textContent = error instanceof Problem ? error.message : "That did not work. Try again.";
     }
   } }, name);
-  const copy = element("button", { class: "quiet", onclick: async () => {
-    await navigator.clipboard.writeText(done.answer);
-    said.textContent = "Copied.";
-  } }, "Copy");
+  const copy = element("button", { class: "quiet" }, "Copy");
+  const cited = done.sources.filter((/** @type {any} */ one) => done.cited.includes(one?.citation.index));
+  copying(copy, said, done.answer, cited.map((/** @type {any} */ one) => ({ ...one.citation, title: one.title })));
   const share = done.found && !conversation.length ? element("button", { class: "quiet", "data-shared": "no" }, "Share by link") : null;
   if (share) sharing(share, said, done.answer_id);
-  return element("div", { class: "actions" }, rate("good", "Useful"), rate("bad", "Not useful"), navigator.clipboard ? copy : null, share, said);
+  return element("div", { class: "actions" }, rate("good", "Useful"), rate("bad", "Not useful"), copy, share, said);
 }
 
 /** @param {Record<string, unknown>} narrowing */

@@ -1,5 +1,6 @@
 /** The page of an answer that was given before. */
 
+import { copying } from "./copy.js";
 import { byId, element, elsewhere, link } from "./dom.js";
 import { openPassage, pageAt } from "./passage.js";
 import { prose } from "./prose.js";
@@ -24,6 +25,7 @@ if (data) {
     });
     return element("sup", {}, anchor);
   }));
+  copying(byId("copy"), byId("said"), answer, sources.filter((/** @type {any} */ one) => one.cited && one.link));
   const button = document.getElementById("share");
   if (button) sharing(button, byId("said"), answer_id);
 }
