@@ -122,6 +122,8 @@ def test_an_answer_with_its_sources_and_a_follow_up(visit: Visit) -> None:
     visit.browser.press("Enter")
     visit.until("document.activeElement.id === 'passage'")
     assert "four o'clock" in visit.browser.evaluate("document.querySelector('#passage blockquote').textContent")
+    links = "[...document.querySelectorAll('#passage .row a')].map(one => one.textContent)"
+    assert visit.browser.evaluate(links) == ["Read here"], "it has no other page"
     visit.browser.press("Escape")
     visit.until("document.getElementById('passage').hidden && document.activeElement.className === 'cite'")
 

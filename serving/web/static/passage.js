@@ -27,13 +27,15 @@ export async function openPassage(source, quotes, from) {
   opener?.setAttribute("aria-expanded", "false");
   opener = from;
   from.setAttribute("aria-expanded", "true");
+  const opens = link(marking(source.citation.link, quotes), "Open at this place");
+  const elsewhere = new URL(source.citation.link, location.href).pathname !== `/documents/${source.doc_id}`; // files and uploads have only our page
   const place = [source.path, ...source.section_path, pageOf(source, quotes)].filter(Boolean).join(" › ");
   panel.replaceChildren(
     element("button", { class: "quiet close", "aria-label": "Close", onclick: closePassage }, "×"),
     element("h2", {}, source.title),
     element("p", { class: "soft tiny" }, place),
     element("blockquote", {}, ...highlighted(source.chunk_text, quotes)),
-    element("p", { class: "row tiny" }, link(marking(source.citation.link, quotes), "Open at this place"), element("a", { href: pageAt(source, quotes) }, "Read here")),
+    element("p", { class: "row tiny" }, elsewhere && opens, element("a", { href: pageAt(source, quotes) }, "Read here")),
   );
   panel.hidden = false;
   panel.focus({ preventScroll: true });
