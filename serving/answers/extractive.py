@@ -13,7 +13,7 @@ from serving.answers.answer_type import counted, expected, holds_type
 from serving.answers.cleaning import clean
 from serving.answers.extremes import extremes
 from serving.answers.gate import coverage, weights
-from serving.answers.parts import COLON, FIGURE, ITEM, TextPart, parts_of
+from serving.answers.parts import COLON, ITEM, TextPart, parts_of
 from serving.answers.quoted import Mark
 from serving.answers.support import Verdict
 from serving.answers.words import content, holds
@@ -86,6 +86,8 @@ _NUMBERED = re.compile(r"(?=\S*\d)\w+(?:[.-]\w+)+")
 """A version, or an identifier with a number: 4.6.0, PKZ-0821."""
 _GAP = re.compile(r"\n[ \t]*\n")
 _CELL, _BARS = " | ", " |"
+_VALUE = re.compile(r"\W*\d")
+"""A cell that begins with a figure: 40 euros. From 10 pieces (EUR) is none."""
 
 
 class Quote(NamedTuple):
@@ -333,15 +335,16 @@ def _list_ends(text: str, parts: Sequence[TextPart]) -> list[bool]:
 
 
 def _with_header(parts: Sequence[TextPart], at: int) -> str:
-    """Return a row after its table's header, if it has one that names as many columns, in words and not in figures."""
+    """Return a row after its table's header, if it has one that names as many columns, in words and not in values."""
     row, first = parts[at].text, at
     while first > 0 and parts[first - 1].row and (not parts[first].header or parts[first - 1].header):
         first -= 1
     header = parts[first].text if parts[first].header and first != at else ""
     header, plain = header.strip(_BARS), row.strip(_BARS)
     names = header.split(_CELL)
-    told = len(names) == len(plain.split(_CELL)) and len(header) + len(row) < LONGEST and not FIGURE.search(header)
-    return f"{header}: {plain}" if told and all(len(one) <= LONGEST_NAME for one in names) else row
+    told = len(names) == len(plain.split(_CELL)) and len(header) + len(row) < LONGEST
+    named = all(len(one) <= LONGEST_NAME and not _VALUE.match(one) for one in names)
+    return f"{header}: {plain}" if told and named else row
 
 
 def _quote(text: str) -> str:

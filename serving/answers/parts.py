@@ -10,7 +10,7 @@ TITLE_CHARACTERS, TITLE_WORDS = 60, 8
 _HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*[^*]+\*\*:?$|__[^_]+__:?$)")
 ITEM = re.compile(rf"^\s*(?:[-*+•]|{ITEM_NUMBER})\s")
 _LINK_ONLY = re.compile(r"^\W*(?:!?\[[^\]]*\]\([^)]*\)|<?https?://\S+>?)\W*$", re.IGNORECASE)
-FIGURE = re.compile(r"\d")
+_FIGURE = re.compile(r"\d")
 _NUMBER = re.compile(
     r"^(?:§+ ?\d+\w?|\d+(?:\.\d+)+\.?|(?i:article|artikel|art\.|section|abschnitt|chapter|kapitel) \d+\w?)(?=\W+[^\W\da-zà-ÿ]\w\w)"
 )
@@ -135,7 +135,7 @@ def _is_short(line: str) -> bool:
         short
         and line[-1] not in ".,;:!?|。！？｡।۔؟…：；"
         and "@" not in line
-        and not FIGURE.search(_NUMBER.sub("", line))
+        and not _FIGURE.search(_NUMBER.sub("", line))
     )
 
 

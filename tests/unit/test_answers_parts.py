@@ -302,7 +302,14 @@ def test_a_row_is_quoted_with_the_header_of_its_table() -> None:
     assert PRICES[marked.start : marked.end].endswith("Lantern | 40 euros | 12")
 
 
-@pytest.mark.parametrize("header", ["Lantern | 40 euros", "a | b | c", "x" * 50 + " | price"])
+@pytest.mark.parametrize("header", ["Item | From 10 pieces (EUR)", "# | Price 2026", "Item (see note 3) | EUR/m2"])
+def test_a_header_may_have_figures(header: str) -> None:
+    passages = [("Prices", f"{header}\nWick for lanterns | 2 euros")]
+    text, _ = compose(choose(shortlist("What does a wick cost?", passages), passages, NO_PAGES))
+    assert text == f"“{header}: Wick for lanterns | 2 euros” [1]"
+
+
+@pytest.mark.parametrize("header", ["Lantern | 40 euros", "Lantern | -40", "a | b | c", "x" * 50 + " | price"])
 def test_what_names_no_columns_is_no_header(header: str) -> None:
     passages = [("Prices", f"{header}\nWick for lanterns | 2 euros")]
     assert compose(choose(shortlist("What does a wick cost?", passages), passages, NO_PAGES))[0].startswith("“Wick")
