@@ -20,7 +20,7 @@ from resources.sources.slack.documents import MIME_TYPE as CONVERSATION
 from serving.documents.html import headings, render
 from serving.documents.originals import original_of
 from serving.documents.outline import Heading, outline, page_starts
-from serving.documents.reading import MAX_CONTEXT, MAX_INTEGER, OpenDocument, open_document
+from serving.documents.reading import MAX_CONTEXT, MAX_INTEGER, OpenDocument, PassageGoneError, open_document
 from serving.documents.revisions import KEPT, exact
 from serving.documents.service import DocumentServices
 from serving.http.fields import DocumentId
@@ -168,11 +168,14 @@ async def view_document(
         int, QueryParameter(name="to", ge=0, le=MAX_INTEGER, description="The character after the last one.")
     ] = 0,
 ) -> Response[str]:
-    """Show a document around a place, or "not found" if the caller may not read it."""
+    """Show a document around a place, or "not found" if the caller may not read it. Without the passage, it is shown from its beginning."""
     access = await signed_in(request, documents.identity)
-    opened = await open_document(
-        documents, access, doc_id, chunk=chunk, start=start, end=None, context=CONTEXT, whole=True
-    )
+    opening = partial(open_document, documents, access, doc_id, end=None, context=CONTEXT, whole=True)
+    gone = False
+    try:
+        opened = await opening(chunk=chunk, start=start)
+    except PassageGoneError:
+        opened, gone = await opening(chunk=None, start=None), True
     document, quote = opened.response, Extent(quote_start, quote_end)
     sections = await WebReads(documents.http.database).document_outline(
         doc_id=document.doc_id, most=MAX_HEADINGS, **documents.http.readable_by(access)
@@ -184,6 +187,7 @@ async def view_document(
         access,
         script="viewer.js",
         document=document,
+        gone=gone,
         text=_text(opened, contents, quote),
         page=_page(opened, quote),
         contents=contents,

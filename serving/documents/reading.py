@@ -17,7 +17,7 @@ from serving.documents.receiver import launch_upload_sync, message_for
 from serving.documents.service import DocumentServices
 from serving.documents.text import rebuild
 from serving.http.audit import AuditEvent
-from serving.http.errors import not_found
+from serving.http.errors import ProblemError, not_found
 from serving.http.fields import DocumentId, parse_id
 from serving.http.openapi import examples
 from serving.http.openapi.describe import described
@@ -130,6 +130,13 @@ class OpenDocument(NamedTuple):
     chunks: Sequence[ChunkText]
 
 
+class PassageGoneError(ProblemError):
+    """The document that the caller may read has no such passage, or no longer."""
+
+    def __init__(self) -> None:
+        super().__init__("not-found", "This passage is no longer in the document.")
+
+
 async def open_document(
     documents: DocumentServices,
     access: Access,
@@ -143,7 +150,8 @@ async def open_document(
 ) -> OpenDocument:
     """Return a document with its text around a location, with `whole` extended to whole chunks.
 
-    Raises `not-found` alike for a hidden, withheld or unknown document.
+    Raises `not-found` alike for a hidden, withheld or unknown document, and `PassageGoneError` for an unknown chunk of one that the
+    caller may read.
     """
     doc_id = parse_id(doc_id, not_found())
     statements, allowed = WebReads(documents.http.database), documents.http.readable_by(access)
@@ -154,7 +162,7 @@ async def open_document(
     if chunk is not None:
         place = await statements.document_chunk(doc_id=doc_id, chunk_index=chunk, **allowed)
         if place is None:
-            raise not_found()
+            raise PassageGoneError
         start, end = place.start_char, place.end_char
     start = start or 0
     end = min(start if end is None else end, start + MAX_RANGE)

@@ -54,6 +54,22 @@ def test_a_short_document_has_neither_parts_nor_an_outline(site: Site, running: 
     assert beyond.css_first("article a").attributes["href"] == f"/documents/{doc_id}"
 
 
+def test_a_link_to_a_passage_that_is_gone_opens_the_document_at_its_beginning(site: Site, running: Running) -> None:
+    doc_id = site.add("Tea", ["Tea is served at four.", "Always."], [ANN])
+    shown = page(running, f"/documents/{doc_id}?chunk=7&from=3&to=9")
+    assert "This passage is no longer in the document." in shown.css_first("header .note").text()
+    assert shown.css_first("article").text().strip().startswith("Tea is served at four.")
+    assert shown.css("mark") == []
+    assert page(running, f"/documents/{doc_id}?chunk=1").css(".note") == []
+    gone = running.request("GET", f"/api/documents/{doc_id}?chunk=7", ANN)
+    assert (gone.status_code, gone.json()["detail"]) == (404, "This passage is no longer in the document.")
+    hidden = [
+        page(running, f"/documents/{doc_id}?chunk={chunk}", BOB, 404).css_first("main").text() for chunk in (0, 7)
+    ]
+    assert hidden[0] == hidden[1]
+    assert "no longer" not in hidden[0]
+
+
 def test_only_the_owner_sees_who_may_read_it_and_changes_an_upload(site: Site, running: Running) -> None:
     metadata = json.dumps({"title": "Tea", "tags": {"topic": "kitchen"}, "share": [BOB]})
     doc_id = str(upload(running, ANN, "tea.md", b"Tea is served at four.", metadata)["doc_id"])

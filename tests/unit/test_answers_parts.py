@@ -302,7 +302,7 @@ def test_a_row_is_quoted_with_the_header_of_its_table() -> None:
     assert PRICES[marked.start : marked.end].endswith("Lantern | 40 euros | 12")
 
 
-@pytest.mark.parametrize("header", ["Item | From 10 pieces (EUR)", "# | Price 2026", "Item (see note 3) | EUR/m2"])
+@pytest.mark.parametrize("header", ["Item | From 10 pieces (EUR)", "No. | Price 2026", "Item (see note 3) | EUR/m2"])
 def test_a_header_may_have_figures(header: str) -> None:
     passages = [("Prices", f"{header}\nWick for lanterns | 2 euros")]
     text, _ = compose(choose(shortlist("What does a wick cost?", passages), passages, NO_PAGES))
