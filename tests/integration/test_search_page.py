@@ -105,6 +105,17 @@ def test_what_the_query_says_is_shown_and_can_be_removed(site: Site, running: Ru
     assert set(titles(page(running, chip.css_first("a").attributes["href"] or ""))) == {"Talk", "Tea"}
 
 
+def test_filters_that_were_ignored_are_named_above_the_results(site: Site, running: Running) -> None:
+    site.add("Tea", ["The kettle is descaled on Fridays."], [ANN])
+    site.add("Talk", ["The lantern is broken."], [ANN], source=SourceName.SLACK)
+    shown = page(running, "/?q=the+kettle+from+Slack")
+    assert titles(shown) == ["Tea"]
+    said = "Nothing was found with “from Slack”, so these results are without this filter."
+    assert shown.css_first("#ignored").text() == said
+    assert page(running, "/?q=the+lantern+from+Slack").css("#ignored") == []
+    assert page(running, "/?q=zzzzqqqq+from+Slack").css("#ignored") == []
+
+
 def test_operators_are_chips_that_take_themselves_out_of_the_query(site: Site, running: Running) -> None:
     site.add("Tea", ["The kettle is descaled on Fridays."], [ANN])
     site.add("Talk", ["The kettle is broken."], [ANN], source=SourceName.SLACK)
