@@ -159,6 +159,14 @@ def test_nothing_of_a_document_is_markup(site: Site, running: Running) -> None:
     assert "default-src 'none'" in policy
 
 
+def test_the_person_at_a_result_and_a_document_is_called_its_owner(site: Site, running: Running) -> None:
+    doc_id = site.add("Tea", ["The kettle is descaled on Fridays."], [ANN], owner="marta@acme.com")
+    for path in ("/?q=kettle", f"/documents/{doc_id}"):
+        person = page(running, path).css_first(".facts .person")
+        assert person.parent is not None
+        assert " ".join(person.parent.text().split()) == "Owner: marta@acme.com"
+
+
 def test_the_reason_of_a_result_adds_up(site: Site, running: Running) -> None:
     site.add("Tea", ["The kettle is descaled on Fridays."], [ANN])
     rows = [float(one.text()) for one in page(running, "/?q=kettle+Fridays").css(".why .number")]
