@@ -273,8 +273,12 @@ async def results(request: Request[Any, Any, Any], search: NamedDependency[Searc
 
 
 async def _still_reading(database: Database, access: Access) -> str | None:
-    """Return a sentence on the first syncs that are running, None if there are none. Counts are for operators and auditors."""
-    found = await WebReads(database).first_syncs()
+    """Return a sentence on the first syncs that are running, None if there are none. Counts are for operators and auditors.
+
+    A source that receives documents, such as uploads, has nothing to be read before it has received some.
+    """
+    syncs = await WebReads(database).first_syncs()
+    found = [one for one in syncs if (spec := find(one.source)) is None or spec.waiting is None]
     if not found:
         return None
     *names, last = (label(one.source) for one in found)

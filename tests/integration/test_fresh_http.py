@@ -47,7 +47,7 @@ def test_the_page_says_what_is_being_read_instead(fresh: Site, running: Running)
         return [note.text() for note in LexborHTMLParser(shown).css(".note")]
 
     assert notes() == ["Nothing has been indexed yet. Upload a file, or wait for the first sync of a source."]
-    fresh.sql("INSERT INTO sync_jobs (source, status) VALUES ('slack', 'running')")
+    fresh.sql("INSERT INTO sync_jobs (source, status, claimed_at) VALUES ('slack', 'running', now())")
     assert notes() == ["Still reading Slack. Try again in a moment."]
 
 

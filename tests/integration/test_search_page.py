@@ -63,6 +63,9 @@ def test_a_first_sync_is_said_to_everyone_and_counted_for_operators_alone(site: 
         assert said(ANN) == "Still reading Slack. Try again in a moment."
         assert said("olga@acme.com") == "Still reading Slack: 40 of 100 documents. Try again in a moment."
         site.sql("INSERT INTO sync_jobs (source, status) VALUES ('files', 'running')")
+        site.sql("INSERT INTO sync_jobs (source, status, claimed_at) VALUES ('push', 'running', now())")
+        assert said(ANN) == "Still reading Slack. Try again in a moment."
+        site.sql("UPDATE sync_jobs SET claimed_at = now() WHERE source = 'files' AND status = 'running'")
         assert said(ANN) == "Still reading Files and Slack. Try again in a moment."
         site.sql("INSERT INTO sync_jobs (source, status, completed_at) VALUES ('files', 'success', now())")
         site.sql("UPDATE sync_jobs SET status = 'success', completed_at = now() WHERE source = 'slack'")
