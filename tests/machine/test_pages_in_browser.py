@@ -249,6 +249,16 @@ def test_a_document_is_asked_about_whole_and_by_what_is_selected(desk: Desk, axe
     desk.check(axe)
 
 
+def test_initials_are_in_one_line_within_their_circle(desk: Desk) -> None:
+    doc_id = desk.site.add("Tea", [TEXT], [ANN], owner="marta.wolf@acme.com")
+    desk.open(f"/documents/{doc_id}")
+    box = desk.browser.evaluate(
+        "(() => { const one = document.querySelector('.facts .avatar'), box = one.getBoundingClientRect();"
+        " return [one.dataset.initials, box.width, box.height, one.scrollHeight - one.clientHeight]; })()"
+    )
+    assert box == ["MW", box[1], box[1], 0]
+
+
 def test_a_wide_table_keeps_its_words_whole_and_scrolls(desk: Desk, axe: str) -> None:
     """On a phone, ten columns had a letter or two a line."""
     words = (
