@@ -259,6 +259,17 @@ def test_initials_are_in_one_line_within_their_circle(desk: Desk) -> None:
     assert box == ["MW", box[1], box[1], 0]
 
 
+def test_paper_shows_the_text_and_its_marks_without_controls(desk: Desk) -> None:
+    doc_id = desk.site.add("Tea", [f"Chapter\n\n{TEXT}"], [ANN], places=[{"section_path": ["Chapter"]}])
+    desk.open(f"/documents/{doc_id}?chunk=0")
+    shown = "[...document.querySelectorAll('.bar, form.search, .outline, .reader .row, article, mark')].map((one) => [one.localName, one.checkVisibility()])"
+    assert all(visible for _, visible in desk.browser.evaluate(shown))
+    desk.browser.call("Emulation.setEmulatedMedia", media="print")
+    assert {name for name, visible in desk.browser.evaluate(shown) if visible} == {"article", "mark"}
+    assert desk.browser.evaluate("getComputedStyle(document.querySelector('mark')).printColorAdjust") == "exact"
+    assert desk.browser.evaluate("getComputedStyle(document.querySelector('#passage')).position") == "static"
+
+
 def test_a_wide_table_keeps_its_words_whole_and_scrolls(desk: Desk, axe: str) -> None:
     """On a phone, ten columns had a letter or two a line."""
     words = (
