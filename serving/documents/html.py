@@ -121,7 +121,7 @@ def _block(marked: _Marked, lines: Sequence[Line], known: Mapping[str, int], wra
     if _is_table(lines):
         return _table(marked, lines)
     if _ITEM.match(lines[0][1]):
-        return f"<ul>{''.join(_items(marked, lines))}</ul>"
+        return f"<ul dir=auto>{''.join(_items(marked, lines))}</ul>"
     if any(line.startswith(" ") for _, line in lines):
         return f"<pre><code>{marked.html(start, end)}</code></pre>"
     longest = max(len(line) for _, line in lines)
@@ -141,7 +141,7 @@ def _table(marked: _Marked, lines: Sequence[Line]) -> str:
             cells.append(f"<{tag}>{marked.html(at, at + len(cell))}</{tag}>")
             at += len(cell) + len(_CELL)
         rows.append(f"<tr>{''.join(cells)}</tr>")
-    return f"<div class=wide tabindex=0 role=group aria-label=Table><table>{''.join(rows)}</table></div>"
+    return f"<div class=wide tabindex=0 role=group aria-label=Table><table dir=auto>{''.join(rows)}</table></div>"
 
 
 def _items(marked: _Marked, lines: Sequence[Line]) -> Iterator[str]:

@@ -270,6 +270,16 @@ def test_paper_shows_the_text_and_its_marks_without_controls(desk: Desk) -> None
     assert desk.browser.evaluate("getComputedStyle(document.querySelector('#passage')).position") == "static"
 
 
+def test_lists_and_tables_of_a_hebrew_document_begin_on_the_right(desk: Desk) -> None:
+    doc_id = desk.site.add("ציוד", ["- מקלדת\n- עכבר\n\nפריט | מחיר\nמקלדת | 40"], [ANN])
+    desk.open(f"/documents/{doc_id}")
+    lefts = "[...document.querySelectorAll('article th')].map((one) => one.getBoundingClientRect().left)"
+    first, second = desk.browser.evaluate(lefts)
+    assert first > second
+    styles = "[...document.querySelectorAll('article ul, article table')].map((one) => getComputedStyle(one).direction)"
+    assert desk.browser.evaluate(styles) == ["rtl", "rtl"]
+
+
 def test_a_wide_table_keeps_its_words_whole_and_scrolls(desk: Desk, axe: str) -> None:
     """On a phone, ten columns had a letter or two a line."""
     words = (
