@@ -120,6 +120,17 @@ def test_every_page_fits_a_phone_and_is_accessible(running: Running, browser: Br
     clean(browser, running)
 
 
+def test_no_word_of_the_audit_log_is_broken(running: Running, browser: Browser, site: Site) -> None:
+    site.sql("INSERT INTO audit_log (email, action) VALUES ('alexandra.montgomery@acme.com', 'held_deletions_decided')")
+    browser.signed_in(running.url, site.session(ADMIN))
+    for width in (641, 760, 900):
+        browser.look(width=width)
+        browser.goto(f"{running.url}/admin")
+        lines = "[...document.querySelectorAll('td.when ~ td > a, summary')].map((one) => one.getClientRects().length)"
+        assert set(browser.evaluate(lines)) == {1}, width
+        assert browser.fits(width)
+
+
 def test_every_link_of_the_navigation_is_in_sight(running: Running, browser: Browser, site: Site) -> None:
     browser.signed_in(running.url, site.session(ADMIN))
     for width in (1280, 800, 660):  # the latter two are half a screen, or a page that is magnified
