@@ -262,7 +262,8 @@ def test_initials_are_in_one_line_within_their_circle(desk: Desk) -> None:
 def test_paper_shows_the_text_and_its_marks_without_controls(desk: Desk) -> None:
     doc_id = desk.site.add("Tea", [f"Chapter\n\n{TEXT}"], [ANN], places=[{"section_path": ["Chapter"]}])
     desk.open(f"/documents/{doc_id}?chunk=0")
-    shown = "[...document.querySelectorAll('.bar, form.search, .outline, .reader .row, article, mark')].map((one) => [one.localName, one.checkVisibility()])"
+    chosen = ".bar, form.search, .outline, .reader .row, article, mark"
+    shown = f"[...document.querySelectorAll('{chosen}')].map((one) => [one.localName, one.checkVisibility()])"
     assert all(visible for _, visible in desk.browser.evaluate(shown))
     desk.browser.call("Emulation.setEmulatedMedia", media="print")
     assert {name for name, visible in desk.browser.evaluate(shown) if visible} == {"article", "mark"}

@@ -49,8 +49,8 @@ def test_each_kind_of_block() -> None:
         '<ul dir=auto><li class="depth-0">over four hours</li><li class="depth-1">with a manager&#x27;s leave</li>'
         '<li class="depth-0">never on Mondays</li></ul>'
         '<ul dir=auto><li class="depth-0 numbered">1. ask</li><li class="depth-0 numbered">2. book</li></ul>'
-        "<div class=wide tabindex=0 role=group aria-label=Table><table dir=auto><tr><th>City</th><th>Days</th></tr><tr><td>Rome</td><td>30</td></tr>"
-        "<tr><td>Oslo</td><td>12</td></tr></table></div>"
+        "<div class=wide tabindex=0 role=group aria-label=Table><table dir=auto><tr><th>City</th><th>Days</th></tr>"
+        "<tr><td>Rome</td><td>30</td></tr><tr><td>Oslo</td><td>12</td></tr></table></div>"
         "<pre><code>if late:\n    call()</code></pre>"
     )
 
