@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import dagster as dg
 
-from resources.launch import SOURCE_TAG
+from resources.syncs.launch import SOURCE_TAG
 
 OWNERS = ("team:concordance",)
 STAGE_TAG = "concordance/stage"

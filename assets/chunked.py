@@ -16,8 +16,8 @@ from resources.core.domain import Chunk, ParsedDocument
 from resources.core.tables import table
 from resources.embedding.wordpieces import WordPieces
 from resources.stores.clients import Stores
-from resources.sync_counts import StageResult
-from resources.syncing import SyncJob
+from resources.syncs.counts import StageResult
+from resources.syncs.syncing import SyncJob
 from sql.rows import Pending
 
 TABLE = "chunked"

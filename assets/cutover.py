@@ -20,14 +20,14 @@ from assets.reindex import Reindex, catch_up, check_complete, open_reindex
 from assets.steps import SETTLED_DOCUMENTS
 from resources.core.errors import InvalidRequestError
 from resources.core.tables import embedded_table
-from resources.jobs import hold_all
 from resources.settings import Settings
 from resources.stores import qdrant
 from resources.stores.clients import Stores
 from resources.stores.fenced import FencedConnection
 from resources.stores.postgres import session
-from resources.syncing import SyncJob
-from sql.provisioning import Offboarding
+from resources.syncs.jobs import hold_all
+from resources.syncs.syncing import SyncJob
+from sql.scim import Offboarding
 from sql.sync import Collections
 
 log = structlog.get_logger("reindex")

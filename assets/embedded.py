@@ -26,8 +26,8 @@ from resources.rates.reservation import Reservation
 from resources.stores.clients import Stores
 from resources.stores.postgres import Connection
 from resources.stores.room import check_room
-from resources.sync_counts import StageResult
-from resources.syncing import SyncJob
+from resources.syncs.counts import StageResult
+from resources.syncs.syncing import SyncJob
 from sql.rows import Pending
 from sql.sync import Collections
 

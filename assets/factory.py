@@ -17,13 +17,13 @@ from assets.partitions import align, partitions_of
 from resources.bindings import Syncs, chosen_partitions
 from resources.core.domain import STAGES, SourceName
 from resources.core.errors import EndedJobError
-from resources.launch import BACKFILL_TAG
 from resources.sources.spec import SourceSpec
+from resources.syncs.launch import BACKFILL_TAG
 
 if TYPE_CHECKING:
     from assets.report import Report
-    from resources.sync_counts import StageResult
-    from resources.syncing import SyncJob
+    from resources.syncs.counts import StageResult
+    from resources.syncs.syncing import SyncJob
 
 DESCRIPTIONS = {
     "raw": "Change rows of the source in the lake and bytes in the blob store; one row per change.",
@@ -107,7 +107,7 @@ def _materialized(context: dg.AssetExecutionContext, job: "SyncJob", stage: str)
     # polars, Arrow and parsers: needed by the process that runs stages, not by the code server
     from assets import pipeline
     from assets.report import Report
-    from resources.syncing import StageResult
+    from resources.syncs.syncing import StageResult
 
     source, chosen = job.stores.source, chosen_partitions(context)
     result = StageResult()

@@ -30,8 +30,8 @@ from resources.stores import qdrant
 from resources.stores.clients import Stores
 from resources.stores.damage import rows_lost
 from resources.stores.withholding import settle_held
-from resources.sync_counts import StageResult
-from resources.syncing import SyncJob
+from resources.syncs.counts import StageResult
+from resources.syncs.syncing import SyncJob
 from sql.rows import Pending
 from sql.withheld import PartitionCheck
 

@@ -19,12 +19,12 @@ import structlog
 
 from assets.backlog import Backlog
 from assets.index.targets import Target, pending
-from resources import launch
 from resources.core.domain import STAGES
 from resources.core.errors import NoAnswerError, NotRunningError
-from resources.jobs import preparing
-from resources.sync_counts import StageResult
-from resources.syncing import SyncJob
+from resources.syncs import launch
+from resources.syncs.counts import StageResult
+from resources.syncs.jobs import preparing
+from resources.syncs.syncing import SyncJob
 from sql.offers import Offers
 from sql.rows import Pending
 

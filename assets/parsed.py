@@ -28,8 +28,8 @@ from resources.core.texts import storable
 from resources.settings import Settings
 from resources.sources import capabilities
 from resources.stores.clients import Stores
-from resources.sync_counts import StageResult
-from resources.syncing import SyncJob
+from resources.syncs.counts import StageResult
+from resources.syncs.syncing import SyncJob
 from sql.rows import Pending
 
 TABLE = "parsed"

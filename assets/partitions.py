@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import dagster as dg
 
 from resources.core.domain import SourceName
-from resources.launch import WHOLE
+from resources.syncs.launch import WHOLE
 from sql.sync import Partitions
 
 

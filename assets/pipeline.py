@@ -20,8 +20,8 @@ from assets.waves import COUNTS, Waves
 from resources.core.domain import STAGES, State
 from resources.core.ports import Source
 from resources.sources import open_source
-from resources.sync_counts import StageResult
-from resources.syncing import SyncJob
+from resources.syncs.counts import StageResult
+from resources.syncs.syncing import SyncJob
 from sql.rows import Pending
 
 

@@ -11,11 +11,11 @@ from itertools import pairwise
 
 import structlog
 
-from resources import launch
-from resources.claiming import planned_partitions
 from resources.core.errors import NoAnswerError, NotRunningError
-from resources.jobs import launching
-from resources.syncing import SyncJob
+from resources.syncs import launch
+from resources.syncs.claiming import planned_partitions
+from resources.syncs.jobs import launching
+from resources.syncs.syncing import SyncJob
 
 FEWEST = 4
 """Partitions to list whole for which other runs are worth their start."""

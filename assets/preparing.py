@@ -22,15 +22,15 @@ from assets.parsed import parse_ahead, parser_pool
 from assets.parsing.pool import ParserPool
 from resources.core.domain import SourceName
 from resources.core.errors import AbortSyncError
-from resources.jobs import preparing
 from resources.settings import Settings
 from resources.sources import stored
 from resources.stores.clients import Stores
 from resources.stores.fenced import fenced_session
 from resources.stores.leases import claim
 from resources.stores.postgres import session
-from resources.sync_counts import StageResult
-from resources.syncing import SyncJob
+from resources.syncs.counts import StageResult
+from resources.syncs.jobs import preparing
+from resources.syncs.syncing import SyncJob
 from sql.offers import OfferedWave, Offers
 
 LOOK_SECONDS = 0.5

@@ -22,8 +22,8 @@ from assets.stages.identify import scoped_hash
 from resources.core.domain import State
 from resources.core.tables import embedded_table
 from resources.stores.clients import Stores
-from resources.syncing import SyncJob
-from sql.commands import Commands, StageRate
+from resources.syncs.syncing import SyncJob
+from sql.cli import Commands, StageRate
 from sql.rows import Pending
 
 

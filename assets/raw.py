@@ -19,7 +19,6 @@ from assets.planning import share_out
 from assets.stages.diff import MAX_ATTEMPTS
 from assets.stages.plan import shown
 from resources.alerts import alert
-from resources.claiming import roots_of
 from resources.core.domain import Batch, Item
 from resources.core.errors import (
     AbortSyncError,
@@ -38,8 +37,9 @@ from resources.sources import capabilities, label, spec_of
 from resources.stores.clients import Stores
 from resources.stores.uploads import follow_origins
 from resources.stores.withholding import withhold_partition
-from resources.sync_counts import StageResult
-from resources.syncing import SyncJob, reason_of
+from resources.syncs.claiming import roots_of
+from resources.syncs.counts import StageResult
+from resources.syncs.syncing import SyncJob, reason_of
 from sql.people import People, PeopleStates
 from sql.rows import Permitted
 from sql.sources import Events

@@ -24,14 +24,14 @@ from resources.core.errors import AbortSyncError, InvalidRequestError
 from resources.core.scratch import scratch_database, told_when_full
 from resources.core.tables import embedded_table
 from resources.embedding import ModelChoice, embedder
-from resources.jobs import hold, stored_sources
 from resources.settings import Settings
 from resources.stores import leases, qdrant
 from resources.stores.clients import Stores
 from resources.stores.compaction import compact_written
 from resources.stores.fenced import fenced_session
 from resources.stores.postgres import Connection
-from resources.syncing import SyncJob
+from resources.syncs.jobs import hold, stored_sources
+from resources.syncs.syncing import SyncJob
 from sql.rows import LeftBehind, Pending
 from sql.sync import Collections
 

@@ -22,8 +22,8 @@ from resources.core.tables import embedded_table
 from resources.settings.urls import without_password
 from resources.stores.clients import Stores
 from resources.stores.namespace import namespace
-from resources.sync_counts import StageResult
-from resources.syncing import SyncJob
+from resources.syncs.counts import StageResult
+from resources.syncs.syncing import SyncJob
 from sql.rows import PartitionCounts
 
 SHOWN_FAULTS = 20

@@ -14,8 +14,8 @@ from resources.core.tables import embedded_table
 from resources.stores.compaction import compact_written
 from resources.stores.uploads import follow_origins
 from resources.stores.withholding import settle_documents
-from resources.sync_counts import StageResult
-from resources.syncing import SyncJob
+from resources.syncs.counts import StageResult
+from resources.syncs.syncing import SyncJob
 from sql.rows import Pending
 from sql.sources import Events
 

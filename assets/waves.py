@@ -26,11 +26,11 @@ from assets.offering import Offering
 from assets.parsed import parse_missing, parser_pool
 from assets.parsing.pool import ParserPool
 from resources import priority, tracing
-from resources.claiming import roots_of
 from resources.core.domain import STAGES, State
 from resources.core.errors import BudgetExceededError, CapacityError, ConcordanceError
-from resources.sync_counts import StageResult
-from resources.syncing import SyncJob, reason_of
+from resources.syncs.claiming import roots_of
+from resources.syncs.counts import StageResult
+from resources.syncs.syncing import SyncJob, reason_of
 from sql.rows import Pending
 
 EARLY_DOCUMENTS = 1000

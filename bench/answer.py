@@ -27,7 +27,7 @@ from orchestration.demo import sample
 from resources.core.domain import SourceName
 from resources.logging import configure
 from resources.settings import FileRoot, Settings
-from resources.syncing import open_sync
+from resources.syncs.syncing import open_sync
 from serving.identity.tokens import mint
 from tests.fixtures.llm import ModelServer
 

@@ -28,7 +28,7 @@ from bench.processes import cpu_seconds, family, pss_mb
 from resources.core.domain import SourceName
 from resources.logging import configure
 from resources.settings import load
-from resources.syncing import open_sync
+from resources.syncs.syncing import open_sync
 
 SAMPLE_SECONDS = 1.0
 PER_FOLDER = 1000

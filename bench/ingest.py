@@ -34,7 +34,7 @@ from resources.logging import configure
 from resources.settings import BUNDLED_MODEL, Settings
 from resources.stores.clients import Stores
 from resources.stores.postgres import session
-from resources.syncing import SyncJob, open_sync
+from resources.syncs.syncing import SyncJob, open_sync
 
 WORDS_A_DOCUMENT = 400
 SEED = 7

@@ -39,7 +39,7 @@ from resources.logging import configure
 from resources.settings import Settings
 from resources.stores import qdrant
 from resources.stores.postgres import session
-from resources.syncing import open_sync
+from resources.syncs.syncing import open_sync
 from serving.identity.tokens import mint
 
 SHORT, LONG, WARM = 120, 1_500, 10

@@ -31,7 +31,7 @@ from resources.servers.vector.__main__ import COMPACT_FROM
 from resources.settings import Settings
 from resources.stores import qdrant
 from resources.stores.clients import Stores
-from resources.syncing import SyncJob, open_sync
+from resources.syncs.syncing import SyncJob, open_sync
 from sql.rows import Pending
 
 ROOT = "texts"

@@ -29,9 +29,9 @@ from orchestration.supervision.environment import child_environment
 from orchestration.supervision.launcher import WORKER_TAG
 from resources.core.domain import SourceName
 from resources.core.errors import BusyError
-from resources.launch import start_sync
 from resources.logging import configure
 from resources.settings import Settings
+from resources.syncs.launch import start_sync
 from simulators import serve
 from simulators.drive import DriveApp, SimulatedDrive
 from tests.fixtures.openai_server import OpenAIServer

@@ -28,7 +28,7 @@ from bench.installation import running_set, temporary_folder
 from resources.core.domain import STAGES, SourceName
 from resources.logging import configure
 from resources.settings import Settings, load
-from resources.syncing import open_sync
+from resources.syncs.syncing import open_sync
 from simulators import serve
 from simulators.drive import DriveApp, SimulatedDrive
 from simulators.slack import SlackApp, Workspace

@@ -39,7 +39,7 @@ from resources.core.domain import STAGES, SourceName
 from resources.logging import configure
 from resources.settings import Settings, load
 from resources.stores.postgres import session
-from resources.syncing import open_sync
+from resources.syncs.syncing import open_sync
 from sql.upkeep import Checks
 
 SOURCES = {"push": SourceName.PUSH, "files": SourceName.FILES}

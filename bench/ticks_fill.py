@@ -34,7 +34,7 @@ from resources.stores import qdrant
 from resources.stores.blobs import Blobs
 from resources.stores.postgres import Connection, session
 from resources.stores.uploads import NewUpload, record
-from resources.syncing import SyncJob, open_sync
+from resources.syncs.syncing import SyncJob, open_sync
 
 ROOT = "texts"
 GENERATED = {"tsv"}

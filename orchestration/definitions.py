@@ -6,7 +6,7 @@ import dagster as dg
 import psycopg
 
 from assets.factory import source_assets
-from orchestration.checks import source_checks
+from orchestration.asset_checks import source_checks
 from orchestration.erasure import daily_erasure, daily_erasure_schedule
 from orchestration.evaluation.monthly import monthly_evaluation, monthly_evaluation_schedule, relevance_evaluation
 from orchestration.maintenance import weekly_upkeep, weekly_upkeep_schedule

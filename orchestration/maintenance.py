@@ -17,11 +17,11 @@ def maintain(settings: Settings) -> dict[str, int]:
     from assets.cutover import drop_expired
     from assets.raw import raw_table
     from resources.core.tables import embedded_table
-    from resources.jobs import stored_sources
     from resources.stores.blobs import Blobs
     from resources.stores.compaction import compact
     from resources.stores.lake import Lake
     from resources.stores.leases import WAIT_SECONDS
+    from resources.syncs.jobs import stored_sources
 
     with session(settings.postgres_dsn, autocommit=True) as connection:
         connection.execute("VACUUM (ANALYZE)")

@@ -6,11 +6,11 @@ from assets import catalog
 from orchestration import dagster_api
 from resources import priority
 from resources.core.domain import SourceName
-from resources.launch import NAME_TAG, PREPARES_TAG, SOURCE_TAG, preparing_job
 from resources.logging import configure
 from resources.settings import load
 from resources.sources import label
-from resources.syncing import reason_of
+from resources.syncs.launch import NAME_TAG, PREPARES_TAG, SOURCE_TAG, preparing_job
+from resources.syncs.syncing import reason_of
 
 
 def preparation_job(source: SourceName) -> dg.JobDefinition:

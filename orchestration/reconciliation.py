@@ -12,10 +12,10 @@ import msgspec
 from orchestration.jobs import reason, scheduled
 from resources.alerts import alert
 from resources.core.domain import SourceName
-from resources.jobs import stored_sources
 from resources.settings import Settings, load
 from resources.sources import configured, label, names, stored
 from resources.stores.postgres import session
+from resources.syncs.jobs import stored_sources
 
 RECONCILE_CRON = "0 2 * * 6"
 """Saturday night, because every source is listed completely."""

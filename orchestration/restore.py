@@ -8,7 +8,7 @@ import psycopg
 
 from orchestration.backup import DUMP, LAKE, SPOOLS, Manifest, local_lake, private, read_manifest, running_postgres
 from orchestration.backup_store import FILES
-from orchestration.preflight import RESTORING
+from orchestration.diagnosis.preflight import RESTORING
 from resources import keys
 from resources.core.errors import ConcordanceError, ConfigurationError, InvalidRequestError, StorageFullError
 from resources.servers.postgres.dump import check_direct, load_dump
@@ -16,7 +16,7 @@ from resources.settings import Settings
 from resources.stores import disk, lake_copy
 from resources.stores.lake_objects import LakeObjects
 from resources.stores.postgres import session
-from sql.commands import Commands
+from sql.cli import Commands
 from sql.upkeep import Restored
 from sql.withheld import WithheldStatements
 

@@ -24,12 +24,12 @@ import psycopg
 from orchestration.supervision.workers import EVERY_RUN, Task, TaskReport
 from resources import priority
 from resources.core.errors import ServiceUnavailableError
-from resources.jobs import DIED as JOB_DIED
-from resources.jobs import fail_run
-from resources.launch import job_of
 from resources.logging import configure, logger
 from resources.servers.lines import line
 from resources.settings import Settings, load
+from resources.syncs.jobs import DIED as JOB_DIED
+from resources.syncs.jobs import fail_run
+from resources.syncs.launch import job_of
 
 if TYPE_CHECKING:
     from dagster import DagsterInstance, DagsterRun

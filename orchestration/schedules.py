@@ -13,13 +13,13 @@ from resources.alerts import alert
 from resources.core.domain import SourceName
 from resources.core.durations import duration
 from resources.core.errors import BusyError
-from resources.jobs import create_job, fail_run, fail_unbegun
-from resources.launch import PREPARES_TAG, SOURCE_TAG, job_of, launch_again, run_tags
 from resources.settings import Settings, load
 from resources.sources import configured, label, spec_of, stored
 from resources.sources.spec import WaitingWork
 from resources.stores.postgres import Connection, session
 from resources.stores.waiting import REQUESTED_BY, mark_requested, waiting
+from resources.syncs.jobs import create_job, fail_run, fail_unbegun
+from resources.syncs.launch import PREPARES_TAG, SOURCE_TAG, job_of, launch_again, run_tags
 from sql.rows import SourceState
 from sql.sync import Jobs, Partitions
 

@@ -16,14 +16,14 @@ from pydantic import Field, PrivateAttr
 from resources import tracing
 from resources.core.domain import STAGES, SourceName
 from resources.core.errors import BusyError, NotRunningError, ServiceUnavailableError
-from resources.jobs import hold
-from resources.launch import PARTITION_TAG, TRACE_TAG, WHOLE, job_of, start_sync
 from resources.logging import configure
 from resources.settings import load
 from resources.sources import label, spec_of, stored
 from resources.sources.spec import WaitingWork
 from resources.stores.postgres import session
-from resources.syncing import SyncJob, open_sync
+from resources.syncs.jobs import hold
+from resources.syncs.launch import PARTITION_TAG, TRACE_TAG, WHOLE, job_of, start_sync
+from resources.syncs.syncing import SyncJob, open_sync
 
 log = structlog.get_logger("bindings")
 

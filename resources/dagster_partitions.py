@@ -6,8 +6,8 @@ import httpx
 
 from resources.core.domain import SourceName
 from resources.core.errors import NotRunningError
-from resources.launch import LOCATION, REPOSITORY, graphql
 from resources.settings import Settings
+from resources.syncs.launch import LOCATION, REPOSITORY, graphql
 
 _DELETE = """
 mutation Delete($selector: RepositorySelector!, $source: String!, $keys: [String!]!) {

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from sql.commands import KeyEntry, RunningSync
+from sql.cli import KeyEntry, RunningSync
 from sql.family import AsyncFamily, Family
 from sql.fields import Moment
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from assets.parsed import untried
-from resources.claiming import roots_of
 from resources.core.domain import State
-from resources.syncing import SyncJob
+from resources.syncs.claiming import roots_of
+from resources.syncs.syncing import SyncJob
 from sql.rows import Pending
 
 SETTING = "CONCORDANCE_LIMITS__REINDEX_DOCUMENTS"

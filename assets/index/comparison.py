@@ -15,9 +15,9 @@ import msgspec
 
 from assets.index.inventory import Inventory
 from resources.core.domain import SourceName
-from resources.jobs import stored_sources
 from resources.stores import qdrant
 from resources.stores.clients import Stores
+from resources.syncs.jobs import stored_sources
 from sql.upkeep import Reconciliation
 
 PAGE_DOCUMENTS = 500

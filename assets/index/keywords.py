@@ -18,7 +18,7 @@ from resources.core import bm25, sketch
 from resources.core.naming import keyword_text, name_words, names_of
 from resources.stores import qdrant
 from resources.stores.clients import Stores
-from resources.syncing import SyncJob
+from resources.syncs.syncing import SyncJob
 from sql.rows import OutdatedPassage
 
 

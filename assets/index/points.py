@@ -22,7 +22,7 @@ from resources.core.naming import keyword_text, name_words, names_of
 from resources.core.tables import embedded_table
 from resources.stores import qdrant
 from resources.stores.damage import rows_lost
-from resources.syncing import SyncJob
+from resources.syncs.syncing import SyncJob
 from sql.rows import Pending
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from resources.embedding.wordpieces import WordPieces
 from resources.settings import Settings
 from resources.stores import qdrant
 from resources.stores.clients import Stores
-from resources.syncing import SyncJob
+from resources.syncs.syncing import SyncJob
 from sql.rows import CollectionRow, Pending
 
 PENDING_DOCUMENTS = 50_000

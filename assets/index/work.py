@@ -17,7 +17,7 @@ from assets.index.targets import Target, secondary_collections
 from assets.stages.diff import MAX_ATTEMPTS
 from assets.stages.parse import PARSER_VERSION
 from resources.stores.clients import Stores
-from resources.syncing import SyncJob
+from resources.syncs.syncing import SyncJob
 
 PAGE_DOCUMENTS = 2000
 _encode = msgspec.json.Encoder(order="deterministic").encode

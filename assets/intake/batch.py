@@ -25,8 +25,8 @@ from resources.sources import capabilities
 from resources.stores.clients import Stores
 from resources.stores.uploads import follow_origins, narrow_read
 from resources.stores.withholding import withhold_documents, withhold_narrowed
-from resources.sync_counts import StageResult
-from resources.syncing import SyncJob
+from resources.syncs.counts import StageResult
+from resources.syncs.syncing import SyncJob
 from sql.people import People
 from sql.rows import Hidden, Known, Permitted, SavedCursor
 from sql.sources import Events

@@ -24,7 +24,7 @@ from resources.core.retrying import Tally, call_with_retry
 from resources.core.texts import storable
 from resources.stores.clients import Stores
 from resources.stores.room import check_room
-from resources.syncing import SyncJob
+from resources.syncs.syncing import SyncJob
 
 LOOKS = 3
 """How often a document that changes while it is read is looked at again."""

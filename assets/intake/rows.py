@@ -15,7 +15,7 @@ from assets.stages.plan import is_reported, refused_item
 from resources.core.domain import Item, Refusal, SourceName, State, document_id
 from resources.core.tables import table
 from resources.stores.clients import Stores
-from resources.syncing import SyncJob
+from resources.syncs.syncing import SyncJob
 from sql.rows import Known, Permitted
 
 _json = msgspec.json.Encoder()

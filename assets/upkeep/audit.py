@@ -18,12 +18,12 @@ from resources.alerts import alert
 from resources.core.domain import Batch, Item, SourceName
 from resources.core.permissions import granted
 from resources.core.ports import Source
-from resources.jobs import hold
 from resources.settings import Settings
 from resources.sources import capabilities, label, open_source
 from resources.stores import qdrant
 from resources.stores.clients import Stores
 from resources.stores.withholding import withhold_documents
+from resources.syncs.jobs import hold
 from sql.upkeep import PermissionAudit
 from sql.upkeep_rows import StoredGrants
 

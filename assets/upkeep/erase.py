@@ -24,13 +24,13 @@ from assets.upkeep.erasure_plan import ErasurePlan, plan_erasure
 from assets.upkeep.redaction import distinctive, forget, redact
 from resources.core.errors import InvalidRequestError
 from resources.core.tables import table
-from resources.jobs import hold_all
 from resources.settings import Settings
 from resources.stores import leases, qdrant, rewriting
 from resources.stores.clients import Stores
 from resources.stores.fenced import fenced_session
 from resources.stores.lake_erasure import drop_matching, drop_rows, is_scrubbed, left, scrub
 from resources.stores.uploads import LOCK as UPLOADS_LOCK
+from resources.syncs.jobs import hold_all
 from sql.upkeep import Erasure, Retention
 
 BATCH_CONTENTS = 500

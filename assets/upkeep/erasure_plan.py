@@ -23,9 +23,9 @@ from assets.intake.rows import raw_table
 from assets.parsed import TABLE as PARSED
 from assets.upkeep.redaction import words_of
 from resources.core.tables import RAW
-from resources.jobs import stored_sources
 from resources.stores.clients import Stores
 from resources.stores.lake_sql import ScratchTables, scratch_tables
+from resources.syncs.jobs import stored_sources
 from sql.upkeep import Erasure
 from sql.upkeep_rows import DueDocument
 

@@ -20,12 +20,12 @@ from assets.pipeline import WORK, raw
 from resources.core.domain import STAGES, SourceName
 from resources.core.errors import AbortSyncError
 from resources.core.ports import Source
-from resources.jobs import hold
 from resources.settings import Settings
 from resources.sources import capabilities, open_source
 from resources.stores import qdrant
 from resources.stores.clients import Stores
-from resources.syncing import SyncJob, open_sync
+from resources.syncs.jobs import hold
+from resources.syncs.syncing import SyncJob, open_sync
 from sql.upkeep import Reconciliation
 
 EXAMPLES = 20

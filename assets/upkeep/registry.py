@@ -23,7 +23,7 @@ from resources.sources import capabilities
 from resources.stores.clients import Stores
 from resources.stores.lake_sql import scratch_tables
 from resources.stores.withheld import DOCUMENT
-from resources.syncing import open_sync
+from resources.syncs.syncing import open_sync
 from sql.upkeep import LostRegistry
 
 BATCH_ROWS = 1000

@@ -15,8 +15,8 @@ from assets.raw import COUNTED, remove_partition
 from assets.steps import SETTLED_DOCUMENTS
 from resources.core.domain import SourceName
 from resources.settings import Settings
-from resources.sync_counts import StageResult
-from resources.syncing import open_sync
+from resources.syncs.counts import StageResult
+from resources.syncs.syncing import open_sync
 
 
 def remove(settings: Settings, source: SourceName, partitions: Sequence[str]) -> int:

@@ -15,10 +15,10 @@ from assets.index.comparison import FIRST_ID
 from assets.index.doubt import doubting
 from resources.core.domain import SourceName
 from resources.core.errors import AbortSyncError
-from resources.jobs import hold
 from resources.settings import Settings
 from resources.stores import qdrant
 from resources.stores.clients import Stores
+from resources.syncs.jobs import hold
 from sql.upkeep import Sweep
 from sql.upkeep_rows import GoneDocument
 

@@ -121,7 +121,7 @@ def _interrupted(error: KeyboardInterrupt) -> int:
 
 
 def _name_unknown_settings() -> None:
-    from orchestration.unknown_settings import unknown_settings
+    from orchestration.diagnosis.unknown_settings import unknown_settings
 
     for line in unknown_settings():
         sys.stderr.write(f"Note: {line}\n")

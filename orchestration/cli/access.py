@@ -20,10 +20,10 @@ from resources.core.errors import InvalidRequestError, NotRunningError, ServiceU
 from resources.settings import Settings, load
 from resources.stores.postgres import Connection, undeadlocked
 from serving.identity.sign_in.events import passkey_removed, session_ended, token_created
-from sql.commands import Commands
+from sql.cli import Commands
 from sql.passkeys import RemovedPasskeys
-from sql.signing_in import SignInSession
-from sql.web import WebSession
+from sql.serving import WebSession
+from sql.sign_in import SignInSession
 
 RECORD_SECONDS = 5.0
 """Longest time for the record of a token in the audit log."""

@@ -13,7 +13,7 @@ from resources.core import permissions
 from resources.core.errors import InvalidRequestError
 from resources.settings import load
 from resources.stores import credentials
-from sql.provisioning import Offboarding
+from sql.scim import Offboarding
 
 
 def connect_google(

@@ -12,8 +12,8 @@ from orchestration.cli.output import note, say, say_json, say_json_each
 from orchestration.cli.upkeep import WEEK, Document, Since
 from resources.core.domain import document_id
 from resources.core.durations import duration
-from resources.jobs import stored_sources
 from resources.settings import load
+from resources.syncs.jobs import stored_sources
 from sql.upkeep import Receipts
 from sql.upkeep_rows import DeletionReceipt
 

@@ -14,13 +14,14 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from orchestration import preflight, systemd
+from orchestration import systemd
 from orchestration.cli.arguments import Json
 from orchestration.cli.output import note, note_changed, program, say, say_json
 from orchestration.demo import sample
 from orchestration.demo.removal import ADDED_BY
 from orchestration.demo.sample import with_sample_roots
 from orchestration.demo.simulated import simulated, with_simulators
+from orchestration.diagnosis import preflight
 from orchestration.evaluation.question_set import put
 from orchestration.supervision import ports, run_state
 from orchestration.supervision.changes import changed_settings, started_with
@@ -38,7 +39,7 @@ from resources.servers.processes import tail
 from resources.settings import Settings, load
 from resources.stores import disk
 from resources.stores.postgres import session
-from sql.evaluation import Questions
+from sql.questions import Questions
 
 DETACH_SECONDS = 300
 """Longest wait for a supervisor that shows no sign of life; one that does ends by itself if a service does not start."""
@@ -130,7 +131,7 @@ def down() -> int:
 
 
 def doctor(*, json: Json = False) -> int:
-    from orchestration.doctor import examine
+    from orchestration.diagnosis.doctor import examine
 
     findings = list(examine() if json else map(_said, examine()))
     faults = [finding for finding in findings if not finding.ok]
@@ -173,7 +174,7 @@ def _open_sample(settings: Settings) -> None:
 
 def _first_sync(settings: Settings) -> None:
     """Index the sample company now instead of at the next scheduled sync."""
-    from resources.launch import start_sync
+    from resources.syncs.launch import start_sync
 
     try:
         for source in (SourceName.FILES, *simulated(settings)):
@@ -187,7 +188,7 @@ def _first_sync(settings: Settings) -> None:
 
 def read_people(settings: Settings) -> None:
     """Have people and groups read now instead of at the next scheduled sync: those of before a long pause are too old to count."""
-    from resources.launch import launch
+    from resources.syncs.launch import launch
 
     if to_sync(settings):
         try:

@@ -17,7 +17,7 @@ from resources.core.errors import InvalidRequestError, NotRunningError
 from resources.people import groups_are_managed, sources_of_groups, to_sync
 from resources.settings import Settings, load
 from sql.people import PeopleState, PeopleStates
-from sql.web import WebSession
+from sql.serving import WebSession
 
 NOT_SET_UP = (
     "No source of people and groups is set up: set CONCORDANCE_GROUPS_FILE, CONCORDANCE_GOOGLE_DIRECTORY_API_URL, or a service account "

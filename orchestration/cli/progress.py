@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from resources.progress import SyncProgress, progress
+from resources.syncs.progress import SyncProgress, progress
 
 
 class Sync(SyncProgress, Protocol):

@@ -14,7 +14,7 @@ from orchestration.cli.output import note, say, say_json
 from orchestration.evaluation.question_set import QuestionLine, StoredQuestion, put, read, resolve, stored
 from resources.core.errors import InvalidRequestError
 from resources.settings import load
-from sql.evaluation import Questions
+from sql.questions import Questions
 
 if TYPE_CHECKING:
     from orchestration.evaluation.relevance import RelevanceMetrics, RelevanceReport

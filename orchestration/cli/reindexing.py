@@ -183,11 +183,11 @@ def _preview(settings: Settings, *, full: bool, json: bool) -> int:
     from assets.embedded import spent
     from assets.index.again import SETTING
     from assets.preview import preview
-    from resources.jobs import stored_sources
     from resources.sources import stored
     from resources.stores.clients import Stores
     from resources.stores.postgres import session
-    from resources.syncing import SyncJob
+    from resources.syncs.jobs import stored_sources
+    from resources.syncs.syncing import SyncJob
 
     with session(settings.postgres_dsn, autocommit=True) as connection:
         settings = stored.complete(settings, connection)

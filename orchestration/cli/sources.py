@@ -21,10 +21,10 @@ from resources.core.paths import is_closed, is_folder
 from resources.settings import FileRoot, Settings, load
 from resources.settings.urls import local_folder
 from resources.sources import capabilities, configured, open_source, stored
-from sql.commands import Commands
+from sql.cli import Commands
 
 if TYPE_CHECKING:
-    from sql.commands import Root
+    from sql.cli import Root
 
 State = Literal["active", "not configured", "folder missing", "held", "no access", "paused"]
 UPLOADS = "*"

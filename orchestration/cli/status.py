@@ -25,8 +25,8 @@ from resources.sources import faults
 from resources.stores import disk
 from resources.stores.damage import of_the_schema
 from resources.stores.room import rooms
-from sql.alerting import Alerts, AlertState
-from sql.commands import Commands, RunningSync, SourceCounts
+from sql.alerts import Alerts, AlertState
+from sql.cli import Commands, RunningSync, SourceCounts
 from sql.growth import Forecast, Growth
 from sql.people import PeopleState, PeopleStates
 

@@ -24,7 +24,7 @@ from resources.core.errors import BusyError, ConcordanceError, InvalidRequestErr
 from resources.settings import Settings, load
 from resources.sources import configured, open_source, stored
 from resources.stores import disk
-from sql.commands import Commands, JobReport
+from sql.cli import Commands, JobReport
 
 LOOK_SECONDS = 0.4
 COUNTS = ("synced", "skipped", "deleted", "failed", "embedded")
@@ -113,7 +113,7 @@ def _start(
 
     Returns the job's id, and whether it was running already.
     """
-    from resources.launch import start_sync
+    from resources.syncs.launch import start_sync
 
     while True:
         try:

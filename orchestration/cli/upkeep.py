@@ -162,7 +162,7 @@ def prune_approve(source: Source, partition: Partition = None, /, *, until: Unti
 
 def _start_sync(settings: Settings, source: SourceName) -> tuple[str | None, str]:
     """Start the sync that removes the approved documents; return its job id and a message."""
-    from resources.launch import start_sync
+    from resources.syncs.launch import start_sync
 
     try:
         job = start_sync(settings, source, partitions=None, full=False, requested_by="prune approve")

@@ -18,7 +18,7 @@ from resources.core.durations import duration
 from resources.core.errors import ConcordanceError
 from resources.people import groups_are_managed
 from resources.settings import Settings, load
-from sql.web import WebSession
+from sql.serving import WebSession
 
 if TYPE_CHECKING:
     from serving.search.trace import Trace

@@ -9,8 +9,8 @@ from orchestration.supervision.workers import AT_START
 from resources import dagster_access
 from resources.core.domain import SourceName
 from resources.core.errors import BusyError, ConcordanceError
-from resources.launch import start_sync
 from resources.settings import Settings
+from resources.syncs.launch import start_sync
 
 POLL_SECONDS = 0.25
 SYNC_SECONDS = 1800

@@ -13,7 +13,7 @@ from resources.core.domain import SourceName
 from resources.settings import Settings
 from resources.sources import configured
 from resources.stores.postgres import session
-from sql.evaluation import Questions
+from sql.questions import Questions
 
 ADDED_BY = "sample"
 

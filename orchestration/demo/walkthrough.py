@@ -25,7 +25,7 @@ from resources.core.errors import ConcordanceError, ConfigurationError
 from resources.settings import Settings
 from resources.sources import label
 from resources.stores.postgres import connect
-from sql.commands import Demo, UnindexedDocument
+from sql.cli import Demo, UnindexedDocument
 
 USERS = ("helen", "ines")
 """The chief executive and an engineer: each may read documents that the other may not."""

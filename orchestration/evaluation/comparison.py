@@ -21,7 +21,7 @@ from resources.settings import Settings
 from resources.stores.postgres import Connection
 from serving.search.retrieval.query import MAX_QUERY
 from serving.search.retrieval.rerank import Reranker
-from sql.evaluation import Questions
+from sql.questions import Questions
 from sql.sync import Collections
 
 TITLES = 100

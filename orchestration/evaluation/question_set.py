@@ -16,8 +16,8 @@ from resources.core import permissions
 from resources.core.domain import Access
 from resources.core.errors import InvalidRequestError
 from resources.stores.postgres import Connection
-from sql.evaluation import Questions
-from sql.web import WebSession
+from sql.questions import Questions
+from sql.serving import WebSession
 
 
 class NewQuestion(msgspec.Struct, frozen=True, kw_only=True):

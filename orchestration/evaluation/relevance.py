@@ -21,7 +21,7 @@ from orchestration.evaluation.runner import DEPTH, EvaluationQuestion, QuestionR
 from resources.core.errors import NotRunningError
 from resources.settings import Settings
 from resources.stores.postgres import Connection
-from sql.evaluation import Questions, Run, SavedRun
+from sql.questions import Questions, Run, SavedRun
 from sql.sync import Collections
 
 

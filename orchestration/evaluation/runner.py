@@ -27,7 +27,7 @@ from serving.search.retrieval.query import Narrowing, search_query
 from serving.search.retrieval.registry import Registry
 from serving.search.retrieval.rerank import Reranker
 from serving.search.retrieval.retriever import HELD_BACK, Retriever
-from sql.web import WebReads
+from sql.serving import WebReads
 
 DEPTH = 10
 """Documents per question that count as found."""

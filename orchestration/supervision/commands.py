@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from resources.launch import LOCATION
+from resources.syncs.launch import LOCATION
 
 DEFINITIONS = "orchestration.definitions"
 

@@ -9,7 +9,7 @@ import dagster as dg
 
 from assets.catalog import PURPOSE_TAG, UPKEEP
 from orchestration.dagster_api import QueuedRunCoordinator, SubmitRunContext
-from resources.launch import PLANNED_TAG
+from resources.syncs.launch import PLANNED_TAG
 
 
 class SyncRunCoordinator(QueuedRunCoordinator):  # pyright: ignore[reportMissingTypeArgument]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from orchestration.supervision.environment import ROOT
 from resources.core.errors import ServiceUnavailableError
-from resources.launch import LOCATION
 from resources.settings import Settings
+from resources.syncs.launch import LOCATION
 
 INSTANCE, WORKSPACE = "dagster.yaml", "workspace.yaml"
 POOL_LIMIT = "default_limit: 1"

@@ -17,9 +17,9 @@ from orchestration.dagster_api import (
     code_server_runs,
 )
 from orchestration.supervision.workers import hand_over
-from resources.launch import PARTITION_TAG, RANGE_START_TAG, WHOLE
 from resources.servers.processes import identify
 from resources.settings import load
+from resources.syncs.launch import PARTITION_TAG, RANGE_START_TAG, WHOLE
 
 WORKER_TAG = "concordance/worker"
 """Identity of the run's process (`ProcessIdentity`), and the run's id: Dagster copies the tags of a run to its re-execution."""

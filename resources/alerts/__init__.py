@@ -12,7 +12,7 @@ from resources.alerts.states import MOST_NOTICES
 from resources.core.errors import ServiceUnavailableError
 from resources.settings import Settings
 from resources.stores.postgres import session
-from sql.alerting import Alerts
+from sql.alerts import Alerts
 
 log = structlog.get_logger("alerts")
 

@@ -19,7 +19,7 @@ from resources import http_clients
 from resources.core.errors import ConfigurationError
 from resources.logging import mask
 from resources.stores.postgres import Connection, session
-from sql.alerting import Alerts
+from sql.alerts import Alerts
 
 if TYPE_CHECKING:
     from resources.settings import Settings

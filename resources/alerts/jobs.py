@@ -19,7 +19,7 @@ import msgspec
 import structlog
 
 from resources.alerts.delivery import AT_ONCE, MOST_ATTEMPTS, PAUSE_SECONDS, Transacts, send
-from sql.alerting import EndedJob, EndedJobs
+from sql.alerts import EndedJob, EndedJobs
 
 if TYPE_CHECKING:
     from resources.settings import Settings

@@ -15,7 +15,7 @@ import structlog
 from resources.alerts.rules import RULES, Observation
 from resources.core.durations import how_long
 from resources.sources import label
-from sql.alerting import Alerts, AlertState
+from sql.alerts import Alerts, AlertState
 
 if TYPE_CHECKING:
     from resources.stores.postgres import Connection

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sql.passkeys import RemovedPasskeys
-from sql.provisioning import AccountTurns, Offboarding
+from sql.scim import AccountTurns, Offboarding
 
 if TYPE_CHECKING:
     from resources.stores.postgres import Connection

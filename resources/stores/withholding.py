@@ -28,7 +28,7 @@ from resources.stores.withheld import (
     WithheldCollection,
     partition_key,
 )
-from sql.signing_in import SignInSession
+from sql.sign_in import SignInSession
 from sql.withheld import NotedChange, Standing, WithheldStatements
 
 if TYPE_CHECKING:

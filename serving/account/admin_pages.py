@@ -21,7 +21,7 @@ from serving.identity.administration import all_keys
 from serving.identity.visitor import VisitorNeedsRole, page_route
 from serving.web.render import NavigationLink, administration, view
 from sql.operators import OperatorReads
-from sql.web import WebReads
+from sql.serving import WebReads
 
 FILTERS = ("email", "action", "since", "until")
 QUESTIONS, RUNS, TAKE_DOWNS = 50, 12, 100

@@ -22,8 +22,8 @@ from sql.fields import Moment
 from sql.own_keys import OwnKey
 from sql.passkeys import OwnPasskey
 from sql.saved_searches import SavedSearch
-from sql.web import WebReads
-from sql.web_rows import Asked, ExportedUpload
+from sql.serving import WebReads
+from sql.serving_rows import Asked, ExportedUpload
 
 MOST = 10_000
 """Entries of each list."""

@@ -14,7 +14,7 @@ from resources.core.errors import ServiceUnavailableError
 from serving.http.database import Database, RegistryDownError
 from serving.identity.withheld import WithheldReads, partition_of
 from serving.search.retrieval.passage import Passage
-from sql.web import WebReads
+from sql.serving import WebReads
 
 EVERY_SECONDS = 3.0
 """Longest time for which a stream goes on without a check."""

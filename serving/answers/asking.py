@@ -41,7 +41,7 @@ from serving.http.openapi.describe import EVENTS, JSON, Answer, described, event
 from serving.http.request_limits import limited
 from serving.identity.authentication import current_access
 from serving.search.searches import enforce_rate_limit
-from sql.web import WebReads
+from sql.serving import WebReads
 
 SETTLE_SECONDS = 2.0
 EVENT_STREAM = "text/event-stream"

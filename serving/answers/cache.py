@@ -17,7 +17,7 @@ from serving.answers.support import Verdict
 from serving.http.background import Background
 from serving.http.database import Database
 from serving.search.retrieval.passage import Passage
-from sql.web import WebQueue, WebReads
+from sql.serving import WebQueue, WebReads
 
 
 class Written(msgspec.Struct, frozen=True, array_like=True):

@@ -19,8 +19,8 @@ from serving.http.fields import PAGE, Cursor, Limit, parse_id
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from sql.fields import Moment
-from sql.web import WebReads
-from sql.web_rows import Asked
+from sql.serving import WebReads
+from sql.serving_rows import Asked
 
 AnswerId = Annotated[str, PathParameter(description="ID of the answer (`answer_id`).")]
 

@@ -24,9 +24,9 @@ from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.http.roles import NeedsRole
 from serving.search.references import MAX_LENGTH, reference
-from sql.evaluation import Questions
 from sql.operators import NotUseful, OperatorReads
-from sql.web import WebReads, WebSession
+from sql.questions import Questions
+from sql.serving import WebReads, WebSession
 
 
 class NotUsefulPage(NamedTuple):

@@ -6,7 +6,7 @@ from resources.core.domain import Access
 from resources.sources import managed
 from serving.answers.service import Answers
 from serving.search.references import page
-from sql.web import WebReads
+from sql.serving import WebReads
 
 
 async def document_on_page(answers: Answers, access: Access, page_name: str, collection_id: str | None) -> str | None:

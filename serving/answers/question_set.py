@@ -20,9 +20,9 @@ from serving.http.fields import PAGE, Cursor, Limit
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.http.roles import NeedsRole
-from sql.evaluation import Questions
 from sql.operators import OperatorReads, QuestionState, SetEntry
-from sql.web import WebSession
+from sql.questions import Questions
+from sql.serving import WebSession
 
 _QUESTION: dict[str, Any] = {
     "id": 7,

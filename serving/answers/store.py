@@ -24,7 +24,7 @@ from serving.search.citations.quote import Extent
 from serving.search.results import link_of
 from serving.search.retrieval.passage import Passage
 from serving.search.retrieval.registry import recheck
-from sql.web import WebQueue, WebReads
+from sql.serving import WebQueue, WebReads
 
 
 class Used(msgspec.Struct, frozen=True):

@@ -21,7 +21,7 @@ from serving.search.results import DocumentReference, Result
 from serving.search.retrieval.engines import NOTHING_INDEXED
 from serving.search.retrieval.passage import Passage, Warning_
 from serving.search.retrieval.relevance import evidence
-from sql.web import WebReads
+from sql.serving import WebReads
 
 MOST_COUNTED = 10_000
 """Documents that are counted; more are "more than 10,000"."""

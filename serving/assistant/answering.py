@@ -31,7 +31,7 @@ from serving.http.audit import AuditEvent
 from serving.http.errors import UnauthorizedError, account_inactive
 from serving.identity.tokens import access_of
 from sql.assistant import AssistantReads, ClaimedQuestion, UnstoredRating
-from sql.web import WebReads
+from sql.serving import WebReads
 
 DEADLINE_SECONDS = 120.0
 """Longest time for an answer, waiting for a turn with the language model included."""

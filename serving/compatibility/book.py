@@ -30,7 +30,7 @@ from serving.search.results import Result
 from serving.search.retrieval.passage import Warning_
 from serving.search.schemas import Question
 from serving.search.searches import enforce_rate_limit
-from sql.web import WebQueue
+from sql.serving import WebQueue
 
 PASSAGES = STYLES["page"].passages
 NOTHING = f"{NO_DATA}. No relevant book content found for this query."

@@ -31,7 +31,7 @@ from serving.search.schemas import DenseWeight, Fusion, Question
 from serving.search.searches import enforce_rate_limit, recorded_search
 from serving.search.service import SearchServices
 from sql.fields import Moment
-from sql.web import WebReads
+from sql.serving import WebReads
 
 MIN_QUERY = 3
 MAX_LIMIT = 50

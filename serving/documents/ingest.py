@@ -21,8 +21,8 @@ from serving.http.fields import JobId, parse_id
 from serving.http.idempotency import idempotent
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
-from sql.web import WebReads
-from sql.web_rows import IngestState
+from sql.serving import WebReads
+from sql.serving_rows import IngestState
 
 log = logger("serving")
 

@@ -24,7 +24,7 @@ from serving.search.filters import DateField, DateRange, Filters, narrowing, sou
 from serving.search.retrieval.full_text import filters_of
 from serving.search.retrieval.query import Narrowing
 from serving.search.searches import enforce_rate_limit
-from sql.web import WebReads
+from sql.serving import WebReads
 
 MAX_VALUES = 20
 _PARAMETERS = {

@@ -26,8 +26,8 @@ from serving.http.heads import is_head
 from serving.http.openapi.describe import Answer, described
 from serving.http.request_limits import limited
 from serving.identity.authentication import current_access
-from sql.web import WebReads
-from sql.web_rows import Original
+from sql.serving import WebReads
+from sql.serving_rows import Original
 
 BYTES = "application/octet-stream"
 POLICY = "default-src 'none'; sandbox"

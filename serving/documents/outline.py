@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from sql.web_rows import ChunkText, SectionStart
+from sql.serving_rows import ChunkText, SectionStart
 
 
 class Heading(NamedTuple):

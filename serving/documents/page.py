@@ -33,8 +33,8 @@ from serving.identity.visitor import PAGE_ERRORS, page_route, signed_in
 from serving.search.citations.links import is_web
 from serving.search.citations.quote import Extent
 from serving.web.render import view
+from sql.serving import WebReads
 from sql.sources import OwnUpload, UploadChanges
-from sql.web import WebReads
 
 CONTEXT = MAX_CONTEXT
 """Characters shown before and after a place."""

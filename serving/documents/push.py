@@ -35,7 +35,7 @@ from serving.http.openapi.describe import FORM, JSON, described
 from serving.http.origins import accepts
 from serving.http.request_limits import limited
 from serving.http.roles import NeedsRole
-from sql.web import WebReads
+from sql.serving import WebReads
 
 log = logger("serving")
 

@@ -26,8 +26,8 @@ from serving.search.citations.format import Cited, citation
 from serving.search.citations.links import link
 from serving.search.schemas import Citation
 from sql.fields import Moment, Tags
-from sql.web import WebReads, WebSession
-from sql.web_rows import ChunkText
+from sql.serving import WebReads, WebSession
+from sql.serving_rows import ChunkText
 
 DEFAULT_CONTEXT = 1000
 MAX_CONTEXT = 20_000

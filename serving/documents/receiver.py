@@ -22,7 +22,7 @@ from serving.documents.files import ContentCheck, Metadata, Received
 from serving.documents.service import DocumentServices
 from serving.documents.sharing import check_provenance, check_share
 from serving.http.audit import AuditEvent
-from sql.web import WebSession
+from sql.serving import WebSession
 
 LAUNCH_SECONDS = 10.0
 """A sync that does not start within this time is left to the sensor for waiting uploads."""

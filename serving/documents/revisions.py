@@ -26,8 +26,8 @@ from serving.http.fields import DocumentId, Name, NewTags, parse_id
 from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from sql.fields import Tags
+from sql.serving import WebSession
 from sql.sources import OwnUpload
-from sql.web import WebSession
 
 KEPT = (*PROVENANCE, OWN_ID_TAG)
 """Tags that stay as they are unless an administrator changes them."""

@@ -5,7 +5,7 @@ Chunks overlap, and omit white space between them. Their offsets (`start_char`, 
 
 from collections.abc import Sequence
 
-from sql.web_rows import ChunkText
+from sql.serving_rows import ChunkText
 
 
 def rebuild(chunks: Sequence[ChunkText], start: int, end: int) -> tuple[str, int]:

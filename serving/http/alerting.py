@@ -22,7 +22,7 @@ from resources.logging import logger
 from resources.sources import is_set_up, names, stored
 from serving.http.latency import FEW_ANSWERS, FEW_REQUESTS, RecentLatency, RecentShare, model_answers, requests
 from serving.http.periodic import Repeated
-from sql.alerting import Alerts, SyncHealth
+from sql.alerts import Alerts, SyncHealth
 
 if TYPE_CHECKING:
     from resources.settings import Settings

@@ -20,8 +20,8 @@ from serving.http.request_limits import limited
 from serving.http.roles import NeedsRole
 from serving.http.service import HttpServices
 from sql.fields import Moment
-from sql.web import WebReads
-from sql.web_rows import AuditEntry
+from sql.serving import WebReads
+from sql.serving_rows import AuditEntry
 
 MAX_TEXT = 320
 

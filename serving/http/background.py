@@ -19,7 +19,7 @@ from resources.logging import logger
 from resources.servers.shared import Progress, Shared
 from serving.http.database import Database
 from serving.http.metrics import Metrics
-from sql.web import WebQueue
+from sql.serving import WebQueue
 
 QUEUE_ROWS = 2000
 BATCH_ROWS = 200

@@ -1,4 +1,4 @@
-"""Pooled access to Postgres, which runs the statements of `sql.web`.
+"""Pooled access to Postgres, which runs the statements of `sql.serving`.
 
 Three failures are distinguished. `RegistryDownError`: no connection can be made for a while (see `resources.watch`), so searches may
 fall back on the index. `OverloadedError`: Postgres answers, but the pool is exhausted or the statement took too long; the caller

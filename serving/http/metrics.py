@@ -15,7 +15,7 @@ from prometheus_client.core import (
 
 from resources.servers.shared import Shared
 from serving.http.metrics_sum import Collected, MetricFamily, Sample, Sums, figures, summed
-from sql.web_rows import Figure
+from sql.serving_rows import Figure
 
 LATENCY_BUCKETS_MS = (2, 5, 10, 15, 20, 25, 35, 50, 75, 100, 150, 200, 300, 500, 1000, 2500, 10_000)
 LAG_BUCKETS_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)

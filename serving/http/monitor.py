@@ -13,8 +13,8 @@ from resources.logging import logger
 from resources.stores.disk import HUNG, DiskFault
 from serving.http.database import Database
 from serving.http.periodic import Repeated
-from sql.web import WebReads
-from sql.web_rows import Figure
+from sql.serving import WebReads
+from sql.serving_rows import Figure
 
 REFRESH_SECONDS = 10.0
 OF_SYNCS = frozenset({"source_paused", "sync_failures_in_a_row", "latest_sync", "sync_awaited"})

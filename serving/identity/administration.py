@@ -19,9 +19,9 @@ from serving.identity import api_keys
 from serving.identity.service import IdentityServices
 from serving.identity.session_routes import SessionEnded
 from serving.identity.sign_in import events
-from sql.commands import KeyEntry
+from sql.cli import KeyEntry
 from sql.operators import CommandReads
-from sql.signing_in import SessionEntry
+from sql.sign_in import SessionEntry
 
 _KEY: dict[str, Any] = {
     "key_id": "0a1b2c3d4e5f6071",

@@ -17,12 +17,12 @@ from resources.core.errors import InvalidRequestError, StorageFullError
 from serving.http.audit import AuditEvent
 from serving.http.errors import UnauthorizedError
 from serving.identity.secret_hash import secret_hash
-from sql.web import WebReads, WebSession
+from sql.serving import WebReads, WebSession
 
 if TYPE_CHECKING:
     from resources.stores.postgres import Connection
     from serving.http.database import Database
-    from sql.web_rows import StoredKey
+    from sql.serving_rows import StoredKey
 
 PREFIX = "ck_"
 INVALID = "This API key is unknown, revoked or expired. Ask for a new one."

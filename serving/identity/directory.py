@@ -23,7 +23,7 @@ from serving.http.roles import with_roles
 from serving.identity.index_versions import IndexVersions
 from serving.identity.tokens import Verified
 from serving.identity.withheld import WithheldReads
-from sql.web import WebReads
+from sql.serving import WebReads
 
 MEMBERSHIPS = ("slack:", "group:")
 """Principals that a directory may add. Emails and domains come from the token only."""

@@ -13,7 +13,7 @@ from serving.identity import api_keys
 from serving.identity.authentication import credential_of, origin_of
 from serving.identity.principals import Identity, SignedInCaller, identity_of
 from serving.identity.service import IdentityServices
-from sql.web import WebReads
+from sql.serving import WebReads
 
 
 @get(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from resources.core.domain import Access
 from serving.identity.service import IdentityServices
-from sql.web import WebReads
+from sql.serving import WebReads
 
 MOST = 500
 """Addresses that are looked up for a page; further ones are shown as they are."""

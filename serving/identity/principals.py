@@ -7,7 +7,7 @@ import msgspec
 
 from resources.core import permissions
 from sql.fields import Moment
-from sql.web_rows import DirectoryEntry
+from sql.serving_rows import DirectoryEntry
 
 
 class PrincipalOrigin(msgspec.Struct, frozen=True, kw_only=True):

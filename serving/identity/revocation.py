@@ -13,8 +13,8 @@ from resources.core.errors import InvalidRequestError
 from serving.http.audit import AuditEvent
 from serving.identity.tokens import token_id
 from serving.identity.withholding import Withholding
-from sql.signing_in import SignInSession
-from sql.web import WebSession
+from sql.serving import WebSession
+from sql.sign_in import SignInSession
 
 if TYPE_CHECKING:
     from resources.settings import Settings

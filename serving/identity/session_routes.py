@@ -14,7 +14,7 @@ from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.identity.service import IdentityServices
 from serving.identity.sign_in import events
-from sql.signing_in import Session
+from sql.sign_in import Session
 
 _SESSION = {
     "session_id": "6c5d0c3a-1f0e-4f6d-9d0b-0f6a6b4b6f11",

@@ -13,7 +13,7 @@ from serving.http.openapi.describe import described
 from serving.http.request_limits import limited
 from serving.identity.service import IdentityServices
 from serving.web.formats import reader
-from sql.web import WebReads
+from sql.serving import WebReads
 
 MOST = 8
 SHORTEST = 2

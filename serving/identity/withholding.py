@@ -19,7 +19,7 @@ from resources.stores.postgres import session
 from resources.stores.withheld import WithheldCollection
 from resources.stores.withholding import settle, withhold_documents, withhold_groups, withhold_people, withhold_token
 from serving.http.periodic import Repeated
-from sql.web import WebReads
+from sql.serving import WebReads
 
 if TYPE_CHECKING:
     from resources.settings import Settings

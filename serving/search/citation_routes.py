@@ -17,7 +17,7 @@ from serving.http.request_limits import limited
 from serving.search.citations.format import Cited, Format, citation
 from serving.search.citations.links import link
 from serving.search.service import SearchServices
-from sql.web import WebReads
+from sql.serving import WebReads
 
 
 class FormattedCitation(msgspec.Struct, frozen=True):

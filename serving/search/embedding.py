@@ -26,7 +26,7 @@ from resources.logging import logger
 from resources.stores.qdrant import ALIAS
 from serving.http.background import cancel
 from serving.http.threads import Threads
-from sql.web_rows import ActiveModel
+from sql.serving_rows import ActiveModel
 
 POLL_SECONDS = 1.0
 """Interval of reading the active collection, a query of 0.2 ms."""

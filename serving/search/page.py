@@ -34,7 +34,7 @@ from serving.search.understanding.phrases import KINDS, Kind
 from serving.web.formats import kind
 from serving.web.render import view
 from sql.saved_searches import SavedSearch
-from sql.web import WebReads
+from sql.serving import WebReads
 
 PAGE_SIZE = 10
 CHOICES: Mapping[str, str] = {"source": "source_type", "type": "mime_type", "author": "author"}

@@ -25,8 +25,8 @@ from serving.search.understanding.grammar import Grammar
 from serving.search.understanding.named import NamesInQueries
 from serving.search.understanding.names import ReadableNames
 from serving.search.understanding.operators import Operators
-from sql.web import WebReads
-from sql.web_rows import ActiveModel
+from sql.serving import WebReads
+from sql.serving_rows import ActiveModel
 
 if TYPE_CHECKING:
     from serving.http.service import HttpServices

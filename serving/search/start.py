@@ -14,9 +14,9 @@ from resources.sources.slack.documents import MIME_TYPE as CONVERSATION
 from serving.search.saved import saved_searches_of
 from serving.search.service import SearchServices
 from sql.saved_searches import SavedSearch
+from sql.serving import WebReads
+from sql.serving_rows import Asked, LatestDocument
 from sql.source_rows import SourceRow
-from sql.web import WebReads
-from sql.web_rows import Asked, LatestDocument
 
 QUESTIONS, EXAMPLES = 5, 4
 LOOKED = 100

@@ -14,7 +14,7 @@ from resources.core.domain import STAGES, State
 from resources.core.notes import TextNote
 from serving.search.references import Reference
 from serving.search.retrieval.passage import Passage
-from sql.web_rows import RegistryEntry, Shares
+from sql.serving_rows import RegistryEntry, Shares
 
 RANKS = 50
 """Number of top documents in which a rank is looked for."""

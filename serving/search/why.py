@@ -20,7 +20,7 @@ from serving.search.retrieval.query import MAX_QUERY, Narrowing
 from serving.search.searches import enforce_rate_limit, ranking
 from serving.search.service import SearchServices
 from serving.search.trace import NO_DOCUMENT, RANKS, Trace, parameters, rank_of, trace
-from sql.web import WebReads
+from sql.serving import WebReads
 
 COUNT_SECONDS = 5.0
 

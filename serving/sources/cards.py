@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, TypeVar
 
 from resources.core.durations import age_of
-from resources.progress import DELAYED
 from resources.sources import unit
+from resources.syncs.progress import DELAYED
 from serving.sources.days import Days, days
 from serving.sources.ledger import Partition, SourceReport
 from serving.web.plots import Plot, Point, plot

@@ -25,7 +25,7 @@ from resources.stores.postgres import session
 from serving.http.database import Database
 from serving.http.errors import ProblemError
 from serving.identity.sign_in.attempts import LIFETIME, Attempts
-from sql.web import WebReads, WebSession
+from sql.serving import WebReads, WebSession
 
 PATH = "/api/auth"
 TIMEOUT_SECONDS = 20.0

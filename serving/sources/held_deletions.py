@@ -25,7 +25,7 @@ from serving.sources.service import SourceServices
 from serving.sources.sync import LAUNCH_SECONDS
 from sql.fields import Moment
 from sql.operators import DecidedPartition, HeldDeletions, Prune
-from sql.web import WebSession
+from sql.serving import WebSession
 
 _HELD: dict[str, Any] = {
     "source": "slack",

@@ -16,7 +16,7 @@ from serving.http.openapi.describe import Answer, described
 from serving.http.origins import accepts
 from serving.http.request_limits import limited
 from serving.sources.service import SourceServices
-from sql.web import WebReads
+from sql.serving import WebReads
 
 CHANNEL = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 NUMBER = re.compile(r"[0-9]{1,20}")

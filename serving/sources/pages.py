@@ -14,9 +14,9 @@ from resources.alerts.states import sentence
 from resources.core.domain import Access, Role
 from resources.dagster_access import browser_address
 from resources.embedding.budget import Budget, month_key
-from resources.progress import progress
 from resources.sources import find, names, specs
 from resources.sources.stored import storable
+from resources.syncs.progress import progress
 from serving.http.errors import ProblemError
 from serving.http.roles import dagster_rights, sees_reasons
 from serving.identity.authentication import SessionFrom
@@ -29,11 +29,11 @@ from serving.sources.service import SourceServices
 from serving.sources.states import reports
 from serving.web.plots import searches
 from serving.web.render import OTHER, view
-from sql.alerting import AlertReads
+from sql.alerts import AlertReads
 from sql.growth import GrowthReads
 from sql.operators import CommandReads, OperatorReads
 from sql.rows import JobError
-from sql.web import WebReads
+from sql.serving import WebReads
 
 RECENT_SYNCS, RECEIPTS, ERRORS = 30, 20, 20
 

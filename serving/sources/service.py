@@ -42,7 +42,7 @@ class Launcher(Protocol):
 def _launch(
     settings: Settings, source: SourceName, *, partitions: Sequence[str] | None, full: bool, requested_by: str
 ) -> StartedSync:
-    from resources.launch import start_sync
+    from resources.syncs.launch import start_sync
 
     return start_sync(settings, source, partitions=partitions, full=full, requested_by=requested_by)
 

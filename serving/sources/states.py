@@ -12,7 +12,7 @@ from serving.http.request_limits import limited
 from serving.http.roles import sees_reasons
 from serving.sources.ledger import SourceReport, SourcesResponse, full_report, report
 from serving.sources.service import SourceServices
-from sql.web import WebReads
+from sql.serving import WebReads
 
 
 @get(

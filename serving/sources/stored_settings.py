@@ -24,8 +24,8 @@ from serving.http.request_limits import limited
 from serving.http.roles import NeedsRole
 from serving.sources.check import Value, tried_source
 from serving.sources.service import SourceServices
+from sql.serving import WebSession
 from sql.source_settings import StoredSettings
-from sql.web import WebSession
 
 
 class ChangedSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

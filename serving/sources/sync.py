@@ -20,7 +20,7 @@ from serving.http.roles import NeedsRole, sees_reasons
 from serving.sources.ledger import LastJob, job_facts
 from serving.sources.service import SourceServices
 from sql.fields import Moment
-from sql.web import WebReads
+from sql.serving import WebReads
 
 LAUNCH_SECONDS = 25.0
 """Less than the launch's own timeout for Dagster, so that a hang is noticed here."""

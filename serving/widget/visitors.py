@@ -16,7 +16,7 @@ from serving.answers.service import Answers
 from serving.http.errors import ProblemError, UnauthorizedError, rate_limited
 from serving.http.sign_ins import UNKNOWN_FACTOR
 from serving.identity.tokens import ISSUER, claims_of, sign
-from sql.web import WebReads
+from sql.serving import WebReads
 
 AUDIENCE = "concordance-widget"
 LIFETIME = timedelta(minutes=10)

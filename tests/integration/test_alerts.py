@@ -41,10 +41,10 @@ from serving.http.latency import (
     requests,
 )
 from serving.http.metrics import Metrics
-from sql.alerting import Alerts, AlertState
+from sql.alerts import Alerts, AlertState
+from sql.serving import WebReads
+from sql.serving_rows import Figure
 from sql.sync import Jobs
-from sql.web import WebReads
-from sql.web_rows import Figure
 from tests.fixtures.installation import Installation
 from tests.fixtures.serving import Site
 from tests.fixtures.upkeep import as_environment

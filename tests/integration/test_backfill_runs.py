@@ -12,7 +12,7 @@ from dagster._core.definitions.partitions.context import partition_loading_conte
 
 from orchestration.definitions import definitions
 from resources.core.domain import STAGES
-from resources.launch import BACKFILL_TAG
+from resources.syncs.launch import BACKFILL_TAG
 from tests.fixtures.dagster_runs import DagsterRuns
 
 

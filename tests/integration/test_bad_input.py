@@ -32,7 +32,7 @@ from resources.embedding import embedder
 from resources.settings import FileRoot
 from resources.sources.files import Files
 from resources.stores import qdrant
-from resources.syncing import open_sync
+from resources.syncs.syncing import open_sync
 from tests.fixtures.desk import ADA, ZEBRAS, Desk
 from tests.fixtures.installation import Installation
 from tests.fixtures.openai_server import OpenAIServer, Rows

@@ -14,7 +14,7 @@ from resources.core.domain import Batch, Item, SourceName, State
 from resources.core.errors import AbortSyncError
 from resources.core.ports import Source
 from resources.sources import open_source
-from resources.syncing import open_sync
+from resources.syncs.syncing import open_sync
 from simulators.drive import DOCUMENT, PRESENTATION, SimulatedDrive
 from tests.fixtures.drive import DriveSite
 from tests.fixtures.installation import Installation

@@ -27,7 +27,7 @@ from resources.stores.delta import packed, unavailable
 from resources.stores.lake import COMPACT_PAST, Lake
 from resources.stores.lake_erasure import drop_rows, is_scrubbed, scrub
 from resources.stores.postgres import Connection
-from resources.syncing import open_sync
+from resources.syncs.syncing import open_sync
 from tests.fixtures.installation import Installation
 from tests.fixtures.lake import raw
 from tests.fixtures.upkeep import do
@@ -148,7 +148,7 @@ def test_an_erasure_waits_for_a_compaction_and_a_sync_leaves_it_out(
             reached.set()
         return claim(dsn, source, partitions, **options)
 
-    monkeypatch.setattr("resources.jobs.claim", watched)
+    monkeypatch.setattr("resources.syncs.jobs.claim", watched)
     thread = threading.Thread(target=erase, args=(settings,), kwargs={"after": timedelta()})
     thread.start()
     assert reached.wait(60)

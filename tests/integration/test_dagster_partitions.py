@@ -12,8 +12,8 @@ from orchestration.definitions import definitions
 from orchestration.maintenance import weekly_upkeep
 from orchestration.supervision.launcher import whole_source
 from resources.core.domain import STAGES
-from resources.launch import PARTITION_TAG, RANGE_END_TAG, RANGE_START_TAG, WHOLE
 from resources.stores.postgres import session
+from resources.syncs.launch import PARTITION_TAG, RANGE_END_TAG, RANGE_START_TAG, WHOLE
 from tests.fixtures.dagster_runs import DagsterRuns
 
 

@@ -14,7 +14,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from orchestration import doctor
+from orchestration.diagnosis import doctor
 from resources import http_clients, mail
 from resources.servers.processes import free_port
 from serving.identity.sign_in import emailed

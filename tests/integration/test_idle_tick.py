@@ -9,7 +9,7 @@ from resources.sources.push import place_of
 from resources.stores.blobs import Blobs
 from resources.stores.postgres import connect
 from resources.stores.uploads import NewUpload, record
-from resources.syncing import open_sync
+from resources.syncs.syncing import open_sync
 from sql.upkeep import Checks
 from tests.fixtures.installation import Installation
 from tests.fixtures.waiting import until

@@ -15,7 +15,7 @@ import pytest
 import sql
 from assets.stages.diff import MAX_ATTEMPTS
 from resources.stores.postgres import connect
-from sql.commands import Commands
+from sql.cli import Commands
 from sql.sync import IndexEntries, IndexWork, Partitions
 from sql.upkeep import Checks
 from tests.fixtures.installation import Installation

@@ -30,7 +30,7 @@ from resources.stores.lake import Lake
 from resources.stores.lake_erasure import drop_matching
 from resources.stores.postgres import session
 from resources.stores.uploads import NewUpload, record
-from resources.syncing import SyncJob, open_sync
+from resources.syncs.syncing import SyncJob, open_sync
 from tests.fixtures.desk import ADA, Desk
 from tests.fixtures.installation import Installation
 from tests.fixtures.openai_server import OpenAIServer

@@ -14,7 +14,7 @@ from assets import pipeline
 from resources.core.domain import SourceName
 from resources.settings import FileRoot
 from resources.sources.files import _Describer
-from resources.syncing import open_sync
+from resources.syncs.syncing import open_sync
 from tests.fixtures.installation import Installation
 from tests.fixtures.upkeep import do
 

@@ -21,15 +21,15 @@ from structlog.testing import capture_logs
 from assets import pipeline
 from assets.index import targets
 from orchestration.supervision.environment import child_environment
-from resources import jobs
 from resources.core.domain import SourceName
 from resources.core.errors import BusyError, LostLeaseError
-from resources.jobs import create_job, end_job, hold, hold_all, stored_sources
 from resources.stores import leases
 from resources.stores.fenced import FencedConnection, connect_fenced, fenced_session
 from resources.stores.leases import Lease, alone, claim
 from resources.stores.postgres import session
-from resources.syncing import SyncJob, open_sync
+from resources.syncs import jobs
+from resources.syncs.jobs import create_job, end_job, hold, hold_all, stored_sources
+from resources.syncs.syncing import SyncJob, open_sync
 from sql.sync import Jobs
 from tests.fixtures.dagster_runs import stored_instance
 from tests.fixtures.installation import Installation
@@ -302,7 +302,7 @@ from resources.core.domain import SourceName
 from resources.core.errors import LostLeaseError
 from resources.settings import load
 from resources.stores import leases
-from resources.syncing import open_sync
+from resources.syncs.syncing import open_sync
 leases.LEASE_SECONDS, leases.RENEW_SECONDS = 1.0, 0.2
 try:
     with open_sync(load(), SourceName.FILES, partitions=["docs"]) as job:

@@ -12,8 +12,8 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from orchestration import store_checks
 from orchestration.cli import run as command
+from orchestration.diagnosis import store_checks
 from resources.core.errors import ConfigurationError, ServiceUnavailableError
 from resources.settings import load
 from resources.stores.migrate import migrate, migrations

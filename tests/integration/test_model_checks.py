@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestration import model_checks
+from orchestration.diagnosis import model_checks
 from resources.core.breaker import UnresponsiveError
 from resources.core.checks import Check
 from resources.core.errors import ConfigurationError, ServiceUnavailableError

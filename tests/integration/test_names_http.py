@@ -15,7 +15,7 @@ from selectolax.lexbor import LexborHTMLParser
 from resources.core.domain import SourceName
 from resources.core.errors import OverloadedError
 from serving.search.understanding import named, names
-from sql.web import WebReads
+from sql.serving import WebReads
 from tests.fixtures.serving import Running, Site
 
 ANN, BOB = "ann@acme.com", "bob@acme.com"

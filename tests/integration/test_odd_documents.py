@@ -12,7 +12,7 @@ from resources.core.errors import AbortSyncError, ChangedDocumentError, FailedDo
 from resources.core.texts import storable_value
 from resources.people.sync import sync_people
 from resources.stores.memory import PostgresMemory
-from resources.syncing import SyncJob
+from resources.syncs.syncing import SyncJob
 from simulators.drive import SimulatedDrive
 from simulators.slack import Workspace
 from tests.fixtures.drive import DriveSite

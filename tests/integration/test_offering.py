@@ -20,14 +20,14 @@ from assets.backlog import Backlog
 from assets.offering import Offering
 from assets.parsing.pool import ParseOutcome
 from assets.preparing import prepare
-from resources import launch
 from resources.core.domain import SourceName
 from resources.core.errors import AbortSyncError, NotRunningError
-from resources.jobs import DIED, end_job, hold_all, preparing
 from resources.settings import Settings
 from resources.stores.leases import claim
 from resources.stores.postgres import session
-from resources.syncing import SyncJob, open_sync
+from resources.syncs import launch
+from resources.syncs.jobs import DIED, end_job, hold_all, preparing
+from resources.syncs.syncing import SyncJob, open_sync
 from sql.offers import Offers
 from sql.rows import JobError, Pending
 from sql.sync import Jobs

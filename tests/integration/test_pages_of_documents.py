@@ -16,7 +16,7 @@ from resources.embedding import choose
 from resources.settings import Settings
 from resources.stores.clients import Stores
 from resources.stores.postgres import session
-from resources.syncing import SyncJob, open_sync
+from resources.syncs.syncing import SyncJob, open_sync
 from sql.rows import Pending
 from sql.sync import Documents
 from tests.fixtures.installation import Installation

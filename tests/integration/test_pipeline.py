@@ -18,13 +18,13 @@ from orchestration.supervision.environment import child_environment
 from resources.core import filetypes
 from resources.core.domain import STAGES, Access, SourceName, State, document_id
 from resources.core.errors import BusyError
-from resources.jobs import create_job
 from resources.stores import qdrant
 from resources.stores.blobs import Blobs
 from resources.stores.lake import Lake
 from resources.stores.postgres import session
 from resources.stores.uploads import NewUpload, record
-from resources.syncing import open_sync
+from resources.syncs.jobs import create_job
+from resources.syncs.syncing import open_sync
 from serving.http.database import Database
 from serving.search.retrieval.passage import Passage
 from serving.search.retrieval.registry import from_payloads, recheck
@@ -306,7 +306,7 @@ def test_a_job_whose_process_died_is_overtaken(installation: Installation) -> No
 
 LAUNCH = """
 from resources.core.domain import SourceName
-from resources.launch import start_sync
+from resources.syncs.launch import start_sync
 from resources.settings import load
 start_sync(load(), SourceName.FILES, partitions=None, full=False, requested_by="test")
 """

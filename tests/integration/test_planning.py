@@ -12,15 +12,15 @@ import pytest
 import sql.sync
 from assets import pipeline, waves
 from assets.planning import FEWEST, divided
-from resources import jobs, launch
 from resources.core.domain import SourceName
 from resources.core.errors import BusyError, ConcordanceError, EndedJobError, NotRunningError
-from resources.jobs import NOT_BEGUN, create_job
-from resources.launch import JOB_TAG, PARTITION_TAG, WHOLE
 from resources.settings import Settings
 from resources.stores.postgres import session
-from resources.syncing import SyncJob, open_sync
-from sql.commands import Commands
+from resources.syncs import jobs, launch
+from resources.syncs.jobs import NOT_BEGUN, create_job
+from resources.syncs.launch import JOB_TAG, PARTITION_TAG, WHOLE
+from resources.syncs.syncing import SyncJob, open_sync
+from sql.cli import Commands
 from sql.sync import Jobs
 from tests.fixtures.dagster_runs import DagsterRuns
 from tests.fixtures.installation import Installation

@@ -18,7 +18,7 @@ from resources.stores import leases, qdrant, withholding
 from resources.stores.postgres import session
 from resources.stores.withheld import WithheldCollection
 from resources.stores.withholding import settle, withhold_documents, withhold_narrowed
-from resources.syncing import open_sync
+from resources.syncs.syncing import open_sync
 from sql.sync import IndexEntries
 from sql.upkeep import Sweep
 from sql.withheld import Standing

@@ -138,6 +138,6 @@ def test_what_is_approved_while_no_sync_can_start_is_approved(
     def overloaded(*_args: object, **_options: object) -> None:
         raise OverloadedError("Postgres is busy.")
 
-    monkeypatch.setattr("resources.launch.start_sync", overloaded)
+    monkeypatch.setattr("resources.syncs.launch.start_sync", overloaded)
     status, answer = prune(capsys, "approve", "slack", "pond")
     assert (status, answer["job_id"], len(answer["partitions"])) == (0, None, 1)

@@ -21,11 +21,11 @@ from resources.core.domain import SourceName, chunk_id, document_id
 from resources.core.errors import AbortSyncError, AuthorizationError, BusyError
 from resources.core.ports import Source
 from resources.core.tables import table
-from resources.jobs import create_job, hold
 from resources.stores import qdrant, uploads
 from resources.stores.blobs import Blobs
 from resources.stores.lake import Lake
 from resources.stores.postgres import session
+from resources.syncs.jobs import create_job, hold
 from tests.fixtures.installation import Installation
 from tests.fixtures.shelf import Shelf
 from tests.fixtures.upkeep import as_environment, do

@@ -18,8 +18,8 @@ from sql.agents import AgentReads
 from sql.own_keys import OwnKeyRows
 from sql.passkeys import PasskeyReads
 from sql.repeated_requests import RepeatedRequests
-from sql.signing_in import SignInReads
-from sql.web import WebReads, WebSession
+from sql.serving import WebReads, WebSession
+from sql.sign_in import SignInReads
 from tests.fixtures.serving import Site
 
 T = TypeVar("T")

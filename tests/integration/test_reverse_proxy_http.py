@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from orchestration import network
+from orchestration.diagnosis import network
 from resources import http_clients
 from tests.fixtures import loopback
 from tests.fixtures.serving import Site

@@ -17,13 +17,13 @@ from assets import catalog
 from orchestration.dagster_api import SubmitRunContext
 from orchestration.schedules import canceled_sync
 from orchestration.supervision.environment import ROOT
-from resources import launch
 from resources.core.domain import SourceName
-from resources.jobs import create_job
-from resources.launch import LOCATION, REPOSITORY, run_tags
 from resources.schema import prepare
 from resources.settings import Settings
 from resources.stores.postgres import session
+from resources.syncs import launch
+from resources.syncs.jobs import create_job
+from resources.syncs.launch import LOCATION, REPOSITORY, run_tags
 from sql.sync import Jobs
 from tests.fixtures.dagster_runs import instance_with
 

@@ -18,7 +18,7 @@ from resources.stores.offboarding import offboard
 from resources.stores.postgres import session
 from serving.http.database import Database
 from sql.people import People
-from sql.signing_in import SignInReads
+from sql.sign_in import SignInReads
 from tests.fixtures.serving import PUBLIC_URL, Running, Site
 from tests.fixtures.waiting import until
 

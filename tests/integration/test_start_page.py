@@ -9,7 +9,7 @@ from selectolax.lexbor import LexborHTMLParser
 from resources.core.domain import SourceName
 from resources.sources.slack.documents import MIME_TYPE as CONVERSATION
 from serving.search.start import EXAMPLES, LONGEST, QUESTIONS, ExampleSearch, examples
-from sql.web_rows import LatestDocument
+from sql.serving_rows import LatestDocument
 from tests.fixtures.serving import Running, Site
 from tests.integration.test_search_page import ANN, BOB, SCRIPT, page, titles
 

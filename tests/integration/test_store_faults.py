@@ -18,7 +18,7 @@ import pytest
 from assets import pipeline
 from assets.upkeep.integrity import expected, expected_tables, lost_contents
 from assets.upkeep.reconcile import reconcile
-from orchestration import store_checks
+from orchestration.diagnosis import store_checks
 from orchestration.maintenance import maintain
 from resources.core.domain import SourceName
 from resources.core.errors import AbortSyncError
@@ -27,7 +27,7 @@ from resources.stores.blobs import Blobs
 from resources.stores.damage import damaged_tables, explained
 from resources.stores.lake import Lake
 from resources.stores.postgres import session
-from resources.syncing import open_sync
+from resources.syncs.syncing import open_sync
 from tests.fixtures.desk import ADA, Desk
 from tests.fixtures.installation import Installation
 

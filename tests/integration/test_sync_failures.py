@@ -23,19 +23,19 @@ from dagster._core.storage.runs import SqlRunStorage
 from dagster._core.storage.runs.schema import RunsTable
 
 from assets import pipeline
-from orchestration import doctor
 from orchestration.cli import run as command
 from orchestration.cli.syncing import public, read_job
+from orchestration.diagnosis import doctor
 from resources.core import errors
 from resources.core.domain import STAGES, SourceName
 from resources.core.errors import AuthorizationError, ConcordanceError, NotRunningError
-from resources.jobs import create_job, end_job
-from resources.launch import JOB_TAG, PARTITION_TAG, SOURCE_TAG, WHOLE, start_sync
 from resources.people.sync import PeopleReport
 from resources.settings import Settings, load
 from resources.stores.postgres import session
-from resources.sync_counts import StageResult
-from resources.syncing import SyncJob, open_sync
+from resources.syncs.counts import StageResult
+from resources.syncs.jobs import create_job, end_job
+from resources.syncs.launch import JOB_TAG, PARTITION_TAG, SOURCE_TAG, WHOLE, start_sync
+from resources.syncs.syncing import SyncJob, open_sync
 from sql.sync import Jobs
 from tests.fixtures import loopback
 from tests.fixtures.dagster_runs import DagsterRuns

@@ -12,7 +12,7 @@ from assets import pipeline
 from orchestration.cli.syncing import check_partitions
 from resources.core.domain import SourceName
 from resources.core.errors import AbortSyncError, InvalidRequestError
-from resources.syncing import SyncJob, open_sync
+from resources.syncs.syncing import SyncJob, open_sync
 from tests.fixtures.installation import Installation
 
 

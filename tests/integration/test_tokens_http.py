@@ -22,7 +22,7 @@ from resources.stores.postgres import session
 from resources.stores.withheld import TOKEN
 from serving.identity import api_keys, revocation, tokens
 from serving.identity.withholding import Withholding
-from sql.signing_in import SignInSession
+from sql.sign_in import SignInSession
 from tests.fixtures.revoked import revoke, withheld
 from tests.fixtures.serving import Running, Site
 

@@ -9,8 +9,8 @@ import pytest
 
 from resources import tracing
 from resources.core.domain import SourceName
-from resources.launch import TRACE_TAG, run_tags
-from resources.syncing import open_sync
+from resources.syncs.launch import TRACE_TAG, run_tags
+from resources.syncs.syncing import open_sync
 from tests.fixtures.collector import Collector, collecting, drawn
 from tests.fixtures.installation import Installation
 from tests.fixtures.serving import Site

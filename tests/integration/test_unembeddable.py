@@ -15,7 +15,7 @@ from assets.stages.diff import MAX_ATTEMPTS
 from resources.core.domain import Batch, SourceName, State
 from resources.core.errors import FailedDocumentError, ServiceUnavailableError
 from resources.embedding.openai_compatible import FAILED_TEXTS
-from resources.syncing import open_sync
+from resources.syncs.syncing import open_sync
 from tests.fixtures.installation import Installation
 from tests.fixtures.openai_server import OpenAIServer
 from tests.integration.test_remote_sources import ScriptedSource, complete, item

@@ -7,15 +7,15 @@ import pytest
 from pydantic import SecretStr
 
 from assets.index import agreement
-from orchestration.checks import completeness_metadata
+from orchestration.asset_checks import completeness_metadata
 from orchestration.definitions import definitions
 from orchestration.reconciliation import JOBS, SCHEDULES, reconcile_all
 from resources.bindings import Syncs
 from resources.core.domain import SourceName
-from resources.jobs import hold
-from resources.launch import PARTITION_TAG, WHOLE
 from resources.sources import names
 from resources.stores.postgres import session
+from resources.syncs.jobs import hold
+from resources.syncs.launch import PARTITION_TAG, WHOLE
 from sql.upkeep import Checks
 from sql.upkeep_rows import Completeness
 from tests.fixtures.installation import Installation

@@ -15,7 +15,7 @@ from resources.sources import open_source
 from resources.stores import uploads
 from resources.stores.blobs import Blobs
 from resources.stores.postgres import Connection, session
-from resources.syncing import open_sync
+from resources.syncs.syncing import open_sync
 from tests.fixtures.installation import Installation
 
 ADA, BOB = "ada@acme.example", "bob@acme.example"

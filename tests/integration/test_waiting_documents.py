@@ -16,8 +16,8 @@ from assets.index.targets import Target, active_target, pending
 from assets.index.work import by_urgency, marked
 from resources.core.domain import SourceName
 from resources.stores.postgres import connect
-from resources.sync_counts import StageResult
-from resources.syncing import SyncJob, open_sync
+from resources.syncs.counts import StageResult
+from resources.syncs.syncing import SyncJob, open_sync
 from sql.rows import Pending
 from sql.sync import IndexWork
 from tests.fixtures.installation import Installation

@@ -13,10 +13,10 @@ from assets.index import targets
 from resources.core.domain import SourceName
 from resources.core.errors import AbortSyncError, BusyError
 from resources.core.ports import Embedder
-from resources.jobs import create_job, end_job
 from resources.settings import Settings
 from resources.stores.postgres import session
-from resources.syncing import SyncJob, open_sync
+from resources.syncs.jobs import create_job, end_job
+from resources.syncs.syncing import SyncJob, open_sync
 from sql.rows import Requested
 from sql.sync import Jobs
 from tests.fixtures.installation import Installation

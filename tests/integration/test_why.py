@@ -12,7 +12,7 @@ import pytest
 from orchestration.cli import run
 from resources.core.domain import SourceName
 from serving.search.trace import trace
-from sql.web_rows import RegistryEntry
+from sql.serving_rows import RegistryEntry
 from tests.fixtures.desk import ADA, Desk
 from tests.fixtures.serving import PUBLIC_URL, Running, Site
 

@@ -12,7 +12,7 @@ from resources.core.ports import Source
 from resources.stores import uploads
 from resources.stores.blobs import Blobs
 from resources.stores.postgres import connect
-from resources.syncing import open_sync
+from resources.syncs.syncing import open_sync
 from sql.sources import UploadChanges
 from sql.upkeep import PermissionAudit
 from tests.fixtures.installation import Installation

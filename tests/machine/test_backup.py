@@ -21,9 +21,10 @@ from psycopg.conninfo import conninfo_to_dict
 
 from assets import pipeline
 from assets.upkeep.erase import erase
-from orchestration import backup, preflight
+from orchestration import backup
 from orchestration.cli import run
 from orchestration.client import Client
+from orchestration.diagnosis import preflight
 from orchestration.supervision.services import services
 from orchestration.supervision.storage import Storage
 from orchestration.supervision.supervisor import Supervisor
@@ -36,7 +37,7 @@ from resources.servers.processes import free_port
 from resources.settings import Settings, load
 from resources.stores import leases
 from resources.stores.postgres import session
-from resources.syncing import open_sync
+from resources.syncs.syncing import open_sync
 from serving.identity.tokens import mint
 from tests.fixtures.dagster_runs import dagster_storage_url
 from tests.fixtures.mounts import Mount

@@ -14,7 +14,7 @@ import pytest
 
 from assets.parsing.confinement import Confinement, examine
 from assets.parsing.pool import ParseJob, ParserPool
-from orchestration import doctor
+from orchestration.diagnosis import doctor
 from resources.servers.drop_rights import CAP_DAC_READ_SEARCH
 from tests.fixtures.hostile_parser import REFUSED
 

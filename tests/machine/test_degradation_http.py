@@ -14,7 +14,7 @@ from resources import keys
 from resources.core.errors import ServiceUnavailableError
 from resources.settings import Settings
 from serving.http.database import RegistryDownError
-from sql.web import WebReads
+from sql.serving import WebReads
 from sql.withheld import Standing
 from tests.fixtures.llm import ModelServer
 from tests.fixtures.serving import PUBLIC_URL, Running, Site

@@ -19,11 +19,11 @@ from orchestration.supervision import run_state
 from orchestration.supervision.run_state import RunState
 from resources.core.domain import SourceName
 from resources.core.errors import BusyError
-from resources.jobs import create_job
-from resources.launch import JOB_TAG, SOURCE_TAG, start_sync
 from resources.servers.processes import ProcessIdentity
 from resources.settings import Settings
-from resources.syncing import SyncJob, open_sync
+from resources.syncs.jobs import create_job
+from resources.syncs.launch import JOB_TAG, SOURCE_TAG, start_sync
+from resources.syncs.syncing import SyncJob, open_sync
 from tests.fixtures import loopback
 from tests.fixtures.dagster_runs import stored_instance
 from tests.fixtures.installation import Installation
@@ -133,7 +133,7 @@ def test_a_run_whose_job_another_has_done_has_a_job_of_its_own(installation: Ins
 def test_a_dagster_that_answers_late_has_not_refused(
     installation: Installation, fake_dagster: FakeDagster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("resources.launch.LAUNCH_TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr("resources.syncs.launch.LAUNCH_TIMEOUT_SECONDS", 0.2)
     fake_dagster.silent.set()
     started = start_sync(installation.settings, FILES, partitions=None, full=False, requested_by="test")
     assert rows(installation) == [(started.job_id, "running")]

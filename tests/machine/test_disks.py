@@ -14,22 +14,22 @@ from typing import Any
 
 import pytest
 
-from orchestration import doctor
 from orchestration.backup import back_up
 from orchestration.cli import _store_fault
 from orchestration.cli import run as command
 from orchestration.cli.presence import Presence
 from orchestration.cli.syncing import follow
+from orchestration.diagnosis import doctor
 from orchestration.supervision import run_state
 from orchestration.supervision.run_state import RunState
 from resources import keys
 from resources.core.domain import SourceName
 from resources.core.errors import AbortSyncError, ConcordanceError, StorageFullError, StorageReadOnlyError
-from resources.launch import start_sync
 from resources.servers.processes import identify
 from resources.settings import Settings
 from resources.stores import disk, room
 from resources.stores.lake import Lake
+from resources.syncs.launch import start_sync
 from tests.fixtures.hub import hub
 from tests.fixtures.installation import Installation
 from tests.fixtures.lake import raw

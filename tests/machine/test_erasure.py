@@ -25,7 +25,6 @@ from orchestration.erasure import daily_erasure
 from resources import keys
 from resources.core.domain import SourceName, document_id
 from resources.core.errors import BusyError, LostLeaseError
-from resources.jobs import hold
 from resources.schema import prepare
 from resources.sources import names
 from resources.stores import leases, rebuilding, rewriting, uploads
@@ -34,6 +33,7 @@ from resources.stores.lake import Lake
 from resources.stores.lake_erasure import drop_rows
 from resources.stores.postgres import Connection, session
 from resources.stores.quotas import quota_of
+from resources.syncs.jobs import hold
 from sql.upkeep import Erasure
 from tests.fixtures.desk import ADA, ZEBRAS, Desk
 from tests.fixtures.installation import Installation, install

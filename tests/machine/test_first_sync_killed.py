@@ -10,7 +10,7 @@ import pytest
 from assets.raw import collect
 from resources.core.domain import SourceName
 from resources.sources import open_source
-from resources.syncing import open_sync
+from resources.syncs.syncing import open_sync
 from simulators.drive import SimulatedDrive
 from tests.fixtures.drive import DriveSite
 from tests.fixtures.installation import Installation

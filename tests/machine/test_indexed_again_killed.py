@@ -27,7 +27,7 @@ from assets import pipeline
 from assets.index.points import PointWriter
 from resources.core.domain import STAGES, SourceName
 from resources.settings import load
-from resources.syncing import open_sync
+from resources.syncs.syncing import open_sync
 
 what, *modules = sys.argv[1:]
 for module in modules:

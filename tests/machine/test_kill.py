@@ -26,7 +26,7 @@ import sys
 from assets import pipeline
 from resources.core.domain import SourceName
 from resources.settings import load
-from resources.syncing import open_sync
+from resources.syncs.syncing import open_sync
 with open_sync(load(), SourceName.FILES, requested_by="worker") as run:
     pipeline.sync(run)
 """

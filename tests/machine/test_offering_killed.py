@@ -50,10 +50,10 @@ import os, signal, subprocess, sys
 import assets.backlog, assets.offering
 from assets import pipeline
 from assets.backlog import Backlog
-from resources import launch
+from resources.syncs import launch
 from resources.core.domain import SourceName
 from resources.settings import load
-from resources.syncing import open_sync
+from resources.syncs.syncing import open_sync
 
 prepare, after = sys.argv[1], int(sys.argv[2])
 assets.offering.FEWEST_DOCUMENTS, assets.backlog.LEAST_SHARED = 50, 2

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestration import outsider
+from orchestration.diagnosis import outsider
 from resources import keys
 from resources.servers.processes import free_port
 from resources.servers.sockets import socket_path

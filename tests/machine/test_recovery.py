@@ -13,9 +13,9 @@ import pytest
 from orchestration.supervision import run_state
 from orchestration.supervision.launcher import WORKER_TAG
 from resources.core.domain import SourceName
-from resources.jobs import hold
-from resources.launch import JOB_TAG, start_sync
 from resources.servers.processes import ProcessIdentity
+from resources.syncs.jobs import hold
+from resources.syncs.launch import JOB_TAG, start_sync
 from tests.fixtures.company import Company
 from tests.fixtures.waiting import until
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from orchestration import preflight, systemd
+from orchestration import systemd
+from orchestration.diagnosis import preflight
 from orchestration.supervision import rights, run_state
 from orchestration.supervision.environment import ROOT, child_environment
 from resources.servers import privileges

@@ -20,8 +20,8 @@ from orchestration.run_worker import settle
 from orchestration.supervision.launcher import WORKER_TAG, WarmRunLauncher
 from orchestration.supervision.workers import EVERY_RUN
 from resources.core.domain import SourceName
-from resources.jobs import DIED, create_job
-from resources.launch import JOB_TAG
+from resources.syncs.jobs import DIED, create_job
+from resources.syncs.launch import JOB_TAG
 from tests.fixtures.installation import Installation
 from tests.fixtures.waiting import until
 

@@ -10,11 +10,11 @@ import pytest
 
 from assets.index.agreement import changed, ledger
 from orchestration.demo.client import Client
-from orchestration.outsider import probe
+from orchestration.diagnosis.outsider import probe
 from orchestration.supervision.launcher import WORKER_TAG
 from resources.core.domain import SourceName
-from resources.launch import start_sync
-from resources.syncing import open_sync
+from resources.syncs.launch import start_sync
+from resources.syncs.syncing import open_sync
 from tests.fixtures.company import Company
 from tests.fixtures.waiting import until
 

@@ -8,7 +8,7 @@ import assets.backlog
 from assets.backlog import Backlog
 from assets.offering import credited
 from resources.core.domain import State
-from resources.sync_counts import StageResult
+from resources.syncs.counts import StageResult
 from sql.rows import Pending
 
 

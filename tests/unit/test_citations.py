@@ -20,7 +20,7 @@ from serving.search.results import results
 from serving.search.retrieval.highlight import SNIPPET_CHARACTERS, pieces, snippet
 from serving.search.retrieval.passage import AskedWords, Passage
 from serving.search.retrieval.terms import held, spans, terms
-from sql.web_rows import ChunkText
+from sql.serving_rows import ChunkText
 
 TODAY = date(2025, 11, 20)
 LINK = "https://drive.google.com/file/d/1XyZ"

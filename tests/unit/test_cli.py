@@ -23,15 +23,15 @@ from typing import IO, Any
 
 import pytest
 
-from orchestration import doctor, reach, store_checks
 from orchestration.cli import run
 from orchestration.cli.addresses import addresses
 from orchestration.cli.app import app
 from orchestration.cli.arguments import duration
 from orchestration.cli.catalogue import EXAMPLES
 from orchestration.cli.querying import shown
+from orchestration.diagnosis import doctor, reach, store_checks
+from orchestration.diagnosis.unknown_settings import unknown_settings
 from orchestration.supervision import dagster_folder, heartbeat, run_state
-from orchestration.unknown_settings import unknown_settings
 from resources.servers.processes import free_port, identify
 from resources.settings import Settings, load
 from resources.settings.variables import GROUPS
@@ -393,7 +393,7 @@ def test_a_supervisor_that_hangs_is_not_waited_for(
 
 OF_ANOTHER = """
 import difflib, os, sys
-from orchestration import doctor  # all before the rights go: the project may be closed to others
+from orchestration.diagnosis import doctor  # all before the rights go: the project may be closed to others
 from orchestration.cli import access, app, installation, run, status
 from resources.stores import damage
 if os.geteuid() == 0:

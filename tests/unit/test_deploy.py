@@ -21,9 +21,9 @@ from dagster._cli.api import api_cli
 from deploy import manifests
 from orchestration import systemd
 from orchestration.cli.app import app
+from orchestration.diagnosis.unknown_settings import unknown_settings
 from orchestration.supervision import dagster_gate
 from orchestration.supervision.environment import ALLOCATOR
-from orchestration.unknown_settings import unknown_settings
 from resources.servers.postgres import CONNECTIONS, SERVER, WORKER_CONNECTIONS
 from resources.settings import Settings, load
 from serving.app import HANDLERS

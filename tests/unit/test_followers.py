@@ -19,7 +19,7 @@ from resources.watch import Watch
 from serving.identity.withheld import WithheldReads
 from serving.identity.withholding import Withholding, WithholdingKeeper
 from serving.search.embedding import QueryEmbedder
-from sql.web_rows import ActiveModel
+from sql.serving_rows import ActiveModel
 
 ACTIVE = ActiveModel("documents_m_2", "m", 2, None, None, None, None, None, True, [])
 RENAMED = psycopg.errors.InternalError_("could not open relation with OID 16384")

@@ -2,7 +2,7 @@
 
 from serving.documents.html import headings, render
 from serving.documents.outline import Heading, outline, page_starts
-from sql.web_rows import ChunkText, SectionStart
+from sql.serving_rows import ChunkText, SectionStart
 
 
 def chunk(index: int, start: int, page: int | None = None, *places: tuple[int, int | None]) -> ChunkText:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orchestration.cli.progress import line
-from sql.commands import RunningSync
+from sql.cli import RunningSync
 
 
 @pytest.mark.parametrize(

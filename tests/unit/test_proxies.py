@@ -109,7 +109,7 @@ KNOWN = {
     ("resources/stores/lake.py", "deltalake.DeltaTable"),
     ("resources/stores/lake.py", "deltalake.write_deltalake"),
     # our own services: the standard library's client knows no proxies, and gRPC uses none for Unix sockets
-    ("orchestration/outsider.py", "http.client.HTTPConnection"),
+    ("orchestration/diagnosis/outsider.py", "http.client.HTTPConnection"),
     ("orchestration/supervision/liveness.py", "http.client.HTTPConnection"),
     ("orchestration/supervision/services.py", "http.client.HTTPConnection"),
     ("orchestration/supervision/liveness.py", "grpc.insecure_channel"),

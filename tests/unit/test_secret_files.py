@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from orchestration.diagnosis.unknown_settings import unknown_settings
 from orchestration.supervision import dagster_folder
 from orchestration.supervision.environment import SECRETS, child_environment, process_environment
-from orchestration.unknown_settings import unknown_settings
 from resources import dagster_access
 from resources.core.errors import ConfigurationError
 from resources.settings import Settings, load

@@ -37,7 +37,7 @@ from serving.search.retrieval import cache
 from serving.search.retrieval.depth import first_depth
 from serving.search.retrieval.plan import queries
 from serving.search.retrieval.query import LeftOut, Narrowing, SearchQuery, normalise, search_query
-from sql.web_rows import Figure
+from sql.serving_rows import Figure
 
 KEY, OTHER = "k" * 64, "o" * 64
 ANN = Access(email="ann@acme.com", principals=frozenset({"ann@acme.com", "domain:acme.com", "public"}))

@@ -21,7 +21,7 @@ from serving.identity.sign_in.provider import Provider
 from serving.identity.sign_in.refusals import SignInRefusedError
 from serving.identity.sign_in.relying_party import relying_party
 from serving.identity.sign_in.sessions import ProviderTokens, Sessions
-from sql.signing_in import BrowserSession
+from sql.sign_in import BrowserSession
 
 ROW: dict[str, Any] = {"name": "Acme", "issuer": "https://id.acme.com", "client_id": "concordance"}
 

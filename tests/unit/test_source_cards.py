@@ -16,7 +16,7 @@ from serving.sources.ledger import LastJob, Partition, Paused, SourceReport, Tot
 from serving.sources.service import SourceServices
 from serving.web.plots import HEIGHT, Point, plot, searches
 from sql.operators import SyncDay
-from sql.web_rows import Figure
+from sql.serving_rows import Figure
 
 NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)
 EVERY = timedelta(minutes=10)

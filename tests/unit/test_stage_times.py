@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from resources.stores.clients import Stores
-from resources.syncing import SyncJob
+from resources.syncs.syncing import SyncJob
 
 
 @pytest.fixture

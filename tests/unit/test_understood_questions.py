@@ -23,7 +23,7 @@ from serving.search.understanding.lookup import WORD, NameIndex
 from serving.search.understanding.operators import Operators
 from serving.search.understanding.people import may_hold_names, words_of
 from serving.search.understanding.phrases import KINDS, Names, Phrase
-from sql.web_rows import ReadableName
+from sql.serving_rows import ReadableName
 
 TODAY = date(2026, 11, 23)
 """A Monday."""

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestration import preflight
 from orchestration.cli import run
+from orchestration.diagnosis import preflight
 from resources import dagster_access, http_clients, keys
 from resources.core.checks import Check
 from resources.core.errors import ConfigurationError
@@ -424,7 +424,7 @@ def test_a_proxy_and_authorities_that_cannot_be_used_are_named(given: str, monke
 UNPRIVILEGED = """
 import os, sys
 from pathlib import Path
-from orchestration import doctor, preflight, reach
+from orchestration.diagnosis import doctor, preflight, reach
 from orchestration.cli import sources
 from resources.settings import load
 settings = load()

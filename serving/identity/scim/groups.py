@@ -23,7 +23,7 @@ from serving.identity.scim.requests import (
     short,
     with_meta,
 )
-from sql.provisioning import GroupMember, Offboarding, ProvisionedGroup, Scim
+from sql.scim import GroupMember, Offboarding, ProvisionedGroup, Scim
 
 ATTRIBUTES = frozenset({"id", "displayname", "externalid", "members"})
 SCHEMA = str(Group.__schema__)

@@ -23,7 +23,7 @@ from scim2_models import (
 from resources.core.json import Object, is_list, is_object
 from resources.core.permissions import MAX_LENGTH
 from serving.identity.scim.models import MAX_RESULTS, POLICY
-from sql.provisioning import ProvisionedGroup, ProvisionedUser
+from sql.scim import ProvisionedGroup, ProvisionedUser
 
 MEDIA_TYPE = "application/scim+json"
 BASE = "/scim/v2"

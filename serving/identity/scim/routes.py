@@ -30,7 +30,7 @@ from serving.identity.scim.models import CONFIG, PROVIDER
 from serving.identity.scim.requests import BASE, MEDIA_TYPE, Caller, body_of, error_body, error_of
 from serving.identity.scim.users import Users
 from serving.identity.service import IdentityServices
-from sql.provisioning import Scim
+from sql.scim import Scim
 
 OPTIONS = limited("scim") | accepts(None) | {SCIM: True}
 KINDS = {"Users": Users, "Groups": Groups}

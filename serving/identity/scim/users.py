@@ -24,7 +24,7 @@ from serving.identity.scim.requests import (
     short,
     with_meta,
 )
-from sql.provisioning import Offboarding, ProvisionedUser, Scim
+from sql.scim import Offboarding, ProvisionedUser, Scim
 
 ATTRIBUTES = frozenset({"id", "username", "externalid", "emails", "active"})
 SCHEMA = str(User.__schema__)

@@ -22,7 +22,7 @@ from serving.identity.sign_in.browsers import bound, is_bound
 from serving.identity.sign_in.claims import ProviderIdentity, signed_in
 from serving.identity.sign_in.provider import Provider, Tokens
 from serving.identity.sign_in.refusals import SignInRefusedError
-from sql.web import WebReads
+from sql.serving import WebReads
 
 MAX_PATH = 3000
 """The longest path to return to is that of the page on which an agent's request is allowed."""

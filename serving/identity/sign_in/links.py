@@ -19,7 +19,7 @@ from serving.identity.sign_in.events import link_made
 from serving.identity.sign_in.flow import own_path
 from serving.identity.sign_in.refusals import SignInRefusedError
 from serving.identity.sign_in.sessions import EMAIL, LINK
-from sql.web import WebReads, WebSession
+from sql.serving import WebReads, WebSession
 
 if TYPE_CHECKING:
     from resources.settings import Settings

@@ -45,7 +45,7 @@ from serving.identity.sign_in.browsers import Binding, bound, is_bound
 from serving.identity.sign_in.refusals import SignInRefusedError
 from serving.identity.sign_in.sessions import FRESH, PASSKEY
 from sql.passkeys import PasskeyReads, RemovedPasskeys
-from sql.web import WebReads
+from sql.serving import WebReads
 
 if TYPE_CHECKING:
     from resources.settings import Settings

@@ -30,7 +30,7 @@ from serving.identity.sign_in.claims import ProviderIdentity, refreshed
 from serving.identity.sign_in.events import session_ended
 from serving.identity.sign_in.provider import Provider, SignOutForm, Tokens
 from serving.identity.sign_in.refusals import RefreshRefusedError, SignInRefusedError
-from sql.signing_in import BrowserSession, EndedSession, Session, SessionEntry, SignInReads
+from sql.sign_in import BrowserSession, EndedSession, Session, SessionEntry, SignInReads
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping

@@ -14,7 +14,7 @@ from resources.sources import capabilities, label
 
 if TYPE_CHECKING:
     from serving.search.retrieval.passage import Passage
-    from sql.web_rows import Document
+    from sql.serving_rows import Document
 
 Format = Annotated[
     Literal["inline", "key", "footnote", "endnote", "prose"],

@@ -27,7 +27,7 @@ from serving.search.retrieval.fuse import Leg, fuse
 from serving.search.retrieval.passage import Warning_
 from serving.search.retrieval.plan import queries, scoring
 from serving.search.retrieval.query import SearchQuery, keywords
-from sql.web import WebReads
+from sql.serving import WebReads
 
 QDRANT_SECONDS = 10.0
 

@@ -13,7 +13,7 @@ from resources import tracing
 from resources.core.naming import split_compounds
 from serving.http.database import Database
 from serving.search.retrieval.query import Narrowing, SearchQuery, keywords
-from sql.web import WebReads
+from sql.serving import WebReads
 
 MOST_PASSAGES = 2000
 """Passages of one word, and of all words together, that are ranked; ranking is what takes the time."""

@@ -23,8 +23,8 @@ from serving.search.retrieval.cache import Candidates
 from serving.search.retrieval.passage import Neighbour, Passage
 from serving.search.retrieval.query import SearchQuery
 from serving.search.retrieval.respell import MOST_PASSAGES
-from sql.web import WebReads
-from sql.web_rows import Holder
+from sql.serving import WebReads
+from sql.serving_rows import Holder
 
 
 class _CheckedPassage(Passage, frozen=True, kw_only=True):

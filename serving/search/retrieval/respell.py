@@ -15,7 +15,7 @@ from serving.search.retrieval.cache import Candidate
 from serving.search.retrieval.passage import AskedWords, Passage
 from serving.search.retrieval.query import Respelled
 from serving.search.retrieval.terms import Words, stem, terms
-from sql.web_rows import Holder
+from sql.serving_rows import Holder
 
 SHORTEST_BEGINNING = 3
 """Letters of the beginning of a word."""

@@ -10,7 +10,7 @@ from itertools import takewhile
 
 from resources.core.spelling import LETTER, folded
 from serving.search.retrieval.respell import LONGEST_WORD, SHORTEST_BEGINNING, SHORTEST_WORD, one_edit
-from sql.web_rows import ReadableName
+from sql.serving_rows import ReadableName
 
 MOST_WORDS = 50
 """Words that a beginning may stand for, in alphabetical order."""

@@ -23,8 +23,8 @@ from serving.search.understanding.lookup import WORD
 from serving.search.understanding.names import ReadableNames
 from serving.search.understanding.operators import Operators
 from serving.search.understanding.phrases import KINDS, Kind, Names, Phrase
-from sql.web import WebReads
-from sql.web_rows import ReadableName
+from sql.serving import WebReads
+from sql.serving_rows import ReadableName
 
 WAIT_SECONDS = 0.25
 """How long a search waits for names; it has results without them."""

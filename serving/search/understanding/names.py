@@ -24,8 +24,8 @@ from serving.identity.directory import Directory
 from serving.search.understanding.lookup import NameIndex
 from serving.search.understanding.people import words_of
 from serving.search.understanding.phrases import Names, Phrase
-from sql.web import WebReads
-from sql.web_rows import ReadableName
+from sql.serving import WebReads
+from sql.serving_rows import ReadableName
 
 FRESH_SECONDS = 60.0
 """How long names are used as they are, if the index stays the same."""

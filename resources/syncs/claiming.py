@@ -10,10 +10,10 @@ import structlog
 
 from resources.core.domain import SourceName
 from resources.core.errors import BusyError, EndedJobError
-from resources.jobs import NOT_BEGUN, UNKNOWN, create_job, is_lost
 from resources.settings import Settings
 from resources.stores.leases import POLL_SECONDS, REST, WAIT_SECONDS, WHOLE, Lease, claim
 from resources.stores.postgres import Connection, session
+from resources.syncs.jobs import NOT_BEGUN, UNKNOWN, create_job, is_lost
 from sql.sync import Documents, Jobs, Partitions
 
 log = structlog.get_logger("sync")

@@ -1,6 +1,6 @@
 """The life of one sync of one source: claiming its job, progress, errors and the end.
 
-A job is created before its run (`resources.jobs.create_job`), and `open_sync` claims it.
+A job is created before its run (`resources.syncs.jobs.create_job`), and `open_sync` claims it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ import structlog
 from psycopg.types.json import Jsonb
 
 from resources import tracing
-from resources.claiming import claim_job
 from resources.core.domain import STAGES, SourceName, document_id
 from resources.core.errors import AbortSyncError, ConcordanceError, ServiceUnavailableError
 from resources.core.reasons import kind_of
 from resources.core.retrying import Tally
 from resources.core.texts import storable
-from resources.jobs import UNKNOWN, end_job
 from resources.settings import Settings
 from resources.sources import stored
 from resources.stores.clients import Stores
@@ -31,7 +29,9 @@ from resources.stores.damage import explained
 from resources.stores.fenced import connect_fenced
 from resources.stores.leases import REST, WHOLE
 from resources.stores.postgres import said
-from resources.sync_counts import StageResult, SyncCounts
+from resources.syncs.claiming import claim_job
+from resources.syncs.counts import StageResult, SyncCounts
+from resources.syncs.jobs import UNKNOWN, end_job
 from sql.people import MovedAddress
 from sql.rows import JobError
 

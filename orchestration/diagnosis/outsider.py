@@ -1,6 +1,6 @@
 """Try to access a running installation without its keys, like other accounts of this machine and web pages could.
 
-`python -m orchestration.outsider` makes the attempts in a process without our environment. Started as root, it first switches to
+`python -m orchestration.diagnosis.outsider` makes the attempts in a process without our environment. Started as root, it first switches to
 another account, so that files and sockets are really opened. Every request is harmless, even if it succeeds.
 """
 
@@ -111,7 +111,7 @@ def probe(settings: Settings) -> OutsiderReport:
     """Make the attempts in a separate process. Raises `ServiceUnavailableError` if that fails."""
     environment = {"PATH": os.defpath, "PYTHONPATH": str(ROOT), "PGPASSFILE": os.devnull}
     done = subprocess.run(
-        [sys.executable, "-m", "orchestration.outsider", _other_account(settings)],
+        [sys.executable, "-m", "orchestration.diagnosis.outsider", _other_account(settings)],
         input=msgspec.json.encode(attempts(settings)),
         capture_output=True,
         check=False,

@@ -15,12 +15,12 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from orchestration import model_checks, network, preflight, store_checks
+from orchestration.diagnosis import model_checks, network, preflight, store_checks
+from orchestration.diagnosis.unknown_settings import unknown_settings
 from orchestration.supervision import dagster_folder, run_state
 from orchestration.supervision.changes import changed_settings
 from orchestration.supervision.liveness import answers
 from orchestration.supervision.serving import serving_address
-from orchestration.unknown_settings import unknown_settings
 from resources import dagster_access, sources
 from resources.core.checks import Check
 from resources.core.errors import ConcordanceError, ServiceUnavailableError
@@ -280,7 +280,7 @@ def _stopped(spec: SourceSpec, settings: Settings) -> Iterator[Check]:
     from assets.stages.parse import PARSER_VERSION
     from resources.sources import stored
     from resources.stores.postgres import session
-    from sql.commands import Commands
+    from sql.cli import Commands
 
     with session(settings.postgres_dsn) as connection:
         settings = stored.complete(settings, connection)
@@ -315,7 +315,7 @@ def _outsiders(site: Installation) -> Iterator[Check]:
     if not site.running:
         yield Check("outsiders", True, "access without keys is tested while `concordance up` runs")
         return
-    from orchestration.outsider import probe
+    from orchestration.diagnosis.outsider import probe
 
     report = probe(site.settings)
     how = f"as the account {report.account}" if report.account else "without keys, files checked by their modes"

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from orchestration import network
+from orchestration.diagnosis import network
 from resources.core.checks import Check, wrong
 from resources.core.errors import ConcordanceError
 from resources.settings import Settings

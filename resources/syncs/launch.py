@@ -14,11 +14,11 @@ from resources import dagster_access, http_clients, tracing
 from resources.core.domain import SourceName
 from resources.core.errors import InvalidRequestError, NoAnswerError, NotRunningError, ServiceUnavailableError
 from resources.core.json import object_of
-from resources.jobs import create_job, end_job, launching
 from resources.settings import Settings
 from resources.sources import configured, spec_of, stored
 from resources.stores import disk
 from resources.stores.postgres import session
+from resources.syncs.jobs import create_job, end_job, launching
 from sql.rows import Started
 from sql.sync import Jobs
 

@@ -7,17 +7,7 @@ from typing import ClassVar, Literal
 
 from sql.family import ArrayText, AsyncFamily, Family, JsonText, QueuedFamily
 from sql.rows import JobError
-from sql.source_rows import (
-    FirstSyncRow,
-    Noted,
-    PartitionTotals,
-    Skips,
-    SourceRow,
-    SourceTotals,
-    StalePartition,
-    SyncJobRow,
-)
-from sql.web_rows import (
+from sql.serving_rows import (
     ActiveModel,
     Around,
     Asked,
@@ -47,6 +37,16 @@ from sql.web_rows import (
     Shares,
     StoredAnswer,
     StoredKey,
+)
+from sql.source_rows import (
+    FirstSyncRow,
+    Noted,
+    PartitionTotals,
+    Skips,
+    SourceRow,
+    SourceTotals,
+    StalePartition,
+    SyncJobRow,
 )
 
 

@@ -1,7 +1,7 @@
 """Check the settings' values before anything starts: what they name must exist, fit together and be readable.
 
 `concordance up` refuses to start only if nothing would work; it names the other faults and starts, so that one bad root or a service
-that is still down does not stop the rest. `concordance doctor` reports all of them. `orchestration.reach` asks the services.
+that is still down does not stop the rest. `concordance doctor` reports all of them. `orchestration.diagnosis.reach` asks the services.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import socket
 from collections.abc import Iterator, Sequence
 from itertools import permutations
 
-from orchestration import network, reach
+from orchestration.diagnosis import network, reach
 from resources.core.checks import Check, refused, wrong
 from resources.core.errors import ConcordanceError, ConfigurationError
 from resources.core.paths import is_closed, is_file, is_folder
