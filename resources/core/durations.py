@@ -33,6 +33,12 @@ def kept_for(text: str) -> timedelta | None:
     return None if text == FOREVER else duration(text)
 
 
+def in_words(text: str) -> str:
+    """Return a retention setting as people say it: `7 days`, `1 hour`, `forever`."""
+    value, unit = text[:-1], UNITS.get(text[-1])
+    return text if unit is None else f"{value} {unit[:-1] if int(value) == 1 else unit}"
+
+
 def how_long(seconds: float) -> str:
     """Return a duration as people say it: `40 s`, `12 min`, `3.5 h`."""
     if seconds < 90:

@@ -10,6 +10,7 @@ from litestar import Request, Response
 from litestar.di import NamedDependency
 
 from resources.core.domain import Access, Role
+from resources.core.durations import in_words
 from resources.core.moments import day
 from resources.settings.limits import RetentionSettings
 from resources.settings.variables import variable_of
@@ -116,7 +117,7 @@ async def policies_page(request: Request[Access, Any, Any], account: NamedDepend
     access = request.user
     settings = account.http.settings
     holders = {role.value: list(settings.roles.get(role, ())) for role in Role}
-    kept = {name: getattr(settings, name) for name in RetentionSettings.model_fields}
+    kept = {name: in_words(getattr(settings, name)) for name in RetentionSettings.model_fields}
     names = {name: variable_of(name) for name in kept}
     return admin_page(
         "admin/policies.html", access, "/admin/policies", account, holders=holders, kept=kept, variables=names

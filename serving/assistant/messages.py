@@ -74,9 +74,9 @@ def plain(text: str, ts: str) -> SlackMessage:
 
 
 def limited(seconds: float, ts: str) -> SlackMessage:
-    return plain(
-        f"You have asked many questions in a short time. Please ask again in {max(1, round(seconds))} seconds.", ts
-    )
+    wait = max(1, round(seconds))
+    unit = "second" if wait == 1 else "seconds"
+    return plain(f"You have asked many questions in a short time. Please ask again in {wait} {unit}.", ts)
 
 
 def answer(given: AnswerResponse, ts: str, *, direct: bool, buttons: bool) -> SlackMessage:
@@ -112,9 +112,8 @@ def _nothing(given: AnswerResponse, ts: str, *, direct: bool) -> SlackMessage:
         return plain(NOTHING if direct else NOTHING_HERE, ts)
     if not direct:
         known = given.unanswered.documents
-        return plain(
-            NOTHING_HERE if not known else f"{NOTHING_HERE} Everyone here may read {number(known)} of them.", ts
-        )
+        counted = f" Everyone here may read {_documents(known)}." if known else ""
+        return plain(f"{NOTHING_HERE}{counted}", ts)
     message = plain(f"I found no answer. {given.unanswered.message}", ts)
     closest = [(_title(one.title), _address(one.link)) for one in given.unanswered.closest]
     lines = [f"<{address}|{title}>" if address else title for title, address in closest]
@@ -192,8 +191,12 @@ def _notes(given: AnswerResponse) -> list[str]:
     if unsupported:
         notes.append(f"Not supported by these sources, so check it: {' … '.join(unsupported)}")
     if given.held_back:
-        notes.append(f"Left out: {given.held_back} documents whose permissions were checked too long ago.")
+        notes.append(f"Left out: {_documents(given.held_back)} whose permissions were checked too long ago.")
     return notes
+
+
+def _documents(count: int) -> str:
+    return f"{number(count)} {'document' if count == 1 else 'documents'}"
 
 
 def _section(text: str) -> dict[str, Any]:

@@ -199,7 +199,7 @@ class UploadReceiver(Generic[Metadata]):
         if self._unknown is not None:
             raise _unknown_part(self._unknown)
         if self._file.size == 0:
-            raise InvalidRequestError("file: is empty.")
+            raise InvalidRequestError(f"{self._file.file_name} is empty.")
         await self._flush()
         return Received(self._file.file_name, self._file.mime_type(), parse_metadata(self._fields, self._kind))
 

@@ -10,7 +10,7 @@ from litestar.exceptions import HTTPException, NotFoundException
 from litestar.handlers import BaseRouteHandler
 from litestar.types import Scope
 
-from resources.core.domain import Access
+from resources.core.domain import Access, Role
 from resources.core.errors import ConcordanceError, InvalidRequestError
 from serving.http.errors import HANDLERS, SCIM_PATHS, ProblemError, UnauthorizedError
 from serving.http.request_limits import limited
@@ -131,9 +131,14 @@ class VisitorNeedsRole(NeedsRole):
     """Guard of a page for roles: the visitor is signed in, as the request's user, and needs one of them."""
 
     async def __call__(self, connection: AnyConnection, handler: BaseRouteHandler) -> None:
-        """Raise `UnauthorizedError`, or the problem of the roles."""
+        """Raise `UnauthorizedError`, or the problem of the roles in words for somebody who cannot change them."""
         connection.scope["user"] = await signed_in(connection, connection.app.state.services.identity)
-        await super().__call__(connection, handler)
+        try:
+            await super().__call__(connection, handler)
+        except ProblemError as refused:
+            names = " or ".join(role.value for role in (*self.roles, Role.ADMINISTRATOR))
+            message = f"This page needs the role {names}. Ask an administrator for access."
+            raise ProblemError(refused.slug, message) from None
 
 
 def page_route(

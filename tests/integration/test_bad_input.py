@@ -234,7 +234,7 @@ def test_uploads_that_are_refused_at_once(desk: Desk, told: dict[str, str]) -> N
             {"files": {"file": ("noise.txt", NOISE)}}, 415, "unsupported-type",
             f"noise.txt {mismatch} of another or unknown type. {SUPPORTED}",
         ),
-        "upload of an empty file": ({"files": {"file": ("a.txt", b"")}}, 400, "invalid-request", "file: is empty."),
+        "upload of an empty file": ({"files": {"file": ("a.txt", b"")}}, 400, "invalid-request", "a.txt is empty."),
     }  # fmt: skip
     for name, (request, status, slug, says) in sent.items():
         response = desk.running.request("POST", "/api/upload", EVE, **request)

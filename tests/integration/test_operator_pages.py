@@ -111,11 +111,19 @@ def test_each_page_opens_for_its_roles_and_refuses_others_in_words(running: Runn
     assert statuses == {path: {who: 200 if who in roles else 403 for who in PEOPLE} for path, roles in PAGES.items()}
     assert "auditor or administrator" in fetched(running, "/admin", "operator").text
     assert "role administrator" in fetched(running, "/admin/keys", "auditor").text
+    for path in ("/admin", "/admin/policies"):
+        text = fetched(running, path, "user").text
+        assert ("Ask an administrator for access." in text, "CONCORDANCE" in text) == (True, False)
     for path in PAGES:
         assert running.http.get(path).status_code == 401
     running.settle()
-    refused = sum(len(PEOPLE) - len(roles) for roles in PAGES.values()) + 2
+    refused = sum(len(PEOPLE) - len(roles) for roles in PAGES.values()) + 4
     assert site.sql("SELECT count(*) FROM audit_log WHERE action = 'role_denied'") == [(refused,)]
+
+
+def test_a_set_up_page_says_that_its_checks_need_scripts(running: Running) -> None:
+    for source in ("slack", "files"):
+        assert "The checks need scripts." in fetched(running, f"/sources/{source}/set-up", "operator").text
 
 
 def test_each_action_is_refused_without_its_role(running: Running) -> None:
@@ -416,5 +424,6 @@ def test_curators_decide_on_questions_and_see_titles_of_readable_documents_only(
 
 def test_policies_name_the_variables_that_change_them(running: Running) -> None:
     page = running.http.get("/admin/policies", headers=running.site.session(PEOPLE["administrator"])).text
+    assert "<td>7 days</td>" in page
     named = set(re.findall(r"<code>(CONCORDANCE_RETENTION__\w+)</code>", page))
     assert named == {variable_of(name) for name in RetentionSettings.model_fields}

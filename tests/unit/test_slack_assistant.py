@@ -142,7 +142,14 @@ def test_a_question_that_is_not_answered_names_the_closest_documents_to_the_pers
     assert "None of the 70 documents that you can read answers this." in direct
     assert "<https://wiki.example/k|Kettles &amp; &lt;pots&gt;>" in direct
     here = shown(messages.answer(given_, TS, direct=False, buttons=False))
-    assert ("Everyone here may read 70 of them." in here, "Kettles" in here) == (True, False)
+    assert ("Everyone here may read 70 documents." in here, "Kettles" in here) == (True, False)
+
+
+def test_one_of_something_is_said_in_the_singular() -> None:
+    assert "again in 1 second." in shown(messages.limited(0.4, TS))
+    assert "again in 20 seconds." in shown(messages.limited(20.2, TS))
+    for held_back, said in ((1, "Left out: 1 document whose"), (2, "Left out: 2 documents whose")):
+        assert said in shown(messages.answer(answer("Hot [1]", held_back=held_back), TS, direct=True, buttons=False))
 
 
 @given(TEXTS, TEXTS, TEXTS)
