@@ -75,6 +75,10 @@ def page_of(running: Running, session: dict[str, str]) -> str:
     return running.http.get("/me", headers=session).text
 
 
+def test_without_scripts_the_account_page_says_what_needs_them(site: Site, running: Running) -> None:
+    assert "Making a key needs scripts." in page(running, "/me", ANN).css_first("noscript").html
+
+
 def test_the_export_holds_what_is_stored_of_the_caller_alone(site: Site, running: Running) -> None:
     for who, name in ((ANN, "tea.md"), (BOB, "coffee.md")):
         upload(running, who, name, name.encode())
