@@ -5,6 +5,7 @@ A browser needs a session, a program a token. The page shows the text around a p
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any, NamedTuple
@@ -182,6 +183,7 @@ async def view_document(
     )
     contents = outline(sections)[:MAX_HEADINGS]
     owned = await _owned(documents, access, opened)
+    at = document.place.start + quote.start if document.place else document.text_start if gone else start or 0
     return view(
         "document.html",
         access,
@@ -191,6 +193,7 @@ async def view_document(
         text=_text(opened, contents, quote),
         page=_page(opened, quote),
         contents=contents,
+        current=bisect_right([one.start for one in contents], at) - 1,
         parts=_parts(opened),
         source=document.citation.link if document.url and is_web(document.url) else None,
         original=None if document.mime_type == CONVERSATION else f"/documents/{document.doc_id}/original",

@@ -30,6 +30,7 @@ def test_a_long_document_is_shown_in_parts_with_the_outline_of_all(site: Site, r
     assert here.css_first("mark#place").text() == "Chapter 5"
     assert [one.text() for one in here.css(".outline a")] == [f"Chapter {number}" for number in range(10)]
     assert here.css_first("#page6").text() == "Page 6"
+    assert [one.text() for one in here.css(".outline a[aria-current=location]")] == ["Chapter 5"]
     names = [one.text() for one in here.css("article h2")]
     assert 3 <= len(names) < 10
     seen = set(names)
@@ -43,6 +44,7 @@ def test_a_long_document_is_shown_in_parts_with_the_outline_of_all(site: Site, r
     last = targets(here)[-1]
     there = page(running, f"/documents/{doc_id}{last.partition('#')[0]}")
     assert there.css_first(last[last.index("#") :]).next.text() == "Chapter 9"
+    assert [one.text() for one in there.css(".outline a[aria-current]")] == ["Chapter 9"]
 
 
 def test_a_short_document_has_neither_parts_nor_an_outline(site: Site, running: Running) -> None:

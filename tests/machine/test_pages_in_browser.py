@@ -262,8 +262,8 @@ def test_initials_are_in_one_line_within_their_circle(desk: Desk) -> None:
 def test_paper_shows_the_text_and_its_marks_without_controls(desk: Desk) -> None:
     doc_id = desk.site.add("Tea", [f"Chapter\n\n{TEXT}"], [ANN], places=[{"section_path": ["Chapter"]}])
     desk.open(f"/documents/{doc_id}?chunk=0")
-    chosen = ".bar, form.search, .outline, .reader .row, article, mark"
-    shown = f"[...document.querySelectorAll('{chosen}')].map((one) => [one.localName, one.checkVisibility()])"
+    parts = ".bar, form.search, .outline, .reader .row, article, mark"
+    shown = f"[...document.querySelectorAll('{parts}')].map((one) => [one.localName, one.checkVisibility()])"
     assert all(visible for _, visible in desk.browser.evaluate(shown))
     desk.browser.call("Emulation.setEmulatedMedia", media="print")
     assert {name for name, visible in desk.browser.evaluate(shown) if visible} == {"article", "mark"}
@@ -279,6 +279,23 @@ def test_lists_and_tables_of_a_hebrew_document_begin_on_the_right(desk: Desk) ->
     assert first > second
     styles = "[...document.querySelectorAll('article ul, article table')].map((one) => getComputedStyle(one).direction)"
     assert desk.browser.evaluate(styles) == ["rtl", "rtl"]
+
+
+def test_the_outline_is_scrolled_to_the_open_section(desk: Desk) -> None:
+    names = [f"Chapter {number}" for number in range(80)]
+    places = [{"section_path": [name]} for name in names]
+    doc_id = desk.site.add("Handbook", [f"{name}\n\n{TEXT}" for name in names], [ANN], places=places)
+    desk.browser.look(width=1280)
+    desk.open(f"/documents/{doc_id}?chunk=70#place")
+    current = "document.querySelector('.outline a[aria-current]')"
+    seen = (
+        f"(() => {{ const one = {current}.getBoundingClientRect(), all = document.querySelector('.outline').getBoundingClientRect();"
+        " return one.top >= all.top && one.bottom <= all.bottom; })()"
+    )
+    desk.until(seen, "the section is in sight")
+    assert desk.browser.evaluate(f"{current}.textContent") == "Chapter 70"
+    desk.press(".outline li:nth-child(73) a")
+    assert desk.browser.evaluate(f"{current}.textContent") == "Chapter 72"
 
 
 def test_a_wide_table_keeps_its_words_whole_and_scrolls(desk: Desk, axe: str) -> None:

@@ -49,8 +49,9 @@ def test_each_kind_of_block() -> None:
         '<ul dir=auto><li class="depth-0">over four hours</li><li class="depth-1">with a manager&#x27;s leave</li>'
         '<li class="depth-0">never on Mondays</li></ul>'
         '<ul dir=auto><li class="depth-0 numbered">1. ask</li><li class="depth-0 numbered">2. book</li></ul>'
-        "<div class=wide tabindex=0 role=group aria-label=Table><table dir=auto><tr><th>City</th><th>Days</th></tr>"
-        "<tr><td>Rome</td><td>30</td></tr><tr><td>Oslo</td><td>12</td></tr></table></div>"
+        "<div class=wide tabindex=0 role=group aria-label=Table><table dir=auto>"
+        "<tr><th>City</th><th>Days</th></tr><tr><td>Rome</td><td>30</td></tr>"
+        "<tr><td>Oslo</td><td>12</td></tr></table></div>"
         "<pre><code>if late:\n    call()</code></pre>"
     )
 
@@ -91,3 +92,8 @@ def test_nothing_in_a_document_becomes_markup(hostile: str) -> None:
         for tag in ("h2", "p", "ul", "li", "pre", "code", "div", "table", "tr", "td", "mark")
     }
     assert re.search(r"<\w+[^>]* on\w+=", html) is None
+
+
+def test_no_level_of_headings_is_left_out_where_a_part_begins_below_its_chapter() -> None:
+    html = render("Lamps\n\nText.\n\nOil\n\nText.\n\nShips", {"House": 1, "Lamps": 2, "Oil": 3, "Ships": 1})
+    assert re.findall(r"<(h\d)>(\w+)", html) == [("h2", "Lamps"), ("h3", "Oil"), ("h2", "Ships")]

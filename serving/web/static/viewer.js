@@ -18,6 +18,8 @@ let quoted = "";
 
 const outline = /** @type {HTMLDetailsElement | null} */ (document.querySelector(".outline"));
 if (outline && matchMedia("(min-width: 64rem)").matches) outline.open = true;
+const current = () => /** @type {HTMLElement | null | undefined} */ (outline?.querySelector("a[aria-current]"));
+if (outline && current()) outline.scrollTop = (current()?.offsetTop ?? 0) - outline.clientHeight / 2;
 if (location.search.includes("chunk=") && !location.hash) document.getElementById("place")?.scrollIntoView({ block: "center" });
 
 /** A section that is on the page is not loaded again. */
@@ -25,6 +27,8 @@ outline?.addEventListener("click", (event) => {
   const anchor = event.target instanceof Element ? event.target.closest("a") : null;
   if (!anchor || elsewhere(event) || !document.getElementById(anchor.hash.slice(1))) return;
   event.preventDefault();
+  current()?.removeAttribute("aria-current");
+  anchor.setAttribute("aria-current", "location");
   location.hash = anchor.hash;
 });
 
