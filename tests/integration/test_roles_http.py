@@ -86,6 +86,7 @@ def may(running: Running, who: str) -> dict[str, bool]:
         }
         == {200},
         "read the audit log": ask("GET", "/api/audit").status_code == 200,
+        "see usage by week": ask("GET", "/admin/usage?format=csv").status_code == 200,
         "list the question set and feedback, propose, accept and remove questions": ask(
             "GET", "/api/questions"
         ).status_code
