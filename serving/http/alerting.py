@@ -126,7 +126,7 @@ def figures_of_syncs(
                 yield Observation(rule, one.failed / one.documents, one.source)
         if one.retries >= FEW_RETRIES:
             yield Observation("RetriesFail", one.retries_failed / one.retries, one.source)
-        if not one.running:
+        if one.failures or not one.running:  # a sync that is running is no excuse once one has failed
             yield Observation("SyncOverdue", seconds if one.seconds_ago is None else one.seconds_ago, one.source)
     for name in {one.value for one in names()} - {one.source for one in health}:
         if counts(name):

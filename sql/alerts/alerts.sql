@@ -111,7 +111,8 @@ ORDER BY severity ASC, since DESC, rule ASC, subject ASC;
 -- name: sync_health
 -- What the latest syncs of each source show: syncs of the last six hours, documents and repeated calls of syncs of the last hour, and the
 -- latest syncs of the whole source, which a good sync of a folder or channel says nothing about.
--- Without a good one, seconds_ago is since the first sync was asked for. running: a process works on one, and renews its lease.
+-- Without a good one, seconds_ago is since the first sync was asked for. running: a process works on one, renews its
+-- lease, and began it less than a day ago: a first sync takes hours, and one that hangs renews its lease, too.
 -- Grain: source. Index: sync_jobs_completed, sync_jobs_whole, sync_jobs_latest, partition_leases_owner.
 WITH recent AS (
     SELECT
@@ -142,7 +143,7 @@ SELECT
     )::double precision AS seconds_ago,
     EXISTS (
         SELECT FROM sync_jobs AS w INNER JOIN partition_leases AS p ON w.lease = p.owner AND p.until > now()
-        WHERE w.source = s.source AND w.status = 'running' AND w.partitions IS NULL
+        WHERE w.source = s.source AND w.status = 'running' AND w.partitions IS NULL AND w.started_at > now() - interval '1 day'
     ) AS running,
     (
         SELECT count(*) FROM sync_jobs AS f

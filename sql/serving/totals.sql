@@ -1,5 +1,6 @@
 -- Purpose: figures for /metrics that the pipeline stores in the registry. Grain: (what, source, label).
 -- Index: none, all of it is small and read whole: counts have a row per partition and state, `sync_figures` has one row per figure, whatever the number of syncs.
+-- `sync_awaited` is judged as `sync_health` of `sql/alerts/alerts.sql` and `figures_of_syncs` judge `SyncOverdue`.
 -- Syncs of folders and channels say nothing about those of the whole source. Sizes of tables are those of their latest VACUUM or ANALYZE: pg_total_relation_size
 -- waits for the erasure's VACUUM FULL.
 SELECT
@@ -118,15 +119,23 @@ CROSS JOIN LATERAL (
     LIMIT 1
 ) AS o
 LEFT JOIN LATERAL (
-    SELECT completed_at FROM sync_jobs
+    SELECT
+        completed_at,
+        started_at
+    FROM sync_jobs
     WHERE source = s.source AND status = 'success' AND partitions IS NULL
     ORDER BY started_at DESC
     LIMIT 1
 ) AS g ON TRUE
-WHERE NOT EXISTS (
-    SELECT FROM sync_jobs AS w INNER JOIN partition_leases AS p ON w.lease = p.owner AND p.until > now()
-    WHERE w.source = s.source AND w.status = 'running' AND w.partitions IS NULL
-)
+WHERE
+    NOT EXISTS (
+        SELECT FROM sync_jobs AS w INNER JOIN partition_leases AS p ON w.lease = p.owner AND p.until > now()
+        WHERE w.source = s.source AND w.status = 'running' AND w.partitions IS NULL AND w.started_at > now() - interval '1 day'
+    )
+    OR EXISTS (
+        SELECT FROM sync_jobs AS f
+        WHERE f.source = s.source AND f.status = 'failed' AND f.partitions IS NULL AND f.started_at > coalesce(g.started_at, '-infinity')
+    )
 UNION ALL
 SELECT
     'table_bytes' AS what,

@@ -330,8 +330,37 @@ def test_a_source_whose_sync_is_running_is_not_overdue(site: Site) -> None:
             " VALUES ('slack', '', 'me', 1, now() + %s::interval)",
             lasts,
         )
-        assert ("SyncOverdue" in observed(site)) is overdue
-        assert ("sync_awaited" in {one.what for one in totals(site) if one.source == "slack"}) is overdue
+        assert judged_overdue(site) == (overdue, overdue)
+
+
+@pytest.mark.parametrize(
+    ("failed", "begun", "overdue"),
+    [(False, "23 hours", False), (True, "1 minute", True), (False, "25 hours", True)],
+    ids=["a long sync", "it failed before", "it hangs"],
+)
+def test_a_sync_that_runs_excuses_no_failure_and_nothing_for_longer_than_a_day(
+    site: Site, failed: bool, begun: str, overdue: bool
+) -> None:
+    synced(site, ago=30 * 3600)
+    if failed:
+        synced(site, "failed", ago=600)
+    site.sql(
+        "INSERT INTO sync_jobs (source, status, started_at, claimed_at, lease)"
+        " SELECT 'slack', 'running', t, t, 'me' FROM (SELECT now() - %s::interval AS t) AS begun",
+        begun,
+    )
+    site.sql(
+        "INSERT INTO partition_leases (source, partition, owner, fence, until)"
+        " VALUES ('slack', '', 'me', 1, now() + interval '1 minute')"
+    )
+    assert judged_overdue(site) == (overdue, overdue)
+
+
+def judged_overdue(site: Site) -> tuple[bool, bool]:
+    """Whether the alert, and the metric of Prometheus' rule, judge how long `slack` has waited for a sync."""
+    return "SyncOverdue" in observed(site), "sync_awaited" in {
+        one.what for one in totals(site) if one.source == "slack"
+    }
 
 
 def totals(site: Site) -> list[Figure]:
