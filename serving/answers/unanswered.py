@@ -20,7 +20,7 @@ from serving.search.filters import Filters
 from serving.search.results import DocumentReference, Result
 from serving.search.retrieval.engines import NOTHING_INDEXED
 from serving.search.retrieval.passage import Passage, Warning_
-from serving.search.retrieval.relevance import evidence
+from serving.search.retrieval.relevance import GOOD, evidence
 from sql.serving import WebReads
 
 MOST_COUNTED = 10_000
@@ -46,11 +46,12 @@ async def count_readable(database: Database, access: Access, fresh_since: dateti
 
 
 def close(asked: PreparedQuestion) -> list[Passage]:
-    """Return the best passage of each of the closest documents."""
+    """Return the best passage of each of the closest documents. A question without a word of theirs needs to be near to them in meaning."""
     found: dict[str, Passage] = {}
+    least = GOOD if all(one.share == 0 for one in asked.outcome.passages) else NEAR
     for one in asked.sources or asked.outcome.passages:
         known = evidence(one)
-        if known >= NEAR if known is not None else (one.share or 0.0) >= HALF:
+        if known >= least if known is not None else (one.share or 0.0) >= HALF:
             found.setdefault(one.doc_id, one)
     return list(found.values())[:MOST_CLOSEST]
 

@@ -247,6 +247,14 @@ def test_what_is_not_found_says_what_was_searched_for_the_caller(company: Site) 
         assert "unanswered" not in ask(running, "What may a hotel night cost?")
 
 
+def test_a_question_of_words_that_no_document_has_names_none_as_close(site: Site, running: Running) -> None:
+    for number, text in enumerate(("Keyboards are ordered by IT.", "Sparrows nest in May.", "Xylophone lessons.")):
+        site.add(f"Note {number}", [text], [ANN])
+    for question in ("zzzzqqqq", "What is the zzzzqqqq of xyzzyplugh?"):
+        answer = running.request("POST", "/api/ask", ANN, json={"query": question}).json()
+        assert (answer["found"], answer["unanswered"]["closest"]) == (False, []), question
+
+
 def test_the_closest_documents_are_named_to_those_who_may_read_them(
     with_model: Running, model_server: ModelServer
 ) -> None:
