@@ -39,6 +39,13 @@ class StoredPasskey(msgspec.Struct, frozen=True):
     public_key: bytes
 
 
+class Ended(msgspec.Struct, frozen=True):
+    """A passkey, key, session or the like that was ended, and whose it was."""
+
+    email: str
+    id: str
+
+
 class PasskeyReads(AsyncFamily, path="passkeys.sql"):
     """What a request waits for."""
 
@@ -71,5 +78,5 @@ class RemovedPasskeys(Family, path="passkeys.sql"):
 
     def remove_passkey(self, *, passkey_id: str, email: str) -> int: ...
     def end_sessions_of(self, *, passkey_id: str, email: str, session_id: str) -> list[str]: ...
-    def remove_passkeys_of(self, *, email: str) -> list[str]: ...
+    def remove_passkeys_of(self, *, emails: list[str]) -> list[Ended]: ...
     def remove_all_passkeys(self) -> int: ...

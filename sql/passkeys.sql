@@ -87,8 +87,8 @@ WHERE email = :email AND provider = 'passkey' AND subject = :passkey_id AND sess
 RETURNING session_id::text AS session_id;
 
 -- name: remove_passkeys_of
--- Remove all passkeys of a person. Returns their ids. Parameters: email. Grain: passkey. Index: passkeys_email.
-DELETE FROM passkeys WHERE email = :email RETURNING passkey_id::text AS passkey_id;
+-- Remove all passkeys of people. Returns whose and which. Parameters: emails. Grain: passkey. Index: passkeys_email.
+DELETE FROM passkeys WHERE email = ANY(:emails::text []) RETURNING email, passkey_id::text AS id;
 
 -- name: remove_all_passkeys!
 -- Remove the passkeys of everyone, once a provider signs people in: it does not know them. Grain: passkey.

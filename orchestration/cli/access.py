@@ -167,7 +167,10 @@ def _end_all(connection: Connection, address: str) -> tuple[list[tuple[str, str]
     with connection.transaction():
         statements, writes = SignInSession(connection), WebSession(connection)
         sessions = statements.sessions_end_of(email=address)
-        removed = RemovedPasskeys(connection).remove_passkeys_of(email=address)  # with those that a session was adding
+        passkeys = RemovedPasskeys(connection).remove_passkeys_of(
+            emails=[address]
+        )  # with those that a session was adding
+        removed = [one.id for one in passkeys]
         sessions += statements.sessions_end_of(email=address)  # those that a passkey was beginning
         for passkey_id in removed:
             event = passkey_removed(address, passkey_id, by=operator(), reason="ended by an operator")

@@ -183,13 +183,18 @@ def _google(
             report.held = len(gone)
         # Those whom it has never named may have keys and sessions here from before.
         left = sorted(email for email in inactive if email not in known or known[email].active)
-        for email in [*([] if report.held else gone), *left]:
-            offboard(connection, email, GOOGLE, "suspended, archived or gone in Google's directory")
+        ended = [*([] if report.held else gone), *left]
         ids = {user.email: user.id for user in listing.users}
-        for email in sorted(known.keys() & ids.keys() - set(left)):
-            if known[email].external_id not in {None, ids[email]}:
-                offboard(connection, email, GOOGLE, "the address belongs to another account of Google's directory now")
+        given = [
+            email
+            for email in sorted(known.keys() & ids.keys() - set(left))
+            if known[email].external_id not in {None, ids[email]}
+        ]
         _withhold(settings, connection, _readdress(connection, _moved(known, listing.users)))
+        # last: sign-ins wait from here on
+        reasons = dict.fromkeys(ended, "suspended, archived or gone in Google's directory")
+        reasons |= dict.fromkeys(given, "the address belongs to another account of Google's directory now")
+        offboard(connection, reasons, GOOGLE)
         people.date(read_at=at)
     report.members = len(memberships)
     report.inactive = len(inactive) + len(gone) - report.held

@@ -1,33 +1,45 @@
-"""The end of a person's account, reported by SCIM, a directory or an administrator."""
+"""The end of people's accounts, reported by SCIM, a directory or an administrator."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from sql.passkeys import RemovedPasskeys
 from sql.scim import AccountTurns, Offboarding
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from resources.stores.postgres import Connection
 
 
-def offboard(connection: Connection, email: str, by: str, reason: str) -> None:
-    """Revoke a person's API keys and passkeys, end their sessions, agents and the sharing of their answers; audit who ended the account.
+def offboard(connection: Connection, reasons: Mapping[str, str], by: str) -> None:
+    """Revoke people's API keys and passkeys, end their sessions, agents and the sharing of their answers; audit who ended each account.
 
-    Call it in the transaction that reports the person as inactive in `people`, which refuses whatever they have at every
-    request. Returning to active restores none of these. Idempotent: a second call ends nothing, but is recorded.
+    `reasons` has the reason for each address. Call it once, late in the transaction that reports the people as inactive in `people`,
+    which refuses whatever they have at every request: their sign-ins wait for its end. Returning to active restores none of these.
+    Idempotent: a second call ends nothing, but is recorded.
     """
-    statements = Offboarding(connection)
-    AccountTurns(connection).account_lock(
-        email=email
-    )  # a sign-in that saw the person active is there, and later ones wait
+    if not reasons:
+        return
+    statements, emails = Offboarding(connection), list(reasons)
+    # a sign-in that saw a person active is there, and later ones wait
+    AccountTurns(connection).account_lock(emails=emails)
     # sessions first: what is being made in one locks it, and is there once it ends
-    sessions, keys = sorted(statements.end_sessions(email=email)), sorted(statements.revoke_keys(email=email))
-    detail = {"person": email, "reason": reason, "keys": keys, "sessions": sessions}
-    if passkeys := sorted(RemovedPasskeys(connection).remove_passkeys_of(email=email)):
-        detail["passkeys"] = passkeys
-    if agents := sorted(statements.end_agents(email=email)):
-        detail["agents"] = agents
-    if answers := sorted(statements.unshare_answers(email=email)):
-        detail["shared_answers"] = answers
-    statements.record(email=by, action="offboard", detail=detail)
+    ended = {
+        "sessions": statements.end_sessions(emails=emails),
+        "keys": statements.revoke_keys(emails=emails),
+        "passkeys": RemovedPasskeys(connection).remove_passkeys_of(emails=emails),
+        "agents": statements.end_agents(emails=emails),
+        "shared_answers": statements.unshare_answers(emails=emails),
+    }
+    of: defaultdict[str, dict[str, list[str]]] = defaultdict(dict)
+    for what, rows in ended.items():
+        for row in sorted(rows, key=lambda row: row.id):
+            of[row.email].setdefault(what, []).append(row.id)
+    details = [
+        {"person": email, "reason": reason, "keys": [], "sessions": [], **of[email]}
+        for email, reason in reasons.items()
+    ]
+    statements.record_each(email=by, action="offboard", details=details)

@@ -156,7 +156,9 @@ class Database:
             if not declared.in_turn:
                 return await executed(connection)
             async with connection.transaction():
-                await connection.execute(statement("accounts", "account_lock").encode(), parameters)
+                await connection.execute(
+                    statement("accounts", "account_lock").encode(), {"emails": [parameters["email"]]}
+                )
                 return await executed(connection)
 
         async def executed(connection: AsyncConnection[Any]) -> Any:

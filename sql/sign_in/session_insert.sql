@@ -4,7 +4,11 @@
 -- (encrypted), administrator (its role), now, expires_at. Grain: session. Indexes: primary keys, sessions_expires, people_email.
 WITH expired AS (
     DELETE FROM sessions
-    WHERE expires_at < %(now)s
+    WHERE session_id IN (
+        SELECT s.session_id FROM sessions AS s
+        WHERE s.expires_at < %(now)s
+        FOR UPDATE SKIP LOCKED -- what is being ended, perhaps with its account
+    )
 ),
 
 -- with this one, a person has the fifty sessions that were used last

@@ -487,7 +487,7 @@ def test_offboarding_ends_agents_at_once(site: Site, running: Running) -> None:
     site.sql("DELETE FROM people")
     assert agent.opens(ann) == 200
     with session(site.settings.postgres_dsn) as connection, connection.transaction():
-        offboard(connection, ANN, by="scim", reason="left")
+        offboard(connection, {ANN: "left"}, by="scim")
     assert (agent.opens(ann), agent.opens(bob)) == (401, 200)
 
 

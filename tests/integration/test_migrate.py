@@ -207,7 +207,7 @@ def test_what_was_made_for_another_spelling_of_an_address_ends_with_the_account(
         )
     migrate(empty)
     with psycopg.connect(empty) as conn:
-        offboard(conn, email, by="scim", reason="left")
+        offboard(conn, {email: "left"}, by="scim")
         ended = conn.execute(
             "SELECT revoked_at IS NOT NULL FROM api_keys UNION ALL SELECT shared_at IS NULL FROM answers"
         )

@@ -173,7 +173,7 @@ def test_a_key_that_is_made_while_its_account_ends_ends_with_it(site: Site, brow
 
     def end() -> None:
         with session(site.settings.postgres_dsn) as connection:
-            offboard(connection, ANN, by="scim", reason="left")
+            offboard(connection, {ANN: "left"}, by="scim")
 
     with psycopg.connect(site.settings.postgres_dsn) as making, ThreadPoolExecutor(1) as pool:
         made = making.execute(OwnKeyRows.declared["insert_own"].text.encode(), values)

@@ -448,7 +448,7 @@ def test_passkeys_end_with_the_account(
     site.sql("INSERT INTO people (source, email, active) VALUES ('scim', %s, FALSE)", ANN)
     assert said(Tab(running).sign_in(passkey))[1] == "This account is deactivated. Ask your administrator."
     with session(site.settings.postgres_dsn) as connection:
-        offboard(connection, ANN, by="scim", reason="left")
+        offboard(connection, {ANN: "left"}, by="scim")
     site.sql("UPDATE people SET active = TRUE")
     assert site.sql("SELECT count(*) FROM passkeys") == [(0,)]
     ((ended,),) = site.sql("SELECT jsonb_array_length(detail -> 'passkeys') FROM audit_log WHERE action = 'offboard'")

@@ -191,7 +191,7 @@ def test_a_sign_in_under_way_while_the_account_ends_begins_no_session(site: Site
     now = datetime.now(UTC)
     with session(site.settings.postgres_dsn) as ending, ThreadPoolExecutor(1) as pool:
         ending.execute(change)
-        offboard(ending, ANN, by="google", reason="left")
+        offboard(ending, {ANN: "left"}, by="google")
         signing_in = pool.submit(sign_in, site, now)
         until(lambda: signing_in.done() or site.waits("pg_advisory_xact_lock"), "the sign-in, or its wait")
         ending.commit()
@@ -203,7 +203,7 @@ def test_a_sign_in_under_way_while_a_directory_first_names_the_person_begins_no_
     """There is no row of theirs yet that the sign-in could wait for."""
     with session(site.settings.postgres_dsn) as ending, ThreadPoolExecutor(1) as pool:
         ending.execute("INSERT INTO people (source, email, active) VALUES ('scim', %s, FALSE)", (ANN,))
-        offboard(ending, ANN, by="scim", reason="deactivated")
+        offboard(ending, {ANN: "deactivated"}, by="scim")
         signing_in = pool.submit(sign_in, site, datetime.now(UTC))
         until(lambda: signing_in.done() or site.waits("pg_advisory_xact_lock"), "the sign-in, or its wait")
         ending.commit()
@@ -227,6 +227,36 @@ def test_a_sign_in_does_not_wait_for_a_sync_of_people_that_has_nothing_new_of_th
         syncing.commit()
     assert (done, signing_in.result()) == (True, 1)
     assert site.sql("SELECT email, active FROM people ORDER BY email") == [(ANN, True), (BOB, False)]
+
+
+def test_a_sign_in_does_not_wait_for_the_end_of_another_account(site: Site) -> None:
+    """It drops sessions that have expired, those of others as well."""
+    site.session(BOB)
+    site.sql("UPDATE sessions SET expires_at = now() - interval '1 hour'")
+    with session(site.settings.postgres_dsn) as ending, ThreadPoolExecutor(1) as pool:
+        offboard(ending, {BOB: "left"}, by="scim")
+        signing_in = pool.submit(sign_in, site, datetime.now(UTC))
+        until(lambda: signing_in.done() or site.waits("INSERT INTO sessions"), "the sign-in, or its wait")
+        done = signing_in.done()
+        ending.commit()
+    assert (done, signing_in.result()) == (True, 1)
+
+
+@pytest.mark.parametrize("emails", [(ANN, BOB), (BOB, ANN)])
+def test_accounts_that_end_together_are_locked_in_one_order(site: Site, emails: tuple[str, str]) -> None:
+    """Two transactions would wait for each other."""
+    parts = "SELECT hashtext(email) & 255 FROM unnest(%s::text[]) AS email ORDER BY 1"
+    (first,), (second,) = site.sql(parts, list(emails))
+    held = "SELECT 1 FROM pg_locks WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    with session(site.settings.postgres_dsn) as ahead, session(site.settings.postgres_dsn) as ending:
+        ahead.execute("SELECT pg_advisory_xact_lock(hashtext('concordance.account'), %s)", (first,))
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(offboard, ending, dict.fromkeys(emails, "left"), "scim")
+            until(lambda: site.waits("pg_advisory_xact_lock"), "the wait for the first lock")
+            found = site.sql(f"{held} AND locktype = 'advisory' AND granted AND objid = %s", second)
+            ahead.commit()
+            waiting.result()
+    assert found == []
 
 
 def sign_in(site: Site, now: datetime) -> int:

@@ -159,7 +159,7 @@ def test_it_is_closed_again(running: Running, shared: dict[str, Any]) -> None:
 
 def test_off_boarding_ends_it_for_good(site: Site, running: Running, shared: dict[str, Any]) -> None:
     with connect(site.settings.postgres_dsn) as connection:
-        offboard(connection, ANN, by="admin@acme.com", reason="left")
+        offboard(connection, {ANN: "left"}, by="admin@acme.com")
     assert opened(running, shared, BOB).status_code == 404
     detail = site.sql("SELECT detail FROM audit_log WHERE action = 'offboard'")[0][0]
     assert detail["shared_answers"] == [shared["answer_id"]]

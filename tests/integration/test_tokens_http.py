@@ -188,7 +188,7 @@ def test_an_address_has_one_spelling_in_tokens_and_keys(site: Site) -> None:
     composed, decomposed = "ren\u00e9@acme.com", "Rene\u0301@acme.com"
     with session(site.settings.postgres_dsn) as connection:
         api_keys.create(connection, decomposed)
-        offboard(connection, composed, by="scim", reason="left")
+        offboard(connection, {composed: "left"}, by="scim")
     assert site.sql("SELECT email, revoked_at IS NULL FROM api_keys") == [(composed, False)]
     claims = jwt.decode(site.token(decomposed), options={"verify_signature": False})
     assert claims["sub"] == composed

@@ -103,7 +103,8 @@ class Users:
         user = self._shown(stored)
         self._statements.delete_user(user_id=stored.id)
         self._statements.refresh(user_ids=[], emails=stored.emails)
-        self._end(stored.emails, "deleted by SCIM")
+        self._statements.end_people(emails=stored.emails)
+        offboard(self._connection, dict.fromkeys(stored.emails, "deleted by SCIM"), self._caller.email)
         self._record("scim_delete", stored.id, user, stored.emails)
 
     def _change(self, stored: ProvisionedUser, user: User, query: Mapping[str, str]) -> Object:
@@ -130,16 +131,14 @@ class Users:
         """Let sign-in and groups follow: `people`, `directory`, and the keys of addresses that ended."""
         name = user.display_name or (user.name.formatted if user.name else None)
         self._statements.put_people(emails=emails, external_id=user_id, name=name, active=active)
-        self._end([email for email in before if email not in emails], "no longer an address of the user in SCIM")
-        for email in emails:
-            if not active and (was_active or email not in before):
-                offboard(self._connection, email, self._caller.email, "deactivated by SCIM")
+        gone = [email for email in before if email not in emails]
+        self._statements.end_people(emails=gone)
+        ended = dict.fromkeys(gone, "no longer an address of the user in SCIM")
+        if not active:
+            new = [email for email in emails if was_active or email not in before]
+            ended |= dict.fromkeys(new, "deactivated by SCIM")
+        offboard(self._connection, ended, self._caller.email)
         self._statements.refresh(user_ids=[user_id], emails=before)
-
-    def _end(self, emails: list[str], reason: str) -> None:
-        self._statements.end_people(emails=emails)
-        for email in emails:
-            offboard(self._connection, email, self._caller.email, reason)
 
     def _stored(self, user_id: str) -> ProvisionedUser:
         known = filters.as_uuid(user_id)
