@@ -17,7 +17,9 @@ from resources import tracing
 Level = Literal["debug", "info", "warning", "error"]
 
 _EMAIL = re.compile(r"[\w.%+-]+@[\w-]+(?:\.[\w-]+)+")
-_PHONE = re.compile(r"(?<![\w.:-])(?:\+|\()?\d[\d ()./-]{7,18}\d(?![\w:-])")
+_PHONE = re.compile(r"(?<![\w./:-])(?:\+\d[\d ()./-]{7,18}|\(\d{2,5}\)[\d -]{5,15}|\d[\d -]{7,18})\d(?![\w:-]|\.\d)")
+"""With a plus, an area code in parentheses, or groups of digits. Dots and slashes alone are those of addresses, decimals and paths."""
+_NUMBER = re.compile(r"\d+|[1-9]\d{0,2}(?: \d{3})+")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _QUOTED = re.compile(
     r"\n[ |]*(?:DETAIL|CONTEXT): .*?(?=\n\s*\n[ |]*(?:The above exception was|During handling of the above)|\Z)",
@@ -44,8 +46,7 @@ def mask(text: str) -> str:
 def _mask_phone(match: re.Match[str]) -> str:
     text = match.group()
     digits = sum(character.isdigit() for character in text)
-    separated = text[0] in "+(" or any(character in " ()./-" for character in text)
-    return "[phone]" if separated and 9 <= digits <= 15 and not _DATE.search(text) else text
+    return "[phone]" if 9 <= digits <= 15 and not _NUMBER.fullmatch(text) and not _DATE.search(text) else text
 
 
 def _masked(value: Any) -> Any:

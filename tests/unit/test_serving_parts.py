@@ -254,6 +254,12 @@ def test_an_end_date_includes_its_day() -> None:
         ("call (030) 123-4567-89", "call [phone]"),
         ("2025-11-10T15:30:00Z took 12345678901 bytes", "2025-11-10T15:30:00Z took 12345678901 bytes"),
         ("job 550e8400-e29b-41d4-a716-446655440000", "job 550e8400-e29b-41d4-a716-446655440000"),
+        ("call 0170 1234567. 5 tries", "call [phone]. 5 tries"),
+        ("call 555-123-4567 or (+49.30.1234567)", "call [phone] or ([phone])"),
+        ('server at "192.168.100.101", port 5432', 'server at "192.168.100.101", port 5432'),
+        ("took 1234567890.123 s (1234567890 bytes)", "took 1234567890.123 s (1234567890 bytes)"),
+        ("12 345 678 901 rows", "12 345 678 901 rows"),
+        ("no file /work/2024/11/30123/4", "no file /work/2024/11/30123/4"),
     ],
 )
 def test_logs_mask_emails_and_phone_numbers(text: str, masked: str) -> None:
