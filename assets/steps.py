@@ -3,12 +3,14 @@
 from collections.abc import Container, Sequence
 from functools import partial
 
+from assets.chunked import TABLE as CHUNKED
 from assets.chunked import batches, chunk_missing
 from assets.embedded import embed_missing
 from assets.index.keywords import refresh_keyword_vectors
 from assets.index.targets import Target, run_for_secondary
 from assets.index.work import marked, merge_counts, unmark
 from assets.indexed import index_missing, refresh_checks, remove_gone, update_payloads
+from assets.parsed import TABLE as PARSED
 from assets.raw import raw_table
 from resources.core.tables import embedded_table
 from resources.stores.compaction import compact_written
@@ -55,6 +57,15 @@ def _write(job: SyncJob, target: Target, documents: Sequence[Pending]) -> StageR
     return result
 
 
+def list_keys(job: SyncJob) -> None:
+    """List the keys of tables that an earlier version wrote, or that may be newer than a restored database: each look-up reads all of them
+    until then.
+    """
+    for name in job.stores.lake.names():
+        if name in {PARSED, CHUNKED} or name.startswith("embedded_"):
+            job.stores.keyed.complete(name, partial(job.progress, "indexed"))
+
+
 def settle(job: SyncJob, active: Target, busy: Container[str] = ()) -> StageResult:
     """Remove deleted documents, let new readers of content that is indexed now read it, and update changed payloads and names, except of
     documents that another thread is writing.
@@ -84,8 +95,6 @@ def finish(job: SyncJob, active: Target) -> None:
     stores.repeating.call(partial(settle_documents, stores.connection, stores.withheld, stores.source.value))
     unmark(job, active, marked(job, active))
     merge_counts(stores)
-    keyed = ("parsed", "chunked", embedded_table(collection.model, collection.dimensions))
-    for table in keyed:
-        stores.keyed.complete(table, partial(job.progress, "indexed"))
+    keyed = (PARSED, CHUNKED, embedded_table(collection.model, collection.dimensions))
     written = [table for table in (raw_table(stores.source), *keyed) if table in stores.lake.appended]
     compact_written(stores.settings.postgres_dsn, stores.lake, written)

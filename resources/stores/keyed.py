@@ -4,7 +4,7 @@ Keys are hashes, so the rows of any few lie in any file, and no order or partiti
 files of a table follow each other. A look-up of keys that the table does not have reads no file, and one of keys written recently reads
 the last files. A key is listed before its row is written, so a process that dies between leaves one too many and never one too few.
 
-A table that was written by an earlier version is scanned as a whole until `complete` has listed its keys.
+A table that was written by an earlier version is scanned as a whole until `complete` has listed its keys, which the next sync begins with.
 """
 
 from __future__ import annotations

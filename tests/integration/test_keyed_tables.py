@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
 
@@ -16,6 +16,7 @@ from resources.stores.keyed import KeyedTables
 from resources.stores.lake import Lake
 from resources.stores.lake_erasure import drop_rows
 from resources.stores.postgres import Connection, connect
+from sql.upkeep import Restored
 from tests.fixtures.installation import Installation
 from tests.fixtures.lake import NOW
 
@@ -170,3 +171,24 @@ def test_a_sync_lists_keys_of_a_lake_that_an_earlier_version_wrote(installation:
     listed = installation.rows("SELECT key::text, at FROM lake_keys ORDER BY key, at")
     assert [row for row in before if row in listed] == before
     assert {row["complete"] for row in installation.rows("SELECT complete FROM lake_tables")} == {True}
+
+
+def test_a_sync_after_a_restore_reads_no_whole_tables(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installation.write("a.md", "# One\n\nThe heron stands in shallow water.\n")
+    installation.sync()
+    with connect(installation.settings.postgres_dsn) as plain:
+        Restored(plain).doubt_lake()
+    scan, whole = Lake.scan, list[str]()
+
+    def spy(self: Lake, name: str, times: list[datetime] | None = None) -> pl.LazyFrame:
+        if times is None and name in {"parsed", "chunked"}:
+            whole.append(name)
+        return scan(self, name, times)
+
+    monkeypatch.setattr(Lake, "scan", spy)
+    installation.write("b.md", "# Two\n\nThe bittern hides in the reeds.\n")
+    installation.sync()
+    assert installation.last["embedded"]["embedded"] == 1
+    assert whole == []
