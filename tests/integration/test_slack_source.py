@@ -368,6 +368,32 @@ def test_archived_channel_that_names_a_channel_which_became_private_is_hidden_on
     assert office.index.hidden == {general}
 
 
+@pytest.mark.parametrize("sequence", ["listed before", "listed after", "killed", "renamed before"])
+def test_a_listing_from_the_beginning_keeps_what_an_archived_channel_names(
+    office: Office, general: str, sequence: str
+) -> None:
+    plans = office.workspace.channel("merger-plans", [office.ada])
+    office.post(general, f"More in <#{plans}>")
+    for number in range(8):
+        office.post(general, f"Line {number}", after=DAY)
+    office.sync()
+    if sequence == "killed":
+        office.workspace.make_private(plans)
+        office.sync(page=3, batches=1)
+    if sequence == "renamed before":
+        office.workspace.rename(general, "all")
+    office.workspace.archive(general, eject=True)
+    if sequence == "listed before":
+        office.sync(full=True)
+    if sequence == "renamed before":
+        office.sync()
+    if sequence != "killed":
+        assert office.index.hidden == set()
+        office.workspace.make_private(plans)
+    office.sync(full=sequence in {"listed after", "killed"})
+    assert office.index.hidden == {general}
+
+
 def test_archived_channel_with_an_older_rendering_is_hidden_once_it_cannot_be_read(
     office: Office, general: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,6 +57,8 @@ class ChannelCursor(msgspec.Struct, kw_only=True):
     """Value of `RENDERING` when the channel's documents were rendered."""
     mentioned: list[str] = []
     """Ids of channels whose names the documents contain, sorted."""
+    earlier: list[str] = []
+    """Likewise, of documents that no listing has replaced since one began."""
     name: str | None = None
     """The channel's name according to the documents; None: this was not kept yet."""
     private: bool | None = None
@@ -129,17 +131,26 @@ class ChannelSync:
 
     def _start(self, text: str | None) -> ChannelCursor:
         name, private = self._builder.channel.name, self._builder.channel.private
-        unsafe = False
-        if text is not None:
-            cursor = msgspec.json.decode(text, type=ChannelCursor)
-            same = cursor.name in (None, name) and cursor.private in (None, private)
-            safe = cursor.rendering == RENDERING and self._mentions.still_public(cursor.mentioned)
-            if same and safe:
-                cursor.name, cursor.private = name, private
-                return cursor
-            unsafe = cursor.unsafe or not safe
-        turn = self._ledger.turn() + 1
-        return ChannelCursor(listing=True, turn=turn, rendering=RENDERING, name=name, private=private, unsafe=unsafe)
+        if text is None:  # there may be documents: a full sync begins so, too
+            before, same = msgspec.convert(self._ledger.shown(), ChannelCursor), False
+        else:
+            before = msgspec.json.decode(text, type=ChannelCursor)
+            same = before.name in (None, name) and before.private in (None, private)
+        turn, named = self._ledger.turn(), [*before.mentioned, *before.earlier]
+        safe = not turn or (before.rendering == RENDERING and self._mentions.still_public(named))
+        if same and safe:
+            before.name, before.private = name, private
+            return before
+        unsafe = before.unsafe or not safe
+        return ChannelCursor(
+            listing=True,
+            turn=turn + 1,
+            rendering=RENDERING,
+            name=name,
+            private=private,
+            unsafe=unsafe,
+            earlier=[] if unsafe else named,
+        )
 
     def _list(self, cursor: ChannelCursor) -> Iterator[Batch]:
         """Yield the whole history, so that what is on no page is deleted. After an interruption, continue below the last saved page."""
@@ -149,6 +160,7 @@ class ChannelSync:
             yield from self._settle(page, cursor, "page")
             if page.last:
                 cursor.listing, cursor.walk, cursor.newest, cursor.unsafe = False, None, cursor.until, False
+                cursor.earlier = []
                 cursor.whole = first and not page.hidden
                 for event in self._events if begun else ():
                     self._ledger.settle(event)
@@ -286,6 +298,8 @@ class ChannelSync:
 
     def _batch(self, cursor: ChannelCursor, kind: Kind = "delta") -> Batch:
         cursor.mentioned = sorted(self._mentions.shown.union(cursor.mentioned))
+        named = sorted({*cursor.mentioned, *cursor.earlier})
+        self._ledger.keep_shown({"rendering": cursor.rendering, "mentioned": named, "unsafe": cursor.unsafe})
         begins = self._begins and kind != "delta"
         self._begins = self._begins and not begins
         return self._builder.batch(msgspec.json.encode(cursor).decode(), kind, cursor.turn, begins=begins)

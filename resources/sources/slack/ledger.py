@@ -3,7 +3,7 @@
 It combines the committed memory with the changes of the current batch. Keys sort by time, so that a page of history only reads
 the entries of its range:
 `m:TS` a window by its anchor, `t:TS` a thread by its parent, `f:ID` the documents that contain a file, `i:ID` what Slack says of a
-file of which messages have only a stub, `turn` the number of syncs; `e:ID` a pending event, written by `resources.sources.slack.events`.
+file of which messages have only a stub, `shown` what decides whether the documents may still be shown, `turn` the number of syncs; `e:ID` a pending event, written by `resources.sources.slack.events`.
 """
 
 from collections.abc import Iterable
@@ -64,6 +64,13 @@ class Ledger:
     def turn(self) -> int:
         """Return the number of the last sync, 0 before the first."""
         return int(self._read("turn", "turn" + _AFTER).get("turn", 0))
+
+    def shown(self) -> dict[str, Any]:
+        """Return what decides whether the documents may still be shown, as fields of `ChannelCursor`: listings begin without a cursor."""
+        return self._read("shown", "shown" + _AFTER).get("shown", {})
+
+    def keep_shown(self, fields: dict[str, Any]) -> None:
+        self._changes["shown"] = fields
 
     def windows(self, low: int, high: int | None) -> dict[int, Part]:
         """Return the windows that began at or after `low` and before `high`, by their anchors."""
