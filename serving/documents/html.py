@@ -146,7 +146,7 @@ def _table(marked: _Marked, lines: Sequence[Line]) -> str:
             cells.append(f"<{tag}>{marked.html(at, at + len(cell))}</{tag}>")
             at += len(cell) + len(_CELL)
         rows.append(f"<tr>{''.join(cells)}</tr>")
-    return f"<div class=wide tabindex=0 role=group aria-label=Table><table dir=auto>{''.join(rows)}</table></div>"
+    return f"<div class=wide dir=auto tabindex=0 role=group aria-label=Table><table>{''.join(rows)}</table></div>"
 
 
 def _items(marked: _Marked, lines: Sequence[Line]) -> Iterator[str]:
