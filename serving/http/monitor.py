@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -21,6 +22,8 @@ OF_SYNCS = frozenset({"source_paused", "sync_failures_in_a_row", "latest_sync", 
 """Figures that alerts compare. A source that is not set up has none: it would be overdue, paused or failing for ever."""
 DISK_SECONDS = 5.0
 """Longest wait for the disks at a look; one that takes longer hangs."""
+TOTALS_SECONDS = 120.0
+"""The latest figures of a busy Postgres count for this long. One that answers nothing for longer is down: it may refuse connections."""
 COMPLETE_SHARE = 0.99
 """An index that holds a smaller share of the registry's passages at two readings in a row is incomplete. One reading is not enough: a
 sync may be between its two writes, and Qdrant's count is an estimate.
@@ -43,6 +46,7 @@ class StatusMonitor(Repeated):
         disk: Callable[[], Sequence[DiskFault]],
         gauges: Callable[[], Mapping[str, float]] = dict,
         sources: Callable[[], Awaitable[Callable[[str], bool]]] = _all,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`disk` returns the disks and folders that cannot be written to, `gauges` further figures by name. Both block.
 
@@ -54,6 +58,7 @@ class StatusMonitor(Repeated):
         self._read_disk = disk
         self._read_gauges = gauges
         self._read_sources = sources
+        self._clock, self._totals_at = clock, clock()
         self._reading: Future[tuple[Mapping[str, float], Sequence[DiskFault]]] | None = None
         self._was_short = False
         self.totals: Sequence[Figure] = ()
@@ -86,19 +91,20 @@ class StatusMonitor(Repeated):
             self.totals = [
                 one for one in await statements.totals() if one.what not in OF_SYNCS or is_set_up(one.source)
             ]
+            self._totals_at = self._clock()
             if points is not None and points < COMPLETE_SHARE * await statements.listed_passages():
                 expected = await statements.expected_passages()
                 short = points < COMPLETE_SHARE * expected
         except (TemporaryError, psycopg.Error) as error:
             log.warning("totals_unavailable", error=str(error))
-            if not isinstance(error, OverloadedError):  # what a busy server said last counts
+            if not isinstance(error, OverloadedError) or self._clock() - self._totals_at > TOTALS_SECONDS:
                 self.totals = ()
         if short and self._was_short and not self.incomplete:
             log.warning("index_incomplete", points=self.points, expected=expected)
         self.incomplete, self._was_short = short and self._was_short, short
         watched = {name: answers() for name, answers in self._watched.items()}
         self.dependencies = {
-            "postgres": not self._database.watch.down,
+            "postgres": not self._database.watch.down and bool(self.totals),
             "qdrant": self.points is not None,
             **watched,
         }

@@ -12,7 +12,7 @@ import pytest
 
 from resources.stores.disk import HUNG, DiskFault
 from serving.http.database import Database
-from serving.http.monitor import StatusMonitor
+from serving.http.monitor import TOTALS_SECONDS, StatusMonitor
 from sql.family import Declared
 
 LISTED = 1000
@@ -100,7 +100,7 @@ def test_figures_do_not_wait_for_tables_that_are_rewritten(database: str) -> Non
     assert monitor.dependencies["postgres"]
 
 
-def test_a_busy_postgres_is_not_down_and_leaves_the_last_figures(
+def test_a_postgres_that_is_busy_for_two_minutes_is_not_down_and_leaves_the_last_figures(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("serving.http.database.STATEMENT_SECONDS", 0.5)
@@ -108,15 +108,20 @@ def test_a_busy_postgres_is_not_down_and_leaves_the_last_figures(
     async def looks() -> None:
         pool = Asked(database)
         await pool.open()
-        monitor = StatusMonitor(pool, index, list)
+        now = 0.0
+        monitor = StatusMonitor(pool, index, list, clock=lambda: now)
         await monitor._look()
         before = monitor.totals
+        assert before
         with psycopg.connect(database) as connection:
             connection.execute("LOCK TABLE document_counts IN ACCESS EXCLUSIVE MODE")
-            await monitor._look()
+            for later, kept in ((TOTALS_SECONDS, before), (TOTALS_SECONDS + 1, ())):
+                now = later
+                await monitor._look()
+                assert (monitor.totals, monitor.dependencies["postgres"]) == (kept, bool(kept))
+        now += 10
+        await monitor._look()
         await pool.close()
-        assert before
-        assert monitor.totals == before
         assert monitor.dependencies["postgres"]
 
     asyncio.run(looks())
