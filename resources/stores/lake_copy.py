@@ -6,9 +6,9 @@ import hashlib
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
+from secrets import randbelow
 from threading import BoundedSemaphore
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,7 +29,7 @@ LARGE_BYTES, MOST_LARGE = 1024 * 1024, 4
 """Of files larger than this, so many are uploaded at a time, so that each part arrives in time on a line of 1 MB/s."""
 _large = BoundedSemaphore(MOST_LARGE)
 SHARES = 16
-"""One of so many blobs that an earlier backup has is read before it is shared, on each day others: reading all takes as long as copying."""
+"""One of so many blobs that an earlier backup has is read before it is shared, each time others: reading all takes as long as copying."""
 LOG = "_delta_log"
 COPIES = 3
 """Attempts to copy a table's log: meanwhile a checkpoint may replace entries that are older than a week."""
@@ -48,11 +48,12 @@ def copy_folder(source: Path, target: Path, earlier: Path | None = None) -> Copi
     Logs of Delta tables are listed and copied before the files that they name.
     """
     new, shared = copy_logs(source, target), 0
+    share = randbelow(SHARES)  # not by the date: backups of every other day would always read the same half
     for file in _files(source, logs=False):
         name = file.relative_to(source)
         place = target / name
         place.parent.mkdir(parents=True, exist_ok=True)
-        if earlier is not None and (size := _linked(earlier / name, file, place)) is not None:
+        if earlier is not None and (size := _linked(earlier / name, file, place, share)) is not None:
             shared += size
             continue
         try:
@@ -70,11 +71,11 @@ def _files(folder: Path, *, logs: bool) -> Iterator[Path]:
             yield from (file for name in sorted(names) if (file := Path(place, name)).is_file())
 
 
-def _linked(earlier: Path, file: Path, place: Path) -> int | None:
+def _linked(earlier: Path, file: Path, place: Path, share: int) -> int | None:
     """Share a file of an earlier backup; return its size, None where that has no such file, or a rotten one, or it cannot be shared."""
     try:
         size = file.stat().st_size
-        if earlier.stat().st_size != size or _is_rotten(earlier):
+        if earlier.stat().st_size != size or _is_rotten(earlier, share):
             return None
         place.hardlink_to(earlier)
     except OSError:
@@ -82,13 +83,9 @@ def _linked(earlier: Path, file: Path, place: Path) -> int | None:
     return size
 
 
-def _today() -> int:
-    return datetime.now(UTC).toordinal()
-
-
-def _is_rotten(file: Path) -> bool:
-    """Return True if a blob of today's share does not have the bytes whose hash is its name."""
-    if not HASH.fullmatch(file.name) or (int(file.name[:8], 16) - _today()) % SHARES:
+def _is_rotten(file: Path, share: int) -> bool:
+    """Return True if a blob of this share does not have the bytes whose hash is its name."""
+    if not HASH.fullmatch(file.name) or int(file.name[:8], 16) % SHARES != share:
         return False
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest() != file.name
