@@ -21,7 +21,7 @@ REFRESH_SECONDS = 10.0
 OF_SYNCS = frozenset({"source_paused", "sync_failures_in_a_row", "latest_sync", "sync_awaited"})
 """Figures that alerts compare. A source that is not set up has none: it would be overdue, paused or failing for ever."""
 DISK_SECONDS = 5.0
-"""Longest wait for the disks at a look; one that takes longer hangs."""
+"""Longest wait for the disks at a look; one that does not answer at the next look either hangs."""
 TOTALS_SECONDS = 120.0
 """The latest figures of a busy Postgres count for this long. One that answers nothing for longer is down: it may refuse connections."""
 COMPLETE_SHARE = 0.99
@@ -116,13 +116,13 @@ class StatusMonitor(Repeated):
 
     async def _look_at_disks(self) -> tuple[Mapping[str, float], Sequence[DiskFault]]:
         """Return figures and faults. While a file system hangs, one thread waits for it, and no other is started."""
-        if self._reading is None:
+        if first := self._reading is None:
             self._reading = Future()
             # a daemon, so that it does not keep the process from ending
             threading.Thread(target=self._read, args=(self._reading,), name="disks", daemon=True).start()
         done, _ = await asyncio.wait([asyncio.wrap_future(self._reading)], timeout=DISK_SECONDS)
         if not done:
-            return self.gauges, [DiskFault((), Path(), HUNG, "")]
+            return self.gauges, self.disk_faults if first else [DiskFault((), Path(), HUNG, "")]
         reading, self._reading = self._reading, None
         return reading.result()
 

@@ -145,10 +145,10 @@ def test_a_file_system_that_hangs_is_a_fault_and_stops_nothing_else(
         await pool.open()
         monitor = StatusMonitor(pool, index, disk, lambda: {"home_disk_bytes": 1.0})
         monitor.watch("embedding", lambda: answers.pop())
-        for answer in (False, True):
+        for answer, states in ((False, []), (True, [HUNG])):
             await monitor._look()
-            assert [one.state for one in monitor.disk_faults] == [HUNG]
-            assert monitor.gauges["home_disk_writable"] == 0
+            assert [one.state for one in monitor.disk_faults] == states, "a disk may be slow once"
+            assert monitor.gauges["home_disk_writable"] == (not states)
             assert monitor.dependencies["embedding"] is answer
         assert asked == 1
         back.set()
