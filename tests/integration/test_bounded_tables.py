@@ -137,7 +137,7 @@ def test_requests_at_once_keep_a_persons_limit(site: Site, table: str) -> None:
     site.sql("UPDATE sessions SET session_id = %s", SESSION)
 
     async def add() -> list[object]:
-        database = Database(site.settings.postgres_dsn, prepare_threshold=5)
+        database = Database(site.settings.postgres_dsn, prepare_threshold=5, size=24)  # none waits for a connection
         await database.open()
         try:
             return await asyncio.gather(*(LIMITS[table](database, str(uuid4())) for _ in range(24)))
@@ -147,8 +147,11 @@ def test_requests_at_once_keep_a_persons_limit(site: Site, table: str) -> None:
     with psycopg.connect(site.settings.postgres_dsn) as other, ThreadPoolExecutor(1) as pool:
         other.execute(f"LOCK TABLE {table} IN EXCLUSIVE MODE".encode())
         added = pool.submit(lambda: asyncio.run(add()))
-        waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
-        until(lambda: added.done() or site.sql(waiting) >= [(8,)], "as many requests as there are connections")
+        waiting = (
+            "SELECT count(*) FROM pg_locks AS l INNER JOIN pg_database AS d ON l.database = d.oid"
+            " WHERE NOT l.granted AND d.datname = current_database()"
+        )
+        until(lambda: added.done() or site.sql(waiting) == [(24,)], "all requests")
         other.commit()
         assert len([one for one in added.result() if one]) == 3
     assert site.sql(f"SELECT count(*) FROM {table}") == [(3,)]  # noqa: S608
