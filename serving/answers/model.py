@@ -26,7 +26,7 @@ from resources.settings import Settings
 from serving.answers.replies import MalformedError, choice_of, reason_of, text_of, use_of
 from serving.answers.shared_turns import SharedTurns
 from serving.answers.styles import Style
-from serving.answers.thoughts import Thoughts
+from serving.answers.thoughts import Thoughts, answered
 from serving.answers.turns import Turns
 from serving.search.quoting import ChatMessage
 from sql.family import RunsStatements
@@ -117,8 +117,7 @@ class ChatModel:
                     answer = await self._create(messages, style, stream=False)
                 self._count(answer)
                 choice = choice_of(answer)
-                thoughts = Thoughts()
-                text = thoughts.feed(text_of(choice, "message")) or thoughts.close()
+                text = answered(text_of(choice, "message"))
                 self._require_end(reason_of(choice), len(text))
             return text
 
@@ -146,9 +145,9 @@ class ChatModel:
                         finish_reason = reason_of(choice) or finish_reason
                         if piece := text_of(choice, "delta"):
                             attempt.answering = True
-                            if answered := thoughts.feed(piece):
-                                written += len(answered)
-                                yield answered
+                            if known := thoughts.feed(piece):
+                                written += len(known)
+                                yield known
                 finally:
                     await answer.close()
                 self._require_end(finish_reason, written)

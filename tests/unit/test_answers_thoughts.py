@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serving.answers.thoughts import Thoughts
+from serving.answers.thoughts import Thoughts, answered
 
 CASES = {
     "<think>\nThe tea [1]?\n</think>\n\nAt four [1].": "At four [1].",
+    "<think>The tea?</think>\n<think>Or coffee?</think>\nAt four [1].": "At four [1].",
     " \n<think></think>At four [1].": "At four [1].",
     "<think>a < b </ think> </think> At <think>four</think>.": "At <think>four</think>.",
     "At four [1]. <think>": "At four [1]. <think>",
@@ -22,6 +23,12 @@ CASES = {
     "<think>Nothing more</think>\n": "",
     "": "",
 }
+
+WHOLE = {
+    "The tea [1]?\n</think>\n\nAt four [1].": "At four [1].",
+    "The tea?</think><think>Or coffee?</think> <think>No end": "",
+}
+"""Of an answer in pieces, the first could not be told from its beginning."""
 
 
 def read(pieces: list[str]) -> str:
@@ -39,6 +46,19 @@ def test_thoughts_at_the_beginning_are_left_out(text: str) -> None:
 def test_pieces_change_nothing(text: str, cuts: list[int]) -> None:
     places = [0, *sorted(cuts), len(text)]
     assert read([text[at:to] for at, to in pairwise(places)]) == CASES[text]
+
+
+@pytest.mark.parametrize("text", [*CASES, *WHOLE])
+def test_thoughts_in_a_whole_answer_are_left_out(text: str) -> None:
+    assert answered(text) == (CASES | WHOLE)[text]
+
+
+def test_long_thoughts_are_not_kept() -> None:
+    thoughts = Thoughts()
+    for piece in ("<think>", *["thought "] * 1000):
+        assert thoughts.feed(piece) == ""
+    assert len(thoughts._held or "") < 20
+    assert [thoughts.feed(piece) for piece in ("</thi", "nk>\n", "At four.")] == ["", "", "At four."]
 
 
 def test_an_answer_is_not_held_up() -> None:
