@@ -18,11 +18,18 @@ EVERYTHING = "*"
 class ListingRecord:
     """Forwards calls to a source and records the answers. One instance serves one sync or one survey.
 
-    `note` is called with the source ids of each batch: those that the source has, refused ones included, and explicit tombstones.
+    `below` returns the registry's documents in the given `collections`. `note` is called with the source ids of each batch: those that the
+    source has, refused ones included, and explicit tombstones.
     """
 
-    def __init__(self, port: Source, note: Callable[[Iterable[str], Iterable[str]], None] | None = None) -> None:
+    def __init__(
+        self,
+        port: Source,
+        below: Callable[..., list[str]],
+        note: Callable[[Iterable[str], Iterable[str]], None] | None = None,
+    ) -> None:
         self._port = port
+        self._below = below
         self._note_ids = note
         self.complete: set[str] = set()
         """Partitions that were listed completely."""
@@ -51,11 +58,11 @@ class ListingRecord:
         return lost
 
     def changes(self, partition: str, cursor: str | None) -> Iterator[Batch]:
-        last = None
+        partial = False
         try:
             for batch in self._port.changes(partition, cursor):
-                self._note(batch)
-                last = batch
+                complete = self._note(batch)
+                partial = batch.listing == "page" and not complete
                 yield batch
         except LostPartitionError:
             self.lost_partitions.add(partition)
@@ -63,7 +70,7 @@ class ListingRecord:
         except ConcordanceError as error:
             self.unlisted[partition] = str(error)
             raise
-        if last is not None and last.listing == "page":
+        if partial:
             self.unlisted[partition] = "Part of it could not be listed."
 
     def begin(self, known: list[str]) -> list[str]:
@@ -94,10 +101,13 @@ class ListingRecord:
         """Return True if the source listed the partition completely. One that left the settings is not: its documents wait."""
         return partition in self.complete
 
-    def _note(self, batch: Batch) -> None:
+    def _note(self, batch: Batch) -> bool:
+        """Record a batch; return True if it completes a listing, as one that lacks only closed folders without documents does."""
         if self._note_ids is not None:
             ids = [item.source_id for item in batch.seen]
             ids += [refusal.source_id for refusal in batch.refused]
             self._note_ids(ids, batch.deleted)
-        if batch.listing == "complete":
+        complete = batch.listing == "complete" or (bool(batch.closed) and not self._below(collections=batch.closed))
+        if complete:
             self.complete.add(batch.partition)
+        return complete

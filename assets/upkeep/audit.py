@@ -80,9 +80,10 @@ def audit(settings: Settings, source: SourceName, *, port: Source | None = None)
 
     Syncs of the source wait meanwhile. Raises `BusyError` or `ServiceUnavailableError`.
     """
-    listed = ListingRecord(port if port is not None else open_source(settings, source))
-    report = AuditReport(source=source, unlisted=listed.unlisted)
+    port = port if port is not None else open_source(settings, source)
     with hold(settings, source) as stores:
+        listed = ListingRecord(port, stores.documents.below)
+        report = AuditReport(source=source, unlisted=listed.unlisted)
         names = qdrant.collections(stores.qdrant)
         known = stores.partitions.partition_names()
         for partition in listed.begin(known):

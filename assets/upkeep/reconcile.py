@@ -115,11 +115,12 @@ def reconcile(
     """
     port = port if port is not None else open_source(settings, source)
     with open_inventory() as inventory:
-        listed = ListingRecord(port, inventory.note_listing)
         if apply:
             with open_sync(settings, source, requested_by="reconcile") as job:
+                listed = ListingRecord(port, job.stores.documents.below, inventory.note_listing)
                 return _repair(job, listed, inventory, deep=deep)
         with hold(settings, source) as stores:
+            listed = ListingRecord(port, stores.documents.below, inventory.note_listing)
             listed.survey(_partitions(stores))
             return _report(stores, listed, _Differences(stores, inventory, deep=deep))
 

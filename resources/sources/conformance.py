@@ -142,6 +142,8 @@ class Index:
         shown = {one.source_id for one in (*batch.seen, *batch.refused)}
         assert len(shown) == len(batch.seen) + len(batch.refused), "a batch names a document twice"
         assert not shown & set(batch.deleted), "a batch shows a document and deletes it"
+        if batch.closed and not any(set(batch.closed) & set(item.collection_ids) for item in self.items.values()):
+            batch = msgspec.structs.replace(batch, listing="complete")
         absent = self._absent(batch)
         if absent and (there := source.missing(batch.partition, absent)):
             seen = [*batch.seen, *(one for one in there if isinstance(one, Item))]

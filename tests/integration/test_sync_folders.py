@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from assets import pipeline
+from assets.upkeep.audit import audit
+from assets.upkeep.reconcile import reconcile
 from orchestration.cli.syncing import check_partitions
 from resources.core.domain import SourceName
 from resources.core.errors import AbortSyncError, InvalidRequestError
@@ -70,6 +72,9 @@ def test_a_folder_that_was_never_read_keeps_nothing_else_from_being_found_or_del
     installation.sync()
     assert checked() > first
     assert found() == {"docs/taxes.txt"}
+    for apply in (False, True):
+        assert reconcile(installation.settings, SourceName.FILES, apply=apply).clean()
+    assert audit(installation.settings, SourceName.FILES).unlisted == {}
     closed.clear()
     installation.sync()
     assert found() == {"docs/taxes.txt", "docs/closed/salaries.txt"}
@@ -78,6 +83,8 @@ def test_a_folder_that_was_never_read_keeps_nothing_else_from_being_found_or_del
     installation.sync()
     assert checked() == last
     assert found() == {"docs/taxes.txt", "docs/closed/salaries.txt"}
+    assert reconcile(installation.settings, SourceName.FILES, apply=False).unlisted.keys() == {"docs"}
+    assert audit(installation.settings, SourceName.FILES).unlisted.keys() == {"docs"}
 
 
 def test_what_a_source_does_without_while_it_is_read_is_recorded(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
+import msgspec
+
 from resources.core.domain import Batch, Item, Refusal, SourceName
 from resources.core.errors import ChangedDocumentError
 from resources.core.ports import Source
@@ -84,3 +86,9 @@ def test_a_document_that_a_complete_listing_lacks_stays_if_the_source_says_that_
 
 def test_a_document_that_is_refused_is_not_found() -> None:
     assert synced(Told(batch(seen=[item("qz1q")])), Told(batch(refused=[refusal("qz1q")]))) == {}
+
+
+def test_a_listing_that_lacks_a_closed_folder_without_documents_is_complete() -> None:
+    first = Told(batch(seen=[item("qz1q"), msgspec.structs.replace(item("qz2q"), collection_ids=("a/known",))]))
+    assert synced(first, Told(batch(listing="page", closed=["a/new"]))) == {}
+    assert synced(first, Told(batch(listing="page", closed=["a/known"]))).keys() == {"qz1q", "qz2q"}
