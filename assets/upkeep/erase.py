@@ -107,7 +107,7 @@ def _erased(
     if found.empty():
         changed = _complete(stores)
     else:
-        changed = True
+        changed = found.beyond_vectors()
         _erase_rows(stores, found, report, cutoff, document)
     report.outdated = _drop_outdated(stores, found.outdated)
     everything: list[str] = list(rewriting.STORES)

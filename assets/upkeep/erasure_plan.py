@@ -87,7 +87,11 @@ class ErasurePlan(msgspec.Struct):
 
     def empty(self) -> bool:
         """Return True if there is nothing to erase."""
-        return not (self.documents or self.contents or self.keys or self.texts or any(self.changes.values()))
+        return not (self.beyond_vectors() or self.texts)
+
+    def beyond_vectors(self) -> bool:
+        """Return True if more is to be erased than vectors of dropped passages, which are in the lake alone."""
+        return bool(self.documents or self.contents or self.keys or any(self.changes.values()))
 
 
 def plan_erasure(stores: Stores, *, cutoff: datetime, document: str | None) -> ErasurePlan:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import dagster as dg
+import numpy as np
 import polars as pl
 import psycopg
 import pytest
@@ -581,6 +582,19 @@ def test_an_upload_that_is_handed_in_again_before_its_erasure_stays(whole: Whole
     made.sync(SourceName.UPLOAD)
     assert desk.running.request("GET", f"/api/ingest/{again['job_id']}", ADA).json()["status"] == "success"
     assert desk.found("When do the otters of the wobbegong sleep?")
+
+
+def test_vectors_of_dropped_passages_go_without_rewriting_other_files(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rewritten: list[object] = []
+    monkeypatch.setattr("assets.upkeep.erase._rewrite_files", lambda *given: rewritten.append(given))
+    with hold(installation.settings, SourceName.FILES) as stores:
+        stores.keyed.append_vectors(
+            "embedded_m_4", "m", ["0" * 64], np.ones((1, 4), np.float32), [1], datetime.now(UTC) - timedelta(days=1)
+        )
+    assert erase(installation.settings, after=NOW).lake_rows == 1
+    assert rewritten == []
 
 
 def test_the_daily_job_erases_and_prunes(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
