@@ -272,6 +272,26 @@ def test_paper_shows_the_text_and_its_marks_without_controls(desk: Desk) -> None
     assert desk.browser.evaluate("getComputedStyle(document.querySelector('#passage')).position") == "static"
 
 
+def test_paper_shows_what_was_searched_its_results_and_an_answer_without_controls(desk: Desk) -> None:
+    desk.site.add("Manual", ["The lantern is boiled dry."], [ANN], url="https://intranet.example/manual.html")
+    desk.open("/?q=lantern+type:markdown+source:files")
+    desk.press("#ask")
+    desk.until("document.querySelector('.answer .actions')", "an answer")
+    parts = ".result h2 a[rel], .chip, .chip a, #q, #ask, .filters select, .answer .text, .cite, .answer .actions, .answer .quiet"
+    seen = (
+        f"[...document.querySelectorAll('{parts}')].filter((one) => one.checkVisibility())"
+        ".map((one) => one.id || one.className || one.localName)"
+    )
+    assert {"ask", "actions", "quiet"} <= set(desk.browser.evaluate(seen))
+    desk.browser.call("Emulation.setEmulatedMedia", media="print")
+    assert set(desk.browser.evaluate(seen)) == {"q", "a", "chip", "text", "cite"}
+    desk.running.settle()
+    ((answer_id,),) = desk.site.sql("SELECT answer_id::text FROM answers")
+    desk.open(f"/answers/{answer_id}")
+    assert desk.browser.evaluate("document.querySelector('.sources').checkVisibility()")
+    assert not desk.browser.evaluate("document.querySelector('#share').checkVisibility()")
+
+
 def test_lists_and_tables_of_a_hebrew_document_begin_on_the_right(desk: Desk) -> None:
     doc_id = desk.site.add("ציוד", ["- מקלדת\n- עכבר\n\nפריט | מחיר\nמקלדת | 40"], [ANN])
     desk.open(f"/documents/{doc_id}")
