@@ -574,6 +574,7 @@ def test_a_question_is_kept_when_the_session_is_over(visit: Visit) -> None:
     visit.until("document.querySelector('#signed-out a')?.target === '_blank'")
     visit.until("document.querySelector('.answer .question')?.textContent === 'And where?'")
     saved(visit.browser, "signed-out")
+    assert visit.browser.evaluate("getComputedStyle(document.getElementById('signed-out')).position") == "sticky"
     visit.browser.signed_in(visit.running.url, visit.running.site.session(ANN))
     visit.browser.evaluate("document.querySelector('.answer:last-child [role=alert] + button').click()")
     visit.answered(2)
