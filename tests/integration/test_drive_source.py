@@ -1005,7 +1005,7 @@ def test_a_connected_account(drive_site: DriveSite, sample_drive: SampleDrive, t
         "encryption_keys": Fernet.generate_key().decode(),
     }
     kept = mirror(drive_site, tmp_path, **given)
-    with pytest.raises(AuthorizationError, match="/api/auth/google"):
+    with pytest.raises(AuthorizationError, match="concordance connect google"):
         kept.sync()
     refresh = consent(drive_site)
     with session(database) as conn:
