@@ -19,7 +19,8 @@ from serving.search.results import Result
 UNAVAILABLE = "The assistant is temporarily unavailable. Try again."
 TRANSLATED = "This answer is in another language than the pages, so only its figures were compared with them. Look at the sections below."
 
-_MARK = re.compile(r"`[^`]+`|\[(\d{1,4})\]")
+_MARK = re.compile(r"^```[^\n]*$.*?(?:^```[^\n]*$|\Z)|`[^`\n]+`|\[(\d{1,4})\]", re.DOTALL | re.MULTILINE)
+"""A citation, or code, which the script shows as it is: fenced, or in backquotes within a line."""
 
 log = logger("serving")
 

@@ -549,7 +549,7 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
 
     #cite(number, source, quote) {
       if (!source) return `[${number}]`;
-      return this.#link({ ...source, quote }, { class: "cite", "aria-label": `Source ${number}: ${source.title}` }, String(number));
+      return this.#link({ ...source, quote: quote ?? source.quote }, { class: "cite", "aria-label": `Source ${number}: ${source.title}` }, String(number));
     }
 
     #source(source) {

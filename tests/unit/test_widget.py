@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from structlog.testing import capture_logs
 
 import serving.widget
@@ -104,6 +105,25 @@ def test_an_answer_in_another_language_than_its_sources_says_so_and_does_not_cou
     answer = asyncio.run(done())
     assert answer["unsupported"] == ["Sechs."]
     assert answer["note"].startswith("This answer is in another language")
+
+
+@pytest.mark.parametrize(
+    ("text", "cited"),
+    [
+        ("Press ` [1].\nThen ` [1].", 2),
+        ("Type `a[1]` [1].", 1),
+        ("```sh\nx ` [1]\n```\nDone [1].", 1),
+        ("Done [1].\n```\nx[1]", 1),
+    ],
+)
+def test_citations_are_counted_as_the_script_shows_them(text: str, cited: int) -> None:
+    async def given() -> AsyncGenerator[AnswerEvent]:
+        yield AnswerEvent("done", msgspec.convert(examples.ANSWER | {"answer": text, "quotes": []}, AnswerResponse))
+
+    async def done() -> dict[str, Any]:
+        return await anext(event.data async for event in visitor_events(given(), "https://search.example"))
+
+    assert len(asyncio.run(done())["quotes"]) == cited
 
 
 def test_the_script_uses_nothing_that_a_strict_policy_forbids_or_a_stored_script_needs() -> None:
