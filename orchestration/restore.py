@@ -172,13 +172,14 @@ def _distrust_lake(settings: Settings) -> None:
 def _end_sign_ins(settings: Settings) -> None:
     """Have everyone sign in again, and connect their agents: some of what the backup has may have been ended since, as by an off-boarding.
 
-    A backup of a version that has no agents yet is left as it is.
+    What a backup of an earlier version does not have yet keeps nothing else from being ended.
     """
-    with (
-        suppress(psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn),
-        session(settings.postgres_dsn) as connection,
-    ):
-        Restored(connection).end_sign_ins()
+    for end in (Restored.end_sessions, Restored.end_agents, Restored.end_links):
+        with (
+            suppress(psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn),
+            session(settings.postgres_dsn) as connection,
+        ):
+            end(Restored(connection))
 
 
 def _undo(settings: Settings, lake: Path | None, own: Path | None) -> None:

@@ -1,15 +1,16 @@
 -- What `concordance restore` changes in the database of a backup, whose state is older than what happened since.
 
--- name: end_sign_ins
--- End all sessions, connections of agents and links that sign in: some may have ended after the backup. Returns the number of sessions.
--- Grain: one row.
-WITH agents_ended AS (DELETE FROM agents),
+-- name: end_sessions!
+-- End all sessions: some may have ended after the backup. Grain: session.
+DELETE FROM sessions;
 
-links_used AS (UPDATE sign_ins SET claim = gen_random_uuid() WHERE claim IS NULL),
+-- name: end_agents!
+-- End all connections of agents, likewise. Grain: agent.
+DELETE FROM agents;
 
-ended AS (DELETE FROM sessions RETURNING session_id)
-
-SELECT count(*)::integer AS ended FROM ended;
+-- name: end_links!
+-- End all links that sign in, likewise. Grain: link.
+UPDATE sign_ins SET claim = gen_random_uuid() WHERE claim IS NULL;
 
 -- name: doubt_lake!
 -- The lake may have rows that were written after the dump: list the keys of its tables again, from an hour before the newest that the dump

@@ -14,10 +14,13 @@ import pytest
 
 from orchestration.cli import run as command
 from orchestration.diagnosis import store_checks
+from orchestration.restore import _end_sign_ins as end_sign_ins  # pyright: ignore[reportPrivateUsage] (of a dump that nothing makes any more)
 from resources.core.errors import ConfigurationError, ServiceUnavailableError
 from resources.settings import load
 from resources.stores.migrate import migrate, migrations
 from resources.stores.offboarding import offboard
+from resources.stores.postgres import connect
+from tests.fixtures.installation import Installation
 from tests.fixtures.postgres import PostgresProcess, with_database
 from tests.fixtures.waiting import until
 
@@ -234,3 +237,16 @@ def test_commands_and_doctor_say_that_the_database_is_of_an_earlier_version(
     (fault,) = [one for one in store_checks.postgres(load(), running=True) if not one.ok]
     assert "of an earlier version" in fault.detail
     assert "concordance restart" in fault.remedy
+
+
+def test_a_restore_ends_the_sessions_of_a_version_without_agents(installation: Installation) -> None:
+    with connect(installation.settings.postgres_dsn, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO sessions (session_id, secret_hash, email, provider, subject, browser, groups, groups_at, refreshed_at,"
+            " created_at, seen_at, expires_at) SELECT gen_random_uuid(), 'x', 'ada@acme.example', 'p', 'ada', 'b', '{}',"
+            " now(), now(), now(), now(), now() + interval '1 hour'"
+        )
+        connection.execute("DROP TABLE agents CASCADE")
+        connection.execute("ALTER TABLE sign_ins DROP COLUMN claim CASCADE")
+    end_sign_ins(installation.settings)
+    assert installation.rows("SELECT * FROM sessions") == []
