@@ -4,8 +4,8 @@ A backup is a folder that only its owner may read, or in an object store (`orche
 `backup.json`. The vector index is left out, because syncs rebuild it from the lake without parsing or embedding.
 
 Searches, uploads and syncs go on meanwhile: the dump comes first, and what it refers to was in the lake before. What syncs add to the
-lake after the dump is what a sync that died leaves behind: the next one after a restore does it again. Only erasure and `reindex`
-remove what the dump refers to: a backup and an erasure wait for each other, and `reindex` is refused meanwhile.
+lake after the dump is what a sync that died leaves behind: the next one after a restore lists its keys and uses it. Only erasure and
+`reindex` remove what the dump refers to: a backup and an erasure wait for each other, and `reindex` is refused meanwhile.
 """
 
 import os
