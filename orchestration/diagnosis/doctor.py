@@ -358,12 +358,12 @@ def _roots(site: Installation) -> Iterator[Check]:
 
 
 def _closed_folder(path: Path, settings: Settings) -> UnreadablePath | None:
-    """Return the first part of a root that cannot be listed, of what is seen within `ROOT_SECONDS`."""
+    """Return the first folder of a root that the account may not list, of what is seen within `ROOT_SECONDS`."""
     until = time.monotonic() + ROOT_SECONDS
     for page in LocalFolder(path, max_bytes=settings.max_file_bytes, avoid=settings.home).walk():
         if not page.facts:
             for entry in page.entries():
-                if isinstance(entry, UnreadablePath) and entry.hides:
+                if isinstance(entry, UnreadablePath) and entry.closed:
                     return entry
         if time.monotonic() > until:
             break
