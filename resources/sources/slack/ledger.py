@@ -3,7 +3,8 @@
 It combines the committed memory with the changes of the current batch. Keys sort by time, so that a page of history only reads
 the entries of its range:
 `m:TS` a window by its anchor, `t:TS` a thread by its parent, `f:ID` the documents that contain a file, `i:ID` what Slack says of a
-file of which messages have only a stub, `shown` what decides whether the documents may still be shown, `turn` the number of syncs; `e:ID` a pending event, written by `resources.sources.slack.events`.
+file of which messages have only a stub, `shown` what decides whether the documents may still be shown, `turn` the number of syncs; `e:ID` a
+pending event, written by `resources.sources.slack.events`.
 """
 
 from collections.abc import Iterable
