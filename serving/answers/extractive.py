@@ -88,6 +88,9 @@ _GAP = re.compile(r"\n[ \t]*\n")
 _CELL, _BARS = " | ", " |"
 _VALUE = re.compile(r"\W*\d")
 """A cell that begins with a figure: 40 euros. From 10 pieces (EUR) is none."""
+_FIGURES = re.compile(r"\d[\d.,]*")
+_LISTED = re.compile(r"(?:item|article|product|no|number|artikel|produkt|nr|pos|position)\b", re.IGNORECASE)
+"""What names the first of two columns; Room | B12 is a property and its value."""
 
 
 class Quote(NamedTuple):
@@ -341,10 +344,12 @@ def _with_header(parts: Sequence[TextPart], at: int) -> str:
         first -= 1
     header = parts[first].text if parts[first].header and first != at else ""
     header, plain = header.strip(_BARS), row.strip(_BARS)
-    names = header.split(_CELL)
-    told = len(names) == len(plain.split(_CELL)) and len(header) + len(row) < LONGEST
+    names, cells = header.split(_CELL), plain.split(_CELL)
+    told = len(names) == len(cells) and len(header) + len(row) < LONGEST
     named = all(len(one) <= LONGEST_NAME and not _VALUE.match(one) for one in names)
-    return f"{header}: {plain}" if told and named else row
+    alike = any(_FIGURES.sub("0", one) == _FIGURES.sub("0", cell) for one, cell in zip(names, cells, strict=False))
+    pair = len(names) == 2 and _FIGURES.search(names[1]) and not _LISTED.match(names[0])
+    return f"{header}: {plain}" if told and named and not alike and not pair else row
 
 
 def _quote(text: str) -> str:

@@ -309,10 +309,21 @@ def test_a_header_may_have_figures(header: str) -> None:
     assert text == f"“{header}: Wick for lanterns | 2 euros” [1]"
 
 
-@pytest.mark.parametrize("header", ["Lantern | 40 euros", "Lantern | -40", "a | b | c", "x" * 50 + " | price"])
-def test_what_names_no_columns_is_no_header(header: str) -> None:
-    passages = [("Prices", f"{header}\nWick for lanterns | 2 euros")]
-    assert compose(choose(shortlist("What does a wick cost?", passages), passages, NO_PAGES))[0].startswith("“Wick")
+@pytest.mark.parametrize(
+    ("header", "row"),
+    [
+        *((one, "Wick for lanterns | 2 euros") for one in ("Lantern | 40 euros", "Lantern | -40", "a | b | c")),
+        ("x" * 50 + " | price", "Wick for lanterns | 2 euros"),
+        ("Lantern | EUR 40", "Wick for lanterns | EUR 2.50"),
+        ("Contract | No. 4711", "Wick term | 24 months"),
+        ("Room | B12", "Wick price per night | EUR 40"),
+        ("Anna Berger | Room B12 | ext. 204", "Wick, Ben | Room B14 | ext. 208"),
+    ],
+)
+def test_what_names_no_columns_is_no_header(header: str, row: str) -> None:
+    passages = [("Prices", f"{header}\n{row}")]
+    quotes = compose(choose(shortlist("What does a wick cost?", passages), passages, NO_PAGES))[0]
+    assert f"“{row}”" in quotes
 
 
 def test_a_second_quote_that_is_hardly_about_the_question_is_left_out() -> None:
