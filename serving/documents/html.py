@@ -35,8 +35,8 @@ class _Marked:
         self.text = text
         self._passage, self._quote = passage, quote
         self._id = ' id="place"'
-        self.level = _HIGHEST - 1
-        """Level of the heading before."""
+        self.above: list[int] = []
+        """Levels of the headings that the text is below."""
 
     def html(self, start: int, end: int) -> str:
         """Return a range as HTML."""
@@ -118,10 +118,10 @@ def _is_table(lines: Sequence[Line]) -> bool:
 def _block(marked: _Marked, lines: Sequence[Line], known: Mapping[str, int], wrapped: bool) -> str:
     start, end = lines[0][0], lines[-1][0] + len(lines[-1][1])
     if len(lines) == 1 and (level := known.get(lines[0][1].strip()[:_NAME])):
-        marked.level = min(
-            _LOWEST, _HIGHEST - 1 + level, marked.level + 1
-        )  # a part may begin below its chapter's heading
-        tag = f"h{marked.level}"
+        while marked.above and marked.above[-1] >= level:
+            marked.above.pop()
+        marked.above.append(level)  # a part may begin below its chapter's heading
+        tag = f"h{min(_LOWEST, _HIGHEST - 1 + len(marked.above))}"
         return f"<{tag}>{marked.html(start, end)}</{tag}>"
     if _is_table(lines):
         return _table(marked, lines)

@@ -95,5 +95,15 @@ def test_nothing_in_a_document_becomes_markup(hostile: str) -> None:
 
 
 def test_no_level_of_headings_is_left_out_where_a_part_begins_below_its_chapter() -> None:
-    html = render("Lamps\n\nText.\n\nOil\n\nText.\n\nShips", {"House": 1, "Lamps": 2, "Oil": 3, "Ships": 1})
-    assert re.findall(r"<(h\d)>(\w+)", html) == [("h2", "Lamps"), ("h3", "Oil"), ("h2", "Ships")]
+    known = {"House": 1, "Lamps": 2, "Oil": 3, "Wicks": 3, "Masts": 2, "Ships": 1, "Sails": 3, "Ropes": 3}
+    html = render("Lamps\n\nText.\n\nOil\n\nText.\n\nWicks\n\nMasts\n\nShips\n\nSails\n\nRopes", known)
+    levels = [
+        ("h2", "Lamps"),
+        ("h3", "Oil"),
+        ("h3", "Wicks"),
+        ("h2", "Masts"),
+        ("h2", "Ships"),
+        ("h3", "Sails"),
+        ("h3", "Ropes"),
+    ]
+    assert re.findall(r"<(h\d)>(\w+)", html) == levels
