@@ -284,6 +284,60 @@ def test_answers_come_back_with_the_page_and_are_not_asked_for_again(visit: Visi
     visit.until("document.querySelector('#answer').textContent.includes('you may no longer read it')")
 
 
+def test_answers_that_come_back_say_what_became_of_them(visit: Visit) -> None:
+    visit.sign_in(ANN)
+    visit.type(QUESTION)
+    visit.browser.press("Enter")
+    visit.answered()
+    visit.running.settle()
+    visit.browser.evaluate(
+        "[...document.querySelectorAll('.actions button')].find(one => one.textContent === 'Share by link').click()"
+    )
+    visit.until("!!document.querySelector('[data-shared=yes]')")
+    shown = "[...document.querySelectorAll('.answer .sources li')].map(one => one.textContent.slice(0, 5))"
+    assert visit.browser.evaluate(shown) == ["1 Tea"]
+    visit.running.site.sql("DELETE FROM chunks WHERE chunk_text LIKE 'The kettle is descaled on%%'")
+    visit.browser.evaluate("location.reload()")
+    visit.answered()
+    assert visit.browser.evaluate(shown) == ["1 Sou"]
+    assert visit.browser.evaluate("document.querySelector('.answer .sources a').pathname").startswith("/documents/")
+    assert "null" not in visit.browser.evaluate("document.querySelector('.answer .sources a').href")
+    said = visit.browser.evaluate("document.querySelector('.answer').textContent")
+    assert "A source has changed since, so it is no longer shown to others." in said
+    assert "Stop sharing" in said
+
+
+def test_answers_that_cannot_come_back_now_are_kept(visit: Visit) -> None:
+    """Those that are deleted are left out, and so are those of who was signed in before."""
+    visit.sign_in(ANN)
+    visit.type(QUESTION)
+    visit.browser.press("Enter")
+    visit.answered()
+    for number in (2, 3):
+        visit.browser.evaluate("document.querySelector('.follow input').focus()")
+        visit.browser.type("And where?")
+        visit.browser.press("Enter")
+        visit.answered(number)
+    visit.running.settle()
+    first, second, third = visit.browser.evaluate("history.state.answers")
+    visit.browser.call("Network.setBlockedURLs", urls=[f"*/api/answers/{second}"])
+    visit.browser.evaluate("location.reload()")
+    visit.until("document.querySelector('#answer [role=alert]')?.textContent.includes('cannot be reached')")
+    assert visit.browser.evaluate("history.state.answers") == [first, second, third]
+    visit.running.site.sql("DELETE FROM answers WHERE answer_id::text = %s", second)
+    visit.browser.call("Network.setBlockedURLs", urls=[])
+    visit.browser.evaluate("document.querySelector('#answer [role=alert] + button').click()")
+    visit.answered(2)
+    visit.until(f'JSON.stringify(history.state.answers) === \'["{first}","{third}"]\'')
+    visit.running.site.sql("UPDATE answers SET shared_at = now()")
+    visit.browser.signed_in(visit.running.url, visit.running.site.session(BOB))
+    visit.running.site.sql("UPDATE documents SET permissions = '{domain:acme.com}'")
+    visit.browser.evaluate("location.reload()")
+    visit.until("JSON.stringify(history.state.answers) === '[]'")
+    assert not visit.browser.evaluate("!!document.querySelector('.answer')")
+    visit.browser.complaints[:] = [one for one in visit.browser.complaints if second not in one and "404" not in one]
+
+
 def test_results_that_were_added_come_back_with_the_page(visit: Visit) -> None:
     for number in range(25):
         visit.running.site.add(f"Marble {number}", [f"Marbles are counted on Mondays in room {number}."], [ANN])

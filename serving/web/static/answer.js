@@ -35,32 +35,46 @@ export function answered() {
 /** Show the answers that this page had when it was left or loaded again. @param {Record<string, unknown>} narrowing As of `ask` */
 export async function restore(narrowing) {
   const mine = (running = new AbortController());
-  /** @type {string[]} */
-  const wanted = history.state?.answers ?? [];
-  for (const [at, id] of wanted.entries()) {
+  const panel = byId("answer");
+  answers = history.state?.answers ?? [];
+  /** @type {[HTMLElement, any] | null} */
+  let last = null;
+  for (const id of answers) {
     const text = element("div", { class: "text" });
     const card = element("article", { class: "answer" });
     try {
       const kept = await (await call(`/api/answers/${id}`, { signal: mine.signal })).json();
+      if (!kept.own) throw new Problem("Another person asked this.", 404); // who was signed in here before
       if (kept.answer === null) text.append(element("p", { class: "note warn" }, "A source of this answer was deleted, or you may no longer read it, so its text is not shown."));
-      card.append(...(at ? [element("p", { class: "question" }, kept.query)] : []), text);
-      byId("answer").querySelector(".follow")?.remove();
-      byId("answer").append(card);
+      const said = !last && kept.query === /** @type {HTMLInputElement} */ (byId("q")).value.trim();
+      card.append(...(said ? [] : [element("p", { class: "question" }, kept.query)]), text);
+      panel.querySelector(".follow")?.remove();
+      panel.append(card);
       if (kept.answer !== null) complete(card, text, kept.query, asGiven(kept), narrowing);
-      if (at === wanted.length - 1) again(card, kept, narrowing);
+      last = [card, kept];
     } catch (error) {
-      if (error instanceof Problem || (error instanceof DOMException && error.name === "AbortError")) return;
-      throw error;
+      if (mine.signal.aborted) return;
+      if (!(error instanceof Problem)) throw error;
+      if (error.status === 404) {
+        answers = answers.filter((one) => one !== id);
+        continue;
+      }
+      text.append(element("p", { role: "alert" }, error.message), element("button", { class: "quiet", onclick: () => { reset(); restore(narrowing); } }, "Try again"));
+      card.append(text);
+      panel.querySelector(".follow")?.remove();
+      return panel.append(card);
     }
   }
+  if (last) again(...last, narrowing);
+  history.replaceState({ ...history.state, ...answered() }, "");
 }
 
 /** Offer to ask again what was asked last. @param {HTMLElement} card @param {any} kept @param {Record<string, unknown>} narrowing */
-function again(card, { answer_id: id, query }, narrowing) {
+function again(card, { answer_id: id, query, answer }, narrowing) {
   const button = element("button", { class: "quiet", onclick: () => {
     if (answers.at(-1) === id) {
       answers.pop();
-      conversation.splice(-2);
+      if (answer !== null) conversation.splice(-2);
     }
     card.remove();
     ask(query, narrowing);
@@ -70,8 +84,8 @@ function again(card, { answer_id: id, query }, narrowing) {
 
 /** An answer that was given before, in the form of a new one. What became of its sources is in them. @param {any} kept */
 function asGiven(kept) {
-  const sources = kept.sources.map((/** @type {any} */ one) => (one.chunk_index === null ? null : { ...one, section_path: [], citation: one }));
-  const cited = sources.filter((/** @type {any} */ one) => one?.cited).map((/** @type {any} */ one) => one.index);
+  const sources = kept.sources.map((/** @type {any} */ one) => ({ ...one, section_path: [], citation: one }));
+  const cited = kept.sources.filter((/** @type {any} */ one) => one.cited).map((/** @type {any} */ one) => one.index);
   return { ...kept, sources, cited, held_back: 0 };
 }
 
@@ -93,7 +107,10 @@ export async function ask(question, narrowing) {
   };
   const stop = element("p", { class: "row" }, element("button", { class: "quiet", onclick: () => end(STOPPED) }, "Stop"));
   const card = element("article", { class: "answer" }, conversation.length ? element("p", { class: "question" }, question) : null, text, stop);
-  if (!conversation.length) panel.replaceChildren();
+  if (!conversation.length) {
+    panel.replaceChildren();
+    answers = [];
+  }
   const before = panel.querySelector(".follow");
   const typing = before?.contains(document.activeElement);
   before?.remove();
@@ -106,6 +123,8 @@ export async function ask(question, narrowing) {
     const stopping = stop.contains(document.activeElement);
     stop.remove();
     const follow = complete(card, text, question, done, narrowing);
+    answers.push(done.answer_id);
+    history.replaceState({ ...history.state, ...answered() }, "");
     if ((typing || stopping) && document.activeElement === document.body) follow.querySelector("input")?.focus({ preventScroll: true });
   } catch (error) {
     const aborted = error instanceof DOMException && error.name === "AbortError";
@@ -152,7 +171,7 @@ async function written(answer, text, alive) {
 /** @param {any[]} sources @param {number} index @param {any[]} quotes */
 function citation(sources, index, quotes) {
   const source = sources[index - 1];
-  if (!source) return document.createTextNode("");
+  if (!source || source.chunk_index === null) return document.createTextNode("");
   return element("button", { class: "cite", title: source.title, "aria-label": `Source ${index}: ${source.title}`, "aria-expanded": "false", onclick: (/** @type {Event} */ event) => openPassage(source, quotes, /** @type {HTMLElement} */ (event.currentTarget)) }, String(index));
 }
 
@@ -160,8 +179,6 @@ function citation(sources, index, quotes) {
 function complete(card, text, question, done, narrowing) {
   finish(card, text, done);
   conversation.push({ role: "user", content: question }, { role: "assistant", content: done.answer });
-  answers.push(done.answer_id);
-  history.replaceState({ ...history.state, ...answered() }, "");
   const follow = followUp(narrowing);
   card.append(follow);
   return follow;
@@ -176,6 +193,7 @@ function finish(card, text, done) {
   if (unsure && done.mode === "model") notes.push(`${unsure === 1 ? "One sentence is" : `${unsure} sentences are`} not supported by the sources: ${unsure === 1 ? "it is" : "they are"} underlined.`);
   if (done.held_back) notes.push(`${done.held_back === 1 ? "One document is" : `${done.held_back} documents are`} left out until permissions have been checked again.`);
   if (done.mode === "extractive" && done.found && !done.warnings.length) notes.push("These are quotes from the documents.");
+  if (done.changed) notes.push(`A source has changed since${done.shared_at ? ", so it is no longer shown to others" : ""}.`);
   const reading = document.getElementById("reading")?.textContent;
   if ((!done.found || done.warnings.length) && reading) notes.push(reading);
   if (done.unanswered) card.append(...nothing(done.unanswered));
@@ -199,10 +217,9 @@ function named(owner) {
 
 /** @param {any} done */
 function sourceList(done) {
-  const known = done.sources.filter(Boolean);
-  const shown = done.cited.length ? known.filter((/** @type {any} */ one) => done.cited.includes(one.citation.index)) : known;
+  const shown = done.cited.length ? done.sources.filter((/** @type {any} */ one) => done.cited.includes(one.citation.index)) : done.sources;
   return element("ol", { class: "sources", "aria-label": "Sources" }, ...shown.map((/** @type {any} */ one) =>
-    element("li", {}, element("button", { "aria-expanded": "false", onclick: (/** @type {Event} */ event) => openPassage(one, quotesOf(done, one.citation.index), /** @type {HTMLElement} */ (event.currentTarget)) },
+    element("li", {}, one.chunk_index === null ? link(one.link ?? `/documents/${one.doc_id}`, `${one.index} ${one.title ?? "Source"}`) : element("button", { "aria-expanded": "false", onclick: (/** @type {Event} */ event) => openPassage(one, quotesOf(done, one.citation.index), /** @type {HTMLElement} */ (event.currentTarget)) },
       element("b", {}, `${one.citation.index} ${one.title}`), element("span", {}, [...one.section_path.slice(-1), pageOf(one, quotesOf(done, one.citation.index)), named(one.owner)].filter(Boolean).join(" · "))))));
 }
 
@@ -221,9 +238,9 @@ function actions(done) {
     }
   } }, name);
   const copy = element("button", { class: "quiet" }, "Copy");
-  const cited = done.sources.filter((/** @type {any} */ one) => done.cited.includes(one?.citation.index));
+  const cited = done.sources.filter((/** @type {any} */ one) => one.citation.link && done.cited.includes(one.citation.index));
   copying(copy, said, done.answer, cited.map((/** @type {any} */ one) => ({ ...one.citation, title: one.title })));
-  const share = done.found && !conversation.length ? element("button", { class: "quiet", "data-shared": "no" }, "Share by link") : null;
+  const share = done.found && !conversation.length ? element("button", { class: "quiet", "data-shared": done.shared_at ? "yes" : "no" }, done.shared_at ? "Stop sharing" : "Share by link") : null;
   if (share) sharing(share, said, done.answer_id);
   return element("div", { class: "actions" }, rate("good", "Useful"), rate("bad", "Not useful"), copy, share, said);
 }
