@@ -52,7 +52,7 @@ class SlackSocketReceiver:
 
     def __init__(self, settings: Settings, events: SlackEvents, *, backoff: Sequence[float] = BACKOFF) -> None:
         if settings.slack_app_token is None:
-            raise ConfigurationError("CONCORDANCE_SLACK_APP_TOKEN is not set; docs/operations.md says how to get one.")
+            raise ConfigurationError("CONCORDANCE_SLACK_APP_TOKEN is not set; docs/slack.md says how to get one.")
         self._token = settings.slack_app_token.get_secret_value()
         self._api_url = settings.slack_api_url
         self._events = events

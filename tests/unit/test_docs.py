@@ -131,6 +131,12 @@ def test_every_command_is_documented() -> None:
     assert [command for command in commands(command_line) if not re.search(rf"`{command}\b", page)] == []
 
 
+def test_messages_of_drive_and_slack_name_their_own_pages() -> None:
+    modules = [*ROOT.glob("resources/sources/drive/*.py"), *ROOT.glob("resources/sources/slack/*.py")]
+    modules += ROOT.glob("serving/sources/slack*.py")
+    assert [one.name for one in modules if "docs/operations.md" in one.read_text(encoding="utf-8")] == []
+
+
 CODE = [path for folder in ("assets", "orchestration", "resources", "serving") for path in (ROOT / folder).rglob("*")]
 SPAN = re.compile(r"(?:`|<code>)concordance ([a-z][^`<]*)(?:`|</code>)")
 LINE = re.compile(r"(?:: |^ {4,})concordance ([a-z][^`<#|;]*?)(?=\.?$|\. |;|\s[|#])", re.MULTILINE)

@@ -78,7 +78,7 @@ SPEC = SourceSpec(
     unit=("drive or folder", "drives and folders"),
     open=_open,
     help="Google Drive is not set up: set CONCORDANCE_GOOGLE_CLIENT_ID and connect an account, or set "
-    "CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE (docs/operations.md).",
+    "CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE (docs/drive.md).",
     needs=("drive_token", "google_client_id", "google_service_account_file", "google_service_account_key"),
     credentials=(
         "drive_token",

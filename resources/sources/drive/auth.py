@@ -154,7 +154,7 @@ class Authority:
         if settings.google_client_id is None or secret is None:
             raise ConfigurationError(
                 "Google Drive is not set up: set CONCORDANCE_GOOGLE_CLIENT_ID and CONCORDANCE_GOOGLE_CLIENT_SECRET and "
-                "connect an account, or set CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE (docs/operations.md)."
+                "connect an account, or set CONCORDANCE_GOOGLE_SERVICE_ACCOUNT_FILE (docs/drive.md)."
             )
         credential = kept.load(settings.postgres_dsn, settings, kept.GOOGLE, self._connected)
         if credential is None:

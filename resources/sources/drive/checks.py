@@ -24,7 +24,7 @@ def checks(settings: Settings) -> Iterator[Check]:
     for channel in {row.feed: row for row in reversed(channels)}.values():
         feed = f"shared drive {channel.feed}" if channel.feed else "the account's feed"
         if channel.error is not None:
-            remedy = "Only scheduled syncs find changes; see docs/operations.md, Drive notifications."
+            remedy = "Only scheduled syncs find changes; see docs/drive.md, Notifications."
             yield Check(NAME, False, f"{feed}: {channel.error}", remedy)
         elif channel.expires_at is not None:
             last = f"{channel.notified_at:%Y-%m-%d %H:%M} UTC" if channel.notified_at else "never"

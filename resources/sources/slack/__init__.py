@@ -42,7 +42,7 @@ SPEC = SourceSpec(
     label="Slack",
     unit=("channel", "channels"),
     open=_open,
-    help="Slack is not set up: set CONCORDANCE_SLACK_BOT_TOKEN (docs/operations.md).",
+    help="Slack is not set up: set CONCORDANCE_SLACK_BOT_TOKEN (docs/slack.md).",
     needs=("slack_bot_token",),
     credentials=("slack_bot_token",),
     capabilities=Capabilities(change_feed=True, events=True, private_folders=False),

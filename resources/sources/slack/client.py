@@ -196,7 +196,7 @@ class SlackClient:
         if code == "missing_scope":
             needed = str(data.get("needed") or "the scope that the method asks for")
             return MissingScopeError(
-                f"Slack's {method} needs the scope {needed}: add it to the app and install the app again (docs/operations.md)."
+                f"Slack's {method} needs the scope {needed}: add it to the app and install the app again (docs/slack.md)."
             )
         if method == "files.info" and code in UNSHARED:
             return FileNotSharedError(code)
@@ -204,7 +204,7 @@ class SlackClient:
             return LostPartitionError(f"Slack says that the channel cannot be read ({code}): invite the app into it.")
         if code in REFUSED:
             return AuthorizationError(
-                f"Slack {REFUSED[code]} ({code}, {method}): set CONCORDANCE_SLACK_BOT_TOKEN to a valid token (docs/operations.md)."
+                f"Slack {REFUSED[code]} ({code}, {method}): set CONCORDANCE_SLACK_BOT_TOKEN to a valid token (docs/slack.md)."
             )
         if code == "thread_not_found":
             return ThreadNotFoundError(method)

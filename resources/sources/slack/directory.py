@@ -68,7 +68,7 @@ def load(client: SlackClient, team: str) -> SlackPeople:
     if humans and not any(object_of(account.get("profile")).get("email") for account in humans):
         raise AuthorizationError(
             "Slack's users.list needs the scope users:read.email: without emails no one could be shown anything. "
-            "Add it to the app and install the app again (docs/operations.md)."
+            "Add it to the app and install the app again (docs/slack.md)."
         )
     return SlackPeople(team, accounts)
 

@@ -165,7 +165,7 @@ class Downloads:
         """Yield the bytes after checking that the first ones are the file and not a sign-in page."""
         html = response.headers.get("content-type", "").partition(";")[0].strip().lower() in _HTML
         sign_in = FailedDocumentError(
-            "Slack returned a sign-in page instead of the file: the app needs the scope files:read (docs/operations.md)."
+            "Slack returned a sign-in page instead of the file: the app needs the scope files:read (docs/slack.md)."
         )
         if html and item.mime_type not in _HTML:
             raise sign_in

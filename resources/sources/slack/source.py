@@ -79,9 +79,7 @@ class Slack(Source):
         page: int = HISTORY_LIMIT,
     ) -> None:
         if settings.slack_bot_token is None:
-            raise ConfigurationError(
-                "CONCORDANCE_SLACK_BOT_TOKEN is not set; docs/operations.md explains how to get one."
-            )
+            raise ConfigurationError("CONCORDANCE_SLACK_BOT_TOKEN is not set; docs/slack.md explains how to get one.")
         token = settings.slack_bot_token.get_secret_value()
         self._settings = settings
         self._memory = memory
