@@ -245,7 +245,13 @@ def test_a_document_is_asked_about_whole_and_by_what_is_selected(desk: Desk, axe
     desk.press("#ask-selection")
     assert "About: “The lantern of the old" in desk.browser.text
     desk.press("#ask button:last-child")
-    desk.until("document.querySelector('.sources li')", "an answer about the selection")
+    desk.until("document.querySelector('.answer .actions')", "an answer about the selection")
+    desk.browser.evaluate("location.hash = 'main'")
+    desk.until("history.state?.answers?.length === 1", "the answer belongs to the section, too")
+    desk.browser.evaluate("location.reload()")
+    desk.until("[...document.querySelectorAll('.actions button')].at(-1)?.textContent === 'Ask again'", "it comes back")
+    assert "About: “The lantern of the old" in desk.browser.text
+    assert desk.browser.evaluate("history.state.quoted").startswith("The lantern of the old")
     desk.check(axe)
 
 

@@ -1,7 +1,7 @@
 /** The page of a document: questions about it or about selected text, and for its owner changes and deletion. */
 
 import { Problem, call, cut } from "./api.js";
-import { ask, reset, restore } from "./answer.js";
+import { answered, ask, reset, restore } from "./answer.js";
 import { onceConfirmed } from "./confirm.js";
 import { byId, element, elsewhere } from "./dom.js";
 import { uploadFields } from "./fields.js";
@@ -57,12 +57,20 @@ offer.addEventListener("click", () => {
 });
 
 const whole = { filters: { document_ids: [id], include_archived: true }, understand: false };
-restore(whole);
+/** What of the text the answers on this page are about; empty: all of it. @type {string} */
+let asked = history.state?.quoted ?? "";
+const narrowing = () => (asked ? { selection: { document_id: id, text: asked } } : whole);
+const remember = () => history.replaceState({ ...history.state, ...answered(), quoted: asked }, "");
+quote(asked);
+restore(narrowing());
+addEventListener("hashchange", remember); // another section has a state of its own
 byId("ask").addEventListener("submit", (event) => {
   event.preventDefault();
   if (!question.value.trim()) return question.focus();
   reset();
-  ask(question.value.trim(), quoted ? { selection: { document_id: id, text: quoted } } : whole);
+  asked = quoted;
+  remember();
+  ask(question.value.trim(), narrowing());
 });
 
 /** @param {() => Promise<string>} work Returns what to say */
