@@ -262,6 +262,11 @@ def test_answers_come_back_with_the_page_and_are_not_asked_for_again(visit: Visi
     visit.browser.evaluate("history.back()")
     visit.answered(2)
     assert visit.browser.evaluate(said) == before
+    visit.browser.call("Network.setBlockedURLs", urls=["*context=0"])
+    visit.browser.evaluate("document.querySelector('.answer .cite').click()")
+    visit.until("document.querySelector('#passage [role=alert]')?.textContent.includes('cannot be reached')")
+    visit.browser.call("Network.setBlockedURLs", urls=[])
+    visit.browser.complaints[:] = [one for one in visit.browser.complaints if "context=0" not in one]
     visit.browser.evaluate("document.querySelector('.answer .cite').click()")
     visit.until("document.querySelector('#passage mark')?.textContent.includes('Fridays')")
 

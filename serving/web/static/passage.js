@@ -17,30 +17,41 @@ let opener = null;
  * @param {HTMLElement} from The control that opened it
  */
 export async function openPassage(source, quotes, from) {
+  /** @type {Problem | null} */
+  let problem = null;
   try {
     if (source.chunk_text === undefined) source = await today(source);
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
-    return location.assign(pageAt(source, quotes));
+    problem = error;
   }
-  const panel = byId("passage");
-  opener?.setAttribute("aria-expanded", "false");
-  opener = from;
-  from.setAttribute("aria-expanded", "true");
+  if (!from.isConnected || problem?.status === 401) return; // a notice says that the session is over
+  if (problem?.status === 404) return location.assign(pageAt(source, quotes));
+  if (problem) return opened(from, element("p", { role: "alert" }, problem.message));
   const opens = link(marking(source.citation.link, quotes), "Open at this place");
   const elsewhere = new URL(source.citation.link, location.href).pathname !== `/documents/${source.doc_id}`; // files and uploads have only our page
   const place = [source.path, ...source.section_path, pageOf(source, quotes)].filter(Boolean).join(" › ");
-  panel.replaceChildren(
-    element("button", { class: "quiet close", "aria-label": "Close", onclick: closePassage }, "×"),
+  opened(
+    from,
     element("h2", {}, source.title),
     element("p", { class: "soft tiny" }, place),
     element("blockquote", {}, ...highlighted(source.chunk_text, quotes)),
     element("p", { class: "row tiny" }, elsewhere && opens, element("a", { href: pageAt(source, quotes) }, "Read here")),
   );
-  panel.hidden = false;
-  panel.focus({ preventScroll: true });
+  const panel = byId("passage");
   const mark = panel.querySelector("mark");
   if (mark) panel.scrollTop += mark.getBoundingClientRect().top - panel.getBoundingClientRect().top - panel.clientHeight / 3;
+}
+
+/** @param {HTMLElement} from The control that opened the panel @param {...HTMLElement} parts */
+function opened(from, ...parts) {
+  const panel = byId("passage");
+  opener?.setAttribute("aria-expanded", "false");
+  opener = from;
+  from.setAttribute("aria-expanded", "true");
+  panel.replaceChildren(element("button", { class: "quiet close", "aria-label": "Close", onclick: closePassage }, "×"), ...parts);
+  panel.hidden = false;
+  panel.focus({ preventScroll: true });
 }
 
 /** @param {{doc_id: string, chunk_index: number}} source */
