@@ -208,7 +208,7 @@ def test_filters_are_used_by_keyboard(visit: Visit) -> None:
     visit.sign_in(ANN, "/?q=kettle+from+slack")
     visit.browser.evaluate("document.querySelector('.chip a').focus()")
     visit.browser.press("Enter")
-    visit.until("document.querySelectorAll('.chip a').length === 0 && document.activeElement.id === 'q'")
+    visit.until("document.querySelectorAll('.chip a').length === 0 && document.activeElement.className === 'filters'")
     visit.browser.evaluate(
         "(() => { const one = document.querySelector('select[name=source]'); one.focus(); one.value = 'slack';"
         " one.dispatchEvent(new Event('change', {bubbles: true})); })()"
@@ -495,6 +495,22 @@ def test_more_results_are_added_once_and_to_their_own_list(visit: Visit) -> None
     visit.until("performance.getEntriesByType('resource').filter(one => one.name.includes('cursor=')).length === 2")
     visit.browser.evaluate("new Promise((resolve) => setTimeout(resolve, 100)).then(() => null)")
     assert len(visit.titles()) == 3
+    visit.type("marbles")
+    visit.until("document.querySelectorAll('.result').length === 10")
+    visit.browser.evaluate("document.querySelector('#more').click()")
+    visit.browser.evaluate(
+        "(original => { window.fetch = async (path, options) => {"
+        " if (String(path).includes('q=kettle')) await new Promise((resolve) => (window.go = resolve));"
+        " return original(path, options); }; })(fetch)"
+    )
+    visit.type("kettle descaled")
+    visit.until("location.search.includes('kettle')")
+    visit.browser.evaluate("held.pop()()")
+    visit.until("performance.getEntriesByType('resource').filter(one => one.name.includes('cursor=')).length === 3")
+    visit.browser.evaluate("new Promise((resolve) => setTimeout(resolve, 100)).then(() => null)")
+    assert visit.browser.evaluate("[document.querySelectorAll('.result').length, history.state.added ?? 0]") == [10, 0]
+    visit.browser.evaluate("go()")
+    visit.until("document.querySelectorAll('.result').length === 3")
 
 
 def test_a_question_is_deleted_from_the_history(visit: Visit, axe: str) -> None:

@@ -43,7 +43,7 @@ async function show(wanted, push = false) {
     const found = await answer.text();
     const within = results.contains(document.activeElement) && document.activeElement;
     results.innerHTML = found; // a template of ours, escaped on the server
-    if (within) /** @type {HTMLElement} */ ((within instanceof HTMLSelectElement && results.querySelector(`[name="${within.name}"]`)) || input).focus({ preventScroll: true });
+    if (within) /** @type {HTMLElement} */ ((within instanceof HTMLSelectElement && results.querySelector(`[name="${within.name}"]`)) || (within.closest(".filters") && results.querySelector(".filters")) || input).focus({ preventScroll: true });
     byId("count").textContent = results.querySelector(".count, .empty p")?.textContent ?? "";
   } catch (error) {
     if (!(error instanceof Problem)) return; // a newer search has replaced this one
@@ -115,12 +115,13 @@ results.addEventListener("click", async (event) => {
 /** Add the next page of results, and return them: none if there are none, or if it fails. @param {HTMLAnchorElement} anchor */
 async function more(anchor) {
   if (anchor.hasAttribute("aria-busy")) return [];
+  const search = running;
   anchor.setAttribute("aria-busy", "true");
   anchor.textContent = "Loading …";
   try {
     const next = element("div");
     next.innerHTML = await (await call(`/results${anchor.search}`, { headers: { "X-Part": "1" } })).text(); // escaped on the server
-    if (!anchor.isConnected) return []; // another search has replaced this one
+    if (running !== search || !anchor.isConnected) return []; // another search has replaced this one
     const found = next.querySelectorAll(".result");
     [...results.querySelectorAll(".results")].at(-1)?.append(...found);
     const another = next.querySelector("#more");
