@@ -107,7 +107,7 @@ def _erased(
     if found.empty():
         changed = _complete(stores)
     else:
-        changed = found.beyond_vectors()
+        changed = found.beyond_vectors() or bool(_unscrubbed(stores))
         _erase_rows(stores, found, report, cutoff, document)
     report.outdated = _drop_outdated(stores, found.outdated)
     everything: list[str] = list(rewriting.STORES)
@@ -116,10 +116,14 @@ def _erased(
 
 def _complete(stores: Stores) -> bool:
     """Remove the files that an interrupted erasure left although its rows are gone; return False if there are none."""
-    interrupted = [name for name in stores.lake.names() if not is_scrubbed(stores.lake, name)]
+    interrupted = _unscrubbed(stores)
     for name in interrupted:
         scrub(stores.lake, name, stores.confirm)
     return bool(interrupted)
+
+
+def _unscrubbed(stores: Stores) -> list[str]:
+    return [name for name in stores.lake.names() if not is_scrubbed(stores.lake, name)]
 
 
 def _check_deleted(stores: Stores, document: str) -> None:

@@ -35,5 +35,6 @@ class Thoughts:
 def answered(text: str) -> str:
     """Return a whole answer without the thoughts at its beginning, also if their opening tag was part of the prompt."""
     before, end, _ = text.partition(END)
+    lacking = end and BEGIN not in before and before.count("`") % 2 == 0  # else the answer is about the tag
     thoughts = Thoughts()
-    return thoughts.feed(f"{BEGIN}{text}" if end and BEGIN not in before else text) or thoughts.close()
+    return thoughts.feed(f"{BEGIN}{text}" if lacking else text) or thoughts.close()

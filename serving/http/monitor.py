@@ -104,7 +104,7 @@ class StatusMonitor(Repeated):
         self.incomplete, self._was_short = short and self._was_short, short
         watched = {name: answers() for name, answers in self._watched.items()}
         self.dependencies = {
-            "postgres": not self._database.watch.down and bool(self.totals),
+            "postgres": not self._database.watch.down and self._clock() - self._totals_at <= TOTALS_SECONDS,
             "qdrant": self.points is not None,
             **watched,
         }

@@ -127,6 +127,22 @@ def test_a_postgres_that_is_busy_for_two_minutes_is_not_down_and_leaves_the_last
     asyncio.run(looks())
 
 
+def test_a_postgres_that_is_busy_at_the_start_is_not_down(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("serving.http.database.STATEMENT_SECONDS", 0.5)
+
+    async def looks() -> None:
+        pool = Asked(database)
+        await pool.open()
+        monitor = StatusMonitor(pool, index, list)
+        with psycopg.connect(database) as connection:
+            connection.execute("LOCK TABLE document_counts IN ACCESS EXCLUSIVE MODE")
+            await monitor._look()
+        await pool.close()
+        assert (monitor.totals, monitor.dependencies["postgres"]) == ((), True)
+
+    asyncio.run(looks())
+
+
 def test_a_file_system_that_hangs_is_a_fault_and_stops_nothing_else(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

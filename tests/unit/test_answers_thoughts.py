@@ -27,6 +27,7 @@ CASES = {
 WHOLE = {
     "The tea [1]?\n</think>\n\nAt four [1].": "At four [1].",
     "The tea?</think><think>Or coffee?</think> <think>No end": "",
+    "The tag `</think>` ends them [1].": "The tag `</think>` ends them [1].",
 }
 """Of an answer in pieces, the first could not be told from its beginning."""
 

@@ -252,6 +252,7 @@ def test_an_end_date_includes_its_day() -> None:
         ("mail ann.b@acme.co.uk now", "mail [email] now"),
         ("call +49 170 1234567 today", "call [phone] today"),
         ("call (030) 123-4567-89", "call [phone]"),
+        ("call 030 / 123 45 67 or 030/1234567", "call [phone] or [phone]"),
         ("2025-11-10T15:30:00Z took 12345678901 bytes", "2025-11-10T15:30:00Z took 12345678901 bytes"),
         ("job 550e8400-e29b-41d4-a716-446655440000", "job 550e8400-e29b-41d4-a716-446655440000"),
         ("call 0170 1234567. 5 tries", "call [phone]. 5 tries"),

@@ -160,7 +160,7 @@ class ChannelSync:
             yield from self._settle(page, cursor, "page")
             if page.last:
                 cursor.listing, cursor.walk, cursor.newest, cursor.unsafe = False, None, cursor.until, False
-                cursor.earlier = []
+                cursor.earlier = cursor.earlier if page.hidden else []
                 cursor.whole = first and not page.hidden
                 for event in self._events if begun else ():
                     self._ledger.settle(event)
