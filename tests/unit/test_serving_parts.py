@@ -260,7 +260,7 @@ def test_an_end_date_includes_its_day() -> None:
         ('server at "192.168.100.101", port 5432', 'server at "192.168.100.101", port 5432'),
         ("took 1234567890.123 s (1234567890 bytes)", "took 1234567890.123 s (1234567890 bytes)"),
         ("12 345 678 901 rows", "12 345 678 901 rows"),
-        ("no file /work/2024/11/30123/4", "no file /work/2024/11/30123/4"),
+        ("no file /data/2024/11/30123/4", "no file /data/2024/11/30123/4"),
     ],
 )
 def test_logs_mask_emails_and_phone_numbers(text: str, masked: str) -> None:
