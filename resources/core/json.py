@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, TypeGuard, cast
 
 Object = dict[str, Any]
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*+\\u0000")
+"""NUL within a JSON text; after a backslash that is escaped itself, `u0000` is text."""
 
 
 def is_object(value: Any) -> TypeGuard[Object]:
@@ -15,6 +18,11 @@ def is_object(value: Any) -> TypeGuard[Object]:
 def is_list(value: Any) -> TypeGuard[list[Any]]:
     """Return True for a JSON list."""
     return isinstance(value, list)
+
+
+def has_nul(text: str) -> bool:
+    """Return True if a string in a JSON text has a NUL character, which Postgres does not store."""
+    return _NUL.search(text) is not None
 
 
 def object_of(value: Any) -> Object:

@@ -28,7 +28,7 @@ class RefusedError(Exception):
         return (
             (
                 f"HTTP/1.1 {self.status.value} {self.status.phrase}\r\ncontent-type: application/problem+json\r\n"
-                f"content-length: {len(body)}\r\nconnection: close\r\n"
+                f"cache-control: no-store\r\nx-content-type-options: nosniff\r\ncontent-length: {len(body)}\r\nconnection: close\r\n"
             ).encode()
             + again
             + b"\r\n"

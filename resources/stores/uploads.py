@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from resources.core import permissions as principals
 from resources.core.domain import SourceName, document_id
 from resources.core.errors import InvalidRequestError, RetryLaterError
+from resources.core.json import has_nul
 from resources.stores.quotas import Quota
 from resources.stores.withholding import withhold_documents
 from sql import sources as statements
@@ -119,7 +120,7 @@ def record(conn: Connection, upload: NewUpload, quota: Quota | None = None) -> U
     owner, target, doc_id, tags = principals.email(upload.owner), upload.target, upload.doc_id, dict(upload.tags)
     readers = principals.normalize([owner, *upload.permissions])
     texts = (upload.file_name, upload.title or "", upload.description or "")
-    if any("\0" in text for text in texts) or "\\u0000" in json.dumps(tags):
+    if any("\0" in text for text in texts) or has_nul(json.dumps(tags)):
         raise InvalidRequestError("file name, title, description and tags must not contain a NUL character.")
     with conn.transaction():
         statements.UploadChanges(conn).lock_changes(key=LOCK)

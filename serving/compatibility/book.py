@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from resources.core.domain import Access
 from resources.core.errors import InvalidRequestError
+from resources.core.json import has_nul
 from resources.core.moments import checked
 from resources.sources import managed
 from serving.answers.on_page import document_on_page
@@ -241,7 +242,7 @@ async def track(
     """Store a reader's question and answer. It is written in the background, whether or not the database answers."""
     asked_at = checked(data.timestamp, "timestamp")
     sources = msgspec.json.encode(data.sources).decode()
-    if "\x00" in data.query + data.answer or "\\u0000" in sources:
+    if "\x00" in data.query + data.answer or has_nul(sources):
         raise InvalidRequestError("query, answer and sources must not contain a NUL character.")
     conversation_id = str(uuid.uuid4())
     WebQueue(answers.http.background).conversation_insert(

@@ -199,7 +199,7 @@ def inline_content(request: Inline, own_id: str | None) -> IngestContent:
         endings = {mime: ending for ending, mime in reversed(list(filetypes.MIME_TYPES.items()))}
         if kind and kind not in endings:
             raise SkipDocumentError(f"Files of type {kind} are not supported. {filetypes.supported()}")
-        stem = one_line(request.title or own_id or "document", 100).replace("/", "-")
+        stem = re.sub(r"[/\\]", "-", one_line(request.title or own_id or "", 100)).strip(". ") or "document"
         name = clean_name(stem + endings[kind or "text/markdown"])
     return IngestContent(name, [data], {})
 

@@ -14,7 +14,7 @@ from resources.core.domain import Access, Role, SourceName, document_id
 from resources.core.errors import ConcordanceError, InvalidRequestError
 from resources.logging import logger
 from resources.sources.push import Outcome, source_id_of
-from serving.documents.files import BUFFER_BYTES, UploadReceiver, too_large
+from serving.documents.files import BUFFER_BYTES, UploadReceiver
 from serving.documents.pushing import (
     PushMetadata,
     PushRequest,
@@ -38,6 +38,8 @@ from serving.http.roles import NeedsRole
 from sql.serving import WebReads
 
 log = logger("serving")
+
+_TOO_LARGE = f"A JSON body has at most {BUFFER_BYTES // 1024**2} MB. Send a larger document as a form, with its content as `file`."
 
 PushSource = Annotated[
     str,
@@ -176,7 +178,7 @@ async def _decoded(request: Request[Access, Any, Any]) -> PushRequest:
     async for piece in request.stream():
         body += piece
         if len(body) > BUFFER_BYTES:
-            raise too_large(BUFFER_BYTES)
+            raise ProblemError("too-large", _TOO_LARGE)
     return decode(bytes(body), PushRequest)
 
 

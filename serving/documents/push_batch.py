@@ -129,12 +129,13 @@ async def push_documents(
             explained = explain(error, documents.http.monitor.disk_faults, reads=False)
             fault = RefusedDocument(type=PREFIX + explained.slug, detail=explained.detail)
             results += [BatchResult(id=one_id, error=fault) for _, one_id in given[position:]]
-            do_again(request)
             break
         else:
             stored.append(one)
             results.append(BatchResult(id=own_id, doc_id=one.doc_id, status=one.outcome, job_id=one.job_id))
     refused = len(results) - len(stored)
+    if refused:
+        do_again(request)
     documents.http.metrics.pushed.labels("refused").inc(refused)
     await launch_push_sync(documents, request.user, stored)
     return BatchResponse(results, refused)

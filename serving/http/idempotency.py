@@ -65,15 +65,21 @@ class Fingerprint:
         self._boundary = boundary.partition(";")[0].strip().strip('"').encode()
         self._digest = hashlib.sha256(kind.partition(";")[0].strip().lower().encode() + b"\n")
         self._rest = b""
-        self.size = 0
+        self.digested = 0
+        """Bytes that are not a boundary nor wait."""
+
+    @property
+    def size(self) -> int:
+        """Bytes so far, without boundaries."""
+        return self.digested + len(self._rest)
 
     def add(self, data: bytes) -> None:
         """Add the next bytes. The last ones wait for those that follow, with which they may be a boundary."""
-        self.size += len(data)
         if self._boundary:
             data = (self._rest + data).replace(self._boundary, b"")
             at = max(0, len(data) - len(self._boundary) + 1)
             data, self._rest = data[:at], data[at:]
+        self.digested += len(data)
         self._digest.update(data)
 
     def digest(self) -> bytes:
@@ -198,7 +204,7 @@ async def _repeat(stored: StoredResponse | None, seen: Fingerprint, scope: Scope
     handler: Any = scope["route_handler"]
     await handler.authorize_connection(connection=Request(scope))
     more = True
-    while more and seen.size <= stored.size:
+    while more and seen.digested <= stored.size:
         message: Any = await receive()
         seen.add(message.get("body", b""))
         more = message["type"] == "http.request" and message.get("more_body", False)

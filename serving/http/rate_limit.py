@@ -105,7 +105,8 @@ class RateLimit:
             granted = left >= 1
             self._buckets.put(key, left - 1 if granted else left, now)
         if granted:
-            return Left(0.0, int(left - 1), (self._capacity - left + 1) / self._rate)
+            after = left - 1
+            return Left(0.0, int(after), ((self._capacity if after >= 1 else 1) - after) / self._rate)
         return Left((1 - left) / self._rate, 0, (1 - left) / self._rate)
 
     def give_back(self, caller: str) -> None:

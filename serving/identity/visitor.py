@@ -91,9 +91,14 @@ def _as_page(
 
 
 def is_navigation(request: Request[Any, Any, Any]) -> bool:
-    """Return True if a browser asks for a page. Programs and scripts accept anything, or name another type."""
-    reads = request.method in ("GET", "HEAD") and not request.url.path.startswith(SCIM_PATHS)
-    return reads and "text/html" in request.headers.get("accept", "")
+    """Return True if a browser asks for a page. Programs and scripts accept anything, or name another type.
+
+    Java's programs name `text/html` first, so below `/api/` it has to be what browsers name beside it.
+    """
+    path = request.url.path
+    if request.method not in ("GET", "HEAD") or path.startswith(SCIM_PATHS):
+        return False
+    return ("application/xhtml+xml" if path.startswith("/api/") else "text/html") in request.headers.get("accept", "")
 
 
 def _as_asked(

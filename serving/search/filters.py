@@ -1,7 +1,7 @@
 """Filters of a search as they are sent, and their validation."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date, datetime, timedelta
 from typing import Annotated, Any, Literal
 
@@ -159,7 +159,18 @@ def _tag_values(key: str, value: Any, naming: Naming) -> tuple[str, tuple[Any, .
         raise InvalidRequestError(f"{field}: give a text, a whole number, true or false, or a list of texts.")
     if len(values) > 1 and not all(isinstance(one, str) for one in values):
         raise InvalidRequestError(f"{field}: a list holds texts only.")
-    return key, tuple(values)
+    return key, (*values, *(typed for one in values if isinstance(one, str) for typed in _typed(one)))
+
+
+def _typed(text: str) -> Iterator[int | float | bool]:
+    """Yield the number, true or false that JSON writes as this text, and facets return as it."""
+    try:
+        value = msgspec.json.decode(text, type=int | float | bool)
+    except msgspec.MsgspecError:
+        return
+    fits = isinstance(value, float) or -(2**63) <= value < 2**63
+    if fits and msgspec.json.encode(value).decode() == text:
+        yield value
 
 
 def _excluded(words: str, naming: Naming) -> str:

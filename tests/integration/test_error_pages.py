@@ -54,6 +54,16 @@ def test_a_browser_gets_a_page_with_navigation_and_a_program_a_problem(
                 assert problem.json()["status"] == status
 
 
+@pytest.mark.parametrize(
+    "accept", ["text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2", "application/json, text/html;q=0.1"]
+)
+def test_a_program_that_also_accepts_html_gets_a_problem_below_api(running: Running, accept: str) -> None:
+    """The first is what `HttpURLConnection` of Java sends."""
+    for path, who in (("/api/documents?cursor=x", ANN), ("/api/documents", None)):
+        problem = running.request("GET", path, who, headers={"Accept": accept})
+        assert problem.headers["content-type"] == "application/problem+json"
+
+
 def test_a_file_that_is_not_there_is_a_page_without_a_name(site: Site, running: Running) -> None:
     for path in FILES:
         page = running.http.get(path, headers=BROWSER | site.session(ANN))

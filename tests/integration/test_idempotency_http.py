@@ -127,6 +127,17 @@ def test_a_refusal_is_not_stored(site: Site, running: Running, monkeypatch: pyte
     assert send(running, "/api/documents/wiki/batch", "k", **batch("tea")).status_code == 200
 
 
+def test_a_batch_with_a_refused_document_is_done_again(site: Site, running: Running) -> None:
+    documents = [{"id": "tea", "content": "About tea.", "title": "Tea", "share": ["domain:partner.com"]}]
+    refused = send(running, "/api/documents/wiki/batch", "k", json={"documents": documents})
+    assert refused.json()["refused"] == 1
+    domains = (*site.settings.upload_share_domains, "partner.com")
+    site.settings = site.settings.model_copy(update={"upload_share_domains": domains})
+    with site.running() as later:
+        stored = send(later, "/api/documents/wiki/batch", "k", json={"documents": documents})
+    assert stored.json()["results"][0]["status"] == "created"
+
+
 @pytest.mark.parametrize("media", ["text/plain", "multipart/form-data; boundary=B"])
 def test_a_refusal_does_not_wait_for_the_rest_of_the_body(site: Site, running: Running, media: str) -> None:
     head = (
@@ -179,3 +190,18 @@ def test_a_fingerprint_depends_on_neither_boundary_nor_chunks(size: int) -> None
     whole = Fingerprint("multipart/form-data; boundary=z")
     whole.add(b"--z\r\nfile\r\n--z--\r\n")
     assert digests == {whole.digest()}
+
+
+@pytest.mark.parametrize(("first", "later"), [("b", "b" * 60), ("b" * 60, "b")])
+def test_a_form_sent_in_pieces_with_a_boundary_of_another_length_is_the_same(
+    site: Site, running: Running, first: str, later: str
+) -> None:
+    answers: list[httpx.Response] = []
+    for boundary in (first, later):
+        part = f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="tea.md"\r\n\r\n# Tea\n\nAt four.\r\n'
+        pieces = (part.encode(), f"--{boundary}--\r\n".encode())
+        headers = {"Authorization": f"Bearer {site.token(ANN)}", "Idempotency-Key": "k"}
+        headers["Content-Type"] = f"multipart/form-data; boundary={boundary}"
+        answers.append(running.http.post("/api/upload", headers=headers, content=iter(pieces)))
+    assert [one.status_code for one in answers] == [202, 202], answers[1].text
+    assert answers[1].headers["idempotent-replayed"] == "true"

@@ -303,7 +303,7 @@ def test_a_file_is_streamed_and_its_type_checked(site: Site, running: Running) -
         ({"content": "x", "tags": {"a": {"b": 1}}}, 400, "tags: "),
         ({"content": "x", "content_type": "application/x-tar"}, 415, "Files of type"),
         ({"content_base64": "TVo=", "filename": "a.exe"}, 415, ""),
-        ({"content": "x" * MB}, 413, "The file is larger than the limit of 1 MB"),
+        ({"content": "x" * MB}, 413, "A JSON body has at most 1 MB. Send a larger document as a form"),
     ],
 )
 def test_a_wrong_push_is_refused_alone_and_in_a_batch(
@@ -442,6 +442,25 @@ def test_citations_name_the_source_and_open_the_link(site: Site, running: Runnin
         "POST", "/api/citations/format", ANN, json={"doc_ids": [doc_id], "format": "footnote"}
     ).json()
     assert "wiki" in cited["citations"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("own_id", "title"), [(".", None), ("..", None), ("foo\\", None), ("\u200b", None), ("x", "..."), ("x", "draft\\.")]
+)
+def test_any_id_and_title_keeps_the_type_of_the_content(
+    site: Site, running: Running, own_id: str, title: str | None
+) -> None:
+    answer = batch(running, {"id": own_id, "content": "# Tea\n\nAt four.", **({"title": title} if title else {})})
+    assert answer.json()["results"][0]["status"] == "created", answer.text
+    ((mime_type, name),) = site.sql("SELECT mime_type, file_name FROM uploads")
+    assert mime_type == "text/markdown"
+    assert name.endswith(".md")
+    assert len(name) > len(".md")
+
+
+def test_a_tag_may_mention_the_escape_of_nul(running: Running) -> None:
+    assert pushed(running, tags={"escape": "\\u0000"})["status"] == "created"
+    assert push(running, tags={"escape": "\\\0"}).status_code == 400
 
 
 def test_a_push_goes_through_the_pipeline(

@@ -132,3 +132,29 @@ def test_a_list_that_is_stored_already_protects() -> None:
     assert is_local_only({"language_model": ["Local"]})
     assert is_unshared({"answer_sharing": ["nobody", "x"]})
     assert not is_local_only({"language_model": ["remote"]})
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "keyword", "vector"])
+def test_values_of_facets_find_numbers_and_booleans(site: Site, running: Running, mode: str) -> None:
+    tags = {"year": 2024, "approved": True, "rate": 1.5, "codes": [7, "A"], "text": "2024"}
+    site.add("typed", ["The rent of the Oslo office rises in spring."], [ANN], tags=tags)
+    site.add(
+        "other",
+        ["The rent of the Oslo office falls."],
+        [ANN],
+        tags={"year": 2025, "approved": False, "rate": 2, "codes": ["B"], "text": ""},
+    )
+    facets = running.search("rent of the Oslo office", ANN, mode=mode, facets=[f"tags.{name}" for name in tags])[
+        "facets"
+    ]
+    for name in tags:
+        for counted in facets[f"tags.{name}"]:
+            found = running.search(
+                "rent of the Oslo office", ANN, mode=mode, filters={"tags": {name: counted["value"]}}
+            )
+            assert len(found["results"]) == counted["count"], (name, counted)
+            if name != "text" and counted["value"]:
+                listed = running.request(
+                    "GET", "/api/documents", ANN, params={"tag": f"{name}:{counted['value']}"}
+                ).json()
+                assert len(listed["documents"]) == counted["count"], (name, counted)

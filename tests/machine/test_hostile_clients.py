@@ -179,6 +179,7 @@ def test_what_is_too_much_is_named(running: Running, head: bytes, says: bytes) -
         said = answer(connection)
     assert said.startswith(b"HTTP/1.1 431 ")
     assert b'"type": "/problems/headers-too-large"' in said
+    assert b"cache-control: no-store\r\nx-content-type-options: nosniff\r\n" in said
     assert says in said
 
 

@@ -124,6 +124,11 @@ def test_the_rate_limit_is_per_caller_and_refills() -> None:
     assert limit.take("a") == 0
 
 
+def test_what_is_left_of_a_rate_limit_is_told_with_the_time_until_there_is_more() -> None:
+    limit = RateLimit(3, Shared.alone(), "test", clock=lambda: 0.0)
+    assert [limit.spend("a")[1:] for _ in range(4)] == [(2, 20), (1, 40), (0, 20), (0, 20)]
+
+
 def test_the_rate_limit_remembers_a_bounded_number_of_callers() -> None:
     ticks = itertools.count()
     limit = RateLimit(1, Shared.alone(), "test", clock=lambda: next(ticks) / 1e6)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 from qdrant_client import models
@@ -60,14 +61,23 @@ def filter_for(
         slack = models.Filter(must=[_any("source_type", [SourceName.SLACK]), _any("tags.participants", wanted.authors)])
         must.append(models.Filter(should=[_any("author", wanted.authors), slack]))
     for key, values in wanted.tags:
-        texts = [value for value in values if isinstance(value, str)]
-        match = models.MatchAny(any=texts) if texts else models.MatchValue(value=values[0])
-        must.append(models.FieldCondition(key=f"tags.{key}", match=match))
+        must.append(_tagged(f"tags.{key}", values))
     if wanted.since or wanted.before:
         must.append(
             models.FieldCondition(key=wanted.field, range=models.DatetimeRange(gte=wanted.since, lt=wanted.before))
         )
     return models.Filter(must=must, must_not=_conditions(left_out) or None)
+
+
+def _tagged(key: str, values: Sequence[Any]) -> models.Condition:
+    texts = [value for value in values if isinstance(value, str)]
+    either: list[models.Condition] = [_any(key, texts)] if texts else []
+    for value in values:
+        if isinstance(value, float):
+            either.append(models.FieldCondition(key=key, range=models.Range(gte=value, lte=value)))
+        elif not isinstance(value, str):
+            either.append(models.FieldCondition(key=key, match=models.MatchValue(value=value)))
+    return either[0] if len(either) == 1 else models.Filter(should=either)
 
 
 def _conditions(left_out: LeftOut) -> list[models.Condition]:
