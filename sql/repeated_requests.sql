@@ -4,18 +4,19 @@
 -- Claim a key for a request, and drop what has expired and all but the latest `most` of the caller. Stores nothing if the key is taken,
 -- unless it is by this claim or its request has been in progress since before `lost_before`. Parameters: key_hash, email, claim, now, expires_at, lost_before,
 -- most. Grain: key. Indexes: primary key, repeated_requests_expires, repeated_requests_email.
-WITH dropped AS (
+WITH expired AS (
+    DELETE FROM repeated_requests WHERE key_hash != :key_hash::bytea AND expires_at <= :now
+),
+
+older AS (  -- apart, since no index serves both
     DELETE FROM repeated_requests
     WHERE
         key_hash != :key_hash::bytea
-        AND (
-            expires_at <= :now
-            OR key_hash IN (
-                SELECT r.key_hash FROM repeated_requests AS r
-                WHERE r.email = :email
-                ORDER BY r.claimed_at DESC
-                OFFSET :most::integer - 1
-            )
+        AND key_hash IN (
+            SELECT r.key_hash FROM repeated_requests AS r
+            WHERE r.email = :email
+            ORDER BY r.claimed_at DESC
+            OFFSET :most::integer - 1
         )
 )
 

@@ -1,22 +1,22 @@
-"""Dagster run coordinator that queues maintenance and the runs of a divided sync, and starts all others at once.
+"""Dagster run coordinator that queues maintenance, backfills and the runs of a divided sync, and starts all others at once.
 
-An upload or a tick does not wait for a queue; a first sync of thousands of partitions must not start as many runs, nor an installation
-that was down all the jobs that it missed. Dagster's daemon starts queued runs as the concurrency pool of their source has room, and
-maintenance one run at a time (`dagster.yaml`).
+An upload or a tick does not wait for a queue; a first sync of thousands of partitions, or a backfill of many that are no neighbours, must
+not start as many runs, nor an installation that was down all the jobs that it missed. Dagster's daemon starts queued runs as the
+concurrency pool of their source has room, and maintenance one run at a time (`dagster.yaml`).
 """
 
 import dagster as dg
 
 from assets.catalog import PURPOSE_TAG, UPKEEP
 from orchestration.dagster_api import QueuedRunCoordinator, SubmitRunContext
-from resources.syncs.launch import PLANNED_TAG
+from resources.syncs.launch import BACKFILL_TAG, PLANNED_TAG
 
 
 class SyncRunCoordinator(QueuedRunCoordinator):  # pyright: ignore[reportMissingTypeArgument]
     def submit_run(self, context: SubmitRunContext) -> dg.DagsterRun:
-        """Queue a planned run or one of maintenance; launch another one."""
+        """Queue a planned run, or one of a backfill or of maintenance; launch another one."""
         run = context.dagster_run
-        if PLANNED_TAG not in run.tags and run.tags.get(PURPOSE_TAG) != UPKEEP:
+        if run.tags.keys().isdisjoint((PLANNED_TAG, BACKFILL_TAG)) and run.tags.get(PURPOSE_TAG) != UPKEEP:
             return self._instance.launch_run(run.run_id, context.workspace)
         self._limit_pools(run)
         return super().submit_run(context)

@@ -95,9 +95,9 @@ def create_job(
 ) -> Started:
     """Insert a running job. Raises `BusyError` with the running job's id unless the process that ran it has died.
 
-    A job that no process will begin is returned instead, with this request added: it was delayed, and has not failed. With
-    `merge`, the request is added to the running sync if that accepts it, and later requests may be added to this one. `elsewhere`:
-    Dagster's tables are in another database.
+    A job that no process will begin is returned instead, with this request added: it was delayed, and has not failed. A backfill of
+    less than it would do ends it and has a job of its own. With `merge`, the request is added to the running sync if that accepts it, and
+    later requests may be added to this one. `elsewhere`: Dagster's tables are in another database.
     """
     wanted = list(partitions) if partitions else None
     with session(dsn, autocommit=True, seconds=CALL_SECONDS) as connection:
@@ -111,9 +111,11 @@ def create_job(
             others = jobs.in_the_way(source=source.value, partitions=wanted, accepts=merge)
             lost = [one for one in others if is_lost(connection, source, one, elsewhere=elsewhere)]
             for one in lost:
-                if one.claimed_at is not None or jobs.job(job_id=one.job_id).planned:
-                    jobs.finish_job(job_id=one.job_id, error_message=DIED, stages=None, unknown=UNKNOWN)
-                    log.warning("sync_reclaimed", job_id=one.job_id, reason=DIED)
+                more = wanted is not None and not merge and not set(one.partitions or [WHOLE]) <= set(wanted)
+                if one.claimed_at is not None or more or jobs.job(job_id=one.job_id).planned:
+                    reason = NOT_BEGUN if one.claimed_at is None and more else DIED
+                    jobs.finish_job(job_id=one.job_id, error_message=reason, stages=None, unknown=UNKNOWN)
+                    log.warning("sync_reclaimed", job_id=one.job_id, reason=reason)
                 elif (adopted := jobs.adopt_job(job_id=one.job_id, partitions=wanted, full_sync=full)) is not None:
                     log.warning("sync_delayed", job_id=one.job_id, reason="No process began it.")
                     return adopted

@@ -11,6 +11,7 @@ import pytest
 
 import sql.sync
 from assets import pipeline, waves
+from assets.index.agreement import changed
 from assets.planning import FEWEST, divided
 from resources.core.domain import SourceName
 from resources.core.errors import BusyError, ConcordanceError, EndedJobError, NotRunningError
@@ -280,6 +281,32 @@ def test_tables_that_dagster_has_left_for_another_database_make_no_sync_count_as
         create_job(dsn, FILES, partitions=None, full=False, requested_by="api", elsewhere=True)
     taken_over = create_job(dsn, FILES, partitions=None, full=False, requested_by="api")
     assert taken_over.job_id == first.job_id, "nothing begins it, if Dagster's tables are these"
+
+
+def test_a_backfill_of_one_partition_does_not_become_the_sync_of_a_source_that_nobody_began(
+    large: Installation,
+) -> None:
+    """It would read the whole source again, or end a sync that has listed nothing as a success."""
+    dsn = large.settings.postgres_dsn
+    lost = create_job(dsn, FILES, partitions=None, full=False, requested_by="schedule", merge=True)
+    large.rows("UPDATE sync_jobs SET started_at = now() - interval '11 seconds' RETURNING job_id")
+    with open_sync(large.settings, FILES, partitions=["r1"], requested_by="backfill") as job:
+        assert (job.job_id != lost.job_id, job.partitions) == (True, ["r1"])
+    ended = large.rows("SELECT status, error_message FROM sync_jobs WHERE job_id = %s", lost.job_id)
+    assert ended == [{"status": "failed", "error_message": NOT_BEGUN}]
+
+
+def test_the_stores_of_some_partitions_are_compared_without_what_others_write(large: Installation) -> None:
+    with open_sync(large.settings, FILES, requested_by="test") as job:
+        pipeline.sync(job)
+    large.rows("UPDATE documents SET content_hash = 'unfinished' WHERE partition = 'r2' RETURNING doc_id")
+    large.rows("UPDATE index_entries SET chunk_count = chunk_count + 1 RETURNING doc_id")
+    with open_sync(large.settings, FILES, partitions=["r1"], requested_by="backfill") as job:
+        assert changed(job.stores, 0).agrees
+    with open_sync(large.settings, FILES, requested_by="test") as job:
+        compared = changed(job.stores, 0)
+    assert compared.partitions == ["r2"]
+    assert compared.qdrant_points != compared.postgres_chunks_counted
 
 
 def test_what_a_dead_run_has_left_is_planned_again(large: Installation, queue: Queue, waiting: set[str]) -> None:

@@ -1,4 +1,4 @@
-"""Only maintenance and planned syncs wait in Dagster's queue, these for the pool of their source, whose limit counts from the first run."""
+"""Maintenance, backfills and planned syncs wait in Dagster's queue; the limit of a source's pool counts from the first run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from resources.settings import Settings
 from resources.stores.postgres import session
 from resources.syncs import launch
 from resources.syncs.jobs import create_job
-from resources.syncs.launch import LOCATION, REPOSITORY, run_tags
+from resources.syncs.launch import BACKFILL_TAG, LOCATION, REPOSITORY, run_tags
 from sql.sync import Jobs
 from tests.fixtures.dagster_runs import instance_with
 
@@ -70,6 +70,14 @@ def submit(instance: dg.DagsterInstance, tags: dict[str, str]) -> dg.DagsterRun:
 def test_only_planned_syncs_wait(instance: dg.DagsterInstance) -> None:
     assert submit(instance, run_tags(SourceName.SLACK, "job", planned=True)).status == dg.DagsterRunStatus.QUEUED
     assert submit(instance, run_tags(SourceName.SLACK, "job", planned=False)).status == dg.DagsterRunStatus.STARTING
+
+
+def test_the_runs_of_a_backfill_wait_for_the_pool(instance: dg.DagsterInstance) -> None:
+    """Of partitions that are no neighbours, each has its run."""
+    runs = [submit(instance, {BACKFILL_TAG: "chosen"}).run_id for _ in range(LIMIT + 3)]
+    daemon = QueuedRunCoordinatorDaemon(interval_seconds=1)
+    waiting: Any = daemon._get_runs_to_dequeue(instance, instance.get_concurrency_config(), None)
+    assert [run.run_id for run in waiting] == runs[:LIMIT]
 
 
 def test_maintenance_runs_one_at_a_time(instance: dg.DagsterInstance) -> None:
