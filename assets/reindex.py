@@ -209,6 +209,7 @@ class Reindex:
         """Write pending documents to the collection, holding syncs only briefly, until none are left or the limit of a run is reached."""
         limit = self.settings.reindex_documents
         table = embedded_table(made.collection.model, made.collection.dimensions)
+        self.jobs[0].stores.keyed.complete(table)
 
         def write(job: SyncJob, part: Sequence[Pending]) -> int:
             chunk_missing(job, part, made.profiles, made.tokenizer())

@@ -7,7 +7,7 @@ from assets.chunked import TABLE as CHUNKED
 from assets.chunked import batches, chunk_missing
 from assets.embedded import embed_missing
 from assets.index.keywords import refresh_keyword_vectors
-from assets.index.targets import Target, run_for_secondary
+from assets.index.targets import IndexCollection, Target, run_for_secondary
 from assets.index.work import marked, merge_counts, unmark
 from assets.indexed import index_missing, refresh_checks, remove_gone, update_payloads
 from assets.parsed import TABLE as PARSED
@@ -57,13 +57,16 @@ def _write(job: SyncJob, target: Target, documents: Sequence[Pending]) -> StageR
     return result
 
 
-def list_keys(job: SyncJob) -> None:
-    """List the keys of tables that an earlier version wrote, or that may be newer than a restored database: each look-up reads all of them
-    until then.
+def list_keys(job: SyncJob, active: Target) -> None:
+    """List the keys of the tables a sync reads that an earlier version wrote, or that may be newer than a restored database: each look-up
+    reads all of them until then. A table of another model is left to the reindex, so one that is damaged fails no sync.
     """
-    for name in job.stores.lake.names():
-        if name in {PARSED, CHUNKED} or name.startswith("embedded_"):
-            job.stores.keyed.complete(name, partial(job.progress, "indexed"))
+    for name in _keyed(active.collection):
+        job.stores.keyed.complete(name, partial(job.progress, "indexed"))
+
+
+def _keyed(collection: IndexCollection) -> tuple[str, ...]:
+    return PARSED, CHUNKED, embedded_table(collection.model, collection.dimensions)
 
 
 def settle(job: SyncJob, active: Target, busy: Container[str] = ()) -> StageResult:
@@ -95,6 +98,5 @@ def finish(job: SyncJob, active: Target) -> None:
     stores.repeating.call(partial(settle_documents, stores.connection, stores.withheld, stores.source.value))
     unmark(job, active, marked(job, active))
     merge_counts(stores)
-    keyed = (PARSED, CHUNKED, embedded_table(collection.model, collection.dimensions))
-    written = [table for table in (raw_table(stores.source), *keyed) if table in stores.lake.appended]
+    written = [table for table in (raw_table(stores.source), *_keyed(collection)) if table in stores.lake.appended]
     compact_written(stores.settings.postgres_dsn, stores.lake, written)

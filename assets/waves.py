@@ -197,7 +197,7 @@ class Waves:
     def _open(self) -> Target:
         """Return the target with its collection in place; one that was never measured is measured by a sample of the documents."""
         job, active = self._job, active_target(self._job.stores)
-        steps.list_keys(job)
+        steps.list_keys(job, active)
         sample: list[Pending] = []
         if not is_measured(job.stores.collections.collection(name=active.collection.name)):
             sample = evenly(next(pending_pages(job, active, everything=True, rejected=True)))

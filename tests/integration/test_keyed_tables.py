@@ -192,3 +192,23 @@ def test_a_sync_after_a_restore_reads_no_whole_tables(
     installation.sync()
     assert installation.last["embedded"]["embedded"] == 1
     assert whole == []
+
+
+@pytest.mark.parametrize("building", [False, True])
+def test_a_damaged_table_of_another_model_fails_no_sync(installation: Installation, *, building: bool) -> None:
+    installation.write("a.md", "# One\n\nThe heron stands in shallow water.\n")
+    installation.sync()
+    abandoned = Lake(installation.settings.lake_address)
+    abandoned.append_vectors(VECTORS, "m", ["h"], np.ones((1, 4), dtype=np.float32), [1], NOW)
+    delta = abandoned.open(VECTORS)
+    assert delta is not None
+    for uri in delta.file_uris():
+        Path(uri.removeprefix("file://")).unlink()
+    if building:
+        installation.rows(
+            "INSERT INTO index_collections (name, model, dimensions, chunking_version, bm25_avg_len, building)"
+            " VALUES ('other', 'm', 4, '1', 1, TRUE) RETURNING 1"
+        )
+    installation.write("b.md", "# Two\n\nThe bittern hides in the reeds.\n")
+    job = installation.sync()
+    assert (job.error, job.counts.embedded) == (None, 1)
