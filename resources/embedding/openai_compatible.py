@@ -28,7 +28,8 @@ CONCURRENCY = 4
 LEAST_TEXTS = 16
 """Texts of a request, so that few texts are not spread over requests that each take about as long as one."""
 FAILED_TEXTS = 16
-"""Texts in a row, in any requests, that cannot be embedded, after which the service is at fault and not the texts."""
+"""Texts in a row, in any requests, that cannot be embedded, after which the service is asked for one of ours as long as these: they may all
+be of one document."""
 REQUEST_TOKENS = 300_000
 """Maximum total tokens of one request. Source: https://platform.openai.com/docs/api-reference/embeddings/create"""
 _CHARACTERS_A_TOKEN = 2
@@ -56,6 +57,8 @@ _FAILED = 500
 
 PROBE = "dimensions"
 """A text of ours that every service embeds. Only what a service says of it is repeated: that may quote the text."""
+_PROSE = "This is a short text. "
+"""Likewise, repeated to the length of others. It has a token for each four bytes, about as prose of any language has."""
 
 
 class RefusedTextsError(ConfigurationError):
@@ -169,8 +172,8 @@ class OpenAICompatible:
     def _passages(self, texts: list[str], whole: ConcordanceError | None = None) -> tuple[Vectors, int]:
         """Embed the texts of a request. A text that the service refuses, most likely for its length, is embedded in parts.
 
-        The row of a text that cannot be embedded is NaN. Raises if `FAILED_TEXTS` cannot one after the other, or not even a short text.
-        `whole`: the error of the request that these are a part of.
+        The row of a text that cannot be embedded is NaN. Raises if `FAILED_TEXTS` cannot one after the other and neither can one of ours,
+        or not even a short text. `whole`: the error of the request that these are a part of.
         """
         error: ConcordanceError = self._unusable()
         prompted = [self._prompts.passage + text for text in texts]
@@ -187,7 +190,7 @@ class OpenAICompatible:
             (first, used), (second, more) = self._passages(texts[:half], error), self._passages(texts[half:], error)
             return np.concatenate([first, second]), used + more
         rows, tokens = found or self._in_parts(texts[0], error)
-        self._count(rows, error)
+        self._count(rows, error, max(len(text.encode()) for text in texts))
         return rows, tokens
 
     def _in_parts(self, text: str, error: ConcordanceError) -> tuple[Vectors, int]:
@@ -211,18 +214,25 @@ class OpenAICompatible:
         mean = np.average(rows, axis=0, weights=[len(part) for part in parts]).astype(np.float32)
         return mean / np.float32(np.linalg.norm(mean)), tokens
 
-    def _count(self, rows: Vectors, error: ConcordanceError) -> None:
-        """Count texts that cannot be embedded. Raises `error` after `FAILED_TEXTS` in a row."""
+    def _count(self, rows: Vectors, error: ConcordanceError, size: int) -> None:
+        """Count texts that cannot be embedded, of at most `size` bytes. Raises `error` after `FAILED_TEXTS` in a row if the service cannot
+        embed one of ours either: as long as these or, if it refuses them, one that is not too long.
+        """
+        doubtful = False
         with self._lock:
             for lacking in np.isnan(rows[:, 0]):
                 self._failed_texts = self._failed_texts + 1 if lacking else 0
-                if self._failed_texts >= FAILED_TEXTS:
-                    raise error
+                doubtful = doubtful or self._failed_texts >= FAILED_TEXTS
+        if doubtful:
+            size = min(size, SHORT_TEXT) if isinstance(error, RefusedTextsError) else size
+            self._probe(error, (_PROSE * (size // len(_PROSE) + 1))[:size])
+            with self._lock:
+                self._failed_texts = 0
 
-    def _probe(self, error: ConcordanceError) -> None:
+    def _probe(self, error: ConcordanceError, text: str = PROBE) -> None:
         """Embed a text that no service fails on. Raises `error` if this one does: then it is not for the texts that failed."""
         try:
-            rows, _ = self._request([PROBE], self._prompts.passage_type)
+            rows, _ = self._request([text], self._prompts.passage_type)
         except type(error) as found:
             raise found from None  # it says why
         except ConcordanceError:

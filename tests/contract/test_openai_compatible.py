@@ -182,7 +182,7 @@ def test_a_text_that_the_service_fails_on_costs_only_itself(server: OpenAIServer
 
 def test_a_service_that_fails_on_every_text_but_a_short_one_is_away(server: OpenAIServer) -> None:
     """As with too little memory for texts of their length."""
-    server.fails_on = "otter"
+    server.fails_on = " "
     texts = [f"otter {number}" for number in range(LEAST_TEXTS)]
     with pytest.raises(ServiceUnavailableError, match="fails \\(500\\)"):
         client(server, batch=100).embed_counted(texts)
@@ -193,17 +193,30 @@ def test_a_service_that_fails_on_every_text_but_a_short_one_is_away(server: Open
 
 
 @pytest.mark.parametrize("batch", [1, 3, 100])
-def test_texts_that_fail_one_after_the_other_are_the_fault_of_the_service(server: OpenAIServer, batch: int) -> None:
+def test_texts_that_fail_one_after_the_other_are_the_fault_of_a_service_that_fails_on_ours(
+    server: OpenAIServer, batch: int
+) -> None:
     """In whichever requests they are; what was embedded in between clears it."""
     model = client(server, batch=batch)
-    few, good = [f"otter {number}" for number in range(FAILED_TEXTS - 1)], ["a heron"]
-    server.fails_on = "otter"
+    few, good = [f"otter {number}" for number in range(FAILED_TEXTS - 1)], ["heron"]
+    server.fails_on = " "
     for texts in (few, good, few):
         rows, _ = model.embed_counted(texts)
         assert np.isnan(rows).all() == (texts is few)
     with pytest.raises(ServiceUnavailableError, match="fails \\(500\\)"):
         model.embed_counted(few[:1])
     assert np.isnan(model.embed_counted(few)[0]).all(), "the next sync begins anew"
+
+
+@pytest.mark.parametrize("batch", [1, 3, 100])
+def test_texts_that_fail_one_after_the_other_are_at_fault_if_the_service_embeds_one_of_ours(
+    server: OpenAIServer, batch: int
+) -> None:
+    server.fails_on = "otter"
+    texts = [f"otter {number}" for number in range(3 * FAILED_TEXTS)]
+    rows, _ = client(server, batch=batch).embed_counted([*texts, "a heron"])
+    assert np.isnan(rows[:-1]).all()
+    assert not np.isnan(rows[-1]).any()
 
 
 def test_a_service_that_refuses_all_but_a_short_text_is_asked_a_few_times() -> None:

@@ -73,13 +73,25 @@ def test_a_service_that_fails_on_all_texts_in_small_requests_fails_no_document(
 ) -> None:
     for number in range(FAILED_TEXTS):
         served.write(f"vole-{number}.md", f"The vole number {number} sleeps until noon.")
-    service.fails_on = "sleeps"
+    service.fails_on = " "
     with pytest.raises(ServiceUnavailableError, match="fails"):
         served.sync()
     assert documents(served) == {}
     service.fails_on = None
     served.sync()
     assert (len(served.points()), served.agrees()) == (FAILED_TEXTS + 4, True)
+
+
+def test_a_document_with_many_passages_that_the_service_fails_on_stops_no_other(
+    served: Installation, service: OpenAIServer
+) -> None:
+    sections = (f"# Vole {number}\n\n{f'The vole number {number} sleeps. ' * 60}" for number in range(4 * FAILED_TEXTS))
+    served.write("vole.md", "\n\n".join(sections))
+    service.fails_on = "vole"
+    for attempt in (1, 2):
+        assert served.sync().error is None
+        assert documents(served) == {"vole.md": ("failed", "embedded", attempt)}
+    assert found(served) == {"otter", "heron", "lemur", "marten"}
 
 
 @pytest.mark.parametrize(("attempts", "full"), [(1, False), (MAX_ATTEMPTS, True)])
