@@ -140,9 +140,19 @@ class OpenAICompatible:
         return np.concatenate([rows for rows, _ in answers]), sum(tokens for _, tokens in answers)
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
-        """Return the vector of one query, shape (dimensions,); only one retry, because a user is waiting."""
+        """Return the vector of one query, shape (dimensions,); only one retry, because a user is waiting.
+
+        Raises `RefusedTextsError` for one that the service cannot embed, and `ServiceUnavailableError` or `ConfigurationError`.
+        """
         prompts = self._prompts
-        rows, tokens = self._request([prompts.query + text], prompts.query_type, timeout=self._query_timeout, retries=1)
+        options: dict[str, Any] = {"input_type": prompts.query_type, "timeout": self._query_timeout}
+        try:
+            rows, tokens = self._request([prompts.query + text], retries=1, **options)
+        except FailedTextsError as error:
+            if text == PROBE:
+                raise
+            self._probe(error, retries=0, **options)
+            raise RefusedTextsError(str(error)) from None
         with self._lock:
             self._query_tokens += tokens
         if np.isnan(rows).any():
@@ -229,10 +239,11 @@ class OpenAICompatible:
             with self._lock:
                 self._failed_texts = 0
 
-    def _probe(self, error: ConcordanceError, text: str = PROBE) -> None:
+    def _probe(self, error: ConcordanceError, text: str = PROBE, **options: Any) -> None:
         """Embed a text that no service fails on. Raises `error` if this one does: then it is not for the texts that failed."""
+        options.setdefault("input_type", self._prompts.passage_type)
         try:
-            rows, _ = self._request([text], self._prompts.passage_type)
+            rows, _ = self._request([text], **options)
         except type(error) as found:
             raise found from None  # it says why
         except ConcordanceError:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from resources.core.breaker import UnresponsiveError
 from resources.core.errors import ConfigurationError, ServiceUnavailableError
 from resources.embedding.openai_compatible import (
     CONCURRENCY,
@@ -16,9 +17,11 @@ from resources.embedding.openai_compatible import (
     PROBE,
     RETRIES,
     OpenAICompatible,
+    RefusedTextsError,
 )
 from resources.embedding.prompts import has_prompts
 from resources.settings.limits import Prompts
+from serving.search.remote import for_searches
 from tests.fixtures.openai_server import OpenAIServer, Rows, bag_of_words
 
 SOON = {"retry_after_ms": "1"}
@@ -101,7 +104,24 @@ def test_a_query_waits_for_one_retry_only(server: OpenAIServer) -> None:
     server.fail(500, times=4, **SOON)
     with pytest.raises(ServiceUnavailableError):
         client(server).embed_query("a")
-    assert len(server.requests) == 2
+    assert [one["input"] for one in server.requests] == [["a"], ["a"], [PROBE]]
+
+
+def test_searches_go_on_while_a_service_fails_on_some_queries_and_rest_once_it_fails_on_ours(
+    server: OpenAIServer,
+) -> None:
+    server.fails_on = "otter"
+    searches = for_searches(client(server))
+    for number in range(3):
+        with pytest.raises(RefusedTextsError, match="fails \\(500\\)"):
+            searches.embed_query(f"otter {number}")
+    assert searches.embed_query("heron").shape == (64,)
+    server.fails_on = ""
+    for _ in range(2):
+        with pytest.raises(ServiceUnavailableError, match="fails \\(500\\)"):
+            searches.embed_query("heron")
+    with pytest.raises(UnresponsiveError):
+        searches.embed_query("heron")
 
 
 def test_a_slow_service_is_given_up(server: OpenAIServer) -> None:
