@@ -480,6 +480,29 @@ def test_a_page_that_another_root_reads_again_brings_no_reader_back(
     assert BOB not in kept.readers(secret)
 
 
+def test_a_file_that_is_gone_when_asked_for_is_deleted_though_another_root_has_read_on(
+    drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drive = drive_site.drive
+    monkeypatch.setattr(feeds, "_PAGE", 1)
+    first, second = sorted((sample_drive.plans, drive.folder("Other", drive.my_drive)))  # roots are read in this order
+    secret = drive.file("secret.txt", second, "a secret")
+    soon = datetime.now(UTC) + timedelta(days=1)
+    drive.share(secret, f"user:{BOB}", expires=soon)
+    kept = mirror(drive_site, tmp_path, drive_roots=(first, second))
+    kept.sync()
+    drive.file("before.txt", first, "before")
+    drive.edit(secret, "a greater secret")
+
+    def trash(_partition: str, batch: Batch) -> bool:
+        if secret in {one.source_id for one in batch.seen}:
+            drive.trash(secret)
+        return False
+
+    kept.sync(stop=trash, now=lambda: soon + timedelta(minutes=1))
+    assert secret not in kept.items()
+
+
 def test_a_chosen_folder_is_trashed_restored_and_deleted(
     drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path
 ) -> None:

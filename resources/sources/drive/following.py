@@ -187,7 +187,9 @@ class Following:
         if len(self._roots.partitions()) > 1:
             lost = sorted(changes.unseen & changes.gone.keys())
             for file_id, file in self._documents.ask(lost).items() if lost else ():
-                if file is not None:
+                if file is None:
+                    changes.asked.add(file_id)
+                else:
                     changes.note_now(file_id, file)
 
     def _sort_folders(self, partition: str, work: _Page) -> None:
@@ -294,7 +296,7 @@ class Following:
         deleted = {
             one: when
             for one, when in work.deleted.items()
-            if one not in shown and self._placed.get(one, -1) <= work.page.number
+            if one not in shown and (one in work.changes.asked or self._placed.get(one, -1) <= work.page.number)
         }
         return Batch(
             partition=partition,

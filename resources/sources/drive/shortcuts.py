@@ -48,6 +48,7 @@ class Targets:
             notes.set_shortcut(one, None)
         self._show(notes, found.outside, found, deleted)
         self.release(shortcuts, notes, found, deleted, changes.gone)
+        changes.asked.update(one.target for one in shortcuts if not one.folder)
 
     def release(
         self,
