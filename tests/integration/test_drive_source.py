@@ -688,6 +688,26 @@ def test_a_target_that_changes_while_its_shortcut_ends_is_gone(
     assert hers not in kept.items()
 
 
+def test_a_shortcut_that_moved_to_another_feed_has_left_every_root_of_its_former_one(
+    drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path
+) -> None:
+    drive = drive_site.drive
+    folders = sorted(drive.folder(f"F{number}", drive.my_drive) for number in range(20))
+    between = next(one for _ in range(50) if folders[0] < (one := drive.folder("G", sample_drive.sales)) < folders[-1])
+    hers = drive.file("hers.txt", None, "hers", owner="zoe@other.example")
+    shortcut = drive.shortcut(hers, folders[-1], "to hers")
+    roots = (folders[0], between, folders[-1])  # they are read in this order
+    kept = mirror(drive_site, tmp_path, drive_roots=roots, drive_follow_shortcuts=True)
+    kept.sync()
+    assert kept.items()[hers].partition == folders[-1]
+    drive.move(shortcut, between)
+    kept.sync()
+    assert kept.items()[hers].partition == between
+    drive.trash(shortcut)
+    kept.sync()
+    assert hers not in kept.items()
+
+
 @pytest.mark.parametrize("follows", [False, True])
 def test_a_file_leaves_the_roots_while_a_shortcut_in_another_root_points_to_it(
     drive_site: DriveSite, sample_drive: SampleDrive, tmp_path: Path, *, follows: bool

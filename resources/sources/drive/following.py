@@ -100,8 +100,10 @@ class Following:
             following = DriveCursor(token=page.following, account=at.account)
             changes = sort(page.changes)
             if not page.first:
-                for one in [one for one in changes.files if self._placed.get(one, -1) > page.number]:
+                superseded = [one for one in changes.files if self._placed.get(one, -1) > page.number]
+                for one in superseded:
                     del changes.files[one]
+                due += [one for one in superseded if one in notes.load().shortcuts]  # they may have left this root
             due = [*due, *sorted(changes.unnamed)]
             for file_id, file in self._documents.ask(due).items() if due else ():
                 changes.note_now(file_id, file)
