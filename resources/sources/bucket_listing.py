@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from resources.core.scratch import scratch_database, told_when_full
+from resources.sources.sidecars import SUFFIX
+from resources.sources.tree import folded, forms, is_sidecar
 
 CACHE_KB = 16 * 1024
 PAGE = 1000
@@ -32,6 +34,7 @@ class BucketListing:
         database.execute(
             "CREATE TABLE objects (path BLOB PRIMARY KEY, size INTEGER, version TEXT, at INTEGER) WITHOUT ROWID"
         )
+        database.execute("CREATE TABLE sidecars (folded BLOB, path BLOB, PRIMARY KEY (folded, path)) WITHOUT ROWID")
         self._empty = True
 
     @property
@@ -40,9 +43,12 @@ class BucketListing:
 
     def add(self, objects: Iterable[BucketObject]) -> None:
         """Add a page of the store's listing. Stores' clients list `a/`, an empty object that stands for a folder, as `a`, too."""
+        objects = list(objects)
         rows = [(one.path.encode(), one.size, one.version, _microseconds(one.modified_at)) for one in objects]
         self._empty = self._empty and not rows
+        sidecars = [(folded(one.path).encode(), one.path.encode()) for one in objects if is_sidecar(one.path)]
         with told_when_full():
+            self._database.executemany("INSERT OR IGNORE INTO sidecars VALUES (?, ?)", sidecars)
             self._database.executemany(
                 "INSERT INTO objects VALUES (?, ?, ?, ?) ON CONFLICT (path) DO UPDATE SET size = excluded.size, "
                 "version = excluded.version, at = excluded.at WHERE objects.size = 0",
@@ -64,6 +70,17 @@ class BucketListing:
         query = f"SELECT path, version FROM objects WHERE path IN ({marks})"  # noqa: S608 - question marks
         found = self._database.execute(query, [path.encode() for path in paths])
         return {path.decode(): version for path, version in found}
+
+    def miscased(self, sidecars: Sequence[str]) -> set[str]:
+        """Return those of these sidecars, at most a page, that the bucket has in another case, and not as that of another object."""
+        folds = {one: folded(one).encode() for one in sidecars}
+        marks = ", ".join("?" * len(folds))
+        query = f"SELECT folded, path FROM sidecars WHERE folded IN ({marks})"  # noqa: S608 - question marks
+        found = [(fold, path.decode()) for fold, path in self._database.execute(query, [*folds.values()])]
+        owners = {path: forms(path[: -len(SUFFIX)]) for _, path in found if path.endswith(SUFFIX)}
+        there = self.versions([one for names in owners.values() for one in names])
+        loose = {fold for fold, path in found if there.keys().isdisjoint(owners.get(path, ()))}
+        return {one for one, fold in folds.items() if fold in loose}
 
 
 @contextmanager

@@ -8,7 +8,7 @@ listing is collected before the first entry is yielded: only then is it known wh
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from operator import attrgetter
@@ -33,7 +33,10 @@ from resources.sources.tree import (
     FilePage,
     UnreadablePath,
     cut,
+    folded,
     left_out,
+    miscased,
+    miscased_reason,
     page_of,
     parts_of,
     sidecar_names,
@@ -97,11 +100,12 @@ class Bucket:
                     there = listing.versions([one for forms in names for one in forms])
                     sidecars = [next((one for one in forms if one in there), "") for forms in names]
                     facts = [(found, there.get(sidecar)) for found, sidecar in zip(page, sidecars, strict=True)]
+                    loose = listing.miscased([one for (one, *_), key in zip(names, sidecars, strict=True) if not key])
                     yield FilePage(
                         "",
                         [found.path for found in page],
-                        msgspec.msgpack.encode((self._max_bytes, facts)),
-                        partial(self._entries, page, sidecars, there, pool),
+                        msgspec.msgpack.encode((self._max_bytes, facts, *sorted(loose))),
+                        partial(self._entries, page, sidecars, there, loose, pool),
                     )
 
     def _entries(
@@ -109,9 +113,10 @@ class Bucket:
         page: Sequence[BucketObject],
         sidecars: Sequence[str],
         versions: Mapping[str, str],
+        loose: Set[str],
         pool: ThreadPoolExecutor,
     ) -> Iterator[FileEntry | UnreadablePath]:
-        faults = [_fault(found, self._max_bytes) for found in page]
+        faults = [_fault(found, self._max_bytes, loose) for found in page]
         wanted = [key for key, fault in zip(sidecars, faults, strict=True) if key and fault is None]
         read = dict(zip(wanted, pool.map(self._sidecar, wanted), strict=True))
         for found, key, fault in zip(page, sidecars, faults, strict=True):
@@ -150,7 +155,19 @@ class Bucket:
         if found is None or _is_folder_marker(found):
             return None
         key = next((one for one in sidecar_names(path) if self._head(one) is not None), None)
-        return _entry(found, _fault(found, self._max_bytes), None if key is None else self._sidecar(key))
+        if key is not None:
+            return _entry(found, _fault(found, self._max_bytes), self._sidecar(key))
+        wanted = found.path + SUFFIX
+        loose = {wanted} if folded(wanted) in miscased(self._names_beside(path)) else frozenset[str]()
+        return _entry(found, _fault(found, self._max_bytes, loose), None)
+
+    def _names_beside(self, path: str) -> list[str]:
+        """Return the paths of the objects in the folder of one."""
+        try:
+            found = self._store.list_with_delimiter(path.rpartition("/")[0] or None)
+        except _store_errors() as error:
+            raise self._passing(error) from error
+        return [one["path"] for one in found["objects"]]
 
     def _head(self, path: str) -> BucketObject | None:
         try:
@@ -158,9 +175,12 @@ class Bucket:
         except FileNotFoundError:
             return None
         except _store_errors() as error:
-            # also a refusal: without its sidecar, a document would have the readers of its root
-            raise RetryLaterError(f"The root {self._name} cannot be read just now: {_brief(error)}") from error
+            raise self._passing(error) from error
         return _object(found)._replace(path=path)
+
+    def _passing(self, error: Exception) -> RetryLaterError:
+        """Also for a refusal: without its sidecar, a document would have the readers of its root."""
+        return RetryLaterError(f"The root {self._name} cannot be read just now: {_brief(error)}")
 
     def read(self, path: str, version: str) -> Iterator[bytes]:
         """Yield an object's bytes; refuses one that is larger than allowed or has another version."""
@@ -212,11 +232,14 @@ def _bare(tag: str) -> str:
     return tag.removeprefix("W/").strip('"')
 
 
-def _fault(found: BucketObject, limit: int) -> str | None:
+def _fault(found: BucketObject, limit: int, loose: Set[str] = frozenset()) -> str | None:
+    """`loose`: names of sidecars that are there in another case."""
     try:
         declared(found.path)
     except SkipDocumentError as error:
         return str(error)
+    if (sidecar := found.path + SUFFIX) in loose:
+        return miscased_reason(sidecar)
     if found.size > limit:
         return too_large(found.size, limit)
     return EMPTY if found.size == 0 else None

@@ -31,7 +31,10 @@ from resources.sources.tree import (
     FilePage,
     UnreadablePath,
     cut,
+    folded,
     left_out,
+    miscased,
+    miscased_reason,
     page_of,
     parts_of,
     sidecar_names,
@@ -179,7 +182,7 @@ class LocalFolder:
             if entry is None or entry.is_dir(follow_symlinks=False):
                 return None
             prefix = f"{folder}/" if folder else ""
-            exists = _sidecar_alone(handle, _miscased([one.name for one in entries.values()]))
+            exists = _sidecar_alone(handle, miscased([one.name for one in entries.values()]))
             return self._look(handle, prefix, entry.name, _status(entry), exists)
 
     def _look(
@@ -335,7 +338,7 @@ def _with_status(
         exists = _sidecars(handle)
         yield from ((page, exists) for page in cut(looked, itemgetter(0)))
     else:
-        exists = _sidecar_alone(handle, _miscased(os.listdir(handle)))
+        exists = _sidecar_alone(handle, miscased(os.listdir(handle)))
         for page in cut(files, attrgetter("name")):
             yield [(file.name, _status(file)) for file in page], exists
 
@@ -344,11 +347,11 @@ def _sidecars(handle: int) -> Callable[[str], bool]:
     """Return what finds sidecars in a folder whose files have been looked at: it has those that came with their content."""
     names = os.listdir(handle)
     found = {name for name in names if name.endswith(SUFFIX)}
-    miscased = _miscased(names)
-    return (lambda name: name in found or _refuse_miscased(name, miscased)) if miscased else found.__contains__
+    loose = miscased(names)
+    return (lambda name: name in found or _refuse_miscased(name, loose)) if loose else found.__contains__
 
 
-def _sidecar_alone(handle: int, miscased: Set[str]) -> Callable[[str], bool]:
+def _sidecar_alone(handle: int, loose: Set[str]) -> Callable[[str], bool]:
     """Return what looks for a sidecar by itself, for a single file, or in a folder with too many to list them again for each page.
 
     One that cannot be looked for raises `OSError`: without its sidecar, a file would have the readers of its root.
@@ -359,36 +362,18 @@ def _sidecar_alone(handle: int, miscased: Set[str]) -> Callable[[str], bool]:
             os.stat(name, dir_fd=handle, follow_symlinks=False)
         except OSError as error:
             if error.errno in {errno.ENOENT, errno.ENAMETOOLONG}:
-                return _refuse_miscased(name, miscased)
+                return _refuse_miscased(name, loose)
             raise
         return True
 
     return exists
 
 
-def _miscased(names: Sequence[str]) -> Set[str]:
-    """Return the folded names of sidecars without a file of exactly their name: on a share that ignores case, they may have one."""
-    sidecars = [name for name in names if name[-len(SUFFIX) :].lower() == SUFFIX]
-    if not sidecars:
-        return frozenset()
-    there = {unicodedata.normalize("NFC", name) for name in names}
-    exact = {
-        name
-        for name in sidecars
-        if name.endswith(SUFFIX) and unicodedata.normalize("NFC", name[: -len(SUFFIX)]) in there
-    }
-    return {_folded(name) for name in sidecars if name not in exact}
-
-
-def _refuse_miscased(name: str, miscased: Set[str]) -> bool:
+def _refuse_miscased(name: str, loose: Set[str]) -> bool:
     """Return False, as there is no sidecar. Raises `SkipDocumentError` if there is one whose name differs in case alone."""
-    if miscased and _folded(name) in miscased:
-        raise SkipDocumentError(f"Its sidecar's name differs in case, so no one may see it: rename it to {name}.")
+    if loose and folded(name) in loose:
+        raise SkipDocumentError(miscased_reason(name))
     return False
-
-
-def _folded(name: str) -> str:
-    return unicodedata.normalize("NFC", name).casefold()
 
 
 def _status(entry: os.DirEntry[str]) -> os.stat_result | OSError:

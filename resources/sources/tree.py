@@ -3,7 +3,7 @@
 A `Tree` lists one root, in pages, and reads its files. It handles paths and bytes; permissions are decided elsewhere.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from datetime import datetime
 from typing import NamedTuple, Protocol, TypeVar
 from unicodedata import normalize
@@ -96,14 +96,44 @@ def left_out(name: str) -> bool:
     """Return True if what has this name is never a document: hidden, an Office lock file, a sidecar, or the folder for what a check of the
     file system recovers, which root alone can read.
     """
-    return name.startswith((".", "~$")) or name.endswith(SUFFIX) or name == "lost+found"
+    return name.startswith((".", "~$")) or is_sidecar(name) or name == "lost+found"
+
+
+def is_sidecar(name: str) -> bool:
+    """Return True for the name of a sidecar, in whatever case."""
+    return name[-len(SUFFIX) :].lower() == SUFFIX
+
+
+def forms(name: str) -> tuple[str, ...]:
+    """Return the names that are the same as this one: they differ only in their form of Unicode (NFC, NFD)."""
+    return (name,) if name.isascii() else tuple(dict.fromkeys((name, normalize("NFC", name), normalize("NFD", name))))
 
 
 def sidecar_names(name: str) -> tuple[str, ...]:
-    """Return the names of a file's sidecar: names that differ only in their form of Unicode (NFC, NFD) are the same."""
-    if name.isascii():
-        return (name + SUFFIX,)
-    return tuple(dict.fromkeys(one + SUFFIX for one in (name, normalize("NFC", name), normalize("NFD", name))))
+    """Return the names of a file's sidecar."""
+    return tuple(one + SUFFIX for one in forms(name))
+
+
+def folded(path: str) -> str:
+    """Return a path that is the same for names that differ in case or in their form of Unicode."""
+    folder, slash, name = path.rpartition("/")
+    return folder + slash + normalize("NFC", name).casefold()
+
+
+def miscased(names: Sequence[str]) -> Set[str]:
+    """Return the folded names of sidecars without a file of exactly their name: on a share that ignores case, they may have one."""
+    sidecars = [name for name in names if is_sidecar(name)]
+    if not sidecars:
+        return frozenset()
+    there = {normalize("NFC", name) for name in names}
+    exact = {name for name in sidecars if name.endswith(SUFFIX) and normalize("NFC", name[: -len(SUFFIX)]) in there}
+    return {folded(name) for name in sidecars if name not in exact}
+
+
+def miscased_reason(sidecar: str) -> str:
+    """Return why a file is refused if the name of its `sidecar` differs in case."""
+    name = sidecar.rpartition("/")[2]
+    return f"Its sidecar's name differs in case, so no one may see it: rename it to {name}."
 
 
 def parts_of(path: str) -> list[str]:

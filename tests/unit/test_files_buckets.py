@@ -12,7 +12,7 @@ import pytest
 from obstore.exceptions import GenericError
 from obstore.store import LocalStore, MemoryStore, ObjectStore, S3Store
 
-from resources.core.domain import Batch, Item
+from resources.core.domain import Batch, Item, Refusal
 from resources.core.errors import (
     AbortSyncError,
     ChangedDocumentError,
@@ -116,6 +116,46 @@ def test_one_object_is_looked_at_as_a_listing_shows_it(store: ObjectStore) -> No
     assert source.look("other", "a/plan.md") is None
     with pytest.raises(SkipDocumentError):
         source.look("b", "../a/plan.md")
+
+
+@pytest.mark.parametrize("sidecar", ["Report.md.meta.json", "report.md.META.json", "REPORT.MD.META.JSON"])
+def test_an_object_whose_sidecar_differs_in_case_is_refused(sidecar: str) -> None:
+    store = MemoryStore()
+    obstore.put(store, "a/report.md", b"for a few")
+    obstore.put(store, "a/other.md", b"for all")
+    obstore.put(store, "b/report.md", b"for all")
+    source = files(store)
+    source.known_keys = unchanged({})
+    keys = {key: value for batch in source.changes("b", None) for key, value in batch.keys.items()}
+    source.known_keys = unchanged(dict.fromkeys(keys.values(), len(keys)))
+    obstore.put(store, f"a/{sidecar}", b'{"permissions": ["ada@acme.com"]}')
+    for known_keys in (source.known_keys, None):
+        source.known_keys = known_keys
+        seen, refused, _ = listing(source)
+        assert refused == {
+            "a/report.md": "Its sidecar's name differs in case, so no one may see it: rename it to report.md.meta.json."
+        }
+    assert list(seen) == ["a/other.md", "b/report.md"]
+    looked = source.look("b", "a/report.md")
+    assert isinstance(looked, Refusal)
+    assert looked.reason == refused["a/report.md"]
+    assert isinstance(source.look("b", "a/other.md"), Item)
+    assert source.look("b", f"a/{sidecar}") is None
+    obstore.put(store, "a/report.md.meta.json", b'{"permissions": ["ada@acme.com"]}')
+    assert listing(source)[0]["a/report.md"].permissions == ("ada@acme.com",)
+
+
+def test_objects_whose_names_differ_in_case_have_their_own_sidecars() -> None:
+    store = MemoryStore()
+    for name in ("Report.md", "report.md", unicodedata.normalize("NFD", "\u00dcber.md"), "\u00fcber.md"):
+        obstore.put(store, name, b"text")
+    for name in ("Report.md", "\u00dcber.md"):
+        obstore.put(store, f"{name}.meta.json", b'{"permissions": ["ada@acme.com"]}')
+    source = files(store)
+    seen, refused, _ = listing(source)
+    assert not refused
+    assert [one.permissions == ("ada@acme.com",) for _, one in sorted(seen.items())] == [True, False, True, False]
+    assert source.look("b", "report.md") == seen["report.md"]
 
 
 def test_the_version_is_the_etag(store: ObjectStore) -> None:
