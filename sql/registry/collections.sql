@@ -14,10 +14,10 @@ FROM index_collections
 WHERE building;
 
 -- name: kept_collection
--- The collection that was replaced last. Grain: collection.
+-- The collection that was replaced last, also while a rollback fills it. Grain: collection.
 SELECT name, model, dimensions, bm25_avg_len, provider, model_source, model_dimensions, model_window, model_prompts, active
 FROM index_collections
-WHERE NOT active AND NOT building AND replaced_at IS NOT NULL
+WHERE NOT active AND replaced_at IS NOT NULL
 ORDER BY replaced_at DESC
 LIMIT 1;
 

@@ -326,9 +326,10 @@ def test_a_limited_reindex_goes_on_with_the_same_command(
         monkeypatch.setenv(name, value)
     old = alias(served)
 
-    def reindex() -> tuple[int, dict[str, Any], str]:
+    def reindex(*arguments: str) -> tuple[int, dict[str, Any], str]:
         capsys.readouterr()
-        status = command(["reindex", "--model", "word-counts", "--yes", "--force", "--json"])
+        chosen = arguments or ("--model", "word-counts", "--yes", "--force")
+        status = command(["reindex", *chosen, "--json"])
         said = capsys.readouterr()
         return status, json.loads(said.out.splitlines()[-1]) if status == 0 else {}, said.err
 
@@ -353,6 +354,13 @@ def test_a_limited_reindex_goes_on_with_the_same_command(
         {"texts": len(ANIMALS)}
     ]
     assert served.sync().counts.embedded == 0
+    for animal in ANIMALS:
+        served.write(f"{animal}.md", page(animal, "It was counted last year."))
+    served.sync()
+    reports = [reindex("--rollback") for _ in range(3)]
+    assert [report["switched"] for _, report, _ in reports] == [False, False, True]
+    assert [report["estimate"]["documents"] for _, report, _ in reports] == [12, 7, 2]
+    assert alias(served) == old
     assert served.agrees()
 
 
