@@ -230,13 +230,13 @@ def _remove(settings: Settings, chosen: Sequence[RootLine]) -> int:
     total = 0
     for source in sorted({one.source for one in chosen}):
         keys = [one.root for one in chosen if one.source == source]
-        try:
-            delete_partitions(settings, SourceName(source), keys)
-        except NotRunningError as error:
-            note(f"{error} The partitions {', '.join(keys)} remain in its list; they do no harm.")
         if source == SourceName.PUSH:
             with database(settings) as connection:
                 for key in keys:
                     withdraw(connection, key)
         total += remove(settings, SourceName(source), keys)
+        try:  # after a run of these partitions, which fails without them
+            delete_partitions(settings, SourceName(source), keys)
+        except NotRunningError as error:
+            note(f"{error} The partitions {', '.join(keys)} remain in its list; they do no harm.")
     return total

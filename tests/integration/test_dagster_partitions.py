@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 from typing import Any
 
+import dagster as dg
 import pytest
+from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 
 from assets import report
 from orchestration.definitions import definitions
@@ -100,6 +102,33 @@ def test_a_removed_root_is_not_green(synced: DagsterRuns) -> None:
     synced.roots("docs", "notes")
     synced.sync()
     assert synced.partitions() == synced.green("indexed") == {"docs", "notes"}
+
+
+def test_a_partition_stays_in_the_list_while_a_backfill_of_it_runs(synced: DagsterRuns) -> None:
+    synced.roots("docs")
+    found = synced.materializations(synced.backfill("docs", "notes").run_id)
+    assert found["indexed", "docs"]["partition/documents"] == 3
+    assert all(found[stage, "notes"] == {"partition/gone": True} for stage in STAGES)
+    assert synced.partitions() == {"docs", "notes"}
+    synced.sync()
+    assert synced.partitions() == synced.green("raw") == {"docs"}
+
+
+def test_a_partition_stays_in_the_list_while_a_run_or_a_backfill_of_it_waits(synced: DagsterRuns) -> None:
+    instance = synced.instance
+    job = definitions().resolve_job_def("sync_files")
+    waiting = instance.create_run_for_job(job, tags={PARTITION_TAG: "notes"}, status=dg.DagsterRunStatus.STARTING)
+    backfill = PartitionBackfill("waiting", BulkActionStatus.REQUESTED, False, {}, backfill_timestamp=0.0)
+    instance.add_backfill(backfill)
+    synced.roots("docs")
+    synced.sync()
+    assert synced.partitions() == {"docs", "notes"}
+    instance.report_run_canceled(waiting)
+    synced.sync()
+    assert synced.partitions() == {"docs", "notes"}
+    instance.update_backfill(backfill._replace(status=BulkActionStatus.COMPLETED_SUCCESS))
+    synced.sync()
+    assert synced.partitions() == {"docs"}
 
 
 def test_a_root_that_was_emptied_and_then_removed_is_not_green(synced: DagsterRuns) -> None:
