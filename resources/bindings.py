@@ -22,7 +22,7 @@ from resources.sources import label, spec_of, stored
 from resources.sources.spec import WaitingWork
 from resources.stores.postgres import session
 from resources.syncs.jobs import hold
-from resources.syncs.launch import PARTITION_TAG, TRACE_TAG, WHOLE, job_of, start_sync
+from resources.syncs.launch import PARENT_TAG, PARTITION_TAG, TRACE_TAG, WHOLE, job_of, start_sync
 from resources.syncs.syncing import SyncJob, open_sync
 
 log = structlog.get_logger("bindings")
@@ -81,6 +81,7 @@ class Syncs(dg.ConfigurableResource["Syncs"]):
                 run_id=context.run.run_id,
                 requested_by="schedule" if keys is None else "backfill",
                 carrier={tracing.TRACEPARENT: context.run.tags.get(TRACE_TAG, "")},
+                again=PARENT_TAG in context.run.tags,
             )
             job = self._stack.enter_context(sync)
             self._open[source] = job

@@ -26,11 +26,14 @@ def claim_job(
     partitions: Sequence[str] | None,
     full: bool,
     requested_by: str,
+    *,
+    again: bool = False,
 ) -> tuple[str, Lease]:
     """Return the given job or a new one, with the lease of its partitions. Waits for other processes that work on them.
 
     A given job that has ended was begun by another run, because this one was late: then this run does the same work in a job of its own.
-    Raises `EndedJobError` if that job was planned: what was not done is planned again, or the sync that planned it does it.
+    Raises `EndedJobError` if that job was planned: what was not done is planned again, or the sync that planned it does it. Not if
+    somebody executes its run `again`.
     """
     dsn = settings.postgres_dsn
     deadline = time.monotonic() + WAIT_SECONDS
@@ -63,7 +66,7 @@ def claim_job(
         if wanted is None:
             with session(dsn, autocommit=True) as connection:
                 row = Jobs(connection).job(job_id=job_id)
-            if row.planned:
+            if row.planned and not again:
                 raise EndedJobError("The part of a sync that this run was started for has ended already.")
             job_id, partitions, full = None, row.partitions, row.full_sync
 

@@ -293,14 +293,16 @@ def open_sync(
     run_id: str | None = None,
     requested_by: str = "schedule",
     carrier: Mapping[str, str] | None = None,
+    again: bool = False,
 ) -> Generator[SyncJob]:
-    """Claim the partitions, run the block, close the job. `carrier` continues the trace of the request for the sync.
+    """Claim the partitions, run the block, close the job. `carrier` continues the trace of the request for the sync; `again`: somebody
+    executes the run of the job once more.
 
     Without `job_id` a job is created; with it, partitions and `full` come from its row. Waits for other processes that are working
     on its partitions (at most an hour). Raises `BusyError`, `EndedJobError` or `ServiceUnavailableError`.
     """
     settings = stored.complete(settings)
-    job_id, lease = claim_job(settings, source, job_id, partitions, full, requested_by)
+    job_id, lease = claim_job(settings, source, job_id, partitions, full, requested_by, again=again)
     try:
         connection = connect_fenced(settings.postgres_dsn, lease)
         try:

@@ -16,10 +16,11 @@ from assets.planning import FEWEST, divided
 from resources.core.domain import SourceName
 from resources.core.errors import BusyError, ConcordanceError, EndedJobError, NotRunningError
 from resources.settings import Settings
+from resources.stores import leases
 from resources.stores.postgres import session
 from resources.syncs import jobs, launch
-from resources.syncs.jobs import NOT_BEGUN, create_job
-from resources.syncs.launch import JOB_TAG, PARTITION_TAG, WHOLE
+from resources.syncs.jobs import NOT_BEGUN, create_job, end_job
+from resources.syncs.launch import JOB_TAG, PARENT_TAG, PARTITION_TAG, WHOLE
 from resources.syncs.syncing import SyncJob, open_sync
 from sql.cli import Commands
 from sql.sync import Jobs
@@ -390,16 +391,40 @@ def test_a_second_run_of_a_job_that_has_ended_does_the_work_of_that_job(large: I
     assert documents(large) == {"r1": 1}
 
 
-def test_the_run_of_a_planned_job_that_has_ended_succeeds_at_once(dagster_runs: DagsterRuns) -> None:
+def test_the_run_of_a_planned_job_that_has_ended_succeeds_at_once(
+    dagster_runs: DagsterRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned, _ = ended(dagster_runs)
     dsn = dagster_runs.installation.settings.postgres_dsn
+    monkeypatch.setattr(leases.claim, "__kwdefaults__", {"seconds": 1.0})
+    other = leases.claim(dsn, FILES.value, ["notes"])
+    assert other is not None
+    result = dagster_runs.run({JOB_TAG: planned, PARTITION_TAG: WHOLE})
+    other.release()
+    assert statuses(dagster_runs.installation) == ["running", "success"]
+    assert result.get_asset_check_evaluations() == []
+
+
+def test_a_run_of_a_planned_job_that_is_executed_again_does_its_work(dagster_runs: DagsterRuns) -> None:
+    (dagster_runs.installation.root / "otter.txt").write_text("The otter sleeps until noon.\n")
+    planned, first = ended(dagster_runs)
+    end_job(dagster_runs.installation.settings.postgres_dsn, first, None)
+    dagster_runs.run({JOB_TAG: planned, PARTITION_TAG: WHOLE, PARENT_TAG: "the failed run"})
+    assert documents(dagster_runs.installation) == {"docs": 1}
+    (job,) = dagster_runs.installation.rows("SELECT partitions FROM sync_jobs ORDER BY started_at DESC LIMIT 1")
+    assert job["partitions"] == ["docs"]
+
+
+def ended(runs: DagsterRuns) -> tuple[str, str]:
+    """Return the ids of a job that has ended and of the running one that planned it."""
+    dsn = runs.installation.settings.postgres_dsn
     with session(dsn, autocommit=True) as connection:
         first = create_job(dsn, FILES, partitions=None, full=False, requested_by="test")
         planned = Jobs(connection).plan(
             source=FILES.value, partitions=["docs"], full_sync=False, planned_by=first.job_id
         )
         Jobs(connection).withdraw(job_id=planned.job_id)
-    dagster_runs.run({JOB_TAG: planned.job_id, PARTITION_TAG: WHOLE})
-    assert statuses(dagster_runs.installation) == ["running", "success"]
+    return planned.job_id, first.job_id
 
 
 def test_planned_runs_work_at_the_same_time(large: Installation, queue: Queue) -> None:
