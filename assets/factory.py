@@ -90,20 +90,20 @@ def _stages(spec: SourceSpec, minutes: int, *, set_up: bool) -> dg.AssetsDefinit
         pool=source.value,
     )
     def body(context: dg.AssetExecutionContext, syncs: Syncs) -> StageEvents:
+        stages = [stage for stage in STAGES if stage_key(source, stage) in context.selected_asset_keys]
         try:
             job = syncs.of(source, context)
         except EndedJobError as error:
             context.log.info(str(error))
             return
-        for stage in STAGES:
-            if stage_key(source, stage) in context.selected_asset_keys:
-                yield from _materialized(context, job, stage)
+        for stage in stages:
+            yield from _materialized(context, job, stage, last=stage == stages[-1])
 
     return body
 
 
-def _materialized(context: dg.AssetExecutionContext, job: "SyncJob", stage: str) -> StageEvents:
-    """Run a stage and yield what it did. Raises `dg.Failure` after the last stage of a sync in which anything failed."""
+def _materialized(context: dg.AssetExecutionContext, job: "SyncJob", stage: str, *, last: bool) -> StageEvents:
+    """Run a stage and yield what it did. Raises `dg.Failure` after the last stage of a run in which anything failed."""
     # polars, Arrow and parsers: needed by the process that runs stages, not by the code server
     from assets import pipeline
     from assets.report import Report
@@ -119,8 +119,8 @@ def _materialized(context: dg.AssetExecutionContext, job: "SyncJob", stage: str)
     if chosen is None:
         for partition in sorted(job.touched.intersection(report.states)):
             context.log_event(dg.AssetMaterialization(key, partition=partition, metadata=report.partition(partition)))
-    if stage == STAGES[-1] and job.error:
-        # The rest of the sync is complete; the run is still marked as failed, and an alert is sent.
+    if last and job.error:
+        # The rest of the run is complete; it is still marked as failed, and an alert is sent.
         raise dg.Failure(job.error, metadata=report.run(), allow_retries=False)
     if chosen is None:
         yield dg.MaterializeResult(asset_key=key, metadata=report.asset())

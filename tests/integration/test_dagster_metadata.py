@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 import dagster as dg
@@ -9,6 +10,7 @@ import pytest
 
 from assets.report import ONLY_IF_ANY, RUN_COUNTS
 from resources.core.domain import STAGES, SourceName, document_id
+from resources.syncs.launch import RANGE_END_TAG, RANGE_START_TAG
 from tests.fixtures.dagster_runs import DagsterRuns
 
 SECRETS = ("otter", "grey", "Larch", "ada@acme.example", "quarterly")
@@ -159,6 +161,26 @@ def test_a_backfill_of_one_stage_does_that_stage_alone(dagster_runs: DagsterRuns
     for stage in ("chunked", "embedded", "indexed"):
         dagster_runs.only(stage, "docs")
     assert len(dagster_runs.installation.points()) == 1
+
+
+def test_a_backfill_of_an_early_stage_fails_if_a_partition_cannot_be_listed(dagster_runs: DagsterRuns) -> None:
+    dagster_runs.roots("docs", "notes", "plans")
+    dagster_runs.sync()
+    shutil.rmtree(dagster_runs.installation.root.parent / "notes")
+    result = dagster_runs.run(
+        {RANGE_START_TAG: "docs", RANGE_END_TAG: "plans"},
+        succeeds=False,
+        asset_selection=[dg.AssetKey(["files", "raw"])],
+    )
+    (job,) = dagster_runs.installation.rows("SELECT error_message FROM sync_jobs ORDER BY started_at DESC LIMIT 1")
+    assert said(result) == job["error_message"]
+
+
+def said(result: dg.ExecuteInProcessResult) -> str | None:
+    """Return the sentence with which the only step that failed did so."""
+    (failed,) = [event for event in result.all_events if event.is_step_failure]
+    given = failed.step_failure_data.user_failure_data
+    return None if given is None else given.description
 
 
 def test_a_stage_before_the_others_says_which_run_makes_what_it_lacks(dagster_runs: DagsterRuns) -> None:
