@@ -14,7 +14,7 @@ import dagster as dg
 
 from assets import catalog
 from assets.partitions import align, partitions_of
-from resources.bindings import Syncs, chosen_partitions
+from resources.bindings import Syncs, as_failure, chosen_partitions
 from resources.core.domain import STAGES, SourceName
 from resources.core.errors import EndedJobError
 from resources.sources.spec import SourceSpec
@@ -91,13 +91,14 @@ def _stages(spec: SourceSpec, minutes: int, *, set_up: bool) -> dg.AssetsDefinit
     )
     def body(context: dg.AssetExecutionContext, syncs: Syncs) -> StageEvents:
         stages = [stage for stage in STAGES if stage_key(source, stage) in context.selected_asset_keys]
-        try:
-            job = syncs.of(source, context)
-        except EndedJobError as error:
-            context.log.info(str(error))
-            return
-        for stage in stages:
-            yield from _materialized(context, job, stage, last=stage == stages[-1])
+        with as_failure():
+            try:
+                job = syncs.of(source, context)
+            except EndedJobError as error:
+                context.log.info(str(error))
+                return
+            for stage in stages:
+                yield from _materialized(context, job, stage, last=stage == stages[-1])
 
     return body
 

@@ -7,7 +7,7 @@ import dagster as dg
 from msgspec.structs import asdict
 
 from assets import catalog
-from resources.bindings import Syncs
+from resources.bindings import Syncs, as_failure
 from resources.core.domain import SourceName
 from sql.upkeep import Checks
 from sql.upkeep_rows import Completeness
@@ -26,6 +26,7 @@ def source_checks(source: SourceName) -> Sequence[dg.AssetChecksDefinition]:
         metadata=catalog.DOCUMENTATION,
         blocking=False,
     )
+    @as_failure()
     def ledger_balances(syncs: Syncs) -> dg.AssetCheckResult:
         from assets.index.agreement import ledger
 
@@ -40,6 +41,7 @@ def source_checks(source: SourceName) -> Sequence[dg.AssetChecksDefinition]:
         metadata=catalog.DOCUMENTATION,
         blocking=False,
     )
+    @as_failure()
     def stores_agree(syncs: Syncs) -> dg.AssetCheckResult:
         from assets.index.agreement import changed
 
@@ -58,6 +60,7 @@ def source_checks(source: SourceName) -> Sequence[dg.AssetChecksDefinition]:
         metadata=catalog.DOCUMENTATION,
         blocking=False,
     )
+    @as_failure()
     def source_is_complete(syncs: Syncs) -> dg.AssetCheckResult:
         rows = Checks(syncs.current(source).stores.connection, source.value).completeness()
         return dg.AssetCheckResult(passed=all(row.complete for row in rows), metadata=completeness_metadata(rows))

@@ -3,7 +3,7 @@
 import dagster as dg
 
 from orchestration.jobs import scheduled
-from resources.core.errors import ConcordanceError
+from resources.bindings import as_failure
 from resources.settings import Settings, load
 from resources.stores.postgres import session
 from sql.sync import Collections
@@ -43,10 +43,8 @@ def maintain(settings: Settings) -> dict[str, int]:
     description="Drop indexes that were replaced two weeks ago, vacuum Postgres, remove abandoned files, compact the lake."
 )
 def upkeep(context: dg.OpExecutionContext) -> None:
-    try:
+    with as_failure():
         done = maintain(load())
-    except ConcordanceError as error:
-        raise dg.Failure(str(error), allow_retries=False) from error
     context.add_output_metadata(done)
 
 

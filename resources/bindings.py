@@ -15,7 +15,7 @@ from pydantic import Field, PrivateAttr
 
 from resources import tracing
 from resources.core.domain import STAGES, SourceName
-from resources.core.errors import BusyError, NotRunningError, ServiceUnavailableError
+from resources.core.errors import BusyError, ConcordanceError, NotRunningError, ServiceUnavailableError
 from resources.logging import configure
 from resources.settings import load
 from resources.sources import label, spec_of, stored
@@ -114,6 +114,15 @@ class Syncs(dg.ConfigurableResource["Syncs"]):
             latest = stores.jobs.latest_start(source=source.value)
             self._open[source] = SyncJob(stores, started_ns=0 if latest is None else int(latest.timestamp() * 1e9))
         return self._open[source]
+
+
+@contextmanager
+def as_failure() -> Generator[None]:
+    """Raise the message of an error of ours as `dg.Failure`: Dagster shows no other errors. Their causes may quote documents."""
+    try:
+        yield
+    except ConcordanceError as error:
+        raise dg.Failure(str(error), allow_retries=False) from None
 
 
 def chosen_partitions(context: dg.AssetExecutionContext) -> list[str] | None:

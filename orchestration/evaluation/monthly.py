@@ -12,6 +12,7 @@ from assets import catalog
 from orchestration.dagster_api import define_asset_job
 from orchestration.jobs import at_fixed_times
 from resources.alerts import alert
+from resources.bindings import as_failure
 from resources.core.domain import STAGES
 from resources.settings import load
 from resources.sources import names
@@ -59,7 +60,7 @@ def relevance_evaluation() -> dg.MaterializeResult:  # pyright: ignore[reportMis
     )
 
     settings = load()
-    with session(settings.postgres_dsn) as connection:
+    with as_failure(), session(settings.postgres_dsn) as connection:
         report = evaluate(settings, connection)
     whole = report.figures
     if whole.leaks:

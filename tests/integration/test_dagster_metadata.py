@@ -10,6 +10,7 @@ import pytest
 
 from assets.report import ONLY_IF_ANY, RUN_COUNTS
 from resources.core.domain import STAGES, SourceName, document_id
+from resources.core.errors import ServiceUnavailableError
 from resources.syncs.launch import RANGE_END_TAG, RANGE_START_TAG
 from tests.fixtures.dagster_runs import DagsterRuns
 
@@ -174,6 +175,21 @@ def test_a_backfill_of_an_early_stage_fails_if_a_partition_cannot_be_listed(dags
     )
     (job,) = dagster_runs.installation.rows("SELECT error_message FROM sync_jobs ORDER BY started_at DESC LIMIT 1")
     assert said(result) == job["error_message"]
+
+
+@pytest.mark.parametrize("place", ["asset", "check"])
+def test_an_error_outside_of_the_stages_is_shown_without_its_causes(
+    dagster_runs: DagsterRuns, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    def fails(*_: Any, **_more: Any) -> None:
+        raise ServiceUnavailableError("Qdrant does not answer.") from KeyError(SECRETS[0])
+
+    where = "resources.bindings.open_sync" if place == "asset" else "assets.index.agreement.ledger"
+    monkeypatch.setattr(where, fails)
+    result = dagster_runs.sync(succeeds=False)
+    assert said(result) == "Qdrant does not answer."
+    (failed,) = [event for event in result.all_events if event.is_step_failure]
+    assert SECRETS[0] not in str(failed.step_failure_data.error)
 
 
 def said(result: dg.ExecuteInProcessResult) -> str | None:

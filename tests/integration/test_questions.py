@@ -15,6 +15,7 @@ from orchestration.definitions import definitions
 from orchestration.evaluation.relevance import shown_without_permission
 from orchestration.evaluation.runner import EvaluationQuestion, QuestionResult
 from resources.core.domain import Access, SourceName, document_id
+from resources.core.errors import ServiceUnavailableError
 from resources.stores.postgres import session
 from tests.fixtures.desk import ADA, Desk
 from tests.fixtures.installation import Installation
@@ -61,6 +62,16 @@ def monthly() -> tuple[dict[str, Any], dict[str, dg.AssetCheckEvaluation], list[
     checks = {one.check_name: one for one in result.get_asset_check_evaluations()}
     metadata = {name: value.value for name, value in event.metadata.items()}
     return metadata, checks, [line["text"] for line in logs if line["event"] == "alert"]
+
+
+def test_a_monthly_evaluation_that_fails_says_why(zoo: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> None:
+        raise ServiceUnavailableError("Qdrant does not answer.")
+
+    monkeypatch.setattr("orchestration.evaluation.relevance.evaluate", fails)
+    with pytest.raises(dg.Failure) as raised:
+        definitions().resolve_job_def("monthly_evaluation").execute_in_process()
+    assert raised.value.description == "Qdrant does not answer."
 
 
 def test_questions_are_kept_changed_and_removed(zoo: Installation, questions: Console, tmp_path: Path) -> None:
