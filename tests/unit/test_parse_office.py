@@ -311,6 +311,12 @@ def test_charts_diagrams_and_descriptions_of_pictures() -> None:
     ]
 
 
+def test_a_chart_in_a_text_box_follows_its_paragraph() -> None:
+    inner = line(run("Above.") + "<w:r><w:drawing><c:chart r:id='chart'/></w:drawing></w:r>") + line(run("Below."))
+    found = shown(read(docx(line(f"<w:r><w:drawing>{box(inner)}</w:drawing></w:r>"), {"chart.xml": CHART})))
+    assert [one for _, one in found] == ["Above.", "Chart: Ducks by year", "| Mallards\n2024 | 12\n2025 | 15", "Below."]
+
+
 @pytest.mark.parametrize(
     ("description", "shown_text"),
     [
@@ -697,12 +703,52 @@ def test_hidden_slides_and_shapes_are_not_indexed_and_the_presentation_says_so()
         pytest.param(
             f"<w:pict><v:shape style='width:9pt;visibility: hidden'>{box(line(run('secret')))}</v:shape></w:pict>"
         ),
+        pytest.param(
+            "<w:drawing><wp:anchor><wp:docPr hidden='1' descr='secret'/><c:chart r:id='chart'/></wp:anchor></w:drawing>",
+            id="chart",
+        ),
+        pytest.param(
+            "<w:drawing><wp:inline><wp:docPr hidden='true'/><dgm:relIds r:dm='diagram'/></wp:inline></w:drawing>",
+            id="diagram",
+        ),
+        pytest.param(
+            "<w:drawing><wp:inline><wp:docPr hidden='1' descr='secret'/></wp:inline></w:drawing>", id="picture"
+        ),
+        pytest.param(
+            f"<w:drawing><wp:docPr/><wps:grpSp><wps:wsp><wps:cNvPr hidden='1'/>{box(line(run('secret')))}</wps:wsp>"
+            "<wps:graphicFrame><wps:cNvPr hidden='1'/><c:chart r:id='chart'/></wps:graphicFrame></wps:grpSp></w:drawing>",
+            id="within a group",
+        ),
+        pytest.param(
+            f"<w:pict><v:group><v:shape style='visibility:hidden'>{box(line(run('secret')))}</v:shape></v:group></w:pict>",
+            id="within an older group",
+        ),
+        pytest.param(
+            f"<mc:AlternateContent><mc:Choice><w:drawing><wps:wsp><wps:cNvPr hidden='1'/>{box(line(run('secret')))}</wps:wsp>"
+            f"</w:drawing></mc:Choice><mc:Fallback><w:pict>{box(line(run('secret')))}</w:pict></mc:Fallback></mc:AlternateContent>",
+            id="with an alternative",
+        ),
+        pytest.param(
+            "<w:drawing><wps:wsp>"
+            + box(
+                "<w:p><w:r><w:drawing><wp:docPr hidden='1' descr='secret'/><c:chart r:id='chart'/></w:drawing></w:r></w:p>"
+            )
+            + "</wps:wsp></w:drawing>",
+            id="within a text box",
+        ),
     ],
 )
 def test_hidden_drawings_are_not_indexed(drawing: str) -> None:
-    document = read(docx(line(run("Shown.") + f"<w:r>{drawing}</w:r>")))
+    data = docx(line(run("Shown.") + f"<w:r>{drawing}</w:r>"), {"chart.xml": CHART, "diagram.xml": DIAGRAM})
+    document = read(data)
     assert document.text == "Shown."
     assert document.warnings == ["The document has hidden text that is not indexed."]
+
+
+def test_what_is_beside_a_hidden_shape_of_a_group_is_read() -> None:
+    shapes = f"<wps:wsp><wps:cNvPr hidden='1'/></wps:wsp><wps:wsp><wps:cNvPr/>{box(line(run('Shown')))}</wps:wsp>"
+    document = read(docx(line(f"<w:r><w:drawing><wps:wgp>{shapes}</wps:wgp></w:drawing></w:r>")))
+    assert (document.text, document.warnings) == ("Shown", [])
 
 
 def test_characters_of_symbol_on_a_slide() -> None:

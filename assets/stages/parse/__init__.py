@@ -16,7 +16,7 @@ from resources.core.domain import ParsedDocument
 from resources.core.errors import DocumentError, FailedDocumentError, SkipDocumentError
 from resources.core.notes import bounded
 
-PARSER_VERSION = f"p14{suffix()}"
+PARSER_VERSION = f"p15{suffix()}"
 """Increment it whenever the same bytes may yield different text: everything is then parsed again."""
 
 _PARSERS = {

@@ -16,6 +16,7 @@ from assets.stages.parse.docx_elements import (
     cells_of,
     continues,
     field,
+    has_text,
     is_hidden,
     outermost,
     rows_of,
@@ -42,6 +43,7 @@ _REPEATED = 200
 _GONE = frozenset(
     {"del", "moveFrom", "rt", "instrText", "delText", "delInstrText", "pPr", "sdtPr", "sdtEndPr", "rubyPr"}
 )
+_DRAWN = ("txbxContent", "textpath", "chart", "relIds", "docPr")
 _TEXTS = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 _EMBEDDED = frozenset({".html", ".htm", ".xhtml", ".txt", ".rtf", ".xml", ".docx", ".mht", ".eml"})
 
@@ -77,7 +79,6 @@ class _Document:
         self._held = ""
         self._hides = self._struck = False
         self._depth = depth
-        self._boxes = 0
 
     def read(self) -> list[BlockDraft]:
         root = without_codes(self._package.xml(self._package.main))
@@ -348,7 +349,7 @@ class _Document:
         kept = len(self._after)
         for choice in element:
             text = self.inline(choice, before)
-            if text.strip() or len(self._after) > kept:
+            if text.strip() or len(self._after) > kept or any(map(is_hidden, outermost(choice, *_DRAWN))):
                 return text
         return ""
 
@@ -399,27 +400,27 @@ class _Document:
         items, after, held = self._items, self._after, self._held
         self._items, self._after, self._held = [], [], ""
         self._depth += 1
-        self._boxes += 1
         found = list(self.blocks(container, part))
-        self._boxes -= 1
         self._depth -= 1
         self._items, self._after, self._held = items, after, held
         return [draft if draft.kind != "heading" else BlockDraft(kind="paragraph", text=draft.text) for draft in found]
 
     def _drawing(self, element: Any) -> str:
-        """Keep the text boxes, charts and diagrams of a drawing for after the block."""
-        if is_hidden(element):
-            self._warn(_HIDDEN)
-            return ""
-        for box in outermost(element, "txbxContent"):
-            self._after += self._apart(box, self._part)
-        for path in within(element, "textpath"):
-            if path.get("string"):
-                self._after.append(BlockDraft(kind="paragraph", text=path.get("string")))
-        if self._boxes:
-            return ""  # found with the box that they are in
-        self._after += graphics(self._package, self._part, element)
-        for picture in within(element, "docPr"):
-            if text := described(picture.get("descr")):
-                self._after.append(BlockDraft(kind="paragraph", text=f"Picture: {text}"))
+        """Keep the text boxes, charts and diagrams of a drawing, and its description, for after the block."""
+        for one in outermost((element,), *_DRAWN):
+            if is_hidden(one):
+                if has_text(one):
+                    self._warn(_HIDDEN)
+                continue
+            match local(one.tag):
+                case "txbxContent":
+                    self._after += self._apart(one, self._part)
+                case "textpath":
+                    if text := one.get("string"):
+                        self._after.append(BlockDraft(kind="paragraph", text=text))
+                case "docPr":
+                    if text := described(one.get("descr")):
+                        self._after.append(BlockDraft(kind="paragraph", text=f"Picture: {text}"))
+                case _:
+                    self._after += graphics(self._package, self._part, one)
         return ""

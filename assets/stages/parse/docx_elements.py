@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from assets.stages.parse import drawing
+from assets.stages.parse.alt_text import described
 from assets.stages.parse.package import attribute, child, is_on, local, number, within
 from assets.stages.parse.symbols import SYMBOLS, is_symbol
 
@@ -91,27 +93,36 @@ def continues(properties: Any) -> bool:
     return child(properties, "rPr", "del") is not None
 
 
-def outermost(element: Any, name: str) -> Iterator[Any]:
-    """Yield the elements of a name, without those within another; of alternatives, the first that has any."""
+def outermost(element: Any, *names: str) -> Iterator[Any]:
+    """Yield the elements of these names, and hidden ones, without those within another; of alternatives, the first that has any."""
     for one in element:
         kind = local(one.tag)
-        if kind == name:
+        if kind in names or is_hidden(one):
             yield one
         elif kind == "AlternateContent":
             for choice in one:
-                if found := [*outermost(choice, name)]:
+                if found := [*outermost(choice, *names)]:
                     yield from found
                     break
         else:
-            yield from outermost(one, name)
+            yield from outermost(one, *names)
 
 
-def is_hidden(drawing: Any) -> bool:
-    """Return True if a drawing with text is hidden, in the format of Word 2007 or an older one."""
-    properties = next(within(drawing, "docPr"), None)
-    hidden = properties is not None and attribute(properties, "hidden") in ("1", "true")
-    hidden = hidden or any(_INVISIBLE.search(one.get("style") or "") for one in drawing)
-    return hidden and any(one.text for one in within(drawing, "t"))
+def is_hidden(element: Any) -> bool:
+    """Return True for a drawing, or a shape or group of one, that is hidden, in the format of Word 2007 or an older one."""
+    own = (one for one in element if local(one.tag) in ("docPr", "cNvPr"))
+    return (
+        any(attribute(one, "hidden") in ("1", "true") for one in own)
+        or drawing.is_hidden(element)
+        or _INVISIBLE.search(element.get("style") or "") is not None
+    )
+
+
+def has_text(element: Any) -> bool:
+    """Return True if a drawing has a text, a chart, a diagram or a description."""
+    return any(one.text or local(one.tag) != "t" for one in within(element, "t", "chart", "relIds", "textpath")) or any(
+        described(one.get("descr")) for one in within(element, "docPr")
+    )
 
 
 def symbol(element: Any) -> str:
