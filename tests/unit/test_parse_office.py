@@ -681,7 +681,9 @@ def test_hidden_slides_and_shapes_are_not_indexed_and_the_presentation_says_so()
     hidden = "<p:nvSpPr><p:cNvPr id='2' name='x' hidden='1'/>"
     secret = shape("secret").replace("<p:nvSpPr>", hidden)
     group = f"<p:grpSp><p:nvGrpSpPr><p:cNvPr hidden='true'/></p:nvGrpSpPr>{shape('secret')}</p:grpSp>"
-    data = pptx(shape("Plan", "title") + secret + group, shape("secret", "title"), shape("End", "title"))
+    chart = '<p:graphicFrame><p:nvGraphicFramePr><p:cNvPr hidden="1"/></p:nvGraphicFramePr><c:chart r:id="chart"/></p:graphicFrame>'
+    chart = f"<mc:AlternateContent><mc:Choice>{chart}</mc:Choice><mc:Fallback>{shape('instead')}</mc:Fallback></mc:AlternateContent>"
+    data = pptx(shape("Plan", "title") + secret + group + chart, shape("secret", "title"), shape("End", "title"))
     with zipfile.ZipFile(io.BytesIO(data)) as file:
         slide = file.read("ppt/slides/slide1.xml").decode().replace("<p:sld ", "<p:sld show='0' ")
     document = read(with_part(data, "ppt/slides/slide1.xml", slide), PPTX)
@@ -692,7 +694,7 @@ def test_hidden_slides_and_shapes_are_not_indexed_and_the_presentation_says_so()
     assert document.page_count == 3
     assert document.warnings == [
         "The presentation has 1 hidden slide that is not indexed.",
-        "The presentation has 2 hidden shapes that are not indexed.",
+        "The presentation has 3 hidden shapes that are not indexed.",
     ]
 
 

@@ -162,17 +162,70 @@ def test_rows_and_columns_of_no_size_and_texts_in_an_empty_format_are_not_indexe
     ]
 
 
-def test_a_hidden_shape_of_a_sheet_is_not_indexed() -> None:
-    book, sheet = workbook(["Item"], ["Pump"])
-    sheet.add_chart(BarChart(), "E2")
-    with zipfile.ZipFile(io.BytesIO(saved(book))) as file:
-        parts = {name: file.read(name) for name in file.namelist()}
-    texts = "<x:sp><x:nvSpPr><x:cNvPr{}/></x:nvSpPr><x:txBody><a:p><a:r><a:t>{}</a:t></a:r></a:p></x:txBody></x:sp>"
-    shapes = texts.format(' hidden="1"', "secret") + texts.format("", "Shown")
-    parts["xl/drawings/drawing1.xml"] = f'<x:wsDr xmlns:x="urn:x" xmlns:a="urn:a">{shapes}</x:wsDr>'.encode()
-    document = parse(archive(parts), XLSX, title="x")
-    assert lines(document) == ["Prices", "Item", "Pump", "Shown"]
-    assert document.warnings == ["The workbook has 1 hidden shape that is not indexed."]
+X = 'xmlns:x="urn:x" xmlns:a="urn:a" xmlns:c="urn:c" xmlns:r="urn:r" xmlns:mc="urn:mc"'
+
+
+def on_a_sheet(drawing: str, **charts: str) -> bytes:
+    """Return a workbook with a drawing on its sheet. `charts`: XML of charts by the ids that frames refer to."""
+    return archive(
+        {
+            "xl/workbook.xml": f'<workbook {SHEET} xmlns:r="urn:r"><sheets><sheet name="Plan" r:id="s1"/></sheets></workbook>',
+            "xl/_rels/workbook.xml.rels": relations({"s1": ("worksheet", "worksheets/1.xml")}),
+            "xl/worksheets/1.xml": f"<worksheet {SHEET}><sheetData/></worksheet>",
+            "xl/worksheets/_rels/1.xml.rels": relations({"d": ("drawing", "../drawings/1.xml")}),
+            "xl/drawings/_rels/1.xml.rels": relations({name: ("chart", f"../charts/{name}.xml") for name in charts}),
+            "xl/drawings/1.xml": f"<x:wsDr {X}>{drawing}</x:wsDr>",
+        }
+        | {f"xl/charts/{name}.xml": content for name, content in charts.items()}
+    )
+
+
+def shape(text: str, hidden: str = "") -> str:
+    return f"<x:sp><x:nvSpPr><x:cNvPr{hidden}/></x:nvSpPr><x:txBody><a:p><a:r><a:t>{text}</a:t></a:r></a:p></x:txBody></x:sp>"
+
+
+def frame(refers: str, hidden: str = "") -> str:
+    return (
+        f"<x:graphicFrame><x:nvGraphicFramePr><x:cNvPr{hidden}/></x:nvGraphicFramePr>"
+        f"<a:graphic><a:graphicData>{refers}</a:graphicData></a:graphic></x:graphicFrame>"
+    )
+
+
+def anchored(*shapes: str) -> str:
+    return "".join(f"<x:twoCellAnchor>{one}</x:twoCellAnchor>" for one in shapes)
+
+
+def titled(title: str) -> str:
+    return f"<c:chartSpace {X}><c:title><c:tx><a:p><a:r><a:t>{title}</a:t></a:r></a:p></c:tx></c:title></c:chartSpace>"
+
+
+HIDDEN = ' hidden="1"'
+
+
+def test_hidden_shapes_groups_and_charts_of_a_sheet_are_not_indexed() -> None:
+    group = f"<x:grpSp><x:nvGrpSpPr><x:cNvPr{HIDDEN}/></x:nvGrpSpPr>{shape('secret')}</x:grpSp>"
+    chart = frame('<c:chart r:id="one"/>', HIDDEN)
+    document = read(on_a_sheet(anchored(shape("secret", HIDDEN), group, chart, shape("Shown")), one=titled("secret")))
+    assert lines(document) == ["Plan", "Shown"]
+    assert document.warnings == ["The workbook has 3 hidden shapes that are not indexed."]
+
+
+def test_shapes_and_charts_of_a_sheet_are_read_in_order() -> None:
+    chart = frame('<c:chart r:id="one"/>')
+    group = f"<x:grpSp><x:nvGrpSpPr><x:cNvPr/></x:nvGrpSpPr>{shape('Two')}{chart}</x:grpSp>"
+    document = read(on_a_sheet(anchored(shape("One"), group, shape("Three")), one=titled("Ducks"), unused=titled("no")))
+    assert lines(document) == ["Plan", "One", "Two", "Chart: Ducks", "Three"]
+
+
+@pytest.mark.parametrize("hidden", ["", HIDDEN])
+def test_what_stands_for_a_newer_chart_in_older_programs_is_not_indexed(hidden: str) -> None:
+    chart = frame('<c:chart r:id="one"/>', hidden)
+    both = (
+        f'<mc:AlternateContent><mc:Choice Requires="cx1">{chart}</mc:Choice>'
+        f"<mc:Fallback>{shape('not available in your version')}</mc:Fallback></mc:AlternateContent>"
+    )
+    document = read(on_a_sheet(anchored(both, shape("Shown")), one=titled("Ducks")))
+    assert lines(document) == ["Plan", *([] if hidden else ["Chart: Ducks"]), "Shown"]
 
 
 def test_a_formula_without_a_stored_result_is_shown_itself() -> None:
@@ -297,8 +350,8 @@ def test_a_sheet_that_has_only_a_shape_and_a_diagram() -> None:
             "xl/drawings/_rels/1.xml.rels": relations({"g": ("diagramData", "../diagrams/data1.xml")}),
             "xl/diagrams/data1.xml": '<x:dataModel xmlns:x="urn:x" xmlns:a="urn:a"><x:pt><x:t><a:p><a:r><a:t>In a diagram</a:t></a:r>'
             "</a:p></x:t></x:pt></x:dataModel>",
-            "xl/drawings/1.xml": '<x:wsDr xmlns:x="urn:x" xmlns:a="urn:a"><x:sp><x:txBody><a:p><a:r><a:t>Some text</a:t></a:r></a:p>'
-            "</x:txBody></x:sp></x:wsDr>",
+            "xl/drawings/1.xml": '<x:wsDr xmlns:x="urn:x" xmlns:a="urn:a" xmlns:r="urn:r"><x:sp><x:txBody><a:p><a:r><a:t>Some text'
+            '</a:t></a:r></a:p></x:txBody></x:sp><x:graphicFrame><x:relIds r:dm="g"/></x:graphicFrame></x:wsDr>',
         }
     )
     assert lines(read(data)) == ["Plan", "Some text", "- In a diagram"]

@@ -16,14 +16,13 @@ from assets.stages.parse.docx_elements import (
     cells_of,
     continues,
     field,
-    has_text,
     is_hidden,
     outermost,
     rows_of,
     symbol,
     without_codes,
 )
-from assets.stages.parse.drawing import formula, graphics
+from assets.stages.parse.drawing import formula, graphics, has_text
 from assets.stages.parse.margins import margins
 from assets.stages.parse.marks import gap, raised
 from assets.stages.parse.numbering import MAX_LEVEL, Numbering, numeral

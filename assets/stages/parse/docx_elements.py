@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from assets.stages.parse import drawing
-from assets.stages.parse.alt_text import described
 from assets.stages.parse.package import attribute, child, is_on, local, number, within
 from assets.stages.parse.symbols import SYMBOLS, is_symbol
 
@@ -115,13 +114,6 @@ def is_hidden(element: Any) -> bool:
         any(attribute(one, "hidden") in ("1", "true") for one in own)
         or drawing.is_hidden(element)
         or _INVISIBLE.search(element.get("style") or "") is not None
-    )
-
-
-def has_text(element: Any) -> bool:
-    """Return True if a drawing has a text, a chart, a diagram or a description."""
-    return any(one.text or local(one.tag) != "t" for one in within(element, "t", "chart", "relIds", "textpath")) or any(
-        described(one.get("descr")) for one in within(element, "docPr")
     )
 
 

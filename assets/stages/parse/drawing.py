@@ -5,28 +5,48 @@ from collections.abc import Iterator
 from typing import Any
 
 from assets.stages.normalize import BlockDraft, one_line
+from assets.stages.parse.alt_text import described
 from assets.stages.parse.marks import gap, raised
 from assets.stages.parse.number_format import formatter
 from assets.stages.parse.package import Package, attribute, child, is_on, local, number, within
 from assets.stages.parse.symbols import PRIVATE, is_symbol
 from assets.stages.parse.tables import table
 
+_SHAPES = frozenset({"sp", "pic", "graphicFrame", "cxnSp"})
+_CONTAINERS = frozenset({"spTree", "grpSp", "twoCellAnchor", "oneCellAnchor", "absoluteAnchor"})
 _MAX_CELLS = 100_000
 """Cells of a chart's data; a larger chart has its titles and the names of its series only."""
 
 
-def graphics(package: Package, part: str, element: Any, page: int | None = None) -> Iterator[BlockDraft]:
-    """Yield the blocks of the charts and diagrams that a drawing refers to."""
+def graphics(
+    package: Package, part: str, element: Any, page: int | None = None, sheet: str | None = None, *, data: bool = True
+) -> Iterator[BlockDraft]:
+    """Yield the blocks of the charts and diagrams that a drawing refers to. `data`: as for `chart`."""
     for frame in within(element, "chart", "relIds"):
         relation = package.relations(part).get(_reference(frame, "dm" if local(frame.tag) == "relIds" else "id") or "")
         root = package.optional(relation.target) if relation is not None and not relation.external else None
         if root is None:
             continue
-        yield from diagram(root, page) if local(frame.tag) == "relIds" else chart(root, page)
+        yield from diagram(root, page, sheet) if local(frame.tag) == "relIds" else chart(root, page, sheet, data=data)
 
 
 def _reference(element: Any, name: str) -> str | None:
     return next((value for key, value in element.attrib.items() if local(key) == name and "}" in key), None)
+
+
+def shapes(tree: Any) -> Iterator[Any]:
+    """Yield the shapes of a drawing in order, including those in groups, and hidden groups; of alternatives, the first that has any."""
+    for element in tree if tree is not None else ():
+        kind = local(element.tag)
+        if kind in _SHAPES or is_hidden(element):
+            yield element
+        elif kind in _CONTAINERS:
+            yield from shapes(element)
+        elif kind == "AlternateContent":
+            for choice in element:
+                if found := [*shapes(choice)]:
+                    yield from found
+                    break
 
 
 def is_hidden(shape: Any) -> bool:
@@ -34,6 +54,13 @@ def is_hidden(shape: Any) -> bool:
     named = next((one for one in shape if local(one.tag).startswith("nv")), None)
     properties = child(named, "cNvPr") if named is not None else None
     return properties is not None and properties.get("hidden") in ("1", "true")
+
+
+def has_text(element: Any) -> bool:
+    """Return True if a drawing has a text, a chart, a diagram or a description."""
+    return any(one.text or local(one.tag) != "t" for one in within(element, "t", "chart", "relIds", "textpath")) or any(
+        described(one.get("descr")) for one in within(element, "docPr", "cNvPr")
+    )
 
 
 def diagram(root: Any, page: int | None = None, sheet: str | None = None) -> Iterator[BlockDraft]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from assets.stages.normalize import BlockDraft, one_line
 from assets.stages.parse.alt_text import described
-from assets.stages.parse.drawing import graphics, is_hidden, paragraph
+from assets.stages.parse.drawing import graphics, has_text, is_hidden, paragraph, shapes
 from assets.stages.parse.package import Package, attribute, child, local, number, within
 from assets.stages.parse.result import Parsed
 from assets.stages.parse.sheets import counted
@@ -19,7 +19,6 @@ _MAX_LEVEL = 8
 _REPEATED = 200
 """Characters of a cell that are repeated in each row that it spans."""
 _TITLES = frozenset({"title", "ctrTitle"})
-_CONTAINERS = frozenset({"spTree", "grpSp"})
 
 
 def parse(data: bytes) -> Parsed:
@@ -75,13 +74,13 @@ class _Deck:
         if root.get("show") in ("0", "false"):
             self._hidden["slide"] += 1
             return
-        shapes = list(self._shapes(child(root, "cSld", "spTree")))
-        titles = [one for one in shapes if _placeholder(one) in _TITLES and _lines(one)]
+        shown = list(self._shapes(child(root, "cSld", "spTree")))
+        titles = [one for one in shown if _placeholder(one) in _TITLES and _lines(one)]
         if titles:
             yield BlockDraft(
                 kind="heading", text=" ".join(text for _, _, text in _lines(titles[0])), level=1, page=page
             )
-        for one in shapes:
+        for one in shown:
             if not titles or one is not titles[0]:
                 yield from self._shape(one, name, page)
         yield from self._comments(name, page)
@@ -123,20 +122,12 @@ class _Deck:
                 yield BlockDraft(kind="paragraph", text=f"Notes: {text}", page=page)
 
     def _shapes(self, tree: Any) -> Iterator[Any]:
-        """Yield shapes in order, including those in groups, without hidden ones; of alternatives, the first that has any."""
-        for element in tree if tree is not None else ():
-            kind = local(element.tag)
-            if is_hidden(element):
-                self._hidden["shape"] += any(one.text for one in within(element, "t"))
-            elif kind in ("sp", "pic", "graphicFrame", "cxnSp"):
-                yield element
-            elif kind in _CONTAINERS:
-                yield from self._shapes(element)
-            elif kind == "AlternateContent":
-                for choice in element:
-                    if found := [*self._shapes(choice)]:
-                        yield from found
-                        break
+        """Yield the shapes of a slide without hidden ones."""
+        for one in shapes(tree):
+            if is_hidden(one):
+                self._hidden["shape"] += has_text(one)
+            else:
+                yield one
 
     def _comments(self, name: str, page: int) -> Iterator[BlockDraft]:
         for part in [*self._package.related(name, "comments"), *self._package.related(name, "comment")]:

@@ -12,7 +12,7 @@ from itertools import repeat
 from typing import Any
 
 from assets.stages.normalize import MAX_CHARACTERS, MAX_NAME, BlockDraft, one_line
-from assets.stages.parse.drawing import chart, diagram, is_hidden, paragraph
+from assets.stages.parse.drawing import graphics, has_text, is_hidden, paragraph, shapes
 from assets.stages.parse.number_format import BUILT_IN, formatter, hides_text, is_date
 from assets.stages.parse.package import Package, attribute, child, local, number, within
 from assets.stages.parse.result import Parsed
@@ -232,20 +232,15 @@ class _Workbook:
             root = self._package.optional(target)
             if root is None:
                 continue
-            for body in within(root, "txBody"):
-                if is_hidden(body.getparent()):
-                    self._hide("shape", 1)
+            for one in shapes(root):
+                if is_hidden(one):
+                    self._hide("shape", has_text(one))
                     continue
-                text = "\n".join(line for one in within(body, "p") if (line := one_line(paragraph(one))))
-                if text:
+                body = child(one, "txBody")
+                lines = [one_line(paragraph(part)) for part in within(body, "p")] if body is not None else []
+                if text := "\n".join(filter(None, lines)):
                     yield BlockDraft(kind="paragraph", text=text, sheet=name)
-            for kind in ("chart", "chartEx", "diagramData"):
-                for place in self._package.related(target, kind):
-                    drawn = self._package.optional(place)
-                    if drawn is not None and kind == "diagramData":
-                        yield from diagram(drawn, sheet=name)
-                    elif drawn is not None:
-                        yield from chart(drawn, sheet=name, data=False)
+                yield from graphics(self._package, target, one, sheet=name, data=False)
 
 
 def _comment(place: str, author: str, text: str, name: str) -> Iterator[BlockDraft]:
