@@ -66,6 +66,25 @@ def test_text_is_what_word_shows_with_all_changes_accepted(body: str, expected: 
     assert lines(body) == expected
 
 
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (ROW % ("Region", "Q1") + ROW % ("EMEA", "10") + ROW % ("", "11") + ROW % ("APAC", "12"),
+         ["Region | Q1", "EMEA | 10", "| 11", "APAC | 12"]),
+        (rf"Prices\par {ROW % ('', '2025')}{ROW % ('Lamp', '9')}", ["Prices", "| 2025", "Lamp | 9"]),
+        (ROW % ("Item", "Q1") + ROW % ("", "") + ROW % ("Lamp", "9") + r"\pard After\par", ["Item | Q1", "Lamp | 9", "After"]),
+        (ROW % (r"A\par", "B"), ["A | B"]),
+        (ROW % ("Item", "Notes") + ROW % (r"Lamp\par\pard\intbl {\b brass\b0\par}old", r"one\line two") + r"\pard After\par",
+         ["Item | Notes", "Lamp brass old | one two", "After"]),
+        (r"{\header " + ROW % (r"Acme\par Inc", "DRAFT") + r"\pard Berlin\par}Text\par One\line two\par",
+         ["Text", "One", "two", "Header and footer", "Acme Inc | DRAFT", "Berlin"]),
+        (ROW % ("Item", "Notes") + ROW % ("Lamp\\\nbrass", "9"), ["Item | Notes", "Lamp brass | 9"]),
+    ],
+)  # fmt: skip
+def test_rows_keep_their_cells(body: str, expected: list[str]) -> None:
+    assert lines(body) == expected
+
+
 FONTS = r"{\fonttbl{\f0 Arial;}{\f3\froman\fcharset2\fprq2{\*\panose 05050102}Symbol;}{\f4 Symbolic;}}"
 
 

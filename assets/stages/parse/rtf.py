@@ -48,14 +48,15 @@ def rtf(data: bytes) -> list[BlockDraft]:
 
 def _blocks(source: str) -> Iterator[BlockDraft]:
     """Yield paragraphs, one for each line, and tables: their rows are lines whose cells end with a bar."""
-    text = _SPACED.sub(r"\1 ", clean(source).replace("\n|", "|"))
+    text = _SPACED.sub(r"\1 ", clean(source))
     rows: list[list[str]] = []
     lines: list[str] = []
     for line in [*text.split("\n"), ""]:
-        if line.endswith("|") and line.strip("| "):
-            yield from paragraphs("\n\n".join(lines))
-            lines = []
-            rows.append(line[:-1].split("|"))
+        if line.endswith("|"):
+            if line.strip("| "):
+                yield from paragraphs("\n\n".join(lines))
+                lines = []
+                rows.append(line[:-1].split("|"))
             continue
         if rows and line.strip():
             yield from _table(rows)

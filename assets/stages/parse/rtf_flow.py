@@ -37,6 +37,7 @@ _HIDING = {"deleted": 1, "v": 2}
 _SHOWN = frozenset({"u", "tab", "line", "par"})
 """Words that are text, so that hidden ones are left out."""
 _SPACING = frozenset({"par", "line", "tab", "cell", "row"})
+_LINE_ENDS = frozenset({"par", "line", "\\\n", "\\\r"})
 _PARAGRAPH_ENDS = frozenset({"par", "sect", "page"})
 _LONGEST_FIELD = 2_000
 _UNDECIDED = 25
@@ -124,7 +125,8 @@ def flowing(source: str) -> str:
             bit = _HIDING[word]
             group.hidden = group.hidden & ~bit if match[3] == "0" else group.hidden | bit
         elif not group.hidden or (word not in _SHOWN if word else piece == "\\*"):
-            if not group.aside and group.sink is flow.out:
+            in_flow = not group.aside and (group.sink is flow.out or group.sink is flow.margins)
+            if in_flow:
                 _follow(word or "", piece, flow)
             group.hidden = 0 if word == "plain" else group.hidden
             _strike(group, flow, piece, word or "", match[3])
@@ -132,6 +134,8 @@ def flowing(source: str) -> str:
                 group.symbols = word == "f" and match[3] in symbols
             if word == "uc":
                 group.instead = max(int(match[3] or 1), 0)
+            if in_flow and flow.in_row and (word in _LINE_ENDS or piece in _LINE_ENDS):
+                piece = "{ }"  # a row is one line
             group.sink.append(_symbols(piece, word or "", instead) if group.symbols and not group.aside else piece)
             instead = group.instead if word == "u" else 0 if word else _left(piece, instead)
             if word in _PARAGRAPH_ENDS and not (flow.in_row or group.aside) and group.sink is flow.out:
