@@ -151,7 +151,7 @@ def _without_trailing(text: str) -> str:
 
 
 def assemble(drafts: Iterable[BlockDraft]) -> tuple[str, list[Block]]:
-    """Return the text and its blocks in order, omitting empty drafts.
+    """Return the text and its blocks in order, omitting empty drafts. An empty heading ends the sections of its level.
 
     Blocks are separated by a blank line that belongs to none of them; table parts of one sheet by a line end. Raises
     `SkipDocumentError` for more text or blocks than a document may have.
@@ -162,12 +162,12 @@ def assemble(drafts: Iterable[BlockDraft]) -> tuple[str, list[Block]]:
     position = 0
     for draft in drafts:
         text = _block_text(draft)
-        if not text or text.isspace():
-            continue
         if draft.kind == "heading":
             level = draft.level or 1
             while path and path[-1][0] >= level:
                 path.pop()
+        if not text or text.isspace():
+            continue
         if blocks:
             parts.append("\n\n")
             position += 2

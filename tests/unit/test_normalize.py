@@ -53,6 +53,18 @@ def test_sections_nest_by_level() -> None:
     assert [block.section_path for block in blocks] == [(), ("A",), ("A", "B"), ("A",), ()]
 
 
+def test_a_heading_without_text_ends_the_sections_of_its_level() -> None:
+    names = (("A", 1), ("B", 2), ("", 2), ("", 1))
+    drafts = [
+        draft
+        for name, level in names
+        for draft in (BlockDraft(kind="heading", text=name, level=level), BlockDraft(kind="paragraph", text="x"))
+    ]
+    _, blocks = assemble(drafts)
+    paths = [block.section_path for block in blocks if block.kind == "paragraph"]
+    assert paths == [("A",), ("A", "B"), ("A",), ()]
+
+
 def test_dehyphenation_keeps_hyphens_that_the_text_uses() -> None:
     assert dehyphenate("exam-\nple") == "example"
     assert dehyphenate("a well-known fact; well-\n  known") == "a well-known fact; well-known"

@@ -618,6 +618,18 @@ def test_slides_with_groups_charts_diagrams_comments_and_notes() -> None:
     assert document.page_count == 2
 
 
+def test_a_slide_without_a_title_is_below_none() -> None:
+    document = read(
+        pptx(shape("Costs", "title") + shape("One"), shape("Two"), shape("", "title") + shape("Three")), PPTX
+    )
+    assert [(block.page, block.section_path) for block in document.blocks] == [
+        (1, ()),
+        (1, ("Costs",)),
+        (2, ()),
+        (3, ()),
+    ]
+
+
 def test_the_alternative_of_a_shape_is_read_once() -> None:
     both = f"<mc:AlternateContent><mc:Choice>{shape('Once')}</mc:Choice><mc:Fallback>{shape('Once')}</mc:Fallback></mc:AlternateContent>"
     assert read(pptx(both), PPTX).text == "Once"

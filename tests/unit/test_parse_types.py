@@ -219,15 +219,18 @@ def test_slides_with_notes() -> None:
     notes = f"<presentation:notes>{frame('Say hello.')}</presentation:notes>"
     document = opened(
         "presentation",
-        f"<draw:page>{frame('First')}{frame('Plan', 'title')}{notes}</draw:page><draw:page>{frame('Next', 'title')}</draw:page>",
+        f"<draw:page>{frame('First')}{frame('Plan', 'title')}{notes}</draw:page><draw:page>{frame('Next', 'title')}</draw:page>"
+        f"<draw:page>{frame('Untitled')}</draw:page>",
     )
     assert [(block.page, *one) for block, one in zip(document.blocks, shown(document), strict=True)] == [
         (1, "paragraph", "First"),
         (1, "heading", "Plan"),
         (1, "paragraph", "Notes: Say hello."),
         (2, "heading", "Next"),
+        (3, "paragraph", "Untitled"),
     ]
-    assert document.page_count == 2
+    assert document.page_count == 3
+    assert [block.section_path for block in document.blocks] == [(), (), ("Plan",), (), ()]
 
 
 def test_hidden_slides_and_shapes_are_not_indexed() -> None:

@@ -160,9 +160,12 @@ class _Walker:
             if any((link.text() or "").strip() == "#" for link in node.css("a")):
                 text = text.removesuffix("#").removeprefix("#").strip()
             text = _SIGNS.sub("", text)
-            self.drafts.append(
-                BlockDraft(kind="heading", text=text, level=_HEADINGS[tag], anchor=node.attributes.get("id") or None)
-            )
+            if text:
+                self.drafts.append(
+                    BlockDraft(
+                        kind="heading", text=text, level=_HEADINGS[tag], anchor=node.attributes.get("id") or None
+                    )
+                )
         elif tag == "pre":
             self._flush()
             text = code_text(node)

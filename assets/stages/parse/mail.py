@@ -206,7 +206,7 @@ class _Writer:
             self.warnings.append(f"The attachment {name} is not read: {reason.rstrip('.')}.")
             return
         drafts = list(found.drafts)
-        if drafts:
+        if any(draft.text for draft in drafts):
             self.drafts += [heading, *lowered(drafts, 2 * depth + 2)]
         self.warnings += [f"In the attachment {name}: {warning}" for warning in found.warnings]
 

@@ -322,7 +322,8 @@ def _drafts(body: str) -> Iterator[BlockDraft]:
                 content, custom = _custom_id(content)
                 name = one_line(plain(content, env).replace("`", ""))
                 anchor = custom or slugs.slug(name)
-                yield BlockDraft(kind="heading", text=name, level=int(token.tag[1]), anchor=anchor)
+                if name:
+                    yield BlockDraft(kind="heading", text=name, level=int(token.tag[1]), anchor=anchor)
                 index += 3
             case "bullet_list_open" | "ordered_list_open":
                 text, index = _list_lines(tokens, index, env)

@@ -94,6 +94,7 @@ class _OpenDocument(TextReader):
             self._hide("slide")
             return
         self._page = page
+        yield BlockDraft(kind="heading", text="", level=1)  # ends the section of the slide before
         notes: list[Any] = []
         titled = False
         for one in element:

@@ -76,10 +76,8 @@ class _Deck:
             return
         shown = list(self._shapes(child(root, "cSld", "spTree")))
         titles = [one for one in shown if _placeholder(one) in _TITLES and _lines(one)]
-        if titles:
-            yield BlockDraft(
-                kind="heading", text=" ".join(text for _, _, text in _lines(titles[0])), level=1, page=page
-            )
+        title = " ".join(text for _, _, text in _lines(titles[0])) if titles else ""
+        yield BlockDraft(kind="heading", text=title, level=1, page=page)
         for one in shown:
             if not titles or one is not titles[0]:
                 yield from self._shape(one, name, page)
