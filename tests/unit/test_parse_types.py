@@ -4,6 +4,7 @@ import io
 import json
 import struct
 import zipfile
+from typing import Any
 
 import pytest
 
@@ -408,6 +409,35 @@ def test_a_notebook() -> None:
         ("code", "40"),
         ("code", "NameError: name 'x'"),
     ]
+
+
+TABLE = (
+    "<style>#T {color: red}</style><table><tr><th>Item</th><th>Cost</th></tr><tr><td>Pump</td><td>9</td></tr></table>"
+)
+SHOWN = [("table", "Item | Cost\nPump | 9")]
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        ({"data": {"text/plain": "<IPython.core.display.Markdown object>", "text/markdown": ["## Sum\n", "It is **40**."]}},
+         [("heading", "Sum"), ("paragraph", "It is 40.")]),
+        ({"data": {"text/plain": "<IPython.core.display.HTML object>", "text/html": TABLE}}, SHOWN),
+        ({"data": {"text/plain": ["<pandas.io.formats.style.Styler at 0x7f3a>"], "text/html": TABLE}}, SHOWN),
+        ({"data": {"text/html": TABLE}}, SHOWN),
+        ({"text": "<IPython.core.display.HTML object>", "html": TABLE}, SHOWN),
+        ({"data": {"text/plain": "   Item\n0  Pump", "text/html": TABLE}}, [("code", "   Item\n0  Pump")]),
+        ({"data": {"text/plain": "<IPython.core.display.Image object>", "image/png": "iVBORw0KGgo"}}, []),
+        ({"data": {"text/plain": "[<matplotlib.lines.Line2D at 0x7f3a>,\n <matplotlib.lines.Line2D at 0x7f3b>]"}}, []),
+        ({"data": {"text/plain": "<b at 0x7f> is 5"}}, [("code", "<b at 0x7f> is 5")]),
+        ({"data": {"text/plain": "<IPython.core.display.HTML object>", "text/html": f"<p>{'word ' * 2_000}</p>"}},
+         [("paragraph", "word " * 799 + "word")]),
+    ],
+)  # fmt: skip
+def test_what_a_cell_of_a_notebook_displays(output: dict[str, Any], expected: list[tuple[str, str]]) -> None:
+    cell = {"cell_type": "code", "source": "show()", "outputs": [{"output_type": "display_data", **output}]}
+    document = parse(json.dumps({"cells": [cell]}).encode(), NOTEBOOK, title="x")
+    assert shown(document) == [("code", "show()"), *expected]
 
 
 def test_rules_in_a_cell_of_a_notebook_are_no_front_matter() -> None:

@@ -8,6 +8,7 @@ import msgspec
 
 from assets.stages.normalize import BlockDraft, clean
 from assets.stages.parse.decoding import decode
+from assets.stages.parse.html import html
 from assets.stages.parse.markdown import markdown
 from assets.stages.parse.result import Parsed
 from resources.core.errors import SkipDocumentError
@@ -15,6 +16,8 @@ from resources.core.json import is_object
 
 _OUTPUT = 4_000
 """Characters of a cell's output that are indexed: programs print tables and logs without end."""
+_PLACEHOLDER = re.compile(r"<Figure .*|[\[(]?(?:<[^<>]*(?: object| at 0x[0-9a-f]+)>[,\s]*)+[\])]?", re.DOTALL)
+"""The plain text of what is displayed otherwise: `<IPython.core.display.HTML object>`, `[<matplotlib.lines.Line2D at 0x7f3a>]`."""
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -59,21 +62,35 @@ def _cell(cell: dict[str, Any], parsed: Parsed) -> Iterator[BlockDraft]:
         case "code" | "raw":
             yield BlockDraft(kind="code", text=clean(source))
             for output in _list(cell.get("outputs")):
-                shown = _output(output) if is_object(output) else ""
-                if shown.strip():
-                    yield BlockDraft(kind="code", text=clean(_COLOURS.sub("", shown[:_OUTPUT])))
+                if is_object(output):
+                    yield from _output(output)
         case _:
             pass
 
 
-def _output(output: dict[str, Any]) -> str:
-    if "traceback" in output:
-        return f"{output.get('ename')}: {output.get('evalue')}"
-    if "text" in output:
-        return _text(output["text"])
+def _output(output: dict[str, Any]) -> Iterator[BlockDraft]:
     data = output.get("data")
-    shown = _text(data.get("text/plain")) if is_object(data) else ""
-    return "" if shown.startswith("<Figure ") else shown
+    data = data if is_object(data) else {"text/plain": output.get("text"), "text/html": output.get("html")}
+    shown = _text(data.get("text/plain"))
+    if "traceback" in output:
+        shown = f"{output.get('ename')}: {output.get('evalue')}"
+    elif not shown.strip() or _PLACEHOLDER.fullmatch(shown.strip()):
+        yield from _displayed(_text(data.get("text/markdown")), _text(data.get("text/html")))
+        return
+    if shown.strip():
+        yield BlockDraft(kind="code", text=clean(_COLOURS.sub("", shown[:_OUTPUT])))
+
+
+def _displayed(text: str, page: str) -> Iterator[BlockDraft]:
+    """Yield what a cell displays as Markdown or else as HTML."""
+    drafts = (
+        markdown(text[:_OUTPUT], whole=False).drafts if text.strip() else html(page, []).drafts if page.strip() else ()
+    )
+    left = _OUTPUT
+    for draft in drafts:
+        if left > 0:
+            yield msgspec.structs.replace(draft, text=draft.text[:left])
+        left -= len(draft.text)
 
 
 def _text(value: Any) -> str:
