@@ -114,11 +114,11 @@ class _Section:
     def show(self, value: float, signed: float, from_1904: bool) -> str:
         if self.moment:
             return _moment(self.tokens, signed, from_1904)
-        digits = [text for kind, text in self.tokens if kind == "digit"]
-        if not digits:
-            return "".join(
-                general(signed) if kind == "general" else text for kind, text in self.tokens if kind != "fill"
-            ).strip()
+        kinds = {kind for kind, _ in self.tokens}
+        if "digit" not in kinds:
+            return "".join(general(value) if kind == "general" else text for kind, text in self.tokens).strip()
+        if "slash" in kinds:
+            return general(signed)  # fractions are shown as decimals
         return _number(self.tokens, value)
 
 
@@ -199,8 +199,6 @@ def _chosen(sections: list[_Section], value: float) -> tuple[_Section, float]:
 def _number(tokens: list[tuple[str, str]], value: float) -> str:
     first = next(place for place, (kind, _) in enumerate(tokens) if kind == "digit")
     last = max(place for place, (kind, _) in enumerate(tokens) if kind == "digit")
-    if any(kind == "slash" for kind, _ in tokens):
-        return general(value)  # fractions are shown as decimals
     pattern = "".join(text for kind, text in tokens if kind == "digit")
     if any(kind == "text" for kind, _ in tokens[first:last]) and not set(pattern) & set(".,"):
         return _masked(tokens, value)
