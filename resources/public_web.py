@@ -9,19 +9,28 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
+import threading
+import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import httpx
 
 from resources import http_clients
-from resources.core.errors import TemporaryError
+from resources.core.errors import OverloadedError, TemporaryError
 from resources.proxies import proxy_for
 
 Resolve = Callable[[str], Awaitable[Sequence[str]]]
 """Returns the addresses of a host name."""
 HTTPS_PORT = 443
 OK = 200
+LOOKUPS = 32
+"""Names that are looked up at a time. A name server that does not answer holds a thread for many seconds, which nothing can end."""
+UNRESOLVED_SECONDS = 30.0
+MAX_UNRESOLVED = 500
+"""How long, and for how many names, it is remembered that they did not resolve."""
 _TRANSLATED = ipaddress.ip_network("64:ff9b::/96")
 """IPv6 addresses that stand for IPv4 ones, private ones too. Source: RFC 6052 2.1."""
 
@@ -43,18 +52,21 @@ class PublicWeb:
         seconds: float,
         resolve: Resolve | None = None,
         client: Callable[..., httpx.AsyncClient] = http_clients.outward_async,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`most_bytes` and `seconds` bound a whole response. `resolve` and `client` are other ones in tests."""
+        """`most_bytes` and `seconds` bound a whole response. `resolve`, `client` and `clock` are other ones in tests."""
         self._most_bytes = most_bytes
         self._seconds = seconds
-        self._resolve = resolve or _addresses
+        self._resolve = resolve or _Lookups()
         self._client = client
+        self._clock = clock
+        self._unresolved: OrderedDict[str, float] = OrderedDict()
 
     async def read(self, url: str) -> PublicDocument:
         """Return the JSON document at an https URL.
 
-        Raises `TemporaryError` if it cannot be reached, is not a small JSON document or has an address that is not public. The text is for
-        the log: it tells of names in our networks.
+        Raises `TemporaryError` if it cannot be reached, is not a small JSON document or has an address that is not public, and
+        `OverloadedError` while too many names are looked up. The text is for the log: it tells of names in our networks.
         """
         try:
             async with asyncio.timeout(self._seconds):
@@ -71,7 +83,7 @@ class PublicWeb:
     async def _read(self, url: httpx.URL) -> PublicDocument:
         if url.scheme != "https" or url.port not in {None, HTTPS_PORT}:
             raise TemporaryError(f"{url} is not an https URL at port {HTTPS_PORT}.")
-        addresses = await self._resolve(url.host)
+        addresses = await self._addresses(url.host)
         if not addresses or not all(map(is_public, addresses)):
             raise TemporaryError(f"{url} is not at a public address: {', '.join(addresses)}.")
         request = httpx.Request(
@@ -86,6 +98,18 @@ class PublicWeb:
                 return await self._small_json(url, response)
             finally:
                 await response.aclose()
+
+    async def _addresses(self, host: str) -> Sequence[str]:
+        if self._unresolved.get(host, 0.0) > self._clock():
+            raise TemporaryError(f"{host} could not be resolved a moment ago.")
+        try:
+            return await self._resolve(host)
+        except (OSError, asyncio.CancelledError):  # the latter by the time limit
+            self._unresolved[host] = self._clock() + UNRESOLVED_SECONDS
+            self._unresolved.move_to_end(host)
+            if len(self._unresolved) > MAX_UNRESOLVED:
+                self._unresolved.popitem(last=False)
+            raise
 
     async def _small_json(self, url: httpx.URL, response: httpx.Response) -> PublicDocument:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -118,6 +142,16 @@ def _stands_for_another(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bo
     return bool(ip.ipv4_mapped or ip.sixtofour or ip.teredo or ip.is_site_local or ip in _TRANSLATED)
 
 
-async def _addresses(host: str) -> list[str]:
-    found = await asyncio.get_running_loop().getaddrinfo(host, HTTPS_PORT, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(one[4][0]) for one in found))
+class _Lookups:
+    """Resolves names in threads of its own: in those of the event loop, a few names that hang would keep all other work waiting."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(LOOKUPS, thread_name_prefix="public-web")
+        self._free = threading.Semaphore(LOOKUPS)
+
+    async def __call__(self, host: str) -> list[str]:
+        if not self._free.acquire(blocking=False):
+            raise OverloadedError(f"{host} is not looked up: {LOOKUPS} other names have not been resolved yet.")
+        lookup = self._threads.submit(socket.getaddrinfo, host, HTTPS_PORT, type=socket.SOCK_STREAM)
+        lookup.add_done_callback(lambda _: self._free.release())
+        return list(dict.fromkeys(str(one[4][0]) for one in await asyncio.wrap_future(lookup)))

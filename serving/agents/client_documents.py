@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from resources.core.errors import InvalidRequestError, TemporaryError
+from resources.core.errors import InvalidRequestError, OverloadedError, TemporaryError
 from resources.logging import logger
 from resources.public_web import PublicDocument, PublicWeb
 from serving.agents.clients import AgentClient, acceptable, shown_name
@@ -27,9 +27,11 @@ SECONDS = 5.0
 LEAST_CACHED, MOST_CACHED = 300.0, 86_400.0
 """Seconds that a document is kept at least and at most, whatever its cache headers say."""
 MAX_CACHED = 500
-MAX_FETCHES = 8
-"""Documents that a process reads at a time."""
+MAX_FETCHES = 16
+"""Documents that a process reads at a time. Others are refused: anyone can ask for documents that take their time."""
+RETRY_SECONDS = 5.0
 MAX_URL = 300
+TOO_MANY = "The documents of many clients are being read. Try again shortly."
 UNREADABLE = "The document of this client cannot be read. Its ID must be the https URL of a small JSON document at a public address."
 _URL = re.compile(r"https://[^/]*/[!-~]*")
 _HOST = re.compile(r"[a-z0-9.-]+")
@@ -80,7 +82,10 @@ class ClientDocuments:
         self._places = asyncio.Semaphore(MAX_FETCHES)
 
     async def client(self, url: str) -> AgentClient:
-        """Return the client of a document. Raises `InvalidRequestError`, whose text tells nothing of our networks."""
+        """Return the client of a document.
+
+        Raises `InvalidRequestError`, whose text tells nothing of our networks, and `OverloadedError` while too many others are read.
+        """
         fault = url_fault(url)
         if fault is not None:
             raise InvalidRequestError(fault)
@@ -89,12 +94,16 @@ class ClientDocuments:
             self._kept.move_to_end(url)
             return kept.client
         try:
+            if self._places.locked():
+                raise OverloadedError(TOO_MANY)
             async with self._places:
                 fetched = await self._web.read(url)
         except TemporaryError as error:
             log.warning("client_document_unreadable", client_id=url, reason=str(error))
             if url in KNOWN:
                 return KNOWN[url]
+            if isinstance(error, OverloadedError):
+                raise OverloadedError(TOO_MANY, RETRY_SECONDS) from error
             raise InvalidRequestError(UNREADABLE) from error
         client = described(url, fetched.content)
         self._keep(url, client, fetched)

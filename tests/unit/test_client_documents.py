@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 import httpx
 import pytest
 
-from resources.core.errors import InvalidRequestError
-from resources.public_web import PublicWeb, is_public
+from resources.core.errors import InvalidRequestError, OverloadedError, TemporaryError
+from resources.public_web import LOOKUPS, UNRESOLVED_SECONDS, PublicWeb, is_public
 from serving.agents.client_documents import (
     KNOWN,
     LEAST_CACHED,
     MAX_BYTES,
     MAX_CACHED,
+    MAX_FETCHES,
     MOST_CACHED,
     UNREADABLE,
     ClientDocuments,
@@ -250,6 +254,80 @@ def test_a_host_that_does_not_answer_is_given_up() -> None:
 
     web.answer = broken
     assert refusal(web) == UNREADABLE
+
+
+def test_names_that_do_not_resolve_take_no_threads_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    hanging, over, asked = threading.Semaphore(0), threading.Event(), list[str]()
+
+    def getaddrinfo(host: str, *_: object, **__: object) -> list[Any]:
+        asked.append(host)
+        hanging.release()
+        over.wait()
+        raise socket.gaierror(socket.EAI_AGAIN, "no answer")
+
+    async def look_up() -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        web = PublicWeb(most_bytes=MAX_BYTES, seconds=0.01)
+        for number in range(LOOKUPS + 2):
+            with pytest.raises(TemporaryError):
+                await web.read(f"https://n{number}.evil.example/c.json")
+        for _ in range(LOOKUPS):
+            hanging.acquire()
+        assert len(asked) == LOOKUPS  # others are refused instead of waiting
+        assert await asyncio.wait_for(asyncio.to_thread(lambda: 1), 30) == 1
+
+    with monkeypatch.context() as patched:
+        patched.setattr(socket, "getaddrinfo", getaddrinfo)
+        try:
+            asyncio.run(look_up())
+        finally:
+            over.set()
+
+
+def test_a_name_that_did_not_resolve_is_not_looked_up_again_at_once() -> None:
+    asked, now = list[str](), 0.0
+
+    async def resolve(host: str) -> list[str]:
+        asked.append(host)
+        if len(asked) == 1:
+            raise socket.gaierror(socket.EAI_NONAME, "unknown")
+        await asyncio.Event().wait()
+        return []
+
+    async def look_up() -> None:
+        nonlocal now
+        web = PublicWeb(most_bytes=MAX_BYTES, seconds=0.01, resolve=resolve, clock=lambda: now)
+        for later in (0.0, UNRESOLVED_SECONDS - 1, UNRESOLVED_SECONDS, UNRESOLVED_SECONDS * 2 - 1):
+            now = later
+            with pytest.raises(TemporaryError):
+                await web.read(URL)
+
+    asyncio.run(look_up())
+    assert asked == ["app.example"] * 2
+
+
+def test_further_documents_are_refused_while_as_many_are_read_as_may_be() -> None:
+    answered = asyncio.Event()
+
+    async def resolve(host: str) -> list[str]:
+        await answered.wait()
+        raise socket.gaierror(socket.EAI_NONAME, f"{host} is unknown")
+
+    async def read_many() -> None:
+        documents = ClientDocuments(PublicWeb(most_bytes=MAX_BYTES, seconds=60, resolve=resolve))
+        reads = [
+            asyncio.create_task(documents.client(f"https://n{number}.example/c.json")) for number in range(MAX_FETCHES)
+        ]
+        await asyncio.sleep(0)
+        with pytest.raises(OverloadedError):
+            await asyncio.wait_for(documents.client(URL), 30)
+        assert await documents.client(VS_CODE) == KNOWN[VS_CODE]
+        answered.set()
+        assert all(isinstance(one, InvalidRequestError) for one in await asyncio.gather(*reads, return_exceptions=True))
+        with pytest.raises(InvalidRequestError):
+            await documents.client(URL)
+
+    asyncio.run(read_many())
 
 
 @pytest.mark.parametrize(
