@@ -6,6 +6,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import formatdate, make_msgid
@@ -34,16 +35,15 @@ class RecipientRefusedError(MailFailedError):
     """The server does not deliver to this address, or not now; it accepts others."""
 
 
-def message(sender: str, to: str, subject: str, text: str) -> EmailMessage:
-    """Return a message that no vacation responder answers."""
+def message(sender: str, to: str, subject: str) -> EmailMessage:
+    """Return a message without content that no vacation responder answers."""
     made = EmailMessage(policy=SMTP.clone(max_line_length=_LONGEST_LINE))
-    made["From"] = f"Concordance <{sender}>"
-    made["To"] = to
+    made["From"] = Address("Concordance", addr_spec=sender)
+    made["To"] = Address(addr_spec=to)  # a text would be decoded, and could then name others
     made["Subject"] = subject
     made["Date"] = formatdate()
     made["Message-ID"] = make_msgid(domain=sender.rpartition("@")[2])
     made["Auto-Submitted"] = "auto-generated"  # RFC 3834 5
-    made.set_content(text)
     return made
 
 

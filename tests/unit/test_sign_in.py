@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 from datetime import UTC, datetime
+from email import message_from_bytes, policy
 from pathlib import Path
 from typing import Any, cast
 
 import httpx
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from resources import sample_people
+from resources import mail, sample_people
 from resources.core.errors import ConfigurationError
 from resources.settings import OidcProvider, Settings, load
 from serving.identity.sign_in.claims import GOOGLE, identity
+from serving.identity.sign_in.emailed import is_plain
 from serving.identity.sign_in.flow import own_path
 from serving.identity.sign_in.provider import Provider
 from serving.identity.sign_in.refusals import SignInRefusedError
@@ -54,6 +58,18 @@ def provider(**more: Any) -> OidcProvider:
 )
 def test_only_own_paths_are_returned_to(given: str, path: str) -> None:
     assert own_path(given) == path
+
+
+@given(st.from_regex(r"[a-z0-9_+'&.=?%!,-]{1,30}", fullmatch=True))
+@example("ann.b+news")
+@example("o'neil&sons")
+@example("=?utf-8?q?eve=40other.com=2c?=")
+def test_a_message_names_the_address_that_it_goes_to(local: str) -> None:
+    address = f"{local}@acme.com"
+    assert is_plain(address) == (not set(local) & set("=?%!,") and all(local.split(".")))
+    if is_plain(address):
+        read = message_from_bytes(bytes(mail.message("concordance@acme.com", address, "Hello")), policy=policy.default)
+        assert [one.addr_spec for one in read["To"].addresses] == [address]
 
 
 @pytest.mark.parametrize(
