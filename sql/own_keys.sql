@@ -23,7 +23,7 @@ WITH ended AS (
     WHERE email = :email AND provider IS NOT NULL AND (revoked_at IS NOT NULL OR expires_at <= :now)
 )
 
-INSERT INTO api_keys (key_id, key_hash, email, groups, admin, scim, name, scopes, provider, created_at, expires_at)
+INSERT INTO api_keys (key_id, key_hash, email, groups, admin, scim, name, scopes, provider, subject, created_at, expires_at)
 SELECT
     :key_id,
     :key_hash,
@@ -34,6 +34,7 @@ SELECT
     :name,
     :scopes::text [],
     s.provider,
+    s.subject,
     :now,
     :expires_at
 FROM sessions AS s

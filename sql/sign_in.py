@@ -78,6 +78,7 @@ class SignInReads(AsyncFamily, path="sign_in"):
 
     in_turn = frozenset({"session_insert"})
 
+    async def former_holder(self, *, email: str, provider: str, subject: str) -> bool: ...
     async def session_by_id(self, *, session_id: str, now: datetime, idle_since: datetime) -> BrowserSession | None: ...
     async def session_by_secret(
         self, *, secret_hash: str, now: datetime, seen_before: datetime, idle_since: datetime

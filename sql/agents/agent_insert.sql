@@ -8,12 +8,13 @@ WITH expired AS (
 
 connected AS (
     INSERT INTO agents (
-        agent_id, email, provider, client_hash, name, redirect_uri, redirect_uri_sent, code_challenge, created_at, expires_at
+        agent_id, email, provider, subject, client_hash, name, redirect_uri, redirect_uri_sent, code_challenge, created_at, expires_at
     )
     SELECT
         %(agent_id)s::uuid,
         s.email,
         s.provider,
+        s.subject,
         %(client_hash)s,
         %(name)s,
         %(redirect_uri)s,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import json
 import secrets
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ import httpx
 import pytest
 from mcp.client.auth import OAuthFlowError
 from mcp.shared.auth import AuthorizationCodeResult
+from pydantic import SecretStr
 
 from resources.servers.processes import free_port
 from resources.stores.offboarding import offboard
@@ -23,6 +25,7 @@ from serving.agents.connections import MOST_RENEWALS, RENEWED_TOO_OFTEN, USED_TW
 from tests.fixtures.agents import REDIRECT, Browser, Storage, called, connected, oauth
 from tests.fixtures.llm import ModelServer
 from tests.fixtures.serving import Running, Site
+from tests.fixtures.small_provider import CLIENT, small_provider
 
 ANN, BOB = "ann@acme.com", "bob@acme.com"
 CREW = "group:crew@acme.com"
@@ -527,3 +530,43 @@ def test_agents_end_with_the_provider_that_vouched_for_the_person(site: Site, ru
         running.http.get("/api/sessions", headers=cookie).status_code == 401
     )  # the session ends, and the agent with it
     assert site.sql("SELECT count(*) FROM agents") == [(0,)]
+
+
+@pytest.mark.parametrize("signed_out", [False, True])
+def test_what_the_former_holder_of_an_address_has_made_ends_when_another_account_signs_in(
+    site: Site, signed_out: bool
+) -> None:
+    port = free_port()
+    wanted = {"name": "Report", "scopes": ["read"], "expires_in_days": 1}
+    with small_provider() as provider:
+        row = {"name": "Acme", "issuer": provider.issuer, "client_id": CLIENT}
+        site.settings = site.settings.model_copy(
+            update={"public_url": f"http://127.0.0.1:{port}", "oidc_providers": SecretStr(json.dumps([row]))}
+        )
+        with site.running(port=port) as running:
+
+            def signed_in(subject: str) -> dict[str, str]:
+                provider.claims = {"email": ANN, "email_verified": True, "sub": subject}
+                return {"Cookie": provider.sign_in(running).headers["set-cookie"].partition(";")[0]}
+
+            def works() -> tuple[int, int, int]:
+                reader = {"Authorization": f"Bearer {key}"}
+                return (
+                    running.http.get("/api/me", headers=former).status_code,
+                    running.http.get("/api/documents", headers=reader).status_code,
+                    agent.opens(token),
+                )
+
+            former, agent = signed_in("A"), Agent(running)
+            ours = former | {"Origin": running.url, "X-Concordance": "1", "Sec-Fetch-Site": "same-origin"}
+            key = running.http.post("/api/keys", json=wanted, headers=ours).json()["key"]
+            token = agent.connect(Browser(running, former))["access_token"]
+            signed_in("A")
+            assert works() == (200, 200, 200)
+            if signed_out:
+                site.sql("DELETE FROM sessions")
+            new = signed_in("B")
+            assert works() == (401, 401, 401)
+            assert running.http.get("/api/me", headers=new).status_code == 200
+            ((by, detail),) = audited(running, "offboard")
+            assert (by, detail["person"], len(detail["keys"]), len(detail["agents"])) == ("concordance", ANN, 1, 1)

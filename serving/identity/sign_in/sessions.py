@@ -24,6 +24,7 @@ from resources.core.errors import ServiceUnavailableError, StorageFullError, Tem
 from resources.core.permissions import principals_of
 from resources.keys import fernet
 from resources.logging import logger
+from resources.stores.offboarding import offboard
 from serving.http.errors import UnauthorizedError
 from serving.identity.secret_hash import secret_hash
 from serving.identity.sign_in.claims import ProviderIdentity, refreshed
@@ -56,6 +57,7 @@ EMAIL = "email"
 """Provider of people who opened a link that was sent to their mailbox."""
 PASSKEY = "passkey"
 """Provider of people who used a passkey."""
+GIVEN = "the address belongs to another account of the sign-in provider now"
 
 log = logger("serving")
 
@@ -113,6 +115,7 @@ class Sessions:
         `known` are the ways to sign in whose sessions are valid: all of `providers`, and those of ours that are set up.
         """
         self._settings = settings
+        self._database = database
         self._reads = SignInReads(database)
         self._audit = audit
         self._providers = providers
@@ -134,16 +137,23 @@ class Sessions:
     ) -> tuple[str, Cookie]:
         """Store a session and return its id and cookie. With `administrator`, it has that role.
 
+        What another account of the provider has made under this email ends first: the address was given to someone else.
+
         Raises `ServiceUnavailableError`, and `SignInRefusedError` for a passkey that was removed or an account that ended meanwhile.
         """
+        email, subject = identity.email, identity.subject
+        if provider in self._providers and await self._reads.former_holder(
+            email=email, provider=provider, subject=subject
+        ):
+            await self._database.in_thread(lambda connection: offboard(connection, {email: GIVEN}, "concordance"))
         session_id, secret = str(uuid.uuid4()), secrets.token_urlsafe(32)
         stored = await self._reads.session_insert(
             session_id=session_id,
             secret_hash=secret_hash(secret),
-            email=identity.email,
+            email=email,
             provider=provider,
-            subject=identity.subject,
-            passkey_id=identity.subject if provider == PASSKEY else None,
+            subject=subject,
+            passkey_id=subject if provider == PASSKEY else None,
             browser="".join(filter(str.isprintable, browser))[:BROWSER_LENGTH],
             groups=identity.groups,
             administrator=administrator,
