@@ -4,7 +4,6 @@ The type is detected from the first bytes. A refused upload leaves nothing behin
 the client can read the response.
 """
 
-import asyncio
 import unicodedata
 from collections.abc import AsyncIterator, Mapping
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar
@@ -20,6 +19,7 @@ from serving.documents.multipart import Multipart
 from serving.http.errors import ProblemError
 from serving.http.fields import Name, NewTags
 from serving.http.invalid import fault_of
+from serving.http.threads import Threads
 
 BUFFER_BYTES = 1024 * 1024
 _DRAIN_FACTOR = 4
@@ -167,10 +167,14 @@ class ContentCheck:
 class UploadReceiver(Generic[Metadata]):
     """Reads one multipart body into a blob writer."""
 
-    def __init__(self, content_type: str, writer: BlobWriter, limit: int, kind: type[Metadata]) -> None:
+    def __init__(
+        self, content_type: str, writer: BlobWriter, threads: Threads, limit: int, kind: type[Metadata]
+    ) -> None:
+        """`threads` write."""
         self._multipart = Multipart(content_type)
         self._kind = kind
         self._writer = writer
+        self._threads = threads
         self._limit = limit
         self._file: ContentCheck | None = None
         self._buffer = bytearray()
@@ -223,7 +227,7 @@ class UploadReceiver(Generic[Metadata]):
 
     async def _flush(self) -> None:
         data, self._buffer = bytes(self._buffer), bytearray()
-        await asyncio.to_thread(self._writer.write, data)
+        await self._threads.run(self._writer.write, data)
 
 
 async def _discard(stream: AsyncIterator[bytes], most: int) -> None:

@@ -1,6 +1,5 @@
 """`POST /api/ingest` and `GET /api/ingest/{job_id}`."""
 
-import asyncio
 import uuid
 from typing import Annotated, Any, Literal
 
@@ -110,7 +109,7 @@ async def start_ingest(
     uploads, job_id = documents.http.metrics.uploads, str(uuid.uuid4())
     try:
         with documents.http.blobs.writer() as writer:
-            new = await asyncio.to_thread(ingested, documents.http.settings, data, request.user, writer)
+            new = await documents.http.lake_threads.run(ingested, documents.http.settings, data, request.user, writer)
             doc_id, outcome, _ = await keep(documents, request.user, new, writer, job_id)
     except ConcordanceError:
         uploads.labels("refused").inc()

@@ -1,6 +1,5 @@
 """`GET /api/documents/{doc_id}/original`: the file that a document was made from."""
 
-import asyncio
 import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
@@ -25,6 +24,7 @@ from serving.http.fields import DocumentId, parse_id
 from serving.http.heads import is_head
 from serving.http.openapi.describe import Answer, described
 from serving.http.request_limits import limited
+from serving.http.threads import Threads
 from serving.identity.authentication import current_access
 from sql.serving import WebReads
 from sql.serving_rows import Original
@@ -92,11 +92,9 @@ async def original_of(
     original = await _readable(documents, access, doc_id)
     if original.content_hash is None or original.mime_type not in filetypes.SUPPORTED_MIME_TYPES:
         raise ProblemError("not-found", "This document has no original file. Open it at its source.")
-    blobs, content_hash = documents.http.blobs, original.content_hash
+    blobs, run, content_hash = documents.http.blobs, documents.http.lake_threads.run, original.content_hash
     try:
-        size, pieces = await (
-            asyncio.to_thread(_size, blobs, content_hash) if head else asyncio.to_thread(blobs.stream, content_hash)
-        )
+        size, pieces = await (run(_size, blobs, content_hash) if head else run(blobs.stream, content_hash))
     except FailedDocumentError:
         raise ProblemError(
             "not-found", "The original file is not stored any more. The next full sync reads it again."
@@ -108,7 +106,7 @@ async def original_of(
         await _readable(documents, await current(), doc_id)
 
     return Stream(
-        _checked(pieces, check),
+        _checked(pieces, check, documents.http.lake_threads),
         headers={
             "Content-Type": original.mime_type,
             "Content-Length": str(size),
@@ -136,10 +134,12 @@ async def _readable(documents: DocumentServices, access: Access, doc_id: str) ->
     return found
 
 
-async def _checked(pieces: Iterator[bytes], check: Callable[[], Awaitable[None]]) -> AsyncGenerator[bytes]:
+async def _checked(
+    pieces: Iterator[bytes], check: Callable[[], Awaitable[None]], threads: Threads
+) -> AsyncGenerator[bytes]:
     """Yield the pieces, and check every few seconds. Once that raises, the file ends early, which the client sees by its length."""
     checked = time.monotonic()
-    while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+    while (piece := await threads.run(next, pieces, None)) is not None:
         if time.monotonic() - checked >= access_check.EVERY_SECONDS:
             try:
                 await check()

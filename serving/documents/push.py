@@ -1,6 +1,5 @@
 """`PUT` and `DELETE /api/documents/{source}/{id}`: documents of systems without a connector."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -158,10 +157,14 @@ async def push_document(
         with documents.http.blobs.writer() as writer:
             media = request.headers.get("content-type", "")
             if media.partition(";")[0].strip().lower() == FORM:
-                receiver = UploadReceiver(media, writer, documents.http.settings.max_upload_bytes, PushMetadata)
+                receiver = UploadReceiver(
+                    media, writer, documents.http.lake_threads, documents.http.settings.max_upload_bytes, PushMetadata
+                )
                 received = await receiver.receive(request.stream(), request.content_length)
             else:
-                received = await asyncio.to_thread(write_inline, documents, await _decoded(request), own_id, writer)
+                received = await documents.http.lake_threads.run(
+                    write_inline, documents, await _decoded(request), own_id, writer
+                )
             stored = await store(documents, request.user, collection, own_id, received, writer)
     except ConcordanceError:
         documents.http.metrics.pushed.labels("refused").inc()

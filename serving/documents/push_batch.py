@@ -1,6 +1,5 @@
 """`POST /api/documents/{source}/batch`: push several documents."""
 
-import asyncio
 from contextlib import suppress
 from typing import Annotated, Any
 
@@ -118,7 +117,7 @@ async def push_documents(
             document = decode(raw, BatchDocument)
             checked_id(document.id)
             with documents.http.blobs.writer() as writer:
-                received = await asyncio.to_thread(write_inline, documents, document, document.id, writer)
+                received = await documents.http.lake_threads.run(write_inline, documents, document, document.id, writer)
                 one = await store(documents, request.user, collection, document.id, received, writer)
         except (InvalidRequestError, SkipDocumentError, ProblemError) as error:
             results.append(BatchResult(id=own_id, error=_refusal(error)))

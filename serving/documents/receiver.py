@@ -5,7 +5,6 @@ Uploads, pushed documents and ingested ones differ in how they name a document a
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -87,7 +86,7 @@ async def keep(
     outcome = await http.database.in_thread(check)  # again under a lock when it is recorded
     if outcome in ("unchanged", "outdated"):
         return Kept(upload.doc_id, outcome)
-    await asyncio.to_thread(writer.commit)
+    await http.lake_threads.run(writer.commit)
 
     def store(connection: Connection) -> Kept:
         with connection.transaction():
@@ -107,7 +106,7 @@ async def keep(
             documents.identity.withholding.documents(connection, [upload.doc_id])
         return Kept(upload.doc_id, outcome, job_id)
 
-    return await http.database.in_thread(store)
+    return await http.database.in_thread(store, http.lake_threads)  # it asks the object store
 
 
 async def launch_upload_sync(

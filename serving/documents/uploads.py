@@ -101,7 +101,11 @@ async def upload(request: Request[Access, Any, Any], documents: NamedDependency[
     try:
         with documents.http.blobs.writer() as writer:
             receiver = UploadReceiver(
-                request.headers.get("content-type", ""), writer, settings.max_upload_bytes, UploadMetadata
+                request.headers.get("content-type", ""),
+                writer,
+                documents.http.lake_threads,
+                settings.max_upload_bytes,
+                UploadMetadata,
             )
             received = await receiver.receive(request.stream(), request.content_length)
             new = new_upload(request.user, received, writer)

@@ -188,8 +188,10 @@ class Database:
         if self.watch.down:
             raise _down()
 
-    async def in_thread(self, work: Callable[[Connection], _T]) -> _T:
+    async def in_thread(self, work: Callable[[Connection], _T], threads: Threads | None = None) -> _T:
         """Run blocking work in a thread, in its own transaction. It runs again if Postgres ended it for another that it waited for.
+
+        `threads`: those of another service, for work that waits for that, too.
 
         Raises `InvalidRequestError` as `run` does, `RegistryDownError`, `OverloadedError`, and what the work raises.
         """
@@ -203,7 +205,7 @@ class Database:
 
         with self.watch.call(lambda: hang_up(*opened), CALL_SECONDS) as call:
             try:
-                return await self._threads.run(run)
+                return await (threads or self._threads).run(run)
             except psycopg.DataError as error:
                 raise _not_stored(error) from error
             except ServiceUnavailableError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from resources.core.errors import ConcordanceError
@@ -23,9 +23,9 @@ log = logger("serving")
 
 
 class Load:
-    """The tasks that measure. `lake_size` returns bytes and blocks; it is read by one process of a set."""
+    """The tasks that measure. `lake_size` returns bytes; it is read by one process of a set."""
 
-    def __init__(self, database: Database, metrics: Metrics, lake_size: Callable[[], int] | None) -> None:
+    def __init__(self, database: Database, metrics: Metrics, lake_size: Callable[[], Awaitable[int]] | None) -> None:
         self._database = database
         self._metrics = metrics
         self._lake_size = lake_size
@@ -54,6 +54,6 @@ class Load:
     async def _measure_lake(self) -> None:
         assert self._lake_size is not None  # noqa: S101 - for the type checker: it is started only then
         try:
-            self._metrics.lake_bytes.set(await asyncio.to_thread(self._lake_size))
+            self._metrics.lake_bytes.set(await self._lake_size())
         except ConcordanceError as error:
             log.warning("lake_size_unknown", reason=str(error))

@@ -35,6 +35,7 @@ from serving.http.origins import serving_rules
 from serving.http.rate_limit import CallerLimits
 from serving.http.request_limits import RequestLimits
 from serving.http.sign_ins import SignIns
+from serving.http.threads import Threads
 from sql.source_settings import StoredSettingReads
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class HttpServices:
         self.database = Database(settings.postgres_dsn, prepare_threshold=settings.postgres_prepare_threshold)
         self.qdrant = async_client(settings)
         self.blobs = Blobs(settings.lake_address, Breaker(STORE))
+        self.lake_threads = Threads("lake")
         self.metrics = Metrics(shared)
         self.caller_limits = limits = CallerLimits(shared, self.database, self.key)
         self.limit = limits.limit(settings.search_rate_limit, "search")
@@ -83,7 +85,8 @@ class HttpServices:
             self.database, self.index_size, partial(disk.faults, settings), partial(capacity, settings), self.sources
         )
         first = self.shared.worker == 0
-        self.load = Load(self.database, self.metrics, self.blobs.lake_size if first else None)
+        lake_size = partial(self.lake_threads.run, self.blobs.lake_size)
+        self.load = Load(self.database, self.metrics, lake_size if first else None)
         self.sampling = Sampling(settings, self.database, self.index_size)
         self.alerting = Alerting(settings, self.database, self.metrics, self.monitor)
         self.told_jobs = ToldJobs(settings, self.database, clock)

@@ -112,7 +112,9 @@ async def check_source(
     """Return what a source would read with these credentials. Only the vendor's address in the settings is asked. For operators."""
     spec, trial = tried_source(source)
     settings = await source_services.settings()
-    found, problem = await attempt(spec.label, partial(trial.run, settings, given(trial, data.settings)))
+    found, problem = await attempt(
+        source_services, spec.label, partial(trial.run, settings, given(trial, data.settings))
+    )
     detail = msgspec.json.encode({"source": spec.name.value, "worked": found is not None}).decode()
     await source_services.http.audit.record(AuditEvent(email=request.user.email, action="source_check", detail=detail))
     return _failed(problem) if found is None else _report(spec, source_services, found)
@@ -136,11 +138,11 @@ def given(trial: Trial, values: Mapping[str, str]) -> dict[str, str]:
     return {name: value.strip() for name, value in values.items()}
 
 
-async def attempt(label: str, run: Callable[[], Found]) -> tuple[Found | None, str]:
+async def attempt(source_services: SourceServices, label: str, run: Callable[[], Found]) -> tuple[Found | None, str]:
     """Return what a call to the source finds, or what is wrong."""
     try:
         async with asyncio.timeout(SECONDS):
-            return await asyncio.to_thread(run), ""
+            return await source_services.vendor_threads.run(run), ""
     except TimeoutError:
         return None, f"{label} did not answer in time. Try again."
     except ConcordanceError as error:

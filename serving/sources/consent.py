@@ -152,7 +152,9 @@ def _declared(provider: str) -> tuple[SourceSpec, Consent]:
 
 async def _flow(source_services: SourceServices, spec: SourceSpec, consent: Consent) -> ConsentFlow:
     http = source_services.http
-    return ConsentFlow(spec, consent, await source_services.settings(), http.key, http.database)
+    return ConsentFlow(
+        spec, consent, await source_services.settings(), http.key, http.database, source_services.vendor_threads
+    )
 
 
 def _failure(spec: SourceSpec, consent: Consent, reason: str, status: int) -> Response[str]:

@@ -6,7 +6,6 @@ No message contains a code, token or secret.
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import Mapping
 from datetime import datetime
@@ -24,6 +23,7 @@ from resources.stores import credentials
 from resources.stores.postgres import session
 from serving.http.database import Database
 from serving.http.errors import ProblemError
+from serving.http.threads import Threads
 from serving.identity.sign_in.attempts import LIFETIME, Attempts
 from sql.serving import WebReads, WebSession
 
@@ -41,12 +41,15 @@ class Connected(NamedTuple):
 
 
 class ConsentFlow:
-    def __init__(self, spec: SourceSpec, consent: Consent, settings: Settings, key: str, database: Database) -> None:
+    def __init__(
+        self, spec: SourceSpec, consent: Consent, settings: Settings, key: str, database: Database, threads: Threads
+    ) -> None:
         self._spec = spec
         self._consent = consent
         self._settings = settings
         self._attempts = attempts(key, consent)
         self._database = database
+        self._threads = threads
         self._callback = f"{settings.base_url}{PATH}/{consent.provider}/callback"
 
     async def begin(self, email: str, now: datetime) -> str:
@@ -82,8 +85,8 @@ class ConsentFlow:
         if "error" in answer or not answer.get("code"):
             raise ConsentError(f"{label} could not complete the sign-in. Please start it again.")
         tokens = await self._exchange(self._attempts.grant(attempt, answer["code"], self._callback))
-        grant = await asyncio.to_thread(self._consent.granted, self._settings, tokens)
-        await asyncio.to_thread(self._store, grant, requested_by)
+        grant = await self._threads.run(self._consent.granted, self._settings, tokens)
+        await self._threads.run(self._store, grant, requested_by)
         return Connected(grant.account, requested_by)
 
     def _client(self) -> tuple[str, str]:

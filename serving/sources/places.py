@@ -84,7 +84,7 @@ async def browse_source(
     if trial.browse is None:
         raise ProblemError("unknown-source", f"{spec.label} has no places to choose.")
     run = partial(trial.browse, await source_services.settings(), given(trial, data.settings), data.inside)
-    found, problem = await attempt(spec.label, run)
+    found, problem = await attempt(source_services, spec.label, run)
     detail = msgspec.json.encode({"source": spec.name.value, "inside": data.inside, "worked": found is not None})
     await source_services.http.audit.record(
         AuditEvent(email=request.user.email, action="source_browse", detail=detail.decode())

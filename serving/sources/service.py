@@ -56,7 +56,8 @@ class SourceServices:
         self.launcher = launcher or _launch
         self._dagster = Breaker("Dagster")
         self._threads = Threads("dagster")
-        self.sync_requests = SyncRequests(http.settings, http.database, self.launcher)
+        self.vendor_threads = Threads("vendors")
+        self.sync_requests = SyncRequests(http.database, self.launch)
         self.slack_events = SlackEvents(http.database, identity.withholding, self.sync_requests.request)
 
     async def settings(self) -> Settings:

@@ -5,13 +5,13 @@ events.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from resources.core.domain import SourceName
 from resources.core.errors import BusyError, NotRunningError, TemporaryError
 from resources.logging import logger
-from resources.settings import Settings
-from resources.stores.waiting import REQUESTED_BY, Waiting, mark_requested, waiting
+from resources.stores.waiting import REQUESTED_BY, mark_requested, waiting
+from resources.syncs.launch import LAUNCH_TIMEOUT_SECONDS
 from serving.http.database import Database
 
 GATHER_SECONDS = 0.5
@@ -23,10 +23,10 @@ log = logger("serving")
 class SyncRequests:
     """Starts at most one sync per source at a time."""
 
-    def __init__(self, settings: Settings, database: Database, launcher: Callable[..., object]) -> None:
-        self._settings = settings
+    def __init__(self, database: Database, launch: Callable[..., Awaitable[object]]) -> None:
+        """`launch` is `SourceServices.launch`."""
         self._database = database
-        self._launcher = launcher
+        self._launch = launch
         self._tasks: dict[SourceName, asyncio.Task[None]] = {}
         self._wanted: set[SourceName] = set()
         """Sources of which an event may have come since the last look for waiting ones."""
@@ -57,13 +57,12 @@ class SyncRequests:
             if events is None:
                 return
             try:
-                await asyncio.to_thread(self._launch, source, events)
+                await self._launch(
+                    source, partitions=events.partitions, requested_by=REQUESTED_BY, seconds=LAUNCH_TIMEOUT_SECONDS
+                )
             except BusyError as error:
                 if not error.merged:
                     raise
             await self._database.in_thread(lambda connection: mark_requested(connection, events))
         except (BusyError, NotRunningError, TemporaryError) as error:
             log.info("event_sync_not_started", source=source.value, reason=str(error))
-
-    def _launch(self, source: SourceName, events: Waiting) -> None:
-        self._launcher(self._settings, source, partitions=events.partitions, full=False, requested_by=REQUESTED_BY)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
@@ -12,6 +13,7 @@ import jwt
 import pytest
 
 from resources.core.errors import NotRunningError
+from resources.stores.blobs import Blobs
 from resources.stores.postgres import session
 from serving.identity import api_keys
 from tests.fixtures.serving import PUBLIC_URL, Running, Site
@@ -51,6 +53,25 @@ def test_the_same_content_by_the_same_owner_is_one_document(site: Site, running:
     assert first["doc_id"] == again["doc_id"] != other["doc_id"]
     assert [one["known"] for one in (first, again, other)] == [False, True, False]
     assert site.sql("SELECT count(*) FROM uploads") == [(2,)]
+
+
+def test_an_upload_asks_the_object_store_in_threads_of_its_own(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slow bucket occupies neither those that look up names nor those of transactions."""
+    threads: dict[str, str] = {}
+
+    def seen(call: Callable[..., Any]) -> Callable[..., Any]:
+        def look(*given: Any) -> Any:
+            threads[call.__name__] = threading.current_thread().name.partition("_")[0]
+            return call(*given)
+
+        return look
+
+    for call in (Blobs.keep, Blobs.exists):
+        monkeypatch.setattr(Blobs, call.__name__, seen(call))
+    upload(running, ANN, "a.txt", b"one\n")
+    assert threads == {"keep": "lake", "exists": "lake"}
 
 
 def test_an_upload_waits_when_no_sync_can_start(site: Site, running: Running) -> None:

@@ -92,3 +92,19 @@ def _bound(file: Path) -> frozenset[str]:
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             found.add(node.id)
     return frozenset(found)
+
+
+IN_SHARED_THREADS = {
+    "serving/agents/mcp.py",  # an import
+    "serving/agents/oauth.py",  # an import
+    "serving/http/audit.py",  # the disk, while Postgres is down
+    "serving/identity/sign_in/emailed.py",  # one alert of a series
+    "serving/identity/withholding.py",  # one task
+    "serving/search/understanding/names.py",  # the processor
+}
+"""What runs in the event loop's own threads, which look up the names of hosts."""
+
+
+def test_what_waits_for_another_service_has_threads_of_its_own() -> None:
+    found = {str(path) for path in Path("serving").rglob("*.py") if "asyncio.to_thread(" in path.read_text()}
+    assert found == IN_SHARED_THREADS
