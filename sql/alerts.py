@@ -45,7 +45,7 @@ class EndedJob(msgspec.Struct, frozen=True):
 
 
 class SyncHealth(msgspec.Struct, frozen=True):
-    """What the latest syncs of a source show. `seconds_ago` is since the latest good one, or since the first was asked for."""
+    """What the latest syncs of a source show. `seconds_ago`: what `sync_health` says; None for a source that was never set up."""
 
     source: str
     good: int
@@ -73,6 +73,7 @@ class Alerts(Family, path="alerts/alerts.sql"):
     def remove_notice(self, *, notice_id: int) -> int: ...
     def waiting_notices(self) -> int: ...
     def current(self) -> list[AlertState]: ...
+    def seen_set_up(self, *, sources: list[str]) -> int: ...
     def sync_health(self) -> list[SyncHealth]: ...
 
 

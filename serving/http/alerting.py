@@ -53,7 +53,6 @@ class Alerting(Repeated):
         self._settings = settings
         self._database = database
         self._monitor = monitor
-        self._clock, self._began = clock, clock()
         self._latency = RecentLatency(metrics.families)
         self._shares = {
             "ServerErrors": RecentShare(metrics.families, requests, FEW_REQUESTS),
@@ -81,10 +80,12 @@ class Alerting(Repeated):
         return True
 
     def _judge(self, connection: Connection, here: Sequence[Observation]) -> None:
-        health = Alerts(connection).sync_health()
+        counts = partial(is_set_up, stored.complete(self._settings, connection))
+        alerts = Alerts(connection)
+        alerts.seen_set_up(sources=sorted(one.value for one in names() if counts(one.value)))
+        health = alerts.sync_health()
         connection.commit()  # what follows waits for other processes
-        settings = stored.complete(self._settings, connection)
-        observed = [*here, *figures_of_syncs(health, partial(is_set_up, settings), self._clock() - self._began)]
+        observed = [*here, *figures_of_syncs(health, counts)]
         judge(connection, observed, repeat_seconds=self._repeat_seconds, notify=self._url is not None)
 
     def figures_here(self) -> Iterator[Observation]:
@@ -108,13 +109,8 @@ class Alerting(Repeated):
             yield Observation("DiskUnwritable", gauges["home_disk_writable"])
 
 
-def figures_of_syncs(
-    health: Sequence[SyncHealth], counts: Callable[[str], bool], seconds: float = 0.0
-) -> Iterator[Observation]:
-    """Yield what the latest syncs show. Only sources that are set up can be overdue, or fail again.
-
-    One that no sync was ever asked for has waited for as long as this process runs, at least: `seconds`.
-    """
+def figures_of_syncs(health: Sequence[SyncHealth], counts: Callable[[str], bool]) -> Iterator[Observation]:
+    """Yield what the latest syncs show. Only sources that are set up can be overdue, or fail again."""
     for one in health:
         if not counts(one.source):
             continue
@@ -126,11 +122,8 @@ def figures_of_syncs(
                 yield Observation(rule, one.failed / one.documents, one.source)
         if one.retries >= FEW_RETRIES:
             yield Observation("RetriesFail", one.retries_failed / one.retries, one.source)
-        if one.failures or not one.running:  # a sync that is running is no excuse once one has failed
-            yield Observation("SyncOverdue", seconds if one.seconds_ago is None else one.seconds_ago, one.source)
-    for name in {one.value for one in names()} - {one.source for one in health}:
-        if counts(name):
-            yield Observation("SyncOverdue", seconds, name)
+        if one.seconds_ago is not None and (one.failures or not one.running):  # one that has failed excuses nothing
+            yield Observation("SyncOverdue", one.seconds_ago, one.source)
 
 
 def _webhook(settings: Settings) -> str | None:

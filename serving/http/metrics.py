@@ -246,7 +246,7 @@ class _Scraped:
         yield latest
         awaited = GaugeMetricFamily(
             "sync_awaited_since_timestamp_seconds",
-            "End of the latest good sync of the whole source, or request of the first, as Unix time; none while a sync runs.",
+            "End of the latest good sync of the whole source, request of the first, or set-up, as Unix time; none while a sync runs.",
             labels=["source"],
         )
         for row in self._rows("sync_awaited"):

@@ -108,11 +108,21 @@ FROM alerts
 WHERE fired_at IS NOT NULL AND resolved_at IS NULL
 ORDER BY severity ASC, since DESC, rule ASC, subject ASC;
 
+-- name: seen_set_up!
+-- Keep when sources were first seen set up. Parameters: sources text[]. Grain: source. Index: primary key.
+INSERT INTO source_states AS s (source, set_up_at)
+SELECT
+    n.name,
+    now()
+FROM unnest(:sources::text []) AS n (name)
+WHERE NOT EXISTS (SELECT FROM source_states AS e WHERE e.source = n.name AND e.set_up_at IS NOT NULL)
+ON CONFLICT (source) DO UPDATE SET set_up_at = excluded.set_up_at WHERE s.set_up_at IS NULL;
+
 -- name: sync_health
 -- What the latest syncs of each source show: syncs of the last six hours, documents and repeated calls of syncs of the last hour, and the
 -- latest syncs of the whole source, which a good sync of a folder or channel says nothing about.
--- Without a good one, seconds_ago is since the first sync was asked for. running: a process works on one, renews its
--- lease, and began it less than a day ago: a first sync takes hours, and one that hangs renews its lease, too.
+-- Without a good one, seconds_ago is since the first sync was asked for, or else since the source was set up. running: a process works on
+-- one, renews its lease, and has reported progress in the last two hours: a first sync takes days, and one that hangs renews its lease, too.
 -- Grain: source. Index: sync_jobs_completed, sync_jobs_whole, sync_jobs_latest, partition_leases_owner.
 WITH recent AS (
     SELECT
@@ -138,12 +148,16 @@ SELECT
     coalesce(r.retries_failed, 0) AS retries_failed,
     extract(
         EPOCH FROM now() - coalesce(
-            g.completed_at, (SELECT o.requested_at FROM sync_jobs AS o WHERE o.source = s.source ORDER BY o.started_at ASC LIMIT 1)
+            g.completed_at,
+            (SELECT o.requested_at FROM sync_jobs AS o WHERE o.source = s.source ORDER BY o.started_at ASC LIMIT 1),
+            s.set_up_at
         )
     )::double precision AS seconds_ago,
     EXISTS (
         SELECT FROM sync_jobs AS w INNER JOIN partition_leases AS p ON w.lease = p.owner AND p.until > now()
-        WHERE w.source = s.source AND w.status = 'running' AND w.partitions IS NULL AND w.started_at > now() - interval '1 day'
+        WHERE
+            w.source = s.source AND w.status = 'running' AND w.partitions IS NULL
+            AND coalesce(w.heartbeat_at, w.claimed_at) > now() - interval '2 hours'
     ) AS running,
     (
         SELECT count(*) FROM sync_jobs AS f

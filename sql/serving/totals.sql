@@ -110,14 +110,14 @@ SELECT
     'sync_awaited' AS what,
     s.source,
     '' AS label,
-    extract(EPOCH FROM coalesce(g.completed_at, o.requested_at))::double precision AS value
+    extract(EPOCH FROM coalesce(g.completed_at, o.requested_at, s.set_up_at))::double precision AS value
 FROM source_states AS s
-CROSS JOIN LATERAL (
+LEFT JOIN LATERAL (
     SELECT requested_at FROM sync_jobs
     WHERE source = s.source
     ORDER BY started_at ASC
     LIMIT 1
-) AS o
+) AS o ON TRUE
 LEFT JOIN LATERAL (
     SELECT
         completed_at,
@@ -128,13 +128,18 @@ LEFT JOIN LATERAL (
     LIMIT 1
 ) AS g ON TRUE
 WHERE
-    NOT EXISTS (
-        SELECT FROM sync_jobs AS w INNER JOIN partition_leases AS p ON w.lease = p.owner AND p.until > now()
-        WHERE w.source = s.source AND w.status = 'running' AND w.partitions IS NULL AND w.started_at > now() - interval '1 day'
-    )
-    OR EXISTS (
-        SELECT FROM sync_jobs AS f
-        WHERE f.source = s.source AND f.status = 'failed' AND f.partitions IS NULL AND f.started_at > coalesce(g.started_at, '-infinity')
+    coalesce(g.completed_at, o.requested_at, s.set_up_at) IS NOT NULL
+    AND (
+        NOT EXISTS (
+            SELECT FROM sync_jobs AS w INNER JOIN partition_leases AS p ON w.lease = p.owner AND p.until > now()
+            WHERE
+                w.source = s.source AND w.status = 'running' AND w.partitions IS NULL
+                AND coalesce(w.heartbeat_at, w.claimed_at) > now() - interval '2 hours'
+        )
+        OR EXISTS (
+            SELECT FROM sync_jobs AS f
+            WHERE f.source = s.source AND f.status = 'failed' AND f.partitions IS NULL AND f.started_at > coalesce(g.started_at, '-infinity')
+        )
     )
 UNION ALL
 SELECT

@@ -229,11 +229,11 @@ def test_resolved_alerts_and_conditions_that_passed_are_forgotten(judging: Judge
         assert connection.execute("SELECT rule FROM alerts").fetchall() == []
 
 
-def observed(site: Site, seconds: float = 0.0) -> dict[str, float]:
+def observed(site: Site) -> dict[str, float]:
     """What rules judge of the source `slack`."""
     with session(site.settings.postgres_dsn) as connection:
         health = Alerts(connection).sync_health()
-    return {one.rule: one.value for one in figures_of_syncs(health, lambda source: source == "slack", seconds)}
+    return {one.rule: one.value for one in figures_of_syncs(health, lambda source: source == "slack")}
 
 
 def synced(site: Site, status: str = "success", *, number: int = 1, ago: float = 60, **counts: int) -> None:
@@ -305,17 +305,23 @@ def test_a_sync_that_one_of_the_whole_source_was_added_to_counts_as_one(site: Si
 
 def test_a_source_whose_syncs_never_begin_is_overdue(site: Site) -> None:
     site.sql("INSERT INTO source_states (source) VALUES ('slack') ON CONFLICT DO NOTHING")
-    assert observed(site, seconds=4000)["SyncOverdue"] == 4000, "nothing was asked for as long as the process runs"
-    site.sql("DELETE FROM source_states WHERE source = 'slack'")
-    assert observed(site, seconds=4000) == {"SyncOverdue": 4000}
-    site.sql("INSERT INTO source_states (source) VALUES ('slack')")
+    assert "SyncOverdue" not in observed(site), "no process has seen it set up"
+    with session(site.settings.postgres_dsn) as connection:
+        Alerts(connection).seen_set_up(sources=["files", "slack"])
+    site.sql("UPDATE source_states SET set_up_at = now() - interval '4000 seconds'")
+    with session(site.settings.postgres_dsn) as connection:
+        Alerts(connection).seen_set_up(sources=["files", "slack"])  # by a process that was just started
+    assert observed(site)["SyncOverdue"] == pytest.approx(4000, abs=60)
+    figures = {one.source: one.value for one in totals(site) if one.what == "sync_awaited"}
+    assert figures.keys() == {"files", "slack"}
+    assert time.time() - figures["slack"] == pytest.approx(4000, abs=60)
     with session(site.settings.postgres_dsn) as connection:
         jobs = Jobs(connection)
         job = jobs.insert_job(source="slack", partitions=None, full_sync=False, requested_by="schedule", accepts=True)
         assert job is not None
         connection.execute("UPDATE sync_jobs SET requested_at = now() - interval '2 hours'")
         jobs.adopt_job(job_id=job.job_id, partitions=None, full_sync=False)
-    assert observed(site, seconds=60)["SyncOverdue"] == pytest.approx(7200, abs=60)
+    assert observed(site)["SyncOverdue"] == pytest.approx(7200, abs=60)
     figures = {one.what: one.value for one in totals(site) if one.source == "slack"}
     assert time.time() - figures["sync_awaited"] == pytest.approx(7200, abs=60)
 
@@ -334,19 +340,24 @@ def test_a_source_whose_sync_is_running_is_not_overdue(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("failed", "begun", "overdue"),
-    [(False, "23 hours", False), (True, "1 minute", True), (False, "25 hours", True)],
+    ("failed", "begun", "progress", "overdue"),
+    [
+        (False, "5 days", "119 minutes", False),
+        (True, "1 minute", "1 second", True),
+        (False, "3 hours", "121 minutes", True),
+    ],
     ids=["a long sync", "it failed before", "it hangs"],
 )
-def test_a_sync_that_runs_excuses_no_failure_and_nothing_for_longer_than_a_day(
-    site: Site, failed: bool, begun: str, overdue: bool
+def test_a_sync_that_runs_excuses_no_failure_and_is_waited_for_while_it_makes_progress(
+    site: Site, failed: bool, begun: str, progress: str, overdue: bool
 ) -> None:
-    synced(site, ago=30 * 3600)
+    synced(site, ago=6 * 24 * 3600)
     if failed:
         synced(site, "failed", ago=600)
     site.sql(
-        "INSERT INTO sync_jobs (source, status, started_at, claimed_at, lease)"
-        " SELECT 'slack', 'running', t, t, 'me' FROM (SELECT now() - %s::interval AS t) AS begun",
+        "INSERT INTO sync_jobs (source, status, started_at, claimed_at, heartbeat_at, lease)"
+        " SELECT 'slack', 'running', t, t, now() - %s::interval, 'me' FROM (SELECT now() - %s::interval AS t) AS begun",
+        progress,
         begun,
     )
     site.sql(
