@@ -41,6 +41,19 @@ class Observed(msgspec.Struct, frozen=True):
     hold_seconds: float
 
 
+def observe(connection: Connection, observations: Sequence[Observation]) -> None:
+    """Store which conditions are true, for a process that judges. In one transaction."""
+    true = [
+        Observed(one.rule, one.subject, rule.severity, one.value, rule.hold_seconds)
+        for one in observations
+        if (rule := RULES[one.rule]).broken(one.value)
+    ]
+    with connection.transaction():
+        alerts = Alerts(connection)
+        alerts.lock_alerts()
+        alerts.observe(observed=true, clear_seconds=CLEAR_SECONDS)
+
+
 def judge(
     connection: Connection, observations: Sequence[Observation], *, repeat_seconds: float, notify: bool
 ) -> list[AlertState]:
@@ -49,14 +62,8 @@ def judge(
     Each is logged by the process that gets it. With `notify`, a notice for the webhook is stored.
     """
     alerts = Alerts(connection)
-    true = [
-        Observed(one.rule, one.subject, rule.severity, one.value, rule.hold_seconds)
-        for one in observations
-        if (rule := RULES[one.rule]).broken(one.value)
-    ]
     with connection.transaction():
-        alerts.lock_alerts()
-        alerts.observe(observed=true, clear_seconds=CLEAR_SECONDS)
+        observe(connection, observations)
         changed = [
             *alerts.fire(clear_seconds=CLEAR_SECONDS, repeat_seconds=repeat_seconds),
             *alerts.resolve(clear_seconds=CLEAR_SECONDS),

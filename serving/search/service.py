@@ -60,6 +60,8 @@ class SearchServices:
         self.embedder.used = http.metrics.embedded_query
         self.searches = VectorSearch(settings)
         self.reranker = Reranker(self._load_reranker, settings.rerank_depth, settings.rerank_threshold)
+        if settings.rerank_model is not None:
+            http.monitor.watch("reranker", lambda: not self.reranker.down)
         expander = None
         if model is not None and settings.query_expansion != "off":
             expander = Expander(model, self.embedder, settings.query_expansion_seconds)

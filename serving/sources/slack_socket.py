@@ -19,6 +19,8 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.socket_mode.response import SocketModeResponse
 
+from resources.alerts.rules import Observation
+from resources.alerts.states import INTERVAL_SECONDS, observe
 from resources.core.errors import ConcordanceError, ConfigurationError, TemporaryError
 from resources.logging import configure, logger
 from resources.servers.lines import line
@@ -27,6 +29,7 @@ from resources.slack_socket import SocketState, address
 from resources.sources.slack.envelope import Envelope
 from resources.sources.slack.questions import Interaction
 from serving.http.database import Database
+from serving.http.periodic import Repeated
 from serving.identity.withholding import Withholding
 from serving.sources.slack_connection import SlackConnection
 from serving.sources.slack_events import SlackEvents
@@ -38,6 +41,8 @@ BACKOFF: Sequence[float] = (0.5, 1, 2, 5, 10, 30, 60)
 """Seconds before each further attempt to connect; the last one repeats."""
 STORE_RETRY: Sequence[float] = (1, 5, 15, 60)
 """Seconds before each further attempt to store an event. Slack redelivers unacknowledged events for some minutes only."""
+SUBJECT = "slack-events"
+"""Of the alert that there is no connection."""
 CONCURRENCY = 4
 """Events that are stored concurrently."""
 REFUSED = frozenset(
@@ -101,6 +106,17 @@ class SlackSocketReceiver:
         if self.state.connected:
             self.state.connected, self.state.since = False, time.time()
         self.state.reason = reason
+
+    async def observe(self, database: Database) -> None:
+        """Let the HTTP service, which judges alerts, know that there is no connection."""
+        if self.state.connected:
+            return
+        try:
+            await database.in_thread(
+                lambda connection: observe(connection, [Observation("DependencyDown", 0, SUBJECT)])
+            )
+        except TemporaryError as error:
+            log.warning("slack_alert_not_stored", reason=str(error))
 
     async def _handle(self, connection: SlackConnection, request: SocketModeRequest) -> None:
         """Store an event, then acknowledge it. An event that cannot be stored is not acknowledged."""
@@ -172,7 +188,9 @@ async def serve(settings: Settings) -> None:
 
     path = address(settings)
     path.unlink(missing_ok=True)
+    observing = Repeated("slack-alert", INTERVAL_SECONDS, partial(receiver.observe, database))
     await database.open()
+    observing.start()
     async with await asyncio.start_unix_server(report_state, path):
         receiving = asyncio.create_task(receiver.run())
         stopping = asyncio.create_task(stop.wait())
@@ -181,6 +199,7 @@ async def serve(settings: Settings) -> None:
             task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await receiving
+    await observing.stop()
     await database.close()
 
 

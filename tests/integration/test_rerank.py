@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
-from resources.core.errors import ConfigurationError
+from resources.core.errors import ConfigurationError, ServiceUnavailableError
 from resources.embedding.cross_encoder import CrossEncoder
+from serving.search.retrieval.rerank import Reranker
 from tests.fixtures.installation import Installation
 from tests.fixtures.reranker import by_hand, train
 from tests.fixtures.serving import Running, Site
@@ -221,6 +224,31 @@ def test_a_damaged_reranker_is_refused_and_searches_go_on(desk: Site, trained: P
         ready = running.ready().json()
         assert ready["status"] == "degraded"
         assert "CONCORDANCE_SEARCH__RERANK_MODEL" in ready["services"]["reranker"]["detail"]
+        running.wait_for_metrics('serving_dependency_up{dependency="reranker"} 0.0')
         asked = running.request("POST", "/api/ask", BOB, json={"query": CARRY}).json()
         assert (asked["found"], [one["code"] for one in asked["warnings"]]) == (True, ["rerank_unavailable"])
         assert running.search(CARRY, BOB)["warnings"] == []
+
+
+def test_a_reranker_is_down_after_three_failures_in_a_row() -> None:
+    failing = True
+
+    class Sometimes:
+        def score(self, query: str, passages: Sequence[str]) -> NDArray[np.float32]:
+            if failing:
+                raise ServiceUnavailableError("No memory.")
+            return np.zeros(len(passages), np.float32)
+
+    async def search() -> list[bool]:
+        nonlocal failing
+        reranker = Reranker(Sometimes, 20, 0.0)
+        await reranker.start()
+        seen = [reranker.down]
+        for _ in range(3):
+            assert await reranker.scores("ferry", [], {}) is None
+            seen.append(reranker.down)
+        failing = False
+        assert await reranker.scores("ferry", [], {}) == {}
+        return [*seen, reranker.down]
+
+    assert asyncio.run(search()) == [False, False, False, True, False]

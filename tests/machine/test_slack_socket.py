@@ -187,6 +187,8 @@ def test_a_token_that_is_refused_is_told_and_tried_again(desk: SlackDesk, settin
         assert state is not None
         assert not state.connected
         assert "CONCORDANCE_SLACK_APP_TOKEN" in state.reason
+        seen = "SELECT severity FROM alerts WHERE (rule, subject) = ('DependencyDown', 'slack-events')"
+        until(lambda: desk.installation.rows(seen) == [{"severity": "critical"}], "the condition of an alert")
         desk.slack.app_token = right
         until(lambda: connected(settings), "the connection")
     assert slack_socket.ask(settings) is None

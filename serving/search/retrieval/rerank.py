@@ -17,6 +17,8 @@ from serving.search.retrieval.cache import Candidate
 from serving.search.retrieval.passage import Passage, Warning_
 
 RERANK_SECONDS = 10.0
+MANY_FAILURES = 3
+"""A model that is too slow once, on a busy machine, is not down."""
 NO_RERANKER = Warning_("rerank_unavailable", "No reranker is configured: results are in fused order.")
 NOT_RERANKED = Warning_(
     "rerank_unavailable", "The reranker failed: results are in fused order. `concordance doctor` says why."
@@ -42,6 +44,7 @@ class Reranker:
         self._depth = depth
         self._breaker = Breaker("The reranker")
         self._threads = Threads("reranker")
+        self._failures = 0
         self.fault: str | None = None
         """Why the configured model cannot be used; None if it can, or if there is none."""
         self.threshold = threshold
@@ -58,6 +61,11 @@ class Reranker:
     @property
     def ready(self) -> bool:
         return self._model is not None
+
+    @property
+    def down(self) -> bool:
+        """True if the configured model cannot be used: it is not loaded, or several searches in a row failed."""
+        return self.fault is not None and (self._model is None or self._failures >= MANY_FAILURES)
 
     @property
     def missing(self) -> Warning_:
@@ -79,7 +87,8 @@ class Reranker:
             found = await self._threads.run(self._breaker.call, score, RERANK_SECONDS)
         except ConcordanceError as error:
             self.fault = str(error)
+            self._failures += 1
             log.warning("not_reranked", error=self.fault)
             return None
-        self.fault = None
+        self.fault, self._failures = None, 0
         return {one.chunk_id: float(score) for one, score in zip(best, found, strict=True)}
