@@ -7,6 +7,8 @@ from typing import NamedTuple
 from serving.search.retrieval.highlight import ITEM_NUMBER, abbreviated
 
 _MARK = re.compile(r"\[(\d{1,4})\]")
+CITATION = re.compile(r"^```[^\n]*$.*?(?:^```[^\n]*$|\Z)|`[^`\n]+`|\[(\d{1,4})\]", re.DOTALL | re.MULTILINE)
+"""A citation, or code, which readers see as it is: fenced, or in backquotes within a line."""
 _END = re.compile(
     r"[.!?…।۔؟][\"'”’)*_]*(?:\s*\[\d{1,4}\])*(?=\s|$)|[。！？｡][。！？｡”’」』）】》〉)*_]*(?:\s*\[\d{1,4}\])*|\n"
 )

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from msgspec import UNSET
 
 from resources.sources.slack.questions import VERDICTS
+from serving.answers.citations import CITATION
 from serving.answers.schemas import AnswerResponse
 from serving.answers.unanswered import number
 from serving.search.citations.links import is_web
@@ -52,7 +53,6 @@ _LABELS = {"good": "Useful", "bad": "Not useful"}
 _HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
 _BULLET = re.compile(r"^(\s*)[-*]\s+", re.MULTILINE)
 _BOLD = re.compile(r"\*\*(?=\S)([^*\n]+?)(?<=\S)\*\*")
-_CITATION = re.compile(r"\[(\d{1,4})\]")
 _SPACES = re.compile(r"\s+")
 
 
@@ -95,7 +95,9 @@ def answer(given: AnswerResponse, ts: str, *, direct: bool, buttons: bool) -> Sl
 
 def _answered(given: AnswerResponse, room: int) -> list[str]:
     """Return the sections of an answer and its sources in `room` characters: with all links, those of the sources, or none."""
-    cited = [one for one in given.sources if one.citation.index in given.cited][:MOST_SOURCES]
+    shown = numbers(given.answer)
+    cited = [one for one in given.sources if one.citation.index in given.cited]
+    cited = sorted(cited, key=lambda one: shown.get(one.citation.index, len(shown) + 1))[:MOST_SOURCES]
     links = {one.citation.index: _address(one.citation.link) for one in cited}
     text, sources = "", ""
     for in_text, below in ((links, links), ({}, links), ({}, {})):
@@ -132,7 +134,14 @@ def markup(text: str, links: Mapping[int, str]) -> str:
     text = _HEADING.sub(r"*\1*", text)
     text = _BULLET.sub(r"\1• ", text)
     text = _BOLD.sub(r"*\1*", text)
-    return _CITATION.sub(lambda found: _citation(found, links), text)
+    shown = numbers(text)
+    return CITATION.sub(lambda found: _citation(found, links, shown), text)
+
+
+def numbers(text: str) -> dict[int, int]:
+    """Return the numbers that readers see, by those of the sources: they count from 1 in the order of the citations."""
+    cited = dict.fromkeys(int(found[1]) for found in CITATION.finditer(text) if found[1])
+    return {index: number for number, index in enumerate(cited, start=1)}
 
 
 def parts(text: str, most: int = MESSAGE_CHARACTERS) -> list[str]:
@@ -163,9 +172,11 @@ def _cut(text: str, most: int) -> int:
     return limit if escaped < 0 or ";" in text[escaped:limit] else escaped
 
 
-def _citation(found: re.Match[str], links: Mapping[int, str]) -> str:
-    address = links.get(int(found[1]))
-    return f"<{address}|{found[0]}>" if address else found[0]
+def _citation(found: re.Match[str], links: Mapping[int, str], shown: Mapping[int, int]) -> str:
+    if not found[1]:
+        return found[0]  # code
+    address, mark = links.get(int(found[1])), f"[{shown[int(found[1])]}]"
+    return f"<{address}|{mark}>" if address else mark
 
 
 def _address(link: str) -> str:

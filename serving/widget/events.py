@@ -1,6 +1,5 @@
 """Events for visitors of a widget: the steps of an answer, without scores, ids, people, counts or inner errors."""
 
-import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Annotated, Literal, cast
@@ -11,6 +10,7 @@ from msgspec import Meta
 from resources.core.errors import InvalidRequestError, ServiceUnavailableError, TemporaryError
 from resources.logging import logger
 from serving.answers.cautions import OTHER_LANGUAGE, UNCERTAIN
+from serving.answers.citations import CITATION
 from serving.answers.schemas import AnswerEvent, AnswerResponse
 from serving.answers.unanswered import FOREIGN
 from serving.http.errors import UnauthorizedError
@@ -18,9 +18,6 @@ from serving.search.results import Result
 
 UNAVAILABLE = "The assistant is temporarily unavailable. Try again."
 TRANSLATED = "This answer is in another language than the pages, so only its figures were compared with them. Look at the sections below."
-
-_MARK = re.compile(r"^```[^\n]*$.*?(?:^```[^\n]*$|\Z)|`[^`\n]+`|\[(\d{1,4})\]", re.DOTALL | re.MULTILINE)
-"""A citation, or code, which the script shows as it is: fenced, or in backquotes within a line."""
 
 log = logger("serving")
 
@@ -172,7 +169,7 @@ def _answer(answer: AnswerResponse, base_url: str) -> WidgetAnswer:
         cited=answer.cited,
         quotes=[
             _quote(answer, int(mark[1]), mark.start())
-            for mark in _MARK.finditer(answer.answer)
+            for mark in CITATION.finditer(answer.answer)
             if mark[1] and 0 < int(mark[1]) <= len(answer.sources)
         ],
         unsupported=[one.text for one in answer.sentences if not one.supported and one.reason != "language"],

@@ -13,7 +13,7 @@
   const MOST_REMEMBERED = 1500;
   const SILENCE_MS = 60_000; // without a byte
   const HIGHLIGHT_MS = 2500;
-  const UNAVAILABLE = "The assistant is temporarily unavailable. Please try again.";
+  const UNAVAILABLE = "The assistant is temporarily unavailable. Try again.";
   const ICONS = {
     chat: "M20 12a8 8 0 0 1-8 8H4l1.8-2.9A8 8 0 1 1 20 12ZM8.5 10.5h7M8.5 14h4",
     close: "M6 6l12 12M18 6 6 18",
@@ -144,27 +144,26 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
   function inline(text, cite) {
     const nodes = [];
     let at = 0;
-    for (const found of text.matchAll(/`([^`]+)`|\*\*(.+?)\*\*|\[(\d{1,3}(?:\s*,\s*\d{1,3})*)\]/g)) {
+    for (const found of text.matchAll(/`([^`]+)`|\*\*(.+?)\*\*|\[(\d{1,3})\]/g)) {
       const before = text.slice(at, found.index);
-      const [whole, code, bold, numbers] = found;
-      nodes.push(numbers ? before.trimEnd() : before); // a citation stays in the line of what it supports
+      const [whole, code, bold, number] = found;
+      nodes.push(number ? before.trimEnd() : before); // a citation stays in the line of what it supports
       at = found.index + whole.length;
-      if (code) nodes.push(h("code", {}, code));
-      else if (bold) nodes.push(h("strong", {}, ...inline(bold, cite)));
-      else nodes.push(...numbers.split(",").map((number) => cite(+number)));
+      nodes.push(code ? h("code", {}, code) : bold ? h("strong", {}, ...inline(bold, cite)) : cite(+number));
     }
     return [...nodes, text.slice(at)];
   }
 
-  /** Return blocks for the Markdown that answers use: paragraphs, lists and fenced code. */
-  function blocks(text, cite) {
+  /** Return blocks for paragraphs, lists and fenced code. `order` receives the sources, which count from 1 as they are cited. */
+  function blocks(text, cite, order = []) {
     const made = [];
+    const nth = (index) => cite(index, order.indexOf(index) + 1 || order.push(index));
     text.split(/^```.*$/m).forEach((part, index) => {
       if (index % 2) return made.push(h("pre", {}, part.trim()));
       let last = null;
       for (const line of part.split("\n")) {
         const [, number, item] = /^\s*(?:[-*•]|(\d+)[.)])\s+(.*)/.exec(line) ?? [];
-        const words = inline(item ?? line.replace(/^#+\s+/, ""), cite);
+        const words = inline(item ?? line.replace(/^#+\s+/, ""), nth);
         if (!line.trim()) last = null;
         else if (item) {
           if (last?.tagName !== (number ? "OL" : "UL")) made.push((last = number ? h("ol", { start: number }) : h("ul", {})));
@@ -297,9 +296,9 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
     #token = null;
     #history = [];
     #selection = null; // what the next question is about
-    #running = null; // the AbortController of the answer that is being written
+    #running = null; // the AbortController of the answer being written
     #phone = matchMedia("(max-width: 480px)");
-    #scrolled = 0; // how far, which a browser may forget of what it takes off the page
+    #scrolled = 0; // how far, which a browser may forget
     #returns = 0;
 
     /** Build the widget, or carry on where it was when the page took it away. */
@@ -480,8 +479,8 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
       const running = new AbortController();
       this.#ready(running);
       let sources = [], text = "", frame = 0;
-      const cite = (number, quote) => this.#cite(number, sources[number - 1], quote);
-      // screen readers, which would read every piece, are given the whole answer
+      const cite = (index, number, quote) => this.#cite(number, sources[index - 1], quote);
+      // screen readers get the whole answer, not every piece
       const live = h("div", { "aria-hidden": "true" }, h("p", { class: "wait" }, "Looking through the pages…"));
       view.replaceChildren(h("span", { class: "hidden" }, "Answering"), live);
       try {
@@ -504,7 +503,7 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
       }
     }
 
-    #show(view, question, { answer, found, quoted, uncertain, cited, quotes, unsupported, closest, note }, sources, cite) {
+    #show(view, question, { answer, found, quoted, uncertain, quotes, unsupported, closest, note }, sources, cite) {
       for (const { number, text } of quotes) sources[number - 1].quote ??= text;
       if (!found) {
         const near = closest.map((one) => h("li", {}, this.#link({ ...one, quote: "" }, { class: "source" }, h("span", {}, h("strong", {}, one.title)))));
@@ -517,11 +516,11 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
       const notes = note ? [note] : [];
       if (quoted) notes.push(uncertain ? "Quoted from the closest sections. They may not answer your question." : "Quoted from the sections below.");
       if (unsupported.length) notes.push("No section supports a part of this answer. Check it before you rely on it.");
-      const shown = sources.filter((one) => cited.includes(one.number));
-      const list = (shown.length ? shown : sources).map((one) => h("li", {}, this.#source(one)));
       const written = quoted ? answer.replaceAll("\n", "\n\n") : answer; // each quote is a paragraph
-      const own = (number) => cite(number, quotes[0]?.number === number ? quotes.shift().text : null);
-      view.replaceChildren(...blocks(written, own), ...notes.map((one) => h("p", { class: "note" }, one)), h("h3", {}, "Sources"), h("ol", { class: "sources" }, ...list));
+      const own = (index, number) => cite(index, number, quotes[0]?.number === index ? quotes.shift().text : null);
+      const order = [], text = blocks(written, own, order);
+      const shown = order.length ? order.map((index) => sources[index - 1]) : sources;
+      view.replaceChildren(...text, ...notes.map((one) => h("p", { class: "note" }, one)), h("h3", {}, "Sources"), h("ol", { class: "sources" }, ...shown.map((one, at) => h("li", {}, this.#source(one, at + 1)))));
       const said = [["user", question], ["assistant", answer]].map(([role, content]) => ({ role, content: cut(content, MOST_REMEMBERED) }));
       this.#history = [...this.#history, ...said].slice(-4);
     }
@@ -552,10 +551,10 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
       return this.#link({ ...source, quote: quote ?? source.quote }, { class: "cite", "aria-label": `Source ${number}: ${source.title}` }, String(number));
     }
 
-    #source(source) {
+    #source(source, number) {
       const [name, ...above] = [...new Set([source.title, ...source.section_path])].reverse();
       const place = above.reverse().join(" › ") || source.snippet;
-      return this.#link(source, { class: "source" }, h("b", {}, String(source.number)), h("span", {}, h("strong", {}, name), h("span", {}, place)));
+      return this.#link(source, { class: "source" }, h("b", {}, String(number)), h("span", {}, h("strong", {}, name), h("span", {}, place)));
     }
 
     /** Yield the events of an answer, with a new token if the old one is refused. */
@@ -567,10 +566,11 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
       };
       try {
         alive();
-        let response = await this.#post("ask", running.signal, question);
+        const ask = () => this.#post("ask", running.signal, question);
+        let response = await ask();
         if (response.status === 401) {
           this.#token = null;
-          response = await this.#post("ask", running.signal, question);
+          response = await ask();
         }
         if (response.status === 404 && question.selection) throw new Failure("This page is not indexed yet, so there is no answer from it alone.", "Ask about all pages");
         if (!response.ok) throw this.#refusal(response);

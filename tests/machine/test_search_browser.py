@@ -637,6 +637,46 @@ def test_an_answer_is_copied_with_its_sources(visit: Visit) -> None:
         visit.until(f"document.querySelector('{said}').textContent.includes('does not allow')")
 
 
+def test_sources_count_from_one_in_the_order_of_their_citations(visit: Visit) -> None:
+    site = visit.running.site
+    visit.sign_in(ANN)
+    visit.type(QUESTION)
+    visit.browser.press("Enter")
+    visit.answered()
+    visit.running.settle()
+    ((answer_id, titles),) = site.sql(
+        "SELECT answer_id::text, (SELECT array_agg((SELECT title FROM documents d WHERE d.doc_id::text = one->>'doc_id')) "
+        "FROM jsonb_array_elements(sources) one) FROM answers"
+    )
+    assert len(titles) == 3
+    site.sql(
+        "UPDATE answers SET answer = 'Hot [3], `a[3]` [1] and clean [3].', sentences = '[]', sources = "
+        "(SELECT jsonb_agg(one || jsonb_build_object('cited', one->>'index' <> '2')) FROM jsonb_array_elements(sources) one)"
+    )
+    listed = [f"1 {titles[2]}", f"2 {titles[0]}"]
+    copy = "[...document.querySelectorAll('button')].find(one => one.textContent === 'Copy')"
+    for path, text, sources in (
+        ("", ".answer .text", ".answer .sources b"),
+        (f"/answers/{answer_id}", "#text", ".sources a"),
+    ):
+        visit.browser.goto(visit.running.url + path) if path else visit.browser.evaluate("location.reload()")
+        visit.until(f"document.querySelectorAll('{text} .cite').length === 3")
+        assert visit.browser.evaluate(f"document.querySelector('{text}').textContent") == "Hot 1, a[3] 2 and clean 1."
+        assert (
+            visit.browser.evaluate(f"[...document.querySelectorAll('{sources}')].map(one => one.textContent)") == listed
+        )
+        visit.browser.evaluate(
+            f"navigator.clipboard.writeText = async (text) => (window.copied = text); {copy}.click()"
+        )
+        visit.until("!!window.copied")
+        first, *links = visit.browser.evaluate("copied").split("\n\n[")
+        assert first == "Hot [1], `a[3]` [2] and clean [1]."
+        assert [line.split(" – ")[0] for line in links[0].split("\n")] == [
+            f"1] {titles[2]}",
+            f"[2] {titles[0]}",
+        ]
+
+
 def test_a_question_is_kept_when_the_session_is_over(visit: Visit) -> None:
     visit.sign_in(ANN)
     visit.type(QUESTION)

@@ -96,6 +96,19 @@ def test_a_citation_of_another_page_keeps_the_conversation(reader: Reader) -> No
     assert reader.look("root.querySelectorAll('.question').length") == 1
 
 
+def test_sources_count_from_one_in_the_order_of_their_citations(reader: Reader, model_server: ModelServer) -> None:
+    model_server.manner = lambda _: (
+        "Call before ten if you are ill [3].\n\nYou have twenty-eight days of paid holiday [1]."
+    )
+    reader.click(".launcher")
+    reader.ask()
+    listed = [[number, place] for number, place in (("1", "Sick days"), ("2", "Time off"))]
+    shown = "[...root.querySelectorAll('.source')].map((one) => [one.querySelector('b').innerText, one.querySelector('strong').innerText])"
+    assert reader.look(shown) == listed
+    cites = "[...root.querySelectorAll('.cite')].map((one) => [one.innerText, one.hash.split(':~:')[0]])"
+    assert reader.look(cites) == [["1", "#sick-days"], ["2", "#time-off"]]
+
+
 def test_the_tag_of_the_readme_is_all_that_a_page_needs(reader: Reader) -> None:
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     (tag,) = re.findall(r"^<script .*</script>$", readme, re.MULTILINE)

@@ -132,6 +132,24 @@ def test_markdown_becomes_slacks_markup() -> None:
     )
 
 
+def test_sources_count_from_one_in_the_order_of_their_citations() -> None:
+    one = answer("").sources[0]
+    sources = [
+        msgspec.structs.replace(
+            one, citation=Citation(index, f"Page {index}", f"https://wiki.example/{index}", "inline")
+        )
+        for index in range(1, 10)
+    ]
+    message = messages.answer(
+        answer("Hot [8], `a[8]` [2] and clean [8].", sources=sources, cited=[2, 8]), TS, direct=True, buttons=False
+    )
+    text, listed = (block["text"]["text"] for block in message.blocks)
+    assert text == (
+        "Hot <https://wiki.example/8|[1]>, `a[8]` <https://wiki.example/2|[2]> and clean <https://wiki.example/8|[1]>."
+    )
+    assert listed == "<https://wiki.example/8|Page 8>\n<https://wiki.example/2|Page 2>"
+
+
 def test_a_question_that_is_not_answered_names_the_closest_documents_to_the_person_alone() -> None:
     closest = [DocumentReference("d", "Kettles & <pots>", "files", "https://wiki.example/k")]
     unanswered = Unanswered(

@@ -5,7 +5,7 @@ import { copying } from "./copy.js";
 import { byId, element, link, loading } from "./dom.js";
 import { closePassage, openPassage, pageOf } from "./passage.js";
 import { prose } from "./prose.js";
-import { placed, quotesOf } from "./quotes.js";
+import { numbering, placed, quotesOf } from "./quotes.js";
 import { sharing } from "./share.js";
 
 const LATEST = 5;
@@ -150,7 +150,8 @@ async function written(answer, text, alive) {
   let sources = [];
   const draw = () => {
     frame = 0;
-    text.replaceChildren(...prose(sofar, [], (index) => citation(sources, index, [])));
+    const number = numbering();
+    text.replaceChildren(...prose(sofar, [], (index) => citation(sources[index - 1], number(index), [])));
     text.lastElementChild?.classList.add("caret");
   };
   try {
@@ -168,11 +169,10 @@ async function written(answer, text, alive) {
   throw new Problem("The answer broke off. Try again.", 0);
 }
 
-/** @param {any[]} sources @param {number} index @param {any[]} quotes */
-function citation(sources, index, quotes) {
-  const source = sources[index - 1];
+/** @param {any} source @param {number} number That readers see @param {any[]} quotes */
+function citation(source, number, quotes) {
   if (!source || source.chunk_index === null) return document.createTextNode("");
-  return element("button", { class: "cite", title: source.title, "aria-label": `Source ${index}: ${source.title}`, "aria-expanded": "false", onclick: (/** @type {Event} */ event) => openPassage(source, quotes, /** @type {HTMLElement} */ (event.currentTarget)) }, String(index));
+  return element("button", { class: "cite", title: source.title, "aria-label": `Source ${number}: ${source.title}`, "aria-expanded": "false", onclick: (/** @type {Event} */ event) => openPassage(source, quotes, /** @type {HTMLElement} */ (event.currentTarget)) }, String(number));
 }
 
 /** Show a whole answer, and a field for the next question. @param {HTMLElement} card @param {HTMLElement} text @param {string} question @param {any} done @param {Record<string, unknown>} narrowing */
@@ -187,7 +187,8 @@ function complete(card, text, question, done, narrowing) {
 /** @param {HTMLElement} card @param {HTMLElement} text @param {any} done */
 function finish(card, text, done) {
   done.sentences = placed(done.answer, done.sentences);
-  text.replaceChildren(...prose(done.answer, done.sentences, (index, at) => citation(done.sources, index, quotesOf(done, index, at))));
+  const number = numbering();
+  text.replaceChildren(...prose(done.answer, done.sentences, (index, at) => citation(done.sources[index - 1], number(index), quotesOf(done, index, at))));
   const unsure = done.sentences.filter((/** @type {any} */ one) => !one.supported && one.reason !== "language").length;
   const notes = done.warnings.map((/** @type {any} */ one) => one.message).filter((/** @type {string} */ one) => one !== done.unanswered?.message);
   if (unsure && done.mode === "model") notes.push(`${unsure === 1 ? "One sentence is" : `${unsure} sentences are`} not supported by the sources: ${unsure === 1 ? "it is" : "they are"} underlined.`);
@@ -198,8 +199,11 @@ function finish(card, text, done) {
   if ((!done.found || done.warnings.length) && reading) notes.push(reading);
   if (done.unanswered) card.append(...nothing(done.unanswered));
   card.append(...notes.map((/** @type {string} */ note) => element("p", { class: "note" }, note)));
-  if (done.found) card.append(sourceList(done));
-  card.append(actions(done));
+  const used = done.cited.length ? done.sources.filter((/** @type {any} */ one) => done.cited.includes(one.citation.index)) : done.sources;
+  const shown = used.map((/** @type {any} */ one) => ({ ...one, number: number(one.citation.index) }));
+  shown.sort((/** @type {any} */ one, /** @type {any} */ other) => one.number - other.number);
+  if (done.found) card.append(sourceList(done, shown));
+  card.append(actions(done, done.cited.length ? shown : [], number));
 }
 
 /** What was searched, what to do, and the closest documents. @param {any} unanswered */
@@ -215,16 +219,15 @@ function named(owner) {
   return owner && (document.querySelector(`.person[title="${CSS.escape(owner)}"]`)?.textContent ?? owner);
 }
 
-/** @param {any} done */
-function sourceList(done) {
-  const shown = done.cited.length ? done.sources.filter((/** @type {any} */ one) => done.cited.includes(one.citation.index)) : done.sources;
-  return element("ol", { class: "sources", "aria-label": "Sources" }, ...shown.map((/** @type {any} */ one) =>
-    element("li", {}, one.chunk_index === null ? link(one.link ?? `/documents/${one.doc_id}`, `${one.index} ${one.title ?? "Source"}`) : element("button", { "aria-expanded": "false", onclick: (/** @type {Event} */ event) => openPassage(one, quotesOf(done, one.citation.index), /** @type {HTMLElement} */ (event.currentTarget)) },
-      element("b", {}, `${one.citation.index} ${one.title}`), element("span", {}, [...one.section_path.slice(-1), pageOf(one, quotesOf(done, one.citation.index)), named(one.owner)].filter(Boolean).join(" · "))))));
+/** @param {any} done @param {any[]} shown */
+function sourceList(done, shown) {
+  return element("ol", { class: "sources", "aria-label": "Sources" }, ...shown.map((one) =>
+    element("li", {}, one.chunk_index === null ? link(one.link ?? `/documents/${one.doc_id}`, `${one.number} ${one.title ?? "Source"}`) : element("button", { "aria-expanded": "false", onclick: (/** @type {Event} */ event) => openPassage(one, quotesOf(done, one.citation.index), /** @type {HTMLElement} */ (event.currentTarget)) },
+      element("b", {}, `${one.number} ${one.title}`), element("span", {}, [...one.section_path.slice(-1), pageOf(one, quotesOf(done, one.citation.index)), named(one.owner)].filter(Boolean).join(" · "))))));
 }
 
-/** @param {any} done */
-function actions(done) {
+/** @param {any} done @param {any[]} cited @param {(index: number) => number} number */
+function actions(done, cited, number) {
   const said = element("span", { class: "soft tiny", role: "status" });
   /** @param {string} verdict @param {string} name */
   const rate = (verdict, name) => element("button", { class: "quiet", "aria-pressed": "false", onclick: async (/** @type {Event} */ event) => {
@@ -238,8 +241,7 @@ function actions(done) {
     }
   } }, name);
   const copy = element("button", { class: "quiet" }, "Copy");
-  const cited = done.sources.filter((/** @type {any} */ one) => one.citation.link && done.cited.includes(one.citation.index));
-  copying(copy, said, done.answer, cited.map((/** @type {any} */ one) => ({ ...one.citation, title: one.title })));
+  copying(copy, said, done.answer, cited.filter((one) => one.citation.link).map((one) => ({ ...one.citation, title: one.title })), number);
   const share = done.found && !conversation.length ? element("button", { class: "quiet", "data-shared": done.shared_at ? "yes" : "no" }, done.shared_at ? "Stop sharing" : "Share by link") : null;
   if (share) sharing(share, said, done.answer_id);
   return element("div", { class: "actions" }, rate("good", "Useful"), rate("bad", "Not useful"), copy, share, said);

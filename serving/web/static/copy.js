@@ -3,11 +3,13 @@
 /**
  * @param {HTMLElement} button
  * @param {HTMLElement} said Where to say what happened
- * @param {string} text The answer
- * @param {{index: number, title: string, link: string}[]} cited
+ * @param {string} answer
+ * @param {{index: number, title: string, link: string}[]} cited In their order on the page
+ * @param {(index: number) => number} number Numbers for readers
  */
-export function copying(button, said, text, cited) {
-  const lines = cited.map((one) => `[${one.index}] ${one.title} – ${one.link}`);
+export function copying(button, said, answer, cited, number) {
+  const text = answer.replace(/`[^`\n]+`|\[(\d{1,2})\]/g, (all, index) => (index ? `[${number(Number(index))}]` : all)); // not in code
+  const lines = cited.map((one) => `[${number(one.index)}] ${one.title} – ${one.link}`);
   button.hidden = !navigator.clipboard;
   button.addEventListener("click", async () => {
     try {

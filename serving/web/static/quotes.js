@@ -22,6 +22,16 @@ export function quotesOf(answer, source, at) {
   return here.length ? here : ofSource;
 }
 
+/**
+ * Numbers for readers: sources count from 1 in the order in which an answer cites them. The server's numbers count all passages that it read.
+ * @returns {(index: number) => number} From the server's number of a source; called first for a text, in its order
+ */
+export function numbering() {
+  /** @type {Map<number, number>} */
+  const numbers = new Map();
+  return (index) => numbers.get(index) ?? numbers.set(index, numbers.size + 1).size;
+}
+
 const GAP = 10; // characters between neighbours, such as the mark of a list
 
 /**
