@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Protocol
@@ -42,6 +42,9 @@ MAX_ANSWER = 20_000
 UNFINISHED = {None: "without an end", "length": "at its limit of tokens", "content_filter": "by its content filter"}
 """Reasons why an answer ended that is not whole.
 Source: https://platform.openai.com/docs/api-reference/chat/object, `finish_reason`"""
+
+OPTIONAL = ("max_tokens", "stream_options", "temperature")
+"""Options that some models refuse."""
 
 
 class LanguageModel(Protocol):
@@ -96,9 +99,7 @@ class ChatModel:
         name = bucket(base_url, "model", model)
         self._shared_turns = SharedTurns(database, name, concurrency) if database else None
         self._breaker = Breaker(f"The language model at {base_url}", clock=clock)
-        self._tokens_option = "max_tokens"
-        self._takes_temperature = True
-        self._tells_use = True
+        self._refused = frozenset[str]()
         self.used: Callable[[int, int], None] = lambda _read, _written: None
         """Called with the tokens that a call read and wrote, where the service says so."""
 
@@ -175,37 +176,31 @@ class ChatModel:
         import openai
 
         create: Any = self._client().chat.completions.create
+        refused = self._refused
         while True:
-            options = self._options(style)
-            if stream and self._tells_use:
-                options["stream_options"] = {"include_usage": True}
+            options = self._options(style, refused, stream=stream)
             try:
-                return await create(model=self._model, messages=list(messages), stream=stream, **options)
+                answer = await create(model=self._model, messages=list(messages), stream=stream, **options)
             except openai.BadRequestError as error:
-                if not self._without(str(error), options):
+                if (name := _refused(str(error), options)) is None:
                     raise
+                refused |= {name}
+            else:  # only now: a question may have been refused for another reason, in words that name an option
+                self._refused |= refused
+                return answer
 
-    def _options(self, style: Style | None) -> dict[str, Any]:
-        # reasoning models limit all that they write, under another name: a style's limit would leave no room for the answer
-        of_style = style is not None and self._tokens_option == "max_tokens"
-        tokens = min(style.max_tokens, self._max_tokens) if style and of_style else self._max_tokens
-        options: dict[str, Any] = {self._tokens_option: tokens}
-        if self._takes_temperature:
+    def _options(self, style: Style | None, refused: Collection[str], *, stream: bool) -> dict[str, Any]:
+        options: dict[str, Any] = {}
+        if "max_tokens" in refused:
+            # reasoning models limit all that they write, under another name: a style's limit would leave no room for the answer
+            options["max_completion_tokens"] = self._max_tokens
+        else:
+            options["max_tokens"] = min(style.max_tokens, self._max_tokens) if style else self._max_tokens
+        if "temperature" not in refused:  # some models take no temperature but their own
             options["temperature"] = style.temperature if style else 0.0
+        if stream and "stream_options" not in refused:
+            options["stream_options"] = {"include_usage": True}
         return options
-
-    def _without(self, refusal: str, options: dict[str, Any]) -> bool:
-        """Change the options that a model refuses; return False if it refuses something else."""
-        if "max_tokens" in refusal and "max_tokens" in options:
-            self._tokens_option = "max_completion_tokens"
-            return True
-        if "stream_options" in refusal and "stream_options" in options:
-            self._tells_use = False
-            return True
-        if "temperature" in refusal and "temperature" in options:  # some models take no temperature but their own
-            self._takes_temperature = False
-            return True
-        return False
 
     def _count(self, reply: Any) -> None:
         read, written = use_of(reply)
@@ -293,6 +288,13 @@ class ChatModel:
         if isinstance(error, json.JSONDecodeError | MalformedError):
             return ServiceUnavailableError(f"{where} does not answer as OpenAI's interface does: {error}")
         return ServiceUnavailableError(f"{where} does not answer: check CONCORDANCE_LLM_BASE_URL and the network.")
+
+
+def _refused(refusal: str, options: Mapping[str, Any]) -> str | None:
+    """Return the name of the option that a model refuses; None if it refuses something else, such as a question that is too long."""
+    if "context length" in refusal:
+        return None
+    return next((name for name in OPTIONAL if name in refusal and name in options), None)
 
 
 def language_model(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from resources.core.breaker import REST_SECONDS
-from resources.core.errors import ServiceUnavailableError
+from resources.core.errors import ConfigurationError, ServiceUnavailableError
 from serving.answers.model import ChatModel
 from serving.answers.styles import REWRITING, STYLES
 from serving.search.quoting import ChatMessage
@@ -127,6 +127,34 @@ def test_a_model_that_takes_other_options_gets_them(model_server: ModelServer) -
         assert "max_tokens" not in request
         assert "temperature" not in request
         assert request["max_completion_tokens"] == 4096, "a reasoning model thinks within this limit"
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        "'max_tokens' or 'max_completion_tokens' is too large: 512. This model's maximum context length is 4096 tokens and your request "
+        "has 3700 input tokens",
+        "max_tokens is too large: 512. This model supports at most 256 tokens.",
+        "The prompt 'What temperature do stream_options have?' is refused.",
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_question_that_is_refused_changes_no_options(model_server: ModelServer, refusal: str, stream: bool) -> None:
+    model = model_of(model_server, Clock())
+
+    async def calls() -> None:
+        model_server.refusal = refusal
+        with pytest.raises(ConfigurationError, match="refuses the request"):
+            await asked(model, stream=stream)
+        model_server.refusal = None
+        style = STYLES["short"]
+        assert await model.complete(HELLO, person="ann@acme.com", style=style) == "Nothing [1]."
+
+    run(model, calls())
+    (request,) = model_server.requests
+    assert request["max_tokens"] == STYLES["short"].max_tokens
+    assert "max_completion_tokens" not in request
+    assert "temperature" in request
 
 
 @pytest.mark.parametrize(("stream", "refuses"), [(False, False), (True, False), (True, True)])
