@@ -105,6 +105,13 @@ def test_what_belongs_to_the_site_goes(markup: str) -> None:
         '<div><h3><a href="#more">More from this quarter</a></h3><p>Shop</p></div>',
         "<section><h2>Related articles</h2><p>Articles 6 and 9 apply to a Shop.</p></section>",
         '<div class="more-content">Shop</div>',
+        '<div class="social-media"><h2>Social media</h2><p>Do not name customers of the Shop.</p></div>',
+        "<div aria-hidden=true><main><p>Shop</p></main></div>",
+        "<svg><defs><text>No</text></defs><title>No</title><text>Shop</text></svg>",
+        "<svg><foreignObject><div>Shop</div></foreignObject></svg>",
+        "<p>Place: <input value=Shop></p>",
+        "<p>Place: <select><option>Farm</option><option selected>Shop</option></select></p>",
+        "<p>Place: <textarea>Shop</textarea></p>",
         '<section id="breadcrumbs"><h3>Breadcrumbs</h3><p>Shop</p></section>',
         "<article><p>Text</p><footer>Shop</footer></article>",
         "<aside class=note>Shop</aside>",
@@ -309,3 +316,28 @@ def test_struck_text_is_not_glued_to_the_new_one(markup: str, text: str) -> None
 )
 def test_text_without_a_size_is_hidden(markup: str, shown: bool) -> None:
     assert ("Shop" in page(f"<p>Thirty days a year.</p>{markup}")) is shown
+
+
+def test_most_of_a_page_that_a_dialog_covers_is_read() -> None:
+    covered = "<div aria-hidden=true><h1>Leave</h1><p>Thirty days a year, and five more for parents.</p></div>"
+    assert "Thirty days" in page(f"{covered}<div role=dialog><p>Subscribe now</p></div>")
+
+
+def test_the_title_of_a_picture_is_not_that_of_the_page() -> None:
+    source = b"<body><svg><title>menu icon</title></svg><h1>Travel policy</h1><p>Fly less.</p>"
+    assert parse(source, "text/html", title="travel.html").title is None
+
+
+@pytest.mark.parametrize(
+    ("markup", "anchor"),
+    [
+        ('<h2 id="own"><a id="inner"></a>Trips</h2>', "own"),
+        ('<h2><a name="inner"></a>Trips</h2>', "inner"),
+        ('<h2><span id="inner">Trips</span></h2>', "inner"),
+        ('<section id="around">\n<h2>Trips</h2></section>', "around"),
+        ('<section id="around"><p>Before.</p><h2>Trips</h2></section>', None),
+    ],
+)
+def test_a_heading_is_reached_by_the_name_beside_it(markup: str, anchor: str | None) -> None:
+    found = parse(f"<h1>Travel</h1>{markup}<p>Fly less.</p>".encode(), "text/html", title="x")
+    assert [block.anchor for block in found.blocks if block.kind == "heading"] == [None, anchor]

@@ -1052,3 +1052,31 @@ def test_pages_beyond_the_time_of_text_recognition_are_named(monkeypatch: pytest
     monkeypatch.setattr(pdf_parser, "languages", lambda: ("eng",))
     monkeypatch.setattr(ocr, "MAX_SECONDS", 0.0)
     assert read_bytes(drawn(with_a_scan)).warnings == ["Page 2 holds no text."]
+
+
+def test_text_outside_the_crop_box_is_not_indexed() -> None:
+    """A sheet that is split into two pages has the text of both in each."""
+
+    def spread(canvas: Canvas) -> None:
+        for left in (0, 300):
+            canvas.setCropBox((left, 0, left + 300, 800), name="crop")
+            canvas.drawString(40, 700, "Left page: the term is one year.")
+            canvas.drawString(340, 700, "Right page: the term is two years.")
+            canvas.showPage()
+
+    document = read_bytes(drawn(spread))
+    assert page_text(document, 1) == "Left page: the term is one year."
+    assert page_text(document, 2) == "Right page: the term is two years."
+
+
+def test_a_slanting_watermark_is_no_heading() -> None:
+    def marked(canvas: Canvas) -> None:
+        canvas.setFont("Helvetica", 10)
+        for row in range(30):
+            canvas.drawString(60, 760 - 14 * row, f"Clause {row} names what either side has to do within a month.")
+        canvas.setFont("Helvetica", 60)
+        canvas.translate(200, 300)
+        canvas.rotate(45)
+        canvas.drawString(0, 0, "DRAFT")
+
+    assert not [block for block in read_bytes(drawn(marked)).blocks if block.kind == "heading"]

@@ -210,3 +210,11 @@ def test_the_header_of_a_delimited_file(data: str, headers: list[str]) -> None:
     document = parse(data.encode(), "text/csv", title="x")
     assert [document.text[block.start : block.end] for block in document.blocks if block.row_start == 0] == headers
     assert document.text.count("Betrag") == data.count("Betrag")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["45 € pro Stück", "Preis: 45 €; Größe: 12\nGebühr: 7 €", "Le prix est de 5 € pour l'œuvre complète, très chère"],
+)
+def test_the_euro_of_iso_8859_15_is_read(text: str) -> None:
+    assert parse(text.encode("iso8859_15"), "text/plain", title="x").text == text

@@ -24,6 +24,10 @@ _CANDIDATES = (
     ("cp1257", ("ąčęėįšųūž", "āčēģīķļņšūž", "äöüõšž")),
 )
 """Encodings with the alphabets that they are used for, the most frequent first."""
+_EURO = (("iso8859_15", _WESTERN),)
+"""The encoding in which the euro takes the place of a sign (¤) that nobody writes."""
+_C1 = re.compile(rb"[\x80-\x9f]")
+"""Bytes that are letters or signs in the encodings of Windows, DOS and Macs alone."""
 _OLD = (("cp850", _WESTERN), ("mac_roman", _WESTERN), ("cp852", _CENTRAL))
 """Encodings of DOS and of the first Macs."""
 _TYPOGRAPHIC = frozenset("–—“”‘’„‚…€·•°§²³«»™®©£´¨" + "".join(map(chr, range(0x2500, 0x2600))))
@@ -105,7 +109,8 @@ def _mostly_beyond(sample: bytes) -> bool:
 def latin(sample: bytes) -> str | None:
     """Return the encoding of text in Latin letters; None if no language's alphabet explains its letters."""
     many = _mostly_beyond(sample)
-    return _best(sample, _CANDIDATES, 1.0 if many else _ENOUGH) or (
+    with_euro = _EURO if b"\xa4" in sample and not _C1.search(sample) else ()
+    return _best(sample, (*with_euro, *_CANDIDATES), 1.0 if many else _ENOUGH) or (
         None if many else _best(sample, _MIXED, _ENOUGH) or _best(sample, _OLD, _ENOUGH)
     )
 

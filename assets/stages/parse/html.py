@@ -13,7 +13,7 @@ from assets.stages.normalize import BlockDraft, clean, one_line
 from assets.stages.parse.alt_text import described
 from assets.stages.parse.boilerplate import content, is_boilerplate
 from assets.stages.parse.decoding import decode
-from assets.stages.parse.html_tables import box, children, code_text, formula, grid, inline_text, script
+from assets.stages.parse.html_tables import box, children, code_text, formula, grid, inline_text, labels, script
 from assets.stages.parse.marks import STRUCK, STRUCK_TAGS, apart
 from assets.stages.parse.result import Parsed
 from assets.stages.parse.tables import line, table
@@ -23,7 +23,7 @@ from assets.stages.parse.visibility import FOLD, is_hidden, prepare
 
 _DROPPED = frozenset(
     {
-        "script", "style", "noscript", "template", "svg", "iframe", "object", "canvas", "select", "button", "textarea", "head",
+        "script", "style", "noscript", "template", "iframe", "object", "canvas", "button", "head",
         "rt", "rp", "rtc",
     }
 )  # fmt: skip
@@ -46,6 +46,7 @@ _SIGNS = re.compile(r"^#+ | #+$")
 _WHITE_SPACE = re.compile(r"\s+")
 _START_DIGITS = 9
 """Maximum digits of a list's first number. Source: CommonMark 0.31, section 5.2"""
+_TEXT_INPUTS = frozenset({"text", "number", "date", "time", "datetime-local", "month", "week", "email", "tel", "url"})
 _LISTS = frozenset({"ul", "ol", "menu"})
 
 
@@ -161,11 +162,7 @@ class _Walker:
                 text = text.removesuffix("#").removeprefix("#").strip()
             text = _SIGNS.sub("", text)
             if text:
-                self.drafts.append(
-                    BlockDraft(
-                        kind="heading", text=text, level=_HEADINGS[tag], anchor=node.attributes.get("id") or None
-                    )
-                )
+                self.drafts.append(BlockDraft(kind="heading", text=text, level=_HEADINGS[tag], anchor=_anchor(node)))
         elif tag == "pre":
             self._flush()
             text = code_text(node)
@@ -180,7 +177,13 @@ class _Walker:
         elif tag in {"sup", "sub"}:
             self._inline.append(script(node, tag, "".join(self._inline[-3:])))
         elif tag == "input":
-            self._inline.append(box(node.attributes))
+            self._inline.append(box(node.attributes) or _filled(node.attributes))
+        elif tag == "select":
+            self._inline.extend(f" {option.text() or ''} " for option in node.css("option[selected]"))
+        elif tag == "textarea":
+            self._inline.append(f" {node.text() or ''} ")
+        elif tag == "svg":
+            self._inline.extend(f" {text} " for text in labels(node))
         elif tag == "math":
             self._inline.append(formula(node))
         elif tag == "table" and (found := grid(node)) is not None:
@@ -251,6 +254,26 @@ class _Walker:
             self._items = []
 
 
+def _filled(attributes: dict[str, str | None]) -> str:
+    """Return what an input for text shows."""
+    return f" {attributes.get('value') or ''} " if (attributes.get("type") or "text").lower() in _TEXT_INPUTS else ""
+
+
+def _anchor(heading: Any) -> str | None:
+    """Return the name by which a link leads to a heading: its own, that of an element in it, or of the section that it begins."""
+    if own := heading.attributes.get("id"):
+        return own
+    for node in heading.css("a, span"):
+        if name := node.attributes.get("id") or (node.attributes.get("name") if node.tag == "a" else None):
+            return name
+    section, before = heading.parent, heading.prev
+    while before is not None and before.tag in ("-text", "-comment") and not (before.text_content or "").strip():
+        before = before.prev
+    if section is not None and before is None and section.tag in ("section", "div"):
+        return section.attributes.get("id") or None
+    return None
+
+
 def _number(written: str | None, default: int) -> int:
     return int(written) if written and written.isdecimal() and len(written) <= _START_DIGITS else default
 
@@ -271,7 +294,7 @@ def html(decoded: str, warnings: list[str]) -> Parsed:
         return _without_structure(text, warnings)
     tree = LexborHTMLParser(_CLOSED.sub(r"<\1\2></\1>", text) if _XHTML.search(text[:1000]) else text)
     prepare(tree)
-    head = tree.css_first("title")
+    head = tree.css_first("head title, body > title")  # pictures have titles, too
     author = tree.css_first("meta[name=author]")
     body = tree.body or tree.root
     return Parsed(
@@ -288,7 +311,5 @@ def _drafts(tree: Any, body: Any) -> list[BlockDraft]:
     if root is not body and not any(draft.kind == "heading" and draft.level == 1 for draft in drafts):
         titles = [title for title in tree.css("h1") if not is_hidden("h1", title.attributes)]
         if len(titles) == 1 and (text := inline_text(titles[0])):
-            drafts.insert(
-                0, BlockDraft(kind="heading", text=text, level=1, anchor=titles[0].attributes.get("id") or None)
-            )
+            drafts.insert(0, BlockDraft(kind="heading", text=text, level=1, anchor=_anchor(titles[0])))
     return drafts or _Walker(all_of_it=True).walk(body)

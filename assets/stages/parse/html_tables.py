@@ -144,6 +144,19 @@ def box(attributes: dict[str, str | None]) -> str:
     return "☒ " if "checked" in attributes else "☐ "
 
 
+def labels(picture: Any) -> Iterator[str]:
+    """Yield the texts of a drawing (SVG), without its titles and what it only defines."""
+    stack = [picture]
+    while stack:
+        node = stack.pop()
+        if node.tag in ("defs", "symbol", "title", "desc", "style", "script") or is_hidden(node.tag, node.attributes):
+            continue
+        if node.tag in ("text", "foreignObject", "foreignobject"):
+            yield one_line(node.text() or "")
+        elif node.tag != "-text":
+            _push_children(node, stack)
+
+
 def formula(node: Any) -> str:
     """Return a formula as its author wrote it, or its characters."""
     source = node.css_first('annotation[encoding="application/x-tex"]')

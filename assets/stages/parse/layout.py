@@ -100,6 +100,7 @@ class _Levels:
             and text[0] not in ",;.(["
             and (text[-1] not in _PAUSES or text[0].isdigit())
             and line.right - line.left > line.size  # text along the margin is turned
+            and not line.slanted
             and self._texts[_key(text)] <= _MAX_REPEATED
         )
 

@@ -32,6 +32,7 @@ _ADMONITION = re.compile(r"[ \t]*+:{3,}+[ \t]*+[\w-]*+[ \t]*+")
 _FENCE = re.compile(r"^[ \t]{0,3}(```+|~~~+)", re.MULTILINE)
 
 _TABLE = re.compile(r"<table\b", re.IGNORECASE)
+_STRUCTURE = re.compile(r"<(?:h[1-6]|li)\b", re.IGNORECASE)
 _DELIMITERS = re.compile(r"[ \t]{0,3}\|?(?:[ \t]*:?-+:?[ \t]*\|)+(?:[ \t]*:?-+:?[ \t]*)?")
 _CODE = re.compile(r"(?<!`)(`+)(?!`)([^`]++)\1(?!`)")
 _DEFINITION = re.compile(
@@ -337,6 +338,9 @@ def _drafts(body: str) -> Iterator[BlockDraft]:
             case "html_block" if _TABLE.search(token.content):
                 text, index = _html_table(tokens, index, env)
                 yield from html(text, []).drafts
+            case "html_block" if _STRUCTURE.search(token.content):
+                yield from html(token.content, []).drafts
+                index += 1
             case "html_block":
                 yield BlockDraft(kind="paragraph", text=strip_html(token.content))
                 index += 1

@@ -78,6 +78,8 @@ _LETTER_GAP = 0.9
 _WORD_GAP = 0.12
 """By how much more words are apart than letters, as a share of the font size."""
 
+Box = tuple[float, float, float, float]
+"""Left, bottom, right and top, in points of the page before it is turned."""
 Shown = Callable[[float, float], tuple[float, float]]
 """How the coordinates of a page turn with it."""
 
@@ -94,6 +96,8 @@ class Line(msgspec.Struct, kw_only=True):
     bold: bool = False
     vertical: bool = False
     """True if its characters are below each other, as in Japanese."""
+    slanted: bool = False
+    """True if it rises or falls, as a watermark does."""
     row: int = 0
     """Lines of a page with the same number are beside each other; they become one."""
 
@@ -127,17 +131,19 @@ class PageText:
         self._beyond: list[int] = []
         self._rows = 0
 
-    def read(self, *, split: bool, hidden: Set[int] = frozenset()) -> tuple[list[Line], bool]:
+    def read(self, *, split: bool, hidden: Set[int] = frozenset(), crop: Box | None = None) -> tuple[list[Line], bool]:
         """Return the lines, and whether some were left out because their characters are unknown.
 
-        With `split`, wide gaps separate lines of the same row. `hidden`: addresses of text objects that are left out.
+        With `split`, wide gaps separate lines of the same row. `hidden`: addresses of text objects that are left out. `crop`: the part of
+        the page that is shown, outside of which text is left out; None: all.
         """
         try:
             text: str = self._text.get_text_range(errors="surrogatepass") if self._text.count_chars() else ""
             self._beyond = [match.start() for match in _BEYOND.finditer(text)]
-            if hidden:
+            if hidden or crop:
                 text = "".join(
-                    " " if self._object(place) in hidden else character for place, character in enumerate(text)
+                    " " if self._object(place) in hidden or self._is_outside(place, character, crop) else character
+                    for place, character in enumerate(text)
                 )
             text = _PRIVATE.sub(self._symbol, text)
             text = _ENDS.sub(self._continued, text)
@@ -177,6 +183,14 @@ class PageText:
         """Return the address of the text object of a character; 0 for one that PDFium has added."""
         found = self._raw.FPDFText_GetTextObject(self._text, self._index(place))
         return ctypes.addressof(found.contents) if found else 0
+
+    def _is_outside(self, place: int, character: str, crop: Box | None) -> bool:
+        if crop is None or character.isspace():
+            return False
+        left, bottom, right, top = crop
+        x, y = ctypes.c_double(), ctypes.c_double()
+        self._raw.FPDFText_GetCharOrigin(self._text, self._index(place), x, y)
+        return not (left - 1 <= x.value <= right + 1 and bottom - 1 <= y.value <= top + 1)
 
     def _lines(self, part: str, start: int, *, split: bool) -> Iterator[Line]:
         """Yield the lines of a part of the page's text, of which hyphens and spaces may have joined several."""
@@ -260,6 +274,7 @@ class PageText:
         line.right = max(self._shown(box[0].value, box[2].value)[0], self._shown(box[1].value, box[3].value)[0])
         right, bottom = self._origin(end)
         line.vertical = abs(right - line.left) < line.size / 2 < line.baseline - bottom
+        line.slanted = 2 * abs(line.baseline - bottom) > abs(right - line.left)
         line.bold = self._is_bold(start) and self._is_bold(end)
         if _is_spaced_out(text):
             line.text = self._respaced(text, first, line.size)

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from assets.stages.normalize import BlockDraft
-from assets.stages.parse.pdf_lines import Line, PageText, Shown, turned
+from assets.stages.parse.pdf_lines import Box, Line, PageText, Shown, turned
 
 _TEXT_OBJECT, _IMAGE, _FORM = 1, 3, 5
 """Kinds of a page's objects. Source: fpdf_edit.h"""
@@ -137,7 +137,9 @@ class Reader:
         try:
             shown = _shown(turned(self._raw, page))
             hidden = set(self._hidden(self._objects_of(page), _FORM_DEPTH, within=False))
-            lines, undecoded = PageText(self._raw, page, shown).read(split=bool(self._file.formenv), hidden=hidden)
+            lines, undecoded = PageText(self._raw, page, shown).read(
+                split=bool(self._file.formenv), hidden=hidden, crop=_crop(page)
+            )
             found = PdfPage(lines=lines, undecoded=undecoded, hidden=bool(hidden))
             self._annotations(page, index, shown, found)
             found.images = self._has_images(page) if not found.lines else self._is_stamped(page, found.lines)
@@ -337,6 +339,13 @@ def _shown(quarters: int) -> Shown:
     """Return how coordinates turn with the page. Source: ISO 32000-1, table 30, Rotate (clockwise)"""
     turns: list[Shown] = [lambda x, y: (x, y), lambda x, y: (y, -x), lambda x, y: (-x, -y), lambda x, y: (-y, x)]
     return turns[quarters % 4]
+
+
+def _crop(page: Any) -> Box | None:
+    """Return the part of a page that is shown; None if that is the whole sheet."""
+    crop, sheet = page.get_cropbox(), page.get_mediabox()
+    within = crop[0] > sheet[0] or crop[1] > sheet[1] or crop[2] < sheet[2] or crop[3] < sheet[3]
+    return crop if within else None
 
 
 def _box(rectangle: Any, shown: Shown) -> _Box:

@@ -63,6 +63,7 @@ def classes(attributes: dict[str, str | None]) -> list[str]:
 def prepare(tree: Any) -> None:
     """Make hidden what a page does not show, and shown what it shows on demand, before its tree is walked."""
     _unfold(tree)
+    _show_covered(tree)
     _hide_line_numbers(tree)
     _hide_replaced(tree)
     _hide_sizeless(tree)
@@ -88,6 +89,14 @@ def _unfold(tree: Any) -> None:
             any(name in panels for name in _controlled(attributes)) or any(map(_FOLDS.fullmatch, classes(attributes)))
         ):
             button.attrs[FOLD] = ""
+
+
+def _show_covered(tree: Any) -> None:
+    """Show most of a page that was saved while a dialog was open, which hides the rest from screen readers alone."""
+    length = len((tree.body.text() or "").split()) if tree.body is not None else 0
+    for node in tree.css("[aria-hidden=true]"):
+        if 2 * len((node.text() or "").split()) > length or node.css_first("main, [role=main]") is not None:
+            del node.attrs["aria-hidden"]
 
 
 def _hide_line_numbers(tree: Any) -> None:
