@@ -11,8 +11,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Set
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 from orchestration.diagnosis import model_checks, network, preflight, store_checks
@@ -25,7 +25,7 @@ from resources import dagster_access, sources
 from resources.core.checks import Check
 from resources.core.errors import ConcordanceError, ServiceUnavailableError
 from resources.servers.processes import port_fault
-from resources.settings import Settings, load
+from resources.settings import FileRoot, Settings, load
 from resources.settings.urls import local_folder
 from resources.sources.folders import LocalFolder
 from resources.sources.spec import SourceSpec
@@ -35,6 +35,7 @@ from resources.stores.room import rooms
 
 LEAST_DISK_BYTES = 2 * 1024**3
 ROOT_SECONDS = 10
+ROOTS_AT_ONCE = 16
 
 
 class Installation(NamedTuple):
@@ -343,10 +344,14 @@ def _roots(site: Installation) -> Iterator[Check]:
             "file roots", True, "none are set (CONCORDANCE_FILE_ROOTS), so the source `files` has nothing to read"
         )
     wrong = [fault.detail for fault in preflight.roots(site.settings)]
-    for root in site.settings.file_roots:
-        if not any(detail.startswith(f"{preflight.ROOTS} ({root.name}):") for detail in wrong):
+    right = [
+        root
+        for root in site.settings.file_roots
+        if not any(detail.startswith(f"{preflight.ROOTS} ({root.name}):") for detail in wrong)
+    ]
+    with ThreadPoolExecutor(ROOTS_AT_ONCE) as pool:
+        for root, closed in zip(right, pool.map(partial(_closed_folder, site.settings), right), strict=True):
             local = root.url.startswith("file:")
-            closed = _closed_folder(local_folder(root.url), site.settings) if local else None
             yield Check(
                 "file roots",
                 closed is None,
@@ -357,10 +362,12 @@ def _roots(site: Installation) -> Iterator[Check]:
             )
 
 
-def _closed_folder(path: Path, settings: Settings) -> UnreadablePath | None:
-    """Return the first folder of a root that the account may not list, of what is seen within `ROOT_SECONDS`."""
+def _closed_folder(settings: Settings, root: FileRoot) -> UnreadablePath | None:
+    """Return the first folder of a local root that the account may not list, of what is seen within `ROOT_SECONDS`."""
+    if not root.url.startswith("file:"):
+        return None
     until = time.monotonic() + ROOT_SECONDS
-    for page in LocalFolder(path, max_bytes=settings.max_file_bytes, avoid=settings.home).walk():
+    for page in LocalFolder(local_folder(root.url), max_bytes=settings.max_file_bytes, avoid=settings.home).walk():
         if not page.facts:
             for entry in page.entries():
                 if isinstance(entry, UnreadablePath) and entry.closed:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -35,6 +35,8 @@ from orchestration.supervision import dagster_folder, heartbeat, run_state
 from resources.servers.processes import free_port, identify
 from resources.settings import Settings, load
 from resources.settings.variables import GROUPS
+from resources.sources.folders import LocalFolder
+from resources.sources.tree import FilePage
 
 CONFIGURATION = Path(__file__).parents[2] / "docs" / "configuration.md"
 NO_SETTINGS = {"HOME", "FUSION", "DENSE_WEIGHT", "AGREEMENT"}
@@ -470,6 +472,30 @@ def test_doctor_names_a_folder_of_a_root_that_cannot_be_listed(
     assert "docs: closed: Permission denied" in found["detail"]
     assert "CONCORDANCE_ACL_MAX_AGE" in found["detail"]
     assert found["remedy"]
+
+
+def test_doctor_looks_through_all_roots_at_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ("a", "b", "c")
+    for name in names:
+        (tmp_path / name).mkdir()
+    roots = [
+        {"name": name, "url": (tmp_path / name).as_uri(), "tenant": "acme", "dataset": "x", "permissions": []}
+        for name in names
+    ]
+    monkeypatch.setenv("CONCORDANCE_FILE_ROOTS", json.dumps(roots))
+    all_there, walk = threading.Barrier(len(roots)), LocalFolder.walk
+
+    def wait_for_the_others(self: LocalFolder) -> Iterator[FilePage]:
+        all_there.wait(10)
+        return walk(self)
+
+    monkeypatch.setattr(LocalFolder, "walk", wait_for_the_others)
+    run(["doctor", "--json"])
+    report = json.loads(capsys.readouterr().out.splitlines()[-1])
+    found = [check for check in report["checks"] if check["name"] == "file roots"]
+    assert [(check["detail"][0], check["ok"]) for check in found] == [(name, True) for name in names]
 
 
 def test_doctor_names_a_vector_server_that_hangs(monkeypatch: pytest.MonkeyPatch, installation: Path) -> None:
