@@ -16,9 +16,9 @@ from assets.chunked import batches
 from assets.index.collection import activate
 from assets.index.targets import Target
 from assets.indexed import remove_gone
-from assets.reindex import Reindex, catch_up, check_complete, open_reindex
+from assets.reindex import Reindex, catch_up, check_complete, lacking, open_reindex
 from assets.steps import SETTLED_DOCUMENTS
-from resources.core.errors import InvalidRequestError
+from resources.core.errors import AbortSyncError, InvalidRequestError
 from resources.core.tables import embedded_table
 from resources.settings import Settings
 from resources.stores import qdrant
@@ -42,11 +42,12 @@ class Dropped(msgspec.Struct, frozen=True, kw_only=True):
     building: bool
 
 
-def promote(work: Reindex, made: Target) -> None:
-    """Complete the collection while syncs wait, then make it the active one.
+def promote(work: Reindex, made: Target, *, force: bool = False) -> None:
+    """Complete the collection while syncs wait, then make it the active one; with `force`, without documents that its model cannot embed.
 
     Raises `AbortSyncError` if it is incomplete, and changes nothing.
     """
+    left_out: set[str] = set()
     with _alone(work) as held:
         for stores in held:
             job = SyncJob(stores)
@@ -54,7 +55,10 @@ def promote(work: Reindex, made: Target) -> None:
             for part in batches(stores.index_work.marked(partitions=None), SETTLED_DOCUMENTS):
                 remove_gone(job, made.collection, part)
             catch_up(job, made)
-        check_complete(held[0], made)
+            left_out |= job.unembeddable
+        if left_out and not force:
+            raise AbortSyncError(lacking(made, left_out))
+        check_complete(held[0], made, left_out)
         replaced = work.active_name()
         # the registry decides, and the next sync corrects an alias: a vector server that ends here leaves the switch undone
         qdrant.switch_alias(held[0].qdrant, made.collection.name)

@@ -1,6 +1,7 @@
 """The `embedded` stage: embed the texts of pending chunks that have no vector yet, each distinct text once.
 
-A document with a text that the service cannot embed fails, like one that cannot be parsed; the others continue.
+A document with a text that the service cannot embed fails, like one that cannot be parsed; the others continue. A collection under
+construction goes without it.
 
 Texts of uploads are embedded once per owner, because their `text_hash` includes the owner (`identify.scoped_hash`).
 """
@@ -17,7 +18,7 @@ from assets.chunked import batches, chunk_version
 from assets.index.targets import Target
 from assets.stages.profiles import Profile
 from resources.core.domain import State
-from resources.core.errors import BudgetExceededError, ConfigurationError
+from resources.core.errors import BudgetExceededError
 from resources.core.ports import Vectors
 from resources.core.tables import embedded_table
 from resources.embedding import check_dimensions
@@ -118,7 +119,7 @@ def _embed(job: SyncJob, target: Target, table: str, texts: pl.DataFrame) -> tup
 def _fail(job: SyncJob, target: Target, documents: Sequence[Pending], hashes: Sequence[str]) -> set[str]:
     """Fail those of the documents that have one of these texts, and return their partitions.
 
-    Raises `ConfigurationError` for a collection that is not searched: the documents may be fine in the active one.
+    They are left out of a collection that is not searched, and do not fail: they may be fine in the active one.
     """
     versions = {one.doc_id: chunk_version(target.profiles[one.profile]) for one in documents}
     rows = job.stores.keyed.rows(CHUNKED, {one.content_key for one in documents})
@@ -128,9 +129,8 @@ def _fail(job: SyncJob, target: Target, documents: Sequence[Pending], hashes: Se
     if not failed:  # only another profile has these texts
         return set()
     if not target.collection.active:
-        raise ConfigurationError(
-            f"{target.embedder.model} cannot embed {len(failed)} documents, such as {failed[0].doc_id}."
-        )
+        job.unembeddable.update(one.doc_id for one in failed)
+        return set()
     with job.writing:
         job.stores.documents.set_outcomes(
             rows=[
@@ -148,6 +148,11 @@ def _fail(job: SyncJob, target: Target, documents: Sequence[Pending], hashes: Se
     for one in failed:
         job.fault(one.source_id, "embedded", UNEMBEDDABLE, skipped=False)
     return {one.partition for one in failed}
+
+
+def embeddable(job: SyncJob, documents: Sequence[Pending]) -> list[Pending]:
+    """Return the documents without those that the model of a collection under construction could not embed."""
+    return [one for one in documents if one.doc_id not in job.unembeddable]
 
 
 def _earlier(document: Pending) -> int:

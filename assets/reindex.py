@@ -8,7 +8,7 @@ so a run after a crash continues where it stopped; `assets/cutover.py` makes the
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 
 import msgspec
@@ -16,7 +16,7 @@ import polars as pl
 import structlog
 
 from assets.chunked import batches, chunk_missing
-from assets.embedded import embed_missing, texts_of
+from assets.embedded import embed_missing, embeddable, texts_of
 from assets.index.collection import average_length, record
 from assets.index.targets import Target, active_target, pending, pending_pages, proposed, target
 from assets.indexed import index_missing
@@ -214,6 +214,7 @@ class Reindex:
         def write(job: SyncJob, part: Sequence[Pending]) -> int:
             chunk_missing(job, part, made.profiles, made.tokenizer())
             embed_missing(job, made, part)
+            part = embeddable(job, part)
             progress(sum(one.counts.embedded for one in self.jobs), to_embed)
             compact_written(self.settings.postgres_dsn, job.stores.lake, [table])
             partitions = sorted({document.partition for document in part})
@@ -221,19 +222,26 @@ class Reindex:
                 return _write(SyncJob(stores), made, part)
 
         for job in self.jobs:
-            # what is left then is not parsed yet, and the sync that parses it writes to both collections; or no more are allowed
-            written = 1
-            while written:
-                written = 0
+            # what is left then is not parsed yet, and the sync that parses it writes to both collections; or it cannot be embedded; or no
+            # more are allowed
+            going_on = True
+            while going_on:
+                going_on = False
                 for page in pending_pages(job, made):
-                    todo = sorted(page[:limit], key=lambda one: one.partition)
+                    todo = sorted(embeddable(job, page)[:limit], key=lambda one: one.partition)
+                    failed = len(job.unembeddable)
+                    written = sum(write(job, part) for part in batches(todo, batch))
+                    going_on |= written + len(job.unembeddable) > failed
                     if limit is not None:
-                        limit -= len(todo)
-                    written += sum(write(job, part) for part in batches(todo, batch))
+                        limit -= written
 
     def left(self, made: Target) -> int:
         """Return how many documents of the active collection are not in this one yet."""
         return expected_points(self.connection, made).documents
+
+    def left_out(self) -> set[str]:
+        """Return the ids of the documents that the model of the new collection could not embed so far."""
+        return {doc_id for job in self.jobs for doc_id in job.unembeddable}
 
     def _average(self, made: Target) -> float:
         """Return the mean BM25 length of the source with the most documents."""
@@ -254,11 +262,11 @@ def open_reindex(settings: Settings) -> Generator[Reindex]:
 
 
 def catch_up(job: SyncJob, made: Target) -> None:
-    """Write the remaining documents of a source to the collection while its syncs wait."""
+    """Write the remaining documents of a source to the collection while its syncs wait, without those that its model cannot embed."""
     for todo in pending_pages(job, made):
         chunk_missing(job, todo, made.profiles, made.tokenizer())
         embed_missing(job, made, todo)
-        _write(job, made, todo)
+        _write(job, made, embeddable(job, todo))
 
 
 def _write(job: SyncJob, made: Target, documents: Sequence[Pending]) -> int:
@@ -278,21 +286,32 @@ def _without_vector(stores: Stores, made: Target, texts: pl.DataFrame) -> pl.Dat
 
 def _rate(made: Target, texts: list[str]) -> float:
     """Measure and return chunks per second; the first text only warms up the model."""
-    made.embedder.embed(texts[:1])
+    made.embedder.embed_counted(texts[:1])
     began = time.perf_counter()
-    made.embedder.embed(texts)
+    made.embedder.embed_counted(texts)
     return len(texts) / max(1e-6, time.perf_counter() - began)
 
 
-def expected_points(connection: Connection, made: Target) -> LeftBehind:
-    """Return the number of missing documents, their sources, and the number of points the collection should have."""
-    return Collections(connection).left_behind(collection=made.collection.name, signatures=made.signatures())
+def expected_points(connection: Connection, made: Target, left_out: Collection[str] = ()) -> LeftBehind:
+    """Return the number of missing documents but for those left out, their sources, and the number of points the collection should have."""
+    return Collections(connection).left_behind(
+        collection=made.collection.name, signatures=made.signatures(), left_out=list(left_out)
+    )
 
 
-def check_complete(stores: Stores, made: Target) -> None:
-    """Raise `AbortSyncError` unless the collection has all documents of the active one and all their points."""
+def lacking(made: Target, left_out: Collection[str]) -> str:
+    """Say that documents are left out of the new index, and what to do about it."""
+    documents = "1 document" if len(left_out) == 1 else f"{len(left_out):,} documents"
+    return (
+        f"{made.collection.model} cannot embed a text of {documents}, such as {min(left_out)}: `concordance why` names it. Change or "
+        "remove them, or switch without them, by the same command with --force: then they fail, and are not found."
+    )
+
+
+def check_complete(stores: Stores, made: Target, left_out: Collection[str]) -> None:
+    """Raise `AbortSyncError` unless the collection has all documents of the active one, but for those left out, and all their points."""
     name = made.collection.name
-    row = expected_points(stores.connection, made)
+    row = expected_points(stores.connection, made, left_out)
     if row.documents:
         raise AbortSyncError(
             f"{row.documents} documents of {', '.join(row.sources)} are not in the new index because their sync has not finished. "

@@ -5,7 +5,7 @@ from functools import partial
 
 from assets.chunked import TABLE as CHUNKED
 from assets.chunked import batches, chunk_missing
-from assets.embedded import embed_missing
+from assets.embedded import embed_missing, embeddable
 from assets.index.keywords import refresh_keyword_vectors
 from assets.index.targets import IndexCollection, Target, run_for_secondary
 from assets.index.work import marked, merge_counts, unmark
@@ -46,7 +46,7 @@ def embed(job: SyncJob, active: Target, documents: Sequence[Pending]) -> StageRe
 def index(job: SyncJob, active: Target, documents: Sequence[Pending], ids: Sequence[str]) -> StageResult:
     """Write documents to both stores; `ids` are those that the collection under construction may lack."""
     # before the active collection: once it has these documents, they are no longer recognisable as new
-    run_for_secondary(job, active, "indexed", lambda other, rows: _write(job, other, rows), ids)
+    run_for_secondary(job, active, "indexed", lambda other, rows: _write(job, other, embeddable(job, rows)), ids)
     return _write(job, active, documents)
 
 

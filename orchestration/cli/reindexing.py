@@ -32,7 +32,13 @@ def reindex(
     ] = None,
     dimensions: Annotated[int | None, Parameter(help="Length of the vectors, for models with a choice.")] = None,
     yes: Annotated[bool, Parameter(negative="", help="Start. Without this, only cost and time are shown.")] = False,
-    force: Annotated[bool, Parameter(negative="", help="Switch without comparing both indexes.")] = False,
+    force: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            help="Switch without comparing both indexes, and without documents that the model cannot embed.",
+        ),
+    ] = False,
     rollback: Annotated[
         bool, Parameter(negative="", help="Go back to the index that the last reindex replaced.")
     ] = False,
@@ -45,7 +51,7 @@ def reindex(
     again."""
     from assets.cutover import promote
     from assets.index.again import SETTING
-    from assets.reindex import open_reindex
+    from assets.reindex import lacking, open_reindex
     from resources.embedding import choose
 
     if rollback and model is not None:
@@ -76,9 +82,14 @@ def reindex(
         except (BudgetExceededError, CapacityError):
             _tell_left(work, made, estimate, "")
             raise
-        if settings.reindex_documents is not None and estimate.documents > settings.reindex_documents:
+        left_out = work.left_out()
+        if settings.reindex_documents is not None and estimate.documents - len(left_out) > settings.reindex_documents:
             _tell_left(work, made, estimate, f" {SETTING} is {settings.reindex_documents}.")
             return _end(report, 0, json=json)
+        if left_out:
+            note(lacking(made, left_out))
+            if not force:
+                return _end(report, 1, json=json)
         if not (rollback or force):
             verdict = _compare(work, made)
             report["questions"] = verdict
@@ -88,7 +99,7 @@ def reindex(
                     "concordance cleanup --unfinished --yes"
                 )
                 return _end(report, 1, json=json)
-        promote(work, made)
+        promote(work, made, force=force)
         report["switched"] = True
         if not json:
             say(f"Searches now use {made.collection.model}. Roll back with: concordance reindex --rollback")

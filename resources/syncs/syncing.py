@@ -67,6 +67,8 @@ class SyncJob:
     """Runs that may share the work of this sync; 1: this one does everything."""
     documents: list[str] | None = None
     """Ids of the only documents to process, without asking the source; None: all."""
+    unembeddable: set[str] = field(default_factory=set[str])
+    """Ids of documents with a text that the model of a collection under construction cannot embed, which are left out of it."""
     again: set[str] = field(default_factory=set[str])
     """Ids of the documents that this run indexes again, if their number is limited."""
     left: set[str] = field(default_factory=set[str])

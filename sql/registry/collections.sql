@@ -98,12 +98,13 @@ GROUP BY profile
 ORDER BY profile;
 
 -- name: left_behind
--- Number of documents that the active collection holds and this one does not hold as wanted; and of the points that this one
--- should have. Grain: one row.
+-- Number of documents that the active collection holds and this one does not hold as wanted, but for those that are left out; and of the
+-- points that this one should have. Grain: one row.
 WITH held AS (
     SELECT
         d.source, e.chunk_count,
         d.state = 'live' AND d.content_key IS NOT NULL AND a.doc_id IS NOT NULL
+        AND NOT d.doc_id = ANY(:left_out::uuid [])
         AND (e.content IS DISTINCT FROM (d.content_key || '|' || (:signatures::jsonb ->> d.profile))) AS missing
     FROM documents AS d
     LEFT JOIN active_entries AS a ON a.doc_id = d.doc_id

@@ -364,6 +364,43 @@ def test_a_limited_reindex_goes_on_with_the_same_command(
     assert served.agrees()
 
 
+@pytest.mark.parametrize("limit", [None, 4])
+def test_a_text_that_the_new_model_cannot_embed_holds_up_its_document_only(
+    served: Installation,
+    service: OpenAIServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    limit: int | None,
+) -> None:
+    for name, value in child_environment(served.settings.model_copy(update={"reindex_documents": limit})).items():
+        monkeypatch.setenv(name, value)
+    service.fails_on = "heron"
+    old = alias(served)
+    others = {f"docs/{animal}.md" for animal in ANIMALS if animal != "heron"}
+
+    def reindex(*arguments: str) -> tuple[int, bool, str]:
+        capsys.readouterr()
+        status = command(["reindex", "--model", "word-counts", "--yes", "--json", *arguments])
+        said = capsys.readouterr()
+        return status, json.loads(said.out.splitlines()[-1])["switched"], said.err
+
+    for _ in range(2 if limit else 0):
+        assert reindex()[:2] == (0, False)
+    status, switched, said = reindex()
+    assert (status, switched, alias(served)) == (1, False, old)
+    assert "word-counts cannot embed a text of 1 document, such as " in said
+    (name,) = (row["name"] for row in served.rows("SELECT name FROM index_collections WHERE building"))
+    assert set(payloads(served, name)) == others
+    served.write("heron.md", page("heron", "It was ringed in the marsh."))
+    assert served.sync().error is None
+    assert reindex("--force")[:2] == (0, True)
+    assert set(payloads(served, name)) == others
+    served.sync()
+    failed = served.rows("SELECT source_id, stage FROM documents WHERE state = 'failed'")
+    assert failed == [{"source_id": "docs/heron.md", "stage": "embedded"}]
+    assert served.agrees()
+
+
 def test_a_loss_is_refused_and_the_command_line_goes_the_whole_way(
     served: Installation,
     service: OpenAIServer,
