@@ -443,6 +443,30 @@ def test_headers_and_footers_once_and_without_page_numbers() -> None:
     assert text(body, parts) == "Text.\n\nHeader and footer\n\nAcme, confidential\n\nVersion 7"
 
 
+FIRST, EVEN = (f"<w:headerReference w:type='{kind}' r:id='{kind}'/>" for kind in ("first", "even"))
+
+
+@pytest.mark.parametrize(
+    ("sections", "switch", "expected"),
+    [
+        ([FIRST + EVEN], "", []),
+        ([FIRST + "<w:titlePg w:val='0'/>"], "<w:evenAndOddHeaders w:val='0'/>", []),
+        ([FIRST + "<w:titlePg/>"], "", ["Cover"]),
+        ([EVEN], "<w:evenAndOddHeaders/>", ["Left"]),
+        ([FIRST, "<w:titlePg/>"], "", ["Cover"]),
+        ([FIRST + "<w:sectPrChange><w:sectPr><w:titlePg/></w:sectPr></w:sectPrChange>"], "", []),
+    ],
+)
+def test_headers_that_no_page_has_are_not_indexed(sections: list[str], switch: str, expected: list[str]) -> None:
+    parts = {
+        "first.xml": part("hdr", line(run("Cover"))),
+        "even.xml": part("hdr", line(run("Left"))),
+        "settings.xml": part("settings", switch),
+    }
+    body = line(run("Text.")) + "".join(f"<w:sectPr>{section}</w:sectPr>" for section in sections)
+    assert text(body, parts).split("\n\n") == ["Text.", *(["Header and footer", *expected] if expected else [])]
+
+
 def test_hidden_text_is_not_indexed_and_the_document_says_so() -> None:
     document = read(docx(line(run("Shown.") + run("secret", "<w:vanish/>") + run("not", "<w:vanish w:val='0'/>"))))
     assert document.text == "Shown.not"

@@ -17,6 +17,7 @@ from assets.stages.parse.docx_elements import (
     continues,
     field,
     is_hidden,
+    margin_references,
     outermost,
     rows_of,
     symbol,
@@ -26,7 +27,7 @@ from assets.stages.parse.drawing import formula, graphics, has_text
 from assets.stages.parse.margins import margins
 from assets.stages.parse.marks import gap, raised
 from assets.stages.parse.numbering import MAX_LEVEL, Numbering, numeral
-from assets.stages.parse.package import Package, attribute, child, is_on, local, number, within
+from assets.stages.parse.package import Package, attribute, child, is_on, local, number
 from assets.stages.parse.result import Parsed
 from assets.stages.parse.styles import ParagraphStyle, Styles
 from assets.stages.parse.symbols import SYMBOLS, is_symbol
@@ -267,12 +268,12 @@ class _Document:
             self._warn(f"A part of the document ({end}) is not read: {error}")
 
     def margins(self, body: Any) -> Iterator[BlockDraft]:
-        """Yield the texts of all headers and footers."""
+        """Yield the texts of all headers and footers that pages have."""
         return margins(draft for root, name in self._margins(body) for draft in self.blocks(without_codes(root), name))
 
     def _margins(self, body: Any) -> Iterator[tuple[Any, str]]:
-        for reference in within(body, "headerReference", "footerReference"):
-            relation = self._package.relations(self._package.main).get(attribute(reference, "id") or "")
+        for reference in margin_references(body, self._related("settings")):
+            relation = self._package.relations(self._package.main).get(reference)
             root = self._package.optional(relation.target) if relation is not None and not relation.external else None
             if relation is not None and root is not None:
                 yield root, relation.target

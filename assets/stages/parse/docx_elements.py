@@ -117,6 +117,23 @@ def is_hidden(element: Any) -> bool:
     )
 
 
+def margin_references(body: Any, settings: Any) -> Iterator[str]:
+    """Yield the references to the headers and footers that pages have. A section without references has those of the one before."""
+    even = settings is not None and is_on(child(settings, "evenAndOddHeaders"))
+    references: dict[tuple[str, str], str] = {}
+    seen: set[str] = set()
+    for section in within(body, "sectPr"):
+        if local(section.getparent().tag) == "sectPrChange":
+            continue
+        for one in section:
+            if (kind := local(one.tag)) in ("headerReference", "footerReference"):
+                references[kind, attribute(one, "type") or "default"] = attribute(one, "id") or ""
+        shown = {"default": True, "first": is_on(child(section, "titlePg")), "even": even}
+        found = [one for (_, pages), one in references.items() if shown.get(pages) and one not in seen]
+        seen.update(found)
+        yield from found
+
+
 def symbol(element: Any) -> str:
     code = (attribute(element, "char") or "").upper()
     font = (attribute(element, "font") or "").lower()
