@@ -103,6 +103,7 @@ CHOICE = "<w:ddList><w:result w:val='1'/><w:listEntry w:val='red'/><w:listEntry 
 UP, DOWN = "<w:vertAlign w:val='superscript'/>", "<w:vertAlign w:val='subscript'/>"
 SYMBOL = "<w:r><w:sym w:font='Symbol' w:char='{}'/></w:r>"
 IN_SYMBOL = "<w:rFonts w:ascii='Symbol' w:hAnsi='Symbol'/>"
+IN_WINGDINGS = "<w:rFonts w:ascii='Wingdings' w:hAnsi='Wingdings'/>"
 CODE = "<w:r><w:instrText>IF</w:instrText></w:r>"
 STRUCK = "<w:strike/>"
 INLINE = {
@@ -172,6 +173,13 @@ INLINE = {
     "old box": (form("<w:checkBox><w:default w:val='0'/><w:checked/></w:checkBox>") + run(" yes"), "☒ yes"),
     "old list": (form(CHOICE), "blue"),
     "symbol": ("<w:r><w:sym w:font='Wingdings' w:char='F0FE'/></w:r>" + run(" yes"), "☒ yes"),
+    "arrow": (run("A ") + "<w:r><w:sym w:font='Wingdings' w:char='F0E0'/></w:r>" + run(" B"), "A → B"),
+    "arrow without an offset": (run("A ") + "<w:r><w:sym w:font='Wingdings' w:char='E0'/></w:r>" + run(" B"), "A → B"),
+    "picture": ("<w:r><w:sym w:font='Wingdings 2' w:char='E0'/></w:r>" + run("a"), "a"),
+    "text in Wingdings": (
+        run("A ") + run("\uf0dfà\uf021", IN_WINGDINGS) + run(" B ") + run("J", IN_WINGDINGS),
+        "A ←→ B ☺",
+    ),
     "characters of Symbol": (
         run("5 ")
         + SYMBOL.format("F0B1")
@@ -792,6 +800,20 @@ def test_what_is_beside_a_hidden_shape_of_a_group_is_read() -> None:
 def test_characters_of_symbol_on_a_slide() -> None:
     slide = shape("5 \uf0b1 0.2").replace("<a:r><a:t>", "<a:r><a:rPr><a:sym typeface='Symbol'/></a:rPr><a:t>")
     assert shown(read(pptx(slide), PPTX)) == [("paragraph", "5 ± 0.2")]
+
+
+@pytest.mark.parametrize(
+    ("font", "written", "expected"),
+    [
+        ("latin", "\uf0e0", "→"),
+        ("latin", "à", "→"),
+        ("sym", " à", "→"),
+        ("sym", "\uf0e0 vis-à-vis", "→ vis-à-vis"),
+    ],
+)
+def test_characters_of_wingdings_on_a_slide(font: str, written: str, expected: str) -> None:
+    slide = shape(written).replace("<a:r><a:t>", f"<a:r><a:rPr><a:{font} typeface='Wingdings'/></a:rPr><a:t>")
+    assert shown(read(pptx(slide), PPTX)) == [("paragraph", expected)]
 
 
 def test_a_field_spans_paragraphs() -> None:

@@ -30,7 +30,7 @@ from assets.stages.parse.numbering import MAX_LEVEL, Numbering, numeral
 from assets.stages.parse.package import Package, attribute, child, is_on, local, number
 from assets.stages.parse.result import Parsed
 from assets.stages.parse.styles import ParagraphStyle, Styles
-from assets.stages.parse.symbols import SYMBOLS, is_symbol
+from assets.stages.parse.symbols import codes_of
 from assets.stages.parse.tables import table
 from resources.core.errors import DocumentError, SkipDocumentError
 from resources.core.filetypes import MIME_TYPES, extension
@@ -326,8 +326,9 @@ class _Document:
         if properties is not None:
             if child(properties, "del") is not None:
                 return ""
-            if (fonts := child(properties, "rFonts")) is not None and is_symbol(attribute(fonts, "ascii") or ""):
-                return self.inline(element, before).translate(SYMBOLS)
+            fonts = child(properties, "rFonts")
+            if fonts is not None and (codes := codes_of(attribute(fonts, "ascii") or "")):
+                return self.inline(element, before).translate(codes)
             align = child(properties, "vertAlign")
             if align is not None and attribute(align, "val") == "superscript":
                 return raised(before, self.inline(element, before))

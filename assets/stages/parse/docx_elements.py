@@ -11,7 +11,7 @@ import msgspec
 
 from assets.stages.parse import drawing
 from assets.stages.parse.package import attribute, child, is_on, local, number, within
-from assets.stages.parse.symbols import SYMBOLS, is_symbol
+from assets.stages.parse.symbols import codes_of
 
 WRAPPERS = frozenset(
     {
@@ -31,20 +31,6 @@ WRAPPERS = frozenset(
 )
 """Elements that only wrap others."""
 _INVISIBLE = re.compile(r"visibility:\s*hidden", re.IGNORECASE)
-_TICKS = {
-    "FE": "☒",
-    "FD": "☒",
-    "78": "☒",
-    "52": "☑",
-    "54": "☒",
-    "A8": "☐",
-    "6F": "☐",
-    "71": "☐",
-    "FC": "✓",
-    "A3": "☐",
-    "FB": "✗",
-}
-"""Characters of Wingdings and Wingdings 2 that forms tick. Fonts of symbols have codes of their own, above U+F000."""
 
 
 def blocks_of(container: Any) -> Iterator[Any]:
@@ -135,16 +121,12 @@ def margin_references(body: Any, settings: Any) -> Iterator[str]:
 
 
 def symbol(element: Any) -> str:
-    code = (attribute(element, "char") or "").upper()
-    font = (attribute(element, "font") or "").lower()
-    if font.startswith("wingdings"):
-        return _TICKS.get(code[-2:], "")
     try:
-        found = chr(int(code, 16))
+        found = chr(int(attribute(element, "char") or "", 16))
     except (ValueError, OverflowError):
         return ""
-    if is_symbol(font):
-        return found.translate(SYMBOLS)
+    if codes := codes_of(attribute(element, "font") or ""):
+        return chr(0xF000 + ord(found) % 0x100).translate(codes)
     return "" if "\ue000" <= found <= "\uf8ff" else found
 
 

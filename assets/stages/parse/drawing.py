@@ -9,7 +9,7 @@ from assets.stages.parse.alt_text import described
 from assets.stages.parse.marks import gap, raised
 from assets.stages.parse.number_format import formatter
 from assets.stages.parse.package import Package, attribute, child, is_on, local, number, within
-from assets.stages.parse.symbols import PRIVATE, is_symbol
+from assets.stages.parse.symbols import codes_of, is_symbol
 from assets.stages.parse.tables import table
 
 _SHAPES = frozenset({"sp", "pic", "graphicFrame", "cxnSp"})
@@ -149,8 +149,8 @@ def paragraph(element: Any, *, pages: bool = True) -> str:
                 part = one.text or ""
                 run = one.getparent()
                 properties = child(run, "rPr")
-                if properties is not None and any(is_symbol(font.get("typeface") or "") for font in properties):
-                    part = part.translate(PRIVATE)
+                for font in properties if properties is not None else ():
+                    part = _in_font(part, font)
                 up = properties is not None and number(properties.get("baseline"), 0, least=-(10**6)) > 0
                 if not pages and local(run.tag) == "fld" and run.get("type") == "slidenum":
                     continue
@@ -165,6 +165,16 @@ def paragraph(element: Any, *, pages: bool = True) -> str:
             case _:
                 pass
     return text
+
+
+def _in_font(text: str, font: Any) -> str:
+    """Return text in Unicode. Of Wingdings for symbols alone (`a:sym`), `à` is an arrow if the run has nothing else."""
+    name = font.get("typeface")
+    codes = codes_of(name) if name else {}
+    alone = len(text.strip()) == 1 and not text.isascii()
+    if codes and (is_symbol(name) or not (alone or local(font.tag) == "latin")):
+        codes = {code: character for code, character in codes.items() if code > 0xFF}
+    return text.translate(codes) if codes else text
 
 
 def _parts(element: Any) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Characters of the font Symbol, whose codes Office files and PDFs keep in place of Unicode.
+"""Characters of the fonts Symbol and Wingdings, whose codes Office files and PDFs keep in place of Unicode.
 
 Source: Adobe, Symbol Encoding, https://unicode.org/Public/MAPPINGS/VENDORS/ADOBE/symbol.txt, without parts of large brackets.
 """
@@ -13,6 +13,15 @@ PRIVATE = {0xF000 + code: character for code, character in _CODES.items()}
 """For `str.translate`: where fonts of symbols have their characters in Unicode's private use area."""
 SYMBOLS = PRIVATE | _CODES
 """The same, and for codes without that offset."""
+_TICKS = {
+    0x52: "☑", 0x54: "☒", 0x6F: "☐", 0x71: "☐", 0x78: "☒", 0xA3: "☐", 0xA8: "☐", 0xFB: "✗", 0xFC: "✓", 0xFD: "☒", 0xFE: "☒",
+}  # fmt: skip
+"""Characters of Wingdings and Wingdings 2 that forms tick."""
+_SIGNS = {0x4A: "☺", 0xA7: "▪", 0xDF: "←", 0xE0: "→", 0xE1: "↑", 0xE2: "↓", 0xE8: "➔", 0xF0: "⇨"}
+"""Arrows and other characters of Wingdings that stand in texts."""
+_PICTURES = dict.fromkeys(range(0xF020, 0xF100), "")
+_MORE_WINGDINGS = _PICTURES | _TICKS | {0xF000 + code: character for code, character in _TICKS.items()}
+_WINGDINGS = _MORE_WINGDINGS | _SIGNS | {0xF000 + code: character for code, character in _SIGNS.items()}
 _SYMBOL = re.compile(r"symbol(?:mt|ps|std|neu)?(?:[,-].*)?", re.IGNORECASE)
 """Not Symbola, whose characters are those of Unicode."""
 
@@ -20,3 +29,11 @@ _SYMBOL = re.compile(r"symbol(?:mt|ps|std|neu)?(?:[,-].*)?", re.IGNORECASE)
 def is_symbol(font: str) -> bool:
     """Return True if a font has the characters of Symbol: `SymbolMT`, `ABCDEF+Symbol,Bold`."""
     return _SYMBOL.fullmatch(font.rpartition("+")[2]) is not None
+
+
+def codes_of(font: str) -> dict[int, str]:
+    """Return the characters of Symbol or Wingdings by their codes, for `str.translate`; nothing for another font."""
+    if is_symbol(font):
+        return SYMBOLS
+    name = font.lower()
+    return _WINGDINGS if name == "wingdings" else _MORE_WINGDINGS if name.startswith("wingdings") else {}
