@@ -76,7 +76,7 @@ class IdentityServices:
         self.vouching = frozenset(sign_in_names(settings))
         """What people sign in with now: keys that were made in a session of another are refused."""
         self.sessions = Sessions(settings, http.database, http.audit, self.providers, self._end_allowed, self.vouching)
-        self.sign_in_flow = Flow(settings, http.key, http.database)
+        self.sign_in_flow = Flow(settings, http.keys, http.database)
         self.emailed_links = EmailedLinks(http, self.directory)
         party = relying_party(settings)
         self.passkeys = None if party is None else _passkeys(http, party)
@@ -111,4 +111,4 @@ def _passkeys(http: HttpServices, party: RelyingParty) -> Passkeys:
     """Return the passkeys of a site; the library is imported only where there are any."""
     from serving.identity.sign_in.passkeys import Passkeys
 
-    return Passkeys(http.settings, party, http.key, http.database)
+    return Passkeys(http.settings, party, http.keys, http.database)

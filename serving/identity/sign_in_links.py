@@ -52,7 +52,7 @@ async def link_sign_in(request: Request[Any, Any, Any], identity: NamedDependenc
     token = fields.get("token", [""])[0]
 
     async def sign_in() -> Response[Any]:
-        grant = await links.use(identity.http.database, identity.http.key, token, identity.http.clock())
+        grant = await links.use(identity.http.database, identity.http.keys, token, identity.http.clock())
         if grant.way == EMAIL:
             identity.emailed_links.check(grant.email)
         await require_active(identity, grant.email)
@@ -62,5 +62,5 @@ async def link_sign_in(request: Request[Any, Any, Any], identity: NamedDependenc
             identity.emailed_links.used(origin_of(identity, request.client))
         return begun
 
-    after = links.after_of(identity.http.key, token)
+    after = links.after_of(identity.http.keys, token)
     return await attempted(request, identity, LINK, token, sign_in, after=after)

@@ -153,7 +153,7 @@ def _declared(provider: str) -> tuple[SourceSpec, Consent]:
 async def _flow(source_services: SourceServices, spec: SourceSpec, consent: Consent) -> ConsentFlow:
     http = source_services.http
     return ConsentFlow(
-        spec, consent, await source_services.settings(), http.key, http.database, source_services.vendor_threads
+        spec, consent, await source_services.settings(), http.keys, http.database, source_services.vendor_threads
     )
 
 

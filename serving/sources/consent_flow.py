@@ -42,12 +42,18 @@ class Connected(NamedTuple):
 
 class ConsentFlow:
     def __init__(
-        self, spec: SourceSpec, consent: Consent, settings: Settings, key: str, database: Database, threads: Threads
+        self,
+        spec: SourceSpec,
+        consent: Consent,
+        settings: Settings,
+        keys: tuple[str, ...],
+        database: Database,
+        threads: Threads,
     ) -> None:
         self._spec = spec
         self._consent = consent
         self._settings = settings
-        self._attempts = attempts(key, consent)
+        self._attempts = Attempts(keys, f"{consent.provider}-sign-in")
         self._database = database
         self._threads = threads
         self._callback = f"{settings.base_url}{PATH}/{consent.provider}/callback"
@@ -84,7 +90,8 @@ class ConsentFlow:
             raise ConsentError(f"Access was not granted on {label}'s page, so nothing was connected.", 403)
         if "error" in answer or not answer.get("code"):
             raise ConsentError(f"{label} could not complete the sign-in. Please start it again.")
-        tokens = await self._exchange(self._attempts.grant(attempt, answer["code"], self._callback))
+        attempts = self._attempts.of(answer["state"])
+        tokens = await self._exchange(attempts.grant(attempt, answer["code"], self._callback))
         grant = await self._threads.run(self._consent.granted, self._settings, tokens)
         await self._threads.run(self._store, grant, requested_by)
         return Connected(grant.account, requested_by)
@@ -140,7 +147,3 @@ class ConsentFlow:
         with session(self._settings.postgres_dsn) as connection:
             credentials.save(connection, self._settings, provider, grant.account, grant.refresh_token, grant.scopes, by)
             WebSession(connection).source_resume(source=self._spec.name.value)
-
-
-def attempts(key: str, consent: Consent) -> Attempts:
-    return Attempts(key, f"{consent.provider}-sign-in")

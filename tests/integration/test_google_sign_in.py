@@ -237,17 +237,17 @@ def test_a_state_can_be_used_once(running: Running, site: Site, provider: Google
 
 def expired(site: Site) -> str:
     before = datetime.now(UTC) - timedelta(minutes=11)
-    return Attempts(secret_key(site.settings), PURPOSE).signed("00000000-0000-4000-8000-000000000001", before)
+    return Attempts((secret_key(site.settings),), PURPOSE).signed("00000000-0000-4000-8000-000000000001", before)
 
 
 def never_begun(site: Site) -> str:
     soon = datetime.now(UTC) + timedelta(minutes=5)
-    return Attempts(secret_key(site.settings), PURPOSE).signed("00000000-0000-4000-8000-000000000001", soon)
+    return Attempts((secret_key(site.settings),), PURPOSE).signed("00000000-0000-4000-8000-000000000001", soon)
 
 
 def other_key(_site: Site) -> str:
     soon = datetime.now(UTC) + timedelta(minutes=5)
-    return Attempts("another key of more than thirty-two characters", PURPOSE).signed("0" * 32, soon)
+    return Attempts(("another key of more than thirty-two characters",), PURPOSE).signed("0" * 32, soon)
 
 
 def test_an_invalid_state_is_refused(running: Running, site: Site, provider: Google, subtests: pytest.Subtests) -> None:

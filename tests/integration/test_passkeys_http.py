@@ -233,7 +233,7 @@ def test_what_was_signed_works_once_and_for_five_minutes(site: Site, running: Ru
     foreign = tab.send(late, credential, **{"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"})
     assert foreign.status_code == 403
     assert reasons(site, running) == [(ANN, "replayed")] * 2
-    old = Attempts(keys.secret_keys(site.settings)[0], "passkey-sign-in")
+    old = Attempts(keys.secret_keys(site.settings), "passkey-sign-in")
     state = old.signed("one", datetime.now(UTC) - timedelta(seconds=1), browser="any")
     assert said(tab.send({"state": state}, credential)) == (
         403,

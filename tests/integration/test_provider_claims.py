@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 from pydantic import SecretStr
 
+from resources.keys import secret_key
 from serving.identity.scim.groups import principal_of
 from serving.identity.sign_in.provider import LEEWAY_SECONDS
 from tests.fixtures.llm import ModelServer
@@ -306,6 +307,17 @@ def test_a_renewal_ends_sessions_and_keys_only_by_what_it_says_about_the_person(
         assert running.http.get("/api/me", headers=cookie).status_code == (401 if ends else 200)
     left = site.sql("SELECT (SELECT count(*) FROM agents), count(*) FROM api_keys WHERE revoked_at IS NULL")
     assert left == [(0, 0) if ends else (1, 1)]
+
+
+def test_a_sign_in_may_end_after_the_key_was_rotated(site: Site, provider: SmallProvider) -> None:
+    configured(site, provider)
+    provider.claims = dict(PERSON)
+    with site.running() as before:
+        begun = provider.begun(before)
+    keys = SecretStr(f"{'new key ' * 5},{secret_key(site.settings)}")
+    site.settings = site.settings.model_copy(update={"secret_key": keys})
+    with site.running() as after:
+        assert provider.ended(after, *begun).status_code == 303
 
 
 @pytest.mark.parametrize("seconds", [-7200, 7200], ids=["ahead", "behind"])

@@ -40,7 +40,7 @@ def test_failed_sign_ins_are_limited_by_address(site: Site, wrong: str) -> None:
 
 
 def test_a_sign_in_that_failed_keeps_where_it_was_going(site: Site) -> None:
-    attempts = Attempts(secret_key(site.settings), "sign-in")
+    attempts = Attempts((secret_key(site.settings),), "sign-in")
     with site.running() as running:
         for minutes, said in ((-1, "longer than ten minutes"), (5, "started in another browser")):
             expires = datetime.now(UTC) + timedelta(minutes=minutes)

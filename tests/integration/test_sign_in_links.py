@@ -10,8 +10,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from pydantic import SecretStr
 
 from orchestration.cli import run
+from resources.keys import secret_key
 from resources.servers.processes import free_port
 from resources.stores.postgres import session
 from serving.identity.sign_in import links
@@ -55,6 +57,14 @@ def audited(site: Site, running: Running) -> list[tuple[str, str, str]]:
         (action, email, detail.get("reason") or detail.get("provider") or detail["by"])
         for action, email, detail in rows
     ]
+
+
+def test_a_link_works_after_the_key_was_rotated(site: Site) -> None:
+    tokens = [made(site), made(site)]
+    for before, status in ((f",{secret_key(site.settings)}", 303), ("", 403)):
+        site.settings = site.settings.model_copy(update={"secret_key": SecretStr("new key " * 5 + before)})
+        with site.running() as running:
+            assert pressed(running, tokens.pop())[0] == status
 
 
 def test_a_link_works_once_whatever_process_is_asked(site: Site) -> None:

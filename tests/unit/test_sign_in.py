@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import httpx
+import jwt
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from pydantic import SecretStr
 from resources import mail, sample_people
 from resources.core.errors import ConfigurationError
 from resources.settings import OidcProvider, Settings, load
+from serving.identity.sign_in.attempts import LIFETIME, Attempts
 from serving.identity.sign_in.claims import GOOGLE, identity
 from serving.identity.sign_in.emailed import is_plain
 from serving.identity.sign_in.flow import own_path
@@ -58,6 +60,19 @@ def provider(**more: Any) -> OidcProvider:
 )
 def test_only_own_paths_are_returned_to(given: str, path: str) -> None:
     assert own_path(given) == path
+
+
+def test_an_attempt_keeps_its_key_when_keys_are_rotated() -> None:
+    old, new = ("old key " * 5,), ("new key " * 5,)
+    state = Attempts(old, "test").signed("1", datetime.now(UTC) + LIFETIME)
+    rotated = Attempts(new + old, "test")
+    assert rotated.opened(state)["jti"] == "1"
+    assert rotated.of(state).secret("verifier", "1") == Attempts(old, "test").secret("verifier", "1")
+    assert Attempts(new, "test").opened(rotated.signed("2", datetime.now(UTC) + LIFETIME))["jti"] == "2"
+    for other in (Attempts(new, "test"), Attempts(new + old, "another")):
+        assert other.claimed(state, "jti") == ""
+        with pytest.raises(jwt.InvalidTokenError):
+            other.opened(state)
 
 
 @given(st.from_regex(r"[a-z0-9_+'&.=?%!,-]{1,30}", fullmatch=True))

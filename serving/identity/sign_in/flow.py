@@ -47,9 +47,9 @@ def own_path(text: str) -> str:
 
 
 class Flow:
-    def __init__(self, settings: Settings, key: str, database: Database) -> None:
+    def __init__(self, settings: Settings, keys: tuple[str, ...], database: Database) -> None:
         self._settings = settings
-        self._attempts = Attempts(key, "sign-in")
+        self._attempts = Attempts(keys, "sign-in")
         self._reads = WebReads(database)
 
     def callback(self, provider: Provider) -> str:
@@ -103,8 +103,9 @@ class Flow:
             )
         if not answer.get("code"):
             raise SignInRefusedError("no-code", f"{provider.setting.name} sent no code. Please start again.")
-        tokens = await provider.exchange(self._attempts.grant(attempt, answer["code"], self.callback(provider)))
-        identity = await signed_in(provider, tokens, self._attempts.secret("nonce", attempt))
+        attempts = self._attempts.of(answer["state"])
+        tokens = await provider.exchange(attempts.grant(attempt, answer["code"], self.callback(provider)))
+        identity = await signed_in(provider, tokens, attempts.secret("nonce", attempt))
         if not await self._reads.sign_in_use(
             sign_in_id=attempt,
             provider=provider.setting.slug,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import jwt
 
-from resources.keys import secret_key
+from resources.keys import secret_keys
 from serving.identity.sign_in.attempts import LIFETIME, Attempts
 from serving.identity.sign_in.events import link_made
 from serving.identity.sign_in.flow import own_path
@@ -70,19 +70,19 @@ def _made(
     link_id = str(uuid.uuid4())
     statements.sign_in_begin(sign_in_id=link_id, requested_by=way, now=now, expires_at=expires)
     statements.audit_insert(**audited.row())
-    token = Attempts(secret_key(settings), PURPOSE).signed(link_id, expires, sub=email, **claims)
+    token = Attempts(secret_keys(settings), PURPOSE).signed(link_id, expires, sub=email, **claims)
     return f"{settings.base_url}{PATH}#{token}"
 
 
-def after_of(key: str, token: str) -> str:
+def after_of(keys: tuple[str, ...], token: str) -> str:
     """Return the path to which a link leads, also one that is too old or was used."""
-    return own_path(Attempts(key, PURPOSE).claimed(token, "next"))
+    return own_path(Attempts(keys, PURPOSE).claimed(token, "next"))
 
 
-async def use(database: Database, key: str, token: str, now: datetime) -> LinkGrant:
+async def use(database: Database, keys: tuple[str, ...], token: str, now: datetime) -> LinkGrant:
     """Return what a link grants and mark it as used, for all processes. Raises `SignInRefusedError`."""
     try:
-        claims = Attempts(key, PURPOSE).opened(token)
+        claims = Attempts(keys, PURPOSE).opened(token)
     except jwt.ExpiredSignatureError:
         raise SignInRefusedError("too-late", f"This link is too old. {ANOTHER}") from None
     except jwt.InvalidTokenError:

@@ -79,10 +79,10 @@ class UsedPasskey(NamedTuple):
 class Passkeys:
     """Registers and verifies passkeys for one site."""
 
-    def __init__(self, settings: Settings, party: RelyingParty, key: str, database: Database) -> None:
+    def __init__(self, settings: Settings, party: RelyingParty, keys: tuple[str, ...], database: Database) -> None:
         self.party = party
         self._settings = settings
-        self._additions, self._sign_ins = Attempts(key, "passkey-addition"), Attempts(key, "passkey-sign-in")
+        self._additions, self._sign_ins = Attempts(keys, "passkey-addition"), Attempts(keys, "passkey-sign-in")
         self._database = database
         self._reads = PasskeyReads(database)
         self._used = WebReads(database)
@@ -134,7 +134,7 @@ class Passkeys:
             _check_top_level(sent.response.client_data_json)
             made = verify_registration_response(
                 credential=sent,
-                expected_challenge=_challenge(self._additions, attempt),
+                expected_challenge=_challenge(self._additions.of(state), attempt),
                 expected_rp_id=self.party.host,
                 expected_origin=self.party.origin,
                 require_user_verification=True,
@@ -207,7 +207,7 @@ class Passkeys:
         try:
             verified = verify_authentication_response(
                 credential=sent,
-                expected_challenge=_challenge(self._sign_ins, attempt),
+                expected_challenge=_challenge(self._sign_ins.of(state), attempt),
                 expected_rp_id=self.party.host,
                 expected_origin=self.party.origin,
                 credential_public_key=known.public_key,
