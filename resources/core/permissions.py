@@ -24,6 +24,8 @@ LIFECYCLE, DRAFT = "lifecycle", "draft"
 """The tag, and its value, of a document that only its owner may read."""
 PROTECTING = (LIFECYCLE, LANGUAGE_MODEL, ANSWER_SHARING)
 """Tags that restrict who is shown a document: a value that is no text is refused, since it would not be understood."""
+CONSUMERS = frozenset({"gmail.com", "googlemail.com"})
+"""Domains of Google accounts that belong to no organisation."""
 FORMS = "an email, group:NAME@DOMAIN, domain:NAME, slack:TEAM or public"
 READER_IDS = "reader_ids"
 """Payload field of the vector index with the `reader_id` of each principal that may read a document."""

@@ -109,6 +109,7 @@ def test_a_message_names_the_address_that_it_goes_to(local: str) -> None:
         ({"issuer": GOOGLE}, {"email_verified": True, "hd": "other.com"}, "domain"),
         ({"issuer": GOOGLE}, {"email_verified": True, "hd": "acme.com"}, None),
         ({"issuer": GOOGLE}, {"email": "ann@gmail.com", "email_verified": True}, None),
+        ({"issuer": GOOGLE}, {"email": "ann@googlemail.com", "email_verified": True}, None),
     ],
 )
 def test_an_email_counts_only_if_it_is_verified_and_in_its_domain(

@@ -24,8 +24,6 @@ from resources.sources.drive.notes import PartitionState
 from resources.sources.drive.permissions import FileGrant
 
 LinkSharing = Literal["nobody", "opened", "domain"]
-_PUBLIC = frozenset({"gmail.com", "googlemail.com"})
-"""Domains whose accounts are no organisation."""
 _SERVICE_ACCOUNTS = ".gserviceaccount.com"
 FIELDS = "id,type,emailAddress,domain,allowFileDiscovery,deleted,expirationTime,view"
 _LIST = f"nextPageToken,permissions({FIELDS})"
@@ -52,7 +50,11 @@ class Links:
         if self.setting != "domain":
             return None
         domain = self._account().rpartition("@")[2]
-        return None if domain in _PUBLIC or domain.endswith(_SERVICE_ACCOUNTS) or "." not in domain else domain
+        return (
+            None
+            if domain in principals.CONSUMERS or domain.endswith(_SERVICE_ACCOUNTS) or "." not in domain
+            else domain
+        )
 
     @cached_property
     def account(self) -> frozenset[str]:

@@ -17,7 +17,6 @@ from serving.identity.sign_in.provider import EXPIRED, IMMATURE, Provider, Token
 from serving.identity.sign_in.refusals import SignInRefusedError
 
 GOOGLE = "https://accounts.google.com"
-GMAIL = "gmail.com"
 
 log = logger("serving")
 
@@ -134,7 +133,10 @@ def _email(setting: OidcProvider, claims: Mapping[str, Any]) -> str:
         )
     # Anyone can make a Google account with an address elsewhere, and keeps it after the address is withdrawn; only `hd` says
     # that the domain's owner manages it. Source: https://developers.google.com/identity/openid-connect/openid-connect#an-id-tokens-payload
-    managed = setting.issuer.rstrip("/") != GOOGLE or domain in {GMAIL, str(claims.get("hd", "")).lower()}
+    managed = setting.issuer.rstrip("/") != GOOGLE or domain in {
+        *permissions.CONSUMERS,
+        str(claims.get("hd", "")).lower(),
+    }
     if not managed or (setting.domains and domain not in setting.domains):
         detail = f"Accounts of {domain} cannot sign in with {setting.name} here."
         raise SignInRefusedError("domain", detail, email, about_person=True)
