@@ -12,7 +12,6 @@ from serving.http.errors import ProblemError, UnauthorizedError
 from serving.identity.authentication import origin_of, session_of
 from serving.identity.service import IdentityServices
 from serving.identity.sign_in import events, pages
-from serving.identity.sign_in.browsers import browser_cookie
 from serving.identity.sign_in.claims import ProviderIdentity
 from serving.identity.sign_in.provider import Tokens
 from serving.identity.sign_in.refusals import ProviderDownError, SignInRefusedError
@@ -78,8 +77,7 @@ async def begin(
     address = origin_of(identity, request.client)
     event = events.signed_in(who.email, way, session_id, address, administrator=administrator)
     await identity.http.audit.record(event)
-    cookies = [cookie, browser_cookie(identity.http.settings, "", 0)]
-    return Response(None, status_code=303, headers={"Location": after}, cookies=cookies)
+    return Response(None, status_code=303, headers={"Location": after}, cookies=[cookie])
 
 
 async def _end_current(request: Request[Any, Any, Any], identity: IdentityServices) -> None:

@@ -30,20 +30,16 @@ def browser_cookie_name(settings: Settings) -> str:
 def bound(settings: Settings, kept: str) -> Binding:
     """Return the binding to a browser. `kept` is the cookie's value so far, so that several tabs may sign in at a time."""
     value = kept if _is_secret(kept) else secrets.token_urlsafe(32)
-    return Binding(_digest(value), browser_cookie(settings, value, int(LIFETIME.total_seconds())))
-
-
-def browser_cookie(settings: Settings, value: str, seconds: int) -> Cookie:
-    """Return the cookie; without a value it deletes it. Browsers accept neither without `Secure` for a name with `__Host-`."""
-    return Cookie(
+    cookie = Cookie(
         key=browser_cookie_name(settings),
         value=value,
         path="/",
-        max_age=seconds,
+        max_age=int(LIFETIME.total_seconds()),
         httponly=True,
         samesite="lax",
-        secure=is_https(settings),
+        secure=is_https(settings),  # without it, browsers do not accept a name with `__Host-`
     )
+    return Binding(_digest(value), cookie)
 
 
 def is_bound(digest: object, kept: str) -> bool:
