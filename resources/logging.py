@@ -29,7 +29,20 @@ _QUOTED = re.compile(
 )
 """What Postgres adds to an error: it may quote the row that it refused. In a stack trace, other exceptions follow."""
 _NEVER_MASKED = frozenset(
-    {"ts", "level", "service", "job_id", "doc_id", "query_id", "error_id", "chunk_id", "run_id", "trace_id"}
+    {
+        "ts",
+        "level",
+        "service",
+        "job_id",
+        "doc_id",
+        "doc_ids",
+        "query_id",
+        "event_key",
+        "error_id",
+        "chunk_id",
+        "run_id",
+        "trace_id",
+    }
 )
 _NOISY = ("httpx", "httpcore", "qdrant_client", "psycopg.pool", "asyncio", "alembic", "sqlalchemy")
 

@@ -4,7 +4,7 @@ An event is first appended to this process's spool file below HOME, so that neit
 then writes spool files to Postgres in batches and deletes them. While Postgres is down, the response waits until the event is synced to
 disk. Events have unique keys, so writing a file twice adds nothing. Files of killed processes are adopted by others. Each process keeps
 a file whose space is allocated in advance, so that searches go on when the disk is full. If an event can be stored neither on disk nor
-in Postgres, the request is rejected.
+in Postgres, the request is rejected, and the event is logged and counted.
 """
 
 from __future__ import annotations
@@ -183,6 +183,7 @@ class Audit:
         self._folder = folder
         self._database = database
         self._waiting_gauge = metrics.audit_waiting
+        self._missing = metrics.audit_missing
         self._progress = Progress(shared, "audit")
         self._open: Spool | None = None
         self._reserve: Spool | None = None
@@ -198,8 +199,25 @@ class Audit:
         """Store an event so that it survives a kill of this process and, while Postgres is down, a power cut.
 
         Raises `OverloadedError` when Postgres accepts events more slowly than they come, and `ServiceUnavailableError` when
-        the event can be stored neither on disk nor in Postgres.
+        the event can be stored neither on disk nor in Postgres. What it is about may have happened already, so it is logged then.
         """
+        try:
+            await self._record(event)
+        except TemporaryError as error:
+            self._missing.inc()
+            log.error(
+                "audit_event_missing",
+                recorded=event.action,
+                event_key=event.event_key,
+                email=event.email,
+                query_id=event.query_id,
+                doc_ids=event.doc_ids,
+                put_at=event.put_at,
+                error=error,
+            )
+            raise
+
+    async def _record(self, event: AuditEvent) -> None:
         if self._waiting >= MAX_WAITING and not self._database.watch.down:
             await self._wait_for_room()
         if self._waiting >= MAX_SPOOLED:

@@ -60,6 +60,11 @@ class Metrics:
         self.audit_waiting = Gauge(
             "serving_audit_waiting", "Audit events that are not in Postgres yet.", registry=self.registry
         )
+        self.audit_missing = Counter(
+            "serving_audit_missing_total",
+            "Events that could be recorded neither on disk nor in Postgres.",
+            registry=self.registry,
+        )
         self.rate_limited = Counter(
             "rag_rate_limited_total", "Requests refused by a rate limit.", registry=self.registry
         )

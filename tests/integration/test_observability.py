@@ -115,6 +115,7 @@ THRESHOLDS: dict[str, dict[str, tuple[str, str]]] = {
         "embedding_budget_usd": (_steady(100), _steady(100)),
     },
     "AuditWaits": {"serving_audit_waiting": (_steady(1_000), _steady(1_001))},
+    "AuditMissing": {"serving_audit_missing_total": (_steady(3), "0+0x595 1+1x100")},
     "WritesDropped": {'serving_dropped_writes_total{statement="x"}': (_steady(3), "0+0x595 1+0x100")},
 }
 """For each alert: the series, just below the threshold and just above it, one value a minute for ten hours."""

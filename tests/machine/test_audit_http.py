@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import os
 import stat
 import time
@@ -12,8 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
+from structlog.testing import capture_logs
 
-from serving.http.audit import MAX_WAITING, AuditEvent, Spool
+from resources.core.errors import ServiceUnavailableError
+from resources.servers.shared import Shared
+from serving.http.audit import MAX_WAITING, Audit, AuditEvent, Spool
+from serving.http.database import Database
+from serving.http.metrics import Metrics
 from tests.fixtures.serving import Running, Site
 from tests.machine.test_degradation_http import codes, fill, own_postgres, titles, until_ready
 
@@ -124,6 +132,37 @@ def test_with_a_full_disk_an_event_is_written_to_postgres_or_the_request_is_refu
         assert (refused.status_code, refused.json()["type"]) == (503, "/problems/service-unavailable")
         assert "audit log" in refused.json()["detail"]
         assert int(refused.headers["Retry-After"]) >= 1
+
+
+def test_an_event_that_can_be_recorded_nowhere_is_logged_and_counted(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    event = AuditEvent(
+        email=BOB, action="key_create", query="the secret ferry", doc_ids=[str(uuid.uuid4())], detail='{"name": "Bob"}'
+    )
+
+    def full(_spool: Spool, _event: AuditEvent) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Spool, "append", full)
+    site.sql("ALTER TABLE audit_log ADD CONSTRAINT nothing CHECK (action <> 'key_create') NOT VALID")
+    metrics, database = Metrics(), Database(site.settings.postgres_dsn, prepare_threshold=0)
+
+    async def record() -> None:
+        await database.open()
+        try:
+            with pytest.raises(ServiceUnavailableError):
+                await Audit(site.settings.home / "audit", database, metrics, Shared.alone()).record(event)
+        finally:
+            await database.close()
+
+    with capture_logs() as logs:
+        asyncio.run(record())
+    (said,) = (one for one in logs if one["event"] == "audit_event_missing")
+    assert (said["recorded"], said["event_key"], said["doc_ids"]) == (event.action, event.event_key, event.doc_ids)
+    assert "secret" not in str(said)
+    assert "Bob" not in str(said)
+    assert metrics.registry.get_sample_value("serving_audit_missing_total") == 1
 
 
 def test_a_deletion_and_its_event_are_one_transaction(site: Site, running: Running) -> None:
