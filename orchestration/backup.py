@@ -24,6 +24,7 @@ from assets.upkeep.integrity import ExpectedLake, expected, lost_contents
 from orchestration.backup_store import FILES, MANIFEST, BackupStore
 from orchestration.supervision import run_state
 from resources import keys
+from resources.core.durations import how_long
 from resources.core.errors import InvalidRequestError, NotRunningError, ServiceUnavailableError
 from resources.core.scratch import scratch_folder
 from resources.servers.postgres import EmbeddedPostgres
@@ -39,6 +40,7 @@ LAKE = "lake"
 SPOOLS = ("audit",)
 """Folders of HOME with events that serving has not written to Postgres yet."""
 LOOK_SECONDS = 0.4
+WAITING = "The backup waits up to an hour for `concordance reindex`, `erase` or another backup to end."
 REFUSAL = "`concordance reindex`, `erase` or another backup has been running for an hour. Run the command again once it has ended."
 
 
@@ -60,11 +62,13 @@ def back_up(
     *,
     since: Path | None = None,
     lasts: Callable[[], bool] = lambda: False,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> tuple[Manifest, list[str]]:
     """Write a backup to `folder`, which must be empty or missing. An embedded Postgres is started for this if it is not running.
 
     Files of the lake that the backup `since` has, too, are shared with it where the file system can: they never change.
-    `lasts` returns True while it makes sense to wait for a Postgres that is being restarted.
+    `lasts` returns True while it makes sense to wait for a Postgres that is being restarted. `tell` is called with a sentence when the
+    backup begins to wait for other work, and each minute.
     Returns the manifest and the faults of the copied lake. Raises `ConcordanceError`, and then leaves nothing.
     """
     if since is not None:
@@ -72,7 +76,7 @@ def back_up(
     _check_empty(folder)
     faults: list[str] = []
     copied = lake_copy.Copied()
-    with _consistent(settings, lasts) as lease, _whole_or_nothing(folder):
+    with _consistent(settings, lasts, tell) as lease, _whole_or_nothing(folder):
         _copy_state(settings, folder)
         if (lake := local_lake(settings)) is not None:
             wanted = expected(settings)  # right after the dump: what syncs add from now on may be missing in the copy
@@ -86,7 +90,12 @@ def back_up(
 
 
 def back_up_to_store(
-    settings: Settings, store: BackupStore, version: str, *, lasts: Callable[[], bool] = lambda: False
+    settings: Settings,
+    store: BackupStore,
+    version: str,
+    *,
+    lasts: Callable[[], bool] = lambda: False,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> tuple[Manifest, list[str], str]:
     """Add a backup to an object store, as `back_up` does to a folder; of the lake, only files that the store lacks are sent.
 
@@ -94,7 +103,7 @@ def back_up_to_store(
     """
     faults: list[str] = []
     copied = lake_copy.Copied()
-    with _consistent(settings, lasts) as lease, scratch_folder() as stage:
+    with _consistent(settings, lasts, tell) as lease, scratch_folder() as stage:
         _copy_state(settings, stage)
         if (lake := local_lake(settings)) is not None:
             wanted = expected(settings)
@@ -136,14 +145,14 @@ def _whole_or_nothing(folder: Path) -> Generator[None]:
 
 
 @contextmanager
-def _consistent(settings: Settings, lasts: Callable[[], bool]) -> Generator[leases.Lease]:
+def _consistent(settings: Settings, lasts: Callable[[], bool], tell: Callable[[str], None]) -> Generator[leases.Lease]:
     """Make new files private, Postgres available, and keep what the dump will refer to, for the block: as long as the lease lasts."""
     if settings.embedded_postgres and not settings.passfile.exists():
         raise NotRunningError(f"Concordance has never run in {settings.home}, so there is nothing to back up.")
     if not keys.all_given(settings):
         keys.load(settings)  # what is missing here is missing in a backup
     check_direct(settings)
-    with private(), running_postgres(settings, "backup"), _nothing_removed(settings, lasts) as lease:
+    with private(), running_postgres(settings, "backup"), _nothing_removed(settings, lasts, tell) as lease:
         yield lease
 
 
@@ -163,7 +172,9 @@ def _manifest(version: str, lake: Path | None, copied: lake_copy.Copied) -> Mani
 
 
 @contextmanager
-def _nothing_removed(settings: Settings, lasts: Callable[[], bool]) -> Generator[leases.Lease]:
+def _nothing_removed(
+    settings: Settings, lasts: Callable[[], bool], tell: Callable[[str], None]
+) -> Generator[leases.Lease]:
     """Keep erasure and `reindex` from starting for the block. A restart of Postgres before it costs nothing but time, unless a disk
     accepts no writes: then it does not start.
     """
@@ -171,7 +182,13 @@ def _nothing_removed(settings: Settings, lasts: Callable[[], bool]) -> Generator
         while True:
             try:
                 lease = stack.enter_context(
-                    leases.alone(settings.postgres_dsn, REINDEX, REFUSAL, seconds=leases.WAIT_SECONDS)
+                    leases.alone(
+                        settings.postgres_dsn,
+                        REINDEX,
+                        REFUSAL,
+                        seconds=leases.WAIT_SECONDS,
+                        waits=lambda seconds: tell(f"{WAITING} It has waited for {how_long(seconds)}."),
+                    )
                 )
                 break
             except ServiceUnavailableError:

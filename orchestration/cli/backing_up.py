@@ -40,11 +40,15 @@ def backup(
     if "://" in target:
         if since is not None:
             raise InvalidRequestError("--since is for folders. In an object store, backups share files by themselves.")
-        made, faults, written = back_up_to_store(settings, BackupStore(target), installed_version(), lasts=lasts)
+        made, faults, written = back_up_to_store(
+            settings, BackupStore(target), installed_version(), lasts=lasts, tell=note
+        )
         earlier = "the backups before" if made.shared else None
     else:
         before = None if since is None else since.absolute()
-        made, faults = back_up(settings, Path(target).absolute(), installed_version(), since=before, lasts=lasts)
+        made, faults = back_up(
+            settings, Path(target).absolute(), installed_version(), since=before, lasts=lasts, tell=note
+        )
         written, earlier = target, since
     say(f"Backed up {settings.home} to {written}.")
     if earlier is not None:

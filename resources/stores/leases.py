@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Collection, Generator, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable
 from contextlib import contextmanager
 
 import psycopg
@@ -29,6 +29,8 @@ IDLE_SECONDS = 90
 POLL_SECONDS = 0.25
 """Interval at which a process that waits for a lease tries again."""
 WAIT_SECONDS = 3600.0
+TOLD_SECONDS = 60.0
+"""How often somebody who waits is told so."""
 HANG_SECONDS = 12.0
 """Longest wait for a Postgres that does not answer when a lease is released."""
 WHOLE = ""
@@ -100,12 +102,19 @@ class Lease:
             self._statements().narrow(source=self.source, owner=self.owner, fence=self.fence, partitions=sorted(names))
             self.names = names
 
-    def wait(self, partitions: Collection[str], seconds: float) -> bool:
-        """Claim partitions; return False if another process still has one after so many seconds."""
-        deadline = time.monotonic() + seconds
+    def wait(self, partitions: Collection[str], seconds: float, waits: Callable[[float], None] | None = None) -> bool:
+        """Claim partitions; return False if another process still has one after so many seconds.
+
+        `waits` is called when the wait begins and each minute, with the seconds waited so far.
+        """
+        began, told = time.monotonic(), 0
         while not self.claim(partitions):
-            if time.monotonic() >= deadline:
+            waited = time.monotonic() - began
+            if waited >= seconds:
                 return False
+            if waits is not None and waited >= told * TOLD_SECONDS:
+                waits(waited)
+                told += 1
             time.sleep(POLL_SECONDS)
         return True
 
@@ -188,14 +197,21 @@ class Lease:
             self._connection.close()
 
 
-def claim(dsn: str, source: str, partitions: Collection[str] | None, *, seconds: float = WAIT_SECONDS) -> Lease | None:
+def claim(
+    dsn: str,
+    source: str,
+    partitions: Collection[str] | None,
+    *,
+    seconds: float = WAIT_SECONDS,
+    waits: Callable[[float], None] | None = None,
+) -> Lease | None:
     """Claim partitions of a source, or the whole source, and return the lease; None if another process keeps them for too long.
 
-    Release the lease. Raises `ServiceUnavailableError`.
+    `waits` is called as by `Lease.wait`. Release the lease. Raises `ServiceUnavailableError`.
     """
     lease = Lease(dsn, source)
     try:
-        if lease.wait([WHOLE] if partitions is None else partitions, seconds):
+        if lease.wait([WHOLE] if partitions is None else partitions, seconds, waits):
             return lease
     except psycopg.OperationalError as error:
         raise ServiceUnavailableError(f"Postgres stopped answering: {said(error)}") from error
@@ -206,11 +222,13 @@ def claim(dsn: str, source: str, partitions: Collection[str] | None, *, seconds:
 
 
 @contextmanager
-def alone(dsn: str, work: str, refusal: str, *, seconds: float = 0) -> Generator[Lease]:
+def alone(
+    dsn: str, work: str, refusal: str, *, seconds: float = 0, waits: Callable[[float], None] | None = None
+) -> Generator[Lease]:
     """Hold the lease of some work of the installation for the block. Raises `BusyError(refusal)` if another process still does it after
-    so many seconds.
+    so many seconds. `waits` is called as by `Lease.wait`.
     """
-    lease = claim(dsn, INSTALLATION, [work], seconds=seconds)
+    lease = claim(dsn, INSTALLATION, [work], seconds=seconds, waits=waits)
     if lease is None:
         raise BusyError(f"{refusal} One that was killed no longer counts after {LEASE_SECONDS:.0f} seconds.", "")
     try:

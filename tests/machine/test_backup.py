@@ -20,6 +20,7 @@ from dagster._core.storage.runs import RunStorage
 from psycopg.conninfo import conninfo_to_dict
 
 from assets import pipeline
+from assets.reindex import WORK as REINDEX
 from assets.upkeep.erase import erase
 from orchestration import backup
 from orchestration.cli import run
@@ -387,6 +388,26 @@ def test_a_backup_that_was_paused_during_an_erasure_is_not_complete(
         assert run(["backup", str(place / "backup")]) == 1
     assert "this one was paused" in capsys.readouterr().err
     assert not (place / "backup" / backup.MANIFEST).exists()
+
+
+def test_a_backup_says_what_it_waits_for(
+    settings: Settings, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(leases, "TOLD_SECONDS", 0.0)
+    with running(settings):
+        busy = leases.claim(settings.postgres_dsn, leases.INSTALLATION, [REINDEX])
+        assert busy is not None
+        told: list[str] = []
+
+        def note(text: str) -> None:
+            told.append(text)
+            if len(told) == 3:
+                busy.release()
+
+        monkeypatch.setattr("orchestration.cli.backing_up.note", note)
+        assert run(["backup", str(place / "backup")]) == 0
+    waited = [one for one in told if "waits up to an hour for `concordance reindex`, `erase` or another backup" in one]
+    assert len(waited) >= 3
 
 
 def test_a_postgres_of_ones_own_is_backed_up(stopped: Settings, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
