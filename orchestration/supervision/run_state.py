@@ -82,7 +82,11 @@ def read(settings: Settings) -> RunState:
         raise ConfigurationError(
             f"{state_file(settings)} is damaged. Stop the processes of this HOME by hand, then delete the file."
         ) from error
-    ours = state.folder in (None, _folder(settings))  # earlier versions did not write it
+    if state.folder is None:  # earlier versions did not write it
+        services = (one.identity for one in state.services.values() if one.identity is not None and alive(one.identity))
+        ours = all(_home(one) in (None, str(settings.home)) for one in services)
+    else:
+        ours = state.folder == _folder(settings)
     return state if ours else RunState()
 
 
@@ -212,18 +216,19 @@ def end_leftovers(settings: Settings) -> list[str]:
         if identity is None:
             continue
         # The leader has ended, but its group may still have children; ours have our HOME in their environment.
-        children = [member for member in group(identity.pid) if _belongs(member, settings.home)]
+        children = [member for member in group(identity.pid) if _home(member) == str(settings.home)]
         if children:
             kill_all(children)
             ended.append(name)
     return ended
 
 
-def _belongs(identity: ProcessIdentity, home: Path) -> bool:
+def _home(identity: ProcessIdentity) -> str | None:
+    """Return the HOME in the environment of a process, if it can be read; every service of ours has it."""
     try:
-        return psutil.Process(identity.pid).environ().get("CONCORDANCE_HOME") == str(home)
+        return psutil.Process(identity.pid).environ().get("CONCORDANCE_HOME")
     except (psutil.NoSuchProcess, psutil.AccessDenied):
-        return False
+        return None
 
 
 def stop(settings: Settings, wait: float = 120.0) -> bool:

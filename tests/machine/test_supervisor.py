@@ -442,12 +442,18 @@ def test_a_reused_number_is_never_killed(settings: Settings) -> None:
         stranger.wait()
 
 
-def test_a_copy_of_a_home_ends_nothing_of_the_original(settings: Settings, started: Supervisor, tmp_path: Path) -> None:
+@pytest.mark.parametrize("folder", [True, False], ids=["this version", "a state without its folder"])
+def test_a_copy_of_a_home_ends_nothing_of_the_original(
+    settings: Settings, started: Supervisor, tmp_path: Path, folder: bool
+) -> None:
     copied = settings.model_copy(update={"home": tmp_path / "copy"})
     silent = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     try:
         state = run_state.read(settings)
         run_state.write(settings, msgspec.structs.replace(state, supervisor=identify(silent.pid)))
+        if not folder:
+            state = msgspec.structs.replace(run_state.read(settings), folder=None)
+            run_state.state_file(settings).write_bytes(msgspec.json.encode(state))
         shutil.copytree(settings.home, copied.home)
         long_ago = time.monotonic_ns() - 60 * 10**9
         os.utime(heartbeat.file(copied), ns=(long_ago, long_ago))
