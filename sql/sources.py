@@ -37,6 +37,7 @@ class WaitingEvent(msgspec.Struct, frozen=True):
 
     event_id: str
     partition: str | None
+    received_at: datetime
 
 
 class NotificationChannel(msgspec.Struct, frozen=True):
@@ -200,7 +201,7 @@ class Events(Family, path="events/events.sql"):
     def show(self, *, source: str) -> int: ...
     def forget(self, *, days: int) -> int: ...
     def waiting(self, *, source: str, seconds: float) -> list[WaitingEvent]: ...
-    def mark_requested(self, *, event_ids: list[str]) -> int: ...
+    def mark_requested(self, *, event_ids: list[str], received: list[datetime]) -> int: ...
     def ask(
         self,
         *,

@@ -1,5 +1,6 @@
 """Source events that wait for a sync, and the partitions that they concern."""
 
+from datetime import datetime
 from typing import NamedTuple
 
 from resources.core.domain import SourceName
@@ -17,6 +18,8 @@ class Waiting(NamedTuple):
     """Events, and the partitions that they concern (None: the whole source)."""
 
     event_ids: list[str]
+    received: list[datetime]
+    """When each event came."""
     partitions: list[str] | None
 
 
@@ -27,7 +30,8 @@ def waiting(connection: Connection, source: SourceName, seconds: float = PLAIN_S
         return None
     named = {one.partition for one in events if one.partition is not None}
     whole = any(one.partition is None for one in events)
-    return Waiting([one.event_id for one in events], None if whole else sorted(named))
+    received = [one.received_at for one in events]
+    return Waiting([one.event_id for one in events], received, None if whole else sorted(named))
 
 
 def changed(connection: Connection, source: SourceName, channel_id: str, number: str, partitions: list[str]) -> None:
@@ -40,5 +44,5 @@ def changed(connection: Connection, source: SourceName, channel_id: str, number:
 def mark_requested(connection: Connection, found: Waiting) -> None:
     """Record that the sync was requested, and delete old events."""
     events = Events(connection)
-    events.mark_requested(event_ids=found.event_ids)
+    events.mark_requested(event_ids=found.event_ids, received=found.received)
     events.forget(days=KEPT_DAYS)

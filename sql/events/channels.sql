@@ -30,13 +30,17 @@ DELETE FROM notification_channels WHERE channel_id = :channel_id::uuid;
 UPDATE notification_channels SET notified_at = now() WHERE channel_id = :channel_id::uuid;
 
 -- name: changed
--- Record a change in some partitions, unless a sync of them is already waiting to be requested. Parameters: event_id, source,
+-- Record a change in some partitions; where a sync is already waiting to be requested, its event comes again. Parameters: event_id, source,
 -- partitions text[]. Index: source_events_waiting. Grain: event.
+WITH again AS (
+    UPDATE source_events AS e SET received_at = now()
+    WHERE e.source = :source AND e.asked_at IS NULL AND e.partition = ANY(:partitions)
+    RETURNING e.partition
+)
+
 INSERT INTO source_events (event_id, source, partition, kind, urgent)
 SELECT :event_id || ':' || p.name, :source, p.name, 'changed', TRUE
 FROM unnest(:partitions::text []) AS p (name)
-WHERE NOT EXISTS (
-    SELECT 1 FROM source_events AS e WHERE e.source = :source AND e.asked_at IS NULL AND e.partition = p.name
-)
+WHERE p.name NOT IN (SELECT a.partition FROM again AS a)
 ON CONFLICT DO NOTHING
 RETURNING event_id;

@@ -85,7 +85,7 @@ WHERE
         )
     )
 ORDER BY m.key
-ON CONFLICT (event_id) DO UPDATE SET asked_at = NULL;
+ON CONFLICT (event_id) DO UPDATE SET asked_at = NULL, received_at = now();
 
 -- name: drop_unread!
 -- Delete what was recorded while another sync ran and no channel waits for, unless another one runs now. Call it before anything is read.
@@ -200,7 +200,7 @@ DELETE FROM source_events WHERE received_at < now() - make_interval(days => :day
 -- name: waiting
 -- Events without a requested sync, if one of them hides something or has waited long enough. Parameters: source, seconds.
 -- Index: source_events_waiting.
-SELECT event_id, partition FROM source_events
+SELECT event_id, partition, received_at FROM source_events
 WHERE
     source = :source AND asked_at IS NULL
     AND EXISTS (
@@ -211,8 +211,11 @@ WHERE
     );
 
 -- name: mark_requested!
--- Record that a sync was requested. Parameters: event_ids text[].
-UPDATE source_events SET asked_at = now() WHERE event_id = ANY(:event_ids);
+-- Record that a sync was requested for events, but for those that came again since they were read: it may have read the source before that.
+-- Parameters: event_ids text[], received timestamptz[] (of each event, when it was read). Index: primary key.
+UPDATE source_events AS e SET asked_at = now()
+FROM unnest(:event_ids::text [], :received::timestamptz []) AS r (event_id, received_at)
+WHERE e.event_id = r.event_id AND e.received_at = r.received_at;
 
 -- name: ask
 -- Store a question. Parameters: channel, ts, event_id, team, account, thread, direct, question.

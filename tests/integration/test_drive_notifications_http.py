@@ -18,7 +18,7 @@ from serving.sources.sync_requests import GATHER_SECONDS
 from simulators.drive import SimulatedDrive
 from tests.fixtures.drive import DriveSite
 from tests.fixtures.installation import Installation
-from tests.fixtures.serving import Running
+from tests.fixtures.serving import FakeLauncher, Running
 from tests.fixtures.step import follow, web
 from tests.fixtures.waiting import until
 
@@ -186,6 +186,25 @@ def test_what_does_not_come_over_a_channel_of_ours_is_refused(desk: Desk) -> Non
     assert desk.waiting() == []
     assert desk.say(channel, token) == 204
     until(lambda: len(desk.running.site.launcher.calls) == 1, "the sync")
+
+
+def test_a_message_that_comes_while_a_sync_is_being_started_is_asked_for_next(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sync may have read the feed already."""
+    desk.sync(drive_roots=("my_drive",))
+    channel, token = str(desk.channels()[""]["channel_id"]), desk.token("")
+    calls, launch = desk.running.site.launcher.calls, FakeLauncher.__call__
+
+    def launched(*given: Any, **named: Any) -> Any:
+        if not calls:
+            desk.say(channel, token, number="8")
+        return launch(*given, **named)
+
+    monkeypatch.setattr(FakeLauncher, "__call__", launched)
+    desk.say(channel, token, number="7")
+    until(lambda: len(calls) == 2, "a sync for the later message")
+    until(lambda: desk.waiting() == [], "no notifications left")
 
 
 def test_a_thousand_messages_are_one_sync_each_time(desk: Desk) -> None:
