@@ -7,6 +7,7 @@ amount, a time, a person. A piece is quoted with the neighbour that it needs: th
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from serving.answers.answer_type import counted, expected, holds_type
@@ -18,7 +19,7 @@ from serving.answers.quoted import Mark
 from serving.answers.support import Verdict
 from serving.answers.words import content, holds
 from serving.search.quoting import TAG
-from serving.search.retrieval.highlight import ITEM_NUMBER
+from serving.search.retrieval.highlight import DATED, ITEM_NUMBER
 from serving.search.retrieval.terms import letters
 
 SHORTLIST = 50
@@ -321,7 +322,18 @@ def _with_neighbours(
     while last > at and COLON.search(parts[last].text):
         last -= 1  # what it introduces is not quoted
     start, end = parts[first].start, parts[last].end
-    return piece._replace(text=" ".join(text[start:end].split()), start=start, end=end)
+    return piece._replace(text=_in_lines(text, parts[first : last + 1]), start=start, end=end)
+
+
+def _in_lines(text: str, parts: Sequence[TextPart]) -> str:
+    """Return parts that follow each other in one line, but each list item, dated entry and paragraph in a line of its own."""
+    starts: list[int] = []
+    for one in parts[1:]:
+        ends = text.count("\n", len(text[: one.start].rstrip()), one.start)
+        if ends > 1 or (ends and (one.listed or ITEM.match(one.text) or DATED.match(one.text))):
+            starts.append(one.start)
+    lines = pairwise([parts[0].start, *starts, parts[-1].end])
+    return "\n".join(" ".join(text[start:end].split()) for start, end in lines)
 
 
 def _list_ends(text: str, parts: Sequence[TextPart]) -> list[bool]:
@@ -357,7 +369,7 @@ def _quote(text: str) -> str:
 
     A number in front stays: it may count, as in 2. Mahnung."""
     text = _INDEX.sub(r"［\1］", _MARK.sub(r"(\1)", text))
-    text = _EMAIL.sub(r"\1", _LINE_MARK.sub("", text))
+    text = _EMAIL.sub(r"\1", text if "\n" in text else _LINE_MARK.sub("", text))
     text = _NO_TAG.sub(lambda found: f"‹{found[1][:-1]}›" if found[1] else "‹", text)
     if len(text) > LONGEST:
         space = text.rfind(" ", LONGEST - CUT, LONGEST)
@@ -366,7 +378,7 @@ def _quote(text: str) -> str:
 
 
 def compose(chosen: Sequence[Quote]) -> tuple[str, list[Verdict]]:
-    """Return the answer, a quote a line, and its sentences, which their sources support: they are taken from them."""
+    """Return the answer, each quote on lines of its own, and its sentences, which their sources support: they are taken from them."""
     lines: list[str] = []
     found: list[Verdict] = []
     at = 0

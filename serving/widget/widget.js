@@ -516,7 +516,7 @@ footer { padding: 8px 18px calc(12px + env(safe-area-inset-bottom, 0px)); text-a
       const notes = note ? [note] : [];
       if (quoted) notes.push(uncertain ? "Quoted from the closest sections. They may not answer your question." : "Quoted from the sections below.");
       if (unsupported.length) notes.push("No section supports a part of this answer. Check it before you rely on it.");
-      const written = quoted ? answer.replaceAll("\n", "\n\n") : answer; // each quote is a paragraph
+      const written = quoted ? answer.replaceAll("\n“", "\n\n“") : answer; // each quote is a paragraph
       const own = (index, number) => cite(index, number, quotes[0]?.number === index ? quotes.shift().text : null);
       const order = [], text = blocks(written, own, order);
       const shown = order.length ? order.map((index) => sources[index - 1]) : sources;

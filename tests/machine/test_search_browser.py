@@ -677,6 +677,27 @@ def test_sources_count_from_one_in_the_order_of_their_citations(visit: Visit) ->
         ]
 
 
+def test_a_list_that_is_quoted_keeps_its_lines(visit: Visit) -> None:
+    text = "Bring to the visa office:\n\n- Bring a passport.\n- Bring two photos.\n- Sign the form."
+    visit.running.site.add("Visa", [text], [ANN])
+    visit.sign_in(ANN)
+    visit.type("What do I bring to the visa office?")
+    visit.browser.press("Enter")
+    visit.answered()
+    visit.running.settle()
+    ((answer_id,),) = visit.running.site.sql("SELECT answer_id::text FROM answers")
+    lines = ["“Bring to the visa office:", "- Bring a passport.", "- Bring two photos.", "- Sign the form.”1"]
+    for path, shown in (("", ".answer .text p"), (f"/answers/{answer_id}", "#text p")):
+        if path:
+            visit.browser.goto(visit.running.url + path)
+            visit.until("!!document.querySelector('#text .cite')")
+        first = visit.browser.evaluate(f"document.querySelector('{shown}').innerText")
+        assert [line.replace(" 1", "1") for line in first.splitlines() if line] == lines
+        saved(visit.browser, f"answer-list{'-kept' if path else ''}")
+    visit.browser.evaluate("document.querySelector('.cite').click()")
+    visit.until("[...document.querySelectorAll('#passage mark')].some(one => one.textContent.includes('two photos'))")
+
+
 def test_a_question_is_kept_when_the_session_is_over(visit: Visit) -> None:
     visit.sign_in(ANN)
     visit.type(QUESTION)

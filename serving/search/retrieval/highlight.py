@@ -50,7 +50,7 @@ _ORDERED = re.compile(
 """What follows a German ordinal: no word that mostly begins a sentence."""
 _LIST_ITEM = re.compile(r"\s*(?:[-*+]|(?P<number>\d{1,3})[.)])\s")
 _ENDED = re.compile(r"[.!?:;。！？｡।۔؟：；][\"'”’)\]」』）*_]*\s*\Z")
-_DATED = re.compile(r"\s*(?:\[?\d{1,2}:\d\d\b|\[?\d{4}-\d\d-\d\d\b|\d{1,2}[/.]\d{1,2}[/.](?:\d\d){1,2}\b)")
+DATED = re.compile(r"\s*(?:\[?\d{1,2}:\d\d\b|\[?\d{4}-\d\d-\d\d\b|\d{1,2}[/.]\d{1,2}[/.](?:\d\d){1,2}\b)")
 """A message or entry with its time or date, of which two follow each other: `[14:02] Ada: yes`."""
 _CELL = " | "
 _RULE = re.compile(r"(?:\|\s*)?:?-+:?(?:\s*\|\s*:?-+:?)+\s*\|?")
@@ -137,7 +137,7 @@ def _numbered(line: str) -> bool:
 def _dated(lines: Sequence[str], index: int) -> bool:
     """Return True if a line begins with its time or date, and the one before or after it."""
     beside = (*lines[index - 1 : index], *lines[index + 1 : index + 2])
-    return _DATED.match(lines[index]) is not None and any(map(_DATED.match, beside))
+    return DATED.match(lines[index]) is not None and any(map(DATED.match, beside))
 
 
 def _goes_on(line: str) -> bool:

@@ -28,6 +28,8 @@ export function prose(text, sentences, cite) {
   const blocks = [];
   /** @type {HTMLElement | null} */
   let list = null;
+  /** The paragraph of a quote that goes on in the next line. @type {HTMLElement | null} */
+  let quote = null;
   /** @type {Node[][][] | null} */
   let rows = null;
   let at = 0, level = HIGHEST - 1;
@@ -39,6 +41,11 @@ export function prose(text, sentences, cite) {
   for (const [number, line] of lines.entries()) {
     const start = at;
     at += line.length + 1;
+    if (quote && line.trim()) {
+      quote.append("\n", ...written(start, start + line.length));
+      if (line.includes("”")) quote = null;
+      continue;
+    }
     const heading = line.match(HEADING), row = line.match(ROW);
     if (row && (rows || RULE.test(lines[number + 1] ?? ""))) {
       if (RULE.test(line)) continue;
@@ -49,7 +56,7 @@ export function prose(text, sentences, cite) {
     if (rows) blocks.push(table(rows));
     rows = null;
     if (!line.trim()) {
-      list = null;
+      list = quote = null;
       continue;
     }
     if (heading) {
@@ -66,7 +73,9 @@ export function prose(text, sentences, cite) {
       list.append(element("li", { value: item[1] }, ...content));
     } else {
       list = null;
-      blocks.push(element("p", {}, ...written(start, start + line.length)));
+      const paragraph = element("p", {}, ...written(start, start + line.length));
+      blocks.push(paragraph);
+      if (line.startsWith("“") && !line.includes("”")) quote = paragraph;
     }
   }
   if (rows) blocks.push(table(rows));
