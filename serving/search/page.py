@@ -18,7 +18,7 @@ from serving.http.database import Database
 from serving.http.errors import UnauthorizedError
 from serving.identity.authentication import SessionFrom, sender_of
 from serving.identity.people import names_of_people
-from serving.identity.visitor import page_route, signed_in, visitor
+from serving.identity.visitor import is_navigation, page_route, signed_in, visitor
 from serving.search.citations.excerpt import excerpt
 from serving.search.facets import FacetValue
 from serving.search.filters import DateRange, Filters
@@ -266,9 +266,11 @@ async def home(request: Request[Any, Any, Any], search: NamedDependency[SearchSe
 
 
 @page_route("/results", "results", "search")
-async def results(request: Request[Any, Any, Any], search: NamedDependency[SearchServices]) -> Response[str]:
-    """Return the results of the search page alone."""
+async def results(request: Request[Any, Any, Any], search: NamedDependency[SearchServices]) -> Response[Any]:
+    """Return the results of the search page alone. A browser that opens them is sent to that page."""
     access = await signed_in(request, search.identity)
+    if is_navigation(request):
+        return Response(None, status_code=303, headers={"Location": f"/?{request.url.query}"})
     return view("parts/results.html", access, **await _values(search, access, wanted(request)))
 
 

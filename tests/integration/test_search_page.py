@@ -85,6 +85,12 @@ def test_filters_stay_in_the_address_and_narrow(site: Site, running: Running) ->
     assert page(running, "/?q=kettle&source=slack").css_first("select[name=source] option[selected]").text() == "Slack"
 
 
+def test_a_browser_that_opens_results_is_sent_to_the_search_page(running: Running) -> None:
+    query = "q=kettle+%26+pot&source=slack&ignore=date"
+    answer = fetched(running, f"/results?{query}", Accept="text/html,*/*")
+    assert (answer.status_code, answer.headers["location"]) == (303, f"/?{query}")
+
+
 def test_a_source_that_is_not_known_is_left_out(site: Site, running: Running) -> None:
     site.add("Tea", ["The kettle is descaled on Fridays."], [ANN])
     site.add("Talk", ["The kettle leaks."], [ANN], source=SourceName.SLACK)
