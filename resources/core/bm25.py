@@ -65,6 +65,7 @@ LANGUAGES: Mapping[str, str] = {
     "tr": "turkish",
 }
 """Languages (ISO 639-1) for which the engine has both stop words and a stemmer. Texts in any other are treated as English."""
+OTHER_LANGUAGES = LANGUAGES.keys() - {ENGLISH}
 _CODES = {name: code for code, name in reversed(LANGUAGES.items())}
 _MARKS = "\"'’“”„«»().,;:?!¿¡"
 _KNOWN_WORDS = 20_000
@@ -224,6 +225,11 @@ def encode_query(text: str, languages: Collection[str] = ()) -> SparseVector:
     for index in _counts(" ".join(names_in(text)), _counter().forms):
         stems[index] = 1 + FORM
     return _vector(stems)
+
+
+def stem_ids(text: str, language: str) -> frozenset[int]:
+    """Return the terms of a text's words by the stemmer of its language, without stop words."""
+    return frozenset(_counter(language).stems.embed_document(split_ideographs(presented(text))).indices)
 
 
 def names_in(query: str) -> list[str]:

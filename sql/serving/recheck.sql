@@ -26,6 +26,7 @@ WITH wanted AS MATERIALIZED (
         page_end,
         start_char,
         places,
+        language,
         sketch
     FROM chunks
     WHERE
@@ -115,6 +116,7 @@ FROM (
         c.page_end,
         c.start_char,
         coalesce(c.places, '[]') AS places,
+        c.language,
         c.sketch,
         d.title,
         d.source AS source_type,

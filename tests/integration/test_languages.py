@@ -74,3 +74,29 @@ def test_a_query_finds_inflected_words_of_every_language_of_the_corpus(mixed: Si
     assert running.titles("résilier", BOB, mode="keyword") == ["Contrat"]
     assert running.titles("terminating", BOB, mode="keyword") == ["Contract"]
     assert running.titles("Welche Fristen stehen in den Verträgen?", BOB)[0] == "Vertrag"
+
+
+@pytest.fixture
+def foreign(site: Site) -> Site:
+    site.add("Vergütung", ["Über jede Gehaltserhöhung entscheidet die Abteilung im März."], READERS, language="de")
+    site.add("Personel", ["Yıllık maaşı şirket her ay öder."], READERS, language="tr")
+    site.add("الموظفون", ["يقدم الموظف طلب إجازة إلى مديره قبل أسبوعين."], READERS, language="ar")
+    site.add("Персонал", ["Вопрос о зарплате решает руководитель отдела в марте."], READERS, language="ru")
+    return site
+
+
+@pytest.mark.parametrize(
+    ("query", "title"),
+    [
+        ("Gehaltserhöhungen", "Vergütung"),
+        ("maaşlar", "Personel"),
+        ("الإجازات", "الموظفون"),
+        ("зарплатами", "Персонал"),
+    ],
+)
+def test_a_word_that_the_stemmer_of_the_passages_language_finds_counts(
+    foreign: Site, running: Running, query: str, title: str
+) -> None:
+    first, *others = running.search(query, BOB, explain=True)["results"]
+    assert (first["title"], first["explain"]["keyword_score"]) == (title, 1.0)
+    assert {one["explain"]["keyword_score"] for one in others} <= {0.0}

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from resources.core.bm25 import OTHER_LANGUAGES, stem_ids
 from resources.core.domain import TextLocation
 from resources.embedding.background import CosineScale
 from serving.search.retrieval.cache import Candidate
@@ -107,9 +108,13 @@ class Held(NamedTuple):
 class AskedWords:
     """The words of a search, and where its passages hold them. One object serves one search, which looks through each passage once."""
 
-    def __init__(self, words: Words) -> None:
+    def __init__(self, words: Words, text: str = "") -> None:
+        """`text`: the query as it is written, for the stemmers of languages."""
         self.words = words
+        self._text = text
         self._held: dict[str, Held] = {}
+        self._shares: dict[str, float] = {}
+        self._inflected: dict[str, list[frozenset[int]]] = {}
 
     def within(self, passage: Passage) -> Held:
         """Return what the passage holds of the words."""
@@ -126,6 +131,24 @@ class AskedWords:
         if found is not None:
             return found.words & wanted
         return held(f"{passage.where} {passage.chunk_text}", self.words.only(wanted))
+
+    def share(self, passage: Passage) -> float:
+        """Return the share of the words that the passage holds: by light stems, or by those of its own language if that is more."""
+        found = self._shares.get(passage.chunk_id)
+        if found is None:
+            found = len(self.within(passage).words) / len(self.words) if self.words else 0.0
+            if found < 1 and passage.language in OTHER_LANGUAGES:
+                found = max(found, self._of_language(passage, passage.language))
+            self._shares[passage.chunk_id] = found
+        return found
+
+    def _of_language(self, passage: Passage, language: str) -> float:
+        words = self._inflected.get(language)
+        if words is None:
+            each = (stem_ids(word, language) for word in self._text.split())
+            words = self._inflected[language] = [stems for stems in each if stems]
+        ids = stem_ids(f"{passage.where} {passage.chunk_text}", language) if words else frozenset[int]()
+        return sum(stems <= ids for stems in words) / len(words) if words else 0.0
 
 
 class Neighbour(msgspec.Struct, frozen=True):
@@ -167,6 +190,8 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     collection_id: str | None
     path: str
     mime_type: str
+    language: str | None = None
+    """ISO 639-1; None if it is not known."""
     url: str | None
     owner: str | None
     author: str | None = None
@@ -228,9 +253,7 @@ class Passage(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The share of the query's words in the passage and its headings; None if words were not searched."""
         if self.scores.scale.mode == "vector":
             return None
-        if self.asked is None or not self.asked.words:
-            return 0.0
-        return len(self.asked.within(self).words) / len(self.asked.words)
+        return 0.0 if self.asked is None else self.asked.share(self)
 
     @cached_property
     def frequency(self) -> float | None:

@@ -40,6 +40,7 @@ _COPIED = (
     "page_end",
     "owner",
     "author",
+    "language",
     "created_at",
     "modified_at",
     "sketch",

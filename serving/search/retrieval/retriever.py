@@ -333,7 +333,7 @@ class Retriever:
         readable = checked.passages
         candidates = with_phrases(agreed(found.candidates, readable), readable, query.text)
         candidates = without(candidates, readable, query.narrowing.without)
-        asked = AskedWords(words_of(query.text, query.also))
+        asked = AskedWords(words_of(query.text, query.also), query.text)
         if query.mode == "hybrid":
             candidates = known_items(candidates, readable, query.text, asked)
         scale = Scale.of(query, candidates, self._embedder.scale)
