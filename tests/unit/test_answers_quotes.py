@@ -78,7 +78,7 @@ def test_a_question_expects_an_answer_of_its_kind(question: str, kind: AnswerTyp
         ("Wann endet die Probezeit?", {"endet", "probezeit"}),
         ("Qu'est-ce que l'espace membre ?", {"espac", "membr"}),
         ("Où se trouve la cantine ?", {"cantin"}),
-        ("When did the man die of AI in LA?", {"man", "di", "ai", "la"}),
+        ("When did the man die of AI in LA?", {"man", "die", "ai", "la"}),
         ("Is MIT on par with a WO of EST?", {"mit", "par", "wo", "est"}),
     ],
 )

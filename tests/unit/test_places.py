@@ -66,6 +66,38 @@ def test_half_width_letters_are_found_with_their_marks(text: str, query: str, sh
     assert held(text, terms(query)) == terms(query)
 
 
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("release notes", "You should not send it"),
+        ("terms of use", "It told us and the US office"),
+        ("one", "Turn it on"),
+        ("money", "Open Mon to Fri, Mon amour"),
+        ("apply", "Open the app"),
+        ("many", "A man and no men"),
+        ("the key", "A k of tea, see s. 5"),
+        ("see me", "s m"),
+        ("they", "the them"),
+    ],
+)
+def test_words_that_end_alike_are_not_the_same(query: str, text: str) -> None:
+    assert spans(text, terms(query)) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "not", "us", "note notes", "use uses", "one ones", "key keys", "day days", "city cities", "family families", "reply replies",
+        "process processes processed processing", "class classes", "address addresses addressed", "bonus bonuses", "bus buses",
+        "policy policies", "supply supplies", "apply applies", "employee employees", "make making", "file files filed", "hire hired hiring",
+        "case cases", "house houses", "month monthly", "valley valleys", "survey surveys", "fee fees", "pay paying", "Tag Tage",
+    ],
+)  # fmt: skip
+def test_forms_of_a_word_are_the_same(words: str) -> None:
+    for word in words.split():
+        assert len(spans(words, terms(f"{word} x"))) == len(words.split()), word
+
+
 def test_a_word_without_letters_has_a_place_only_where_it_is_written() -> None:
     assert spans("a :", terms("_")) == spans("豈:", terms("_")) == []
     assert spans("a _ b", terms("_")) == [(2, 3)]

@@ -18,13 +18,24 @@ _WORD = re.compile(rf"[^\W\d_](?:\+\+|#)(?![\w#+])|(?<!\w)\.net\b|{LETTER}+", re
 _SIGN = re.compile(r".[\uff9e\uff9f]?", re.DOTALL)
 """A character; one of half-width katakana with its voicing mark, since both make one letter."""
 _TOKEN = re.compile(r"\S+")
-_ENDINGS = ("ings", "ing", "edly", "ed", "ies", "es", "s", "ly")
+_ENDINGS = {"ings": 3, "ing": 3, "edly": 3, "ed": 3, "lies": 4, "ies": 3, "es": 3, "s": 3, "ly": 4}
+"""Endings, and how many letters are left at least: family and families have the same stem, app and apply have not."""
+_NO_PLURAL = ("ss", "us")
 _STOPWORDS = frozenset(
     """
     a about an and are as at be by can do does for from has have how i in is it its my of on or our that the their there this
     to was we were what when where which who why will with you your
     """.split()  # noqa: SIM905 (a list of sixty quoted words says less)
 )
+_SHORT = frozenset(
+    """
+    a am an and any are as at be but by can did do does for get got had has have he her here him his how i if in is it its let many may me
+    more my no nor not now of off on or our out own per she so some than the they thus to too two up us very was we were who why yes
+    yet you
+    """.split()  # noqa: SIM905
+)
+WHOLE = "\u01c1"
+"""Ends the stem of a short word that is no other word's stem: not, unlike note."""
 _JOINTS = JOINTS.encode()
 _ANY = "surrogatepass"
 _EDGES = "\"'“”„«»().,;:?!¿¡[]{}<>`*"
@@ -53,12 +64,21 @@ class Words(frozenset[str]):
 def stem(word: str) -> str:
     """Return the light stem of a word in any spelling."""
     word = folded(word).casefold()
-    for ending in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
+    if word in _SHORT:
+        return word + WHOLE
+    for ending, least in _ENDINGS.items():
+        if (
+            word.endswith(ending)
+            and len(word) - len(ending) >= least
+            and (ending != "s" or not word.endswith(_NO_PLURAL))
+        ):
             word = word[: -len(ending)]
             break
-    # policy and policies, employee and employees: the last vowel is part of the ending
-    return word.rstrip("ey") or word
+    # policy and policies, employee and employees: the last vowel is part of the ending; but key is no k, and money no mon
+    least = 3 if len(word) == 4 else 4
+    while len(word) > least and word[-1] in "ey":
+        word = word[:-1]
+    return word
 
 
 def _words(text: str) -> Iterator[str]:
@@ -123,7 +143,7 @@ def spans(text: str, wanted: frozenset[str]) -> list[tuple[int, int]]:
     words = wanted if isinstance(wanted, Words) else Words(wanted)
     looked = words.union(words.joined, *words.parts.values()) if words.joined or words.parts else words
     cased = text if places is None else ""
-    present = [one for one in looked if one in plain]
+    present = [one for one in looked if one.removesuffix(WHOLE) in plain]
     found = {span for one in present for span in _places_of(plain, cased, one, looked)}
     if places is not None:
         found = {(places[start][0], places[end - 1][1]) for start, end in _merged(sorted(found), plain)}
@@ -131,7 +151,7 @@ def spans(text: str, wanted: frozenset[str]) -> list[tuple[int, int]]:
         found |= {match.span() for match in pattern.finditer(text)}
     absent = words.difference(present)
     squeezed = plain.encode(errors=_ANY).translate(None, _JOINTS).decode(errors=_ANY) if absent else ""
-    if apart := [one for one in absent if one in squeezed]:
+    if apart := [one for one in absent if one.removesuffix(WHOLE) in squeezed]:
         for token in _TOKEN.finditer(text):
             spelling = spelled(folded(token.group()))
             if any(stem(one) in apart for one in (*spelling.identifiers, *spelling.joined)):
@@ -142,6 +162,7 @@ def spans(text: str, wanted: frozenset[str]) -> list[tuple[int, int]]:
 
 def _places_of(plain: str, cased: str, one: str, looked: frozenset[str]) -> Iterator[tuple[int, int]]:
     """Yield where a folded text has a word with this stem. The words of a stem begin with it, so that few words are looked at."""
+    one = one.removesuffix(WHOLE)
     at = plain.find(one)
     ideographs = at >= 0 and IDEOGRAPHS.match(one) is not None
     while at >= 0:
