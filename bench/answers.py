@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.answer_sets import KEPT, Found, sets
-from resources.core.filetypes import SHEETS
 from resources.embedding import embedder
 from resources.embedding.background import CosineScale, cosine_scale
 from resources.logging import configure
@@ -28,6 +27,7 @@ from serving.answers.certainty import REFUSED, SURE, certainty
 from serving.answers.context import gather
 from serving.answers.extractive import Quote, choose, compose, measured, shortlist, without_strays
 from serving.answers.gate import Judged, judge
+from serving.answers.parts import cut
 from serving.answers.styles import STYLES
 from serving.search.embedding import EmbedsQueries
 from serving.search.retrieval.passage import Passage
@@ -55,8 +55,9 @@ class Meaning:
     def pieces(self, question: str, sources: Sequence[Passage]) -> list[Quote]:
         """Return the pieces of the passages that may answer."""
         nearness = [self.scale.relative(one.scores.dense or 0.0) for one in sources]
-        sheets = [number for number, one in enumerate(sources, start=1) if one.mime_type in SHEETS]
-        listed = shortlist(question, [(one.heading, one.chunk_text) for one in sources], nearness, sheets=sheets)
+        listed = shortlist(
+            question, [(one.heading, one.chunk_text) for one in sources], nearness, cut=[*map(cut, sources)]
+        )
         return measured(listed, self(question, listed))
 
     def keep(self) -> None:

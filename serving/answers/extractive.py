@@ -6,7 +6,7 @@ amount, a time, a person. A piece is quoted with the neighbour that it needs: th
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -14,10 +14,11 @@ from serving.answers.answer_type import counted, expected, holds_type
 from serving.answers.cleaning import clean
 from serving.answers.extremes import extremes
 from serving.answers.gate import coverage, weights
-from serving.answers.parts import COLON, ITEM, TextPart, parts_of
+from serving.answers.parts import COLON, TextPart, parts_of
 from serving.answers.quoted import Mark
 from serving.answers.support import Verdict
 from serving.answers.words import content, holds
+from serving.search.citations.heading import ITEM
 from serving.search.quoting import TAG
 from serving.search.retrieval.highlight import DATED, ITEM_NUMBER
 from serving.search.retrieval.terms import letters
@@ -107,8 +108,8 @@ class Quote(NamedTuple):
     """The question's words that it holds."""
     named: bool = True
     """It, or what is above it, holds all versions and numbered identifiers of the question."""
-    sheet: bool = False
-    """It is of a sheet or CSV file."""
+    parts: Sequence[TextPart] = ()
+    """All parts of its passage, in order."""
 
     @property
     def whole(self) -> str:
@@ -127,16 +128,16 @@ def shortlist(
     *,
     own: frozenset[str] = frozenset(),
     said: Sequence[str] = (),
-    sheets: Collection[int] = (),
+    cut: Sequence[Sequence[TextPart]] | None = None,
 ) -> list[Quote]:
     """Return the pieces that may answer, the likeliest first. `passages`: (heading, text) of sources 1, 2, …
 
     `nearness`: how near each passage is to the question in meaning, as `CosineScale.relative`; None if unknown. `own`: the words that
-    a question does not borrow from the one before. `said`: earlier answers, and what the reader selected. `sheets`: sources that are sheets
-    or CSV files.
+    a question does not borrow from the one before. `said`: earlier answers, and what the reader selected. `cut`: the parts of each
+    passage, if more is known of it than its text.
     """
     asked, kind, items = content(question), expected(question), counted(question)
-    cut = [parts_of(text, sheet=number in sheets) for number, (_, text) in enumerate(passages, start=1)]
+    cut = [parts_of(text) for _, text in passages] if cut is None else cut
     parts = [(number, part) for number, some in enumerate(cut, start=1) for part in some]
     most = {(number, start) for number, some in enumerate(cut, start=1) for start in extremes(question, some)}
     weighed = weights(asked, [content(part.text) for _, part in parts])
@@ -182,7 +183,7 @@ def shortlist(
             features["said"] = 1.0
         above, both = f"{heading} {part.above}".strip(), frozenset(term for term in asked if holds(words, term))
         named = all(one.search(f"{above} {part.text}") for one in numbered)
-        found.append(Quote(number, above, part.text, part.start, part.end, features, both, named, number in sheets))
+        found.append(Quote(number, above, part.text, part.start, part.end, features, both, named, cut[number - 1]))
     return sorted(found, key=lambda one: (-score(one), one.number))[:SHORTLIST]
 
 
@@ -280,8 +281,7 @@ def _with_neighbours(
     quoted: Sequence[tuple[int, int]],
 ) -> Quote:
     """Return the piece with the parts before or after it that it needs, while they are short enough and not quoted already."""
-    heading, text = passage
-    parts = parts_of(text, sheet=piece.sheet)
+    (heading, text), parts = passage, piece.parts
     at = next((index for index, part in enumerate(parts) if part.start == piece.start), None)
     if at is None:
         return piece

@@ -1,25 +1,21 @@
 """Cut a passage into the parts that an answer may quote, and tell headings, introductions and mere marks from them. Pure."""
 
 import re
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from serving.search.retrieval.highlight import ITEM_NUMBER, pieces
+from resources.core.filetypes import SHEETS
+from resources.sources.slack.documents import MIME_TYPE as CONVERSATION
+from serving.search.citations.heading import ITEM, is_heading, is_title, known_of
+from serving.search.retrieval.highlight import pieces
+from serving.search.retrieval.passage import Passage
 
-TITLE_CHARACTERS, TITLE_WORDS = 60, 8
-"""Longest line that may be a heading without the mark of one."""
 _HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*[^*]+\*\*:?$|__[^_]+__:?$)")
-ITEM = re.compile(rf"^\s*(?:[-*+•]|{ITEM_NUMBER})\s")
 _LINK_ONLY = re.compile(r"^\W*(?:!?\[[^\]]*\]\([^)]*\)|<?https?://\S+>?)\W*$", re.IGNORECASE)
-_FIGURE = re.compile(r"\d")
-_NUMBER = re.compile(
-    r"^(?:§+ ?\d+\w?|\d+(?:\.\d+)+\.?|(?i:article|artikel|art\.|section|abschnitt|chapter|kapitel) \d+\w?)(?=\W+[^\W\da-zà-ÿ]\w\w)"
-)
-"""The number of a heading: § 9, 2.1, Article 5. A quantity is none: 2.1 litres, 2.1 GB."""
 _FOOTER = re.compile(
     r"^(?:.{,100}[·•|].{,100}\b|.{,100}[,–—-]\s*)?(?:page|seite) \d+(?: ?(?:of|von|sur|/) ?\d+)?$", re.IGNORECASE
 )
 """What stands below each page: Annual report 2025 · Page 1."""
-_GAP = re.compile(r"[ \t]*\n[ \t]*\n")
 _RULE = re.compile(r"^[\s|:=-]*$")
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
 COLON = re.compile(r"[:：][*_\s]*$")
@@ -61,25 +57,29 @@ class TextPart(NamedTuple):
         )
 
 
-def parts_of(text: str, *, sheet: bool = False) -> list[TextPart]:
-    """Return the parts of a passage, in order, each with what is above it. `sheet`: it is of a sheet or CSV file."""
+def cut(passage: Passage) -> list[TextPart]:
+    """Return the parts of a passage, in order, each with what is above it."""
+    known = None if passage.mime_type == CONVERSATION else known_of(passage.headings)
+    return parts_of(passage.chunk_text, known, sheet=passage.mime_type in SHEETS)
+
+
+def parts_of(text: str, known: AbstractSet[str] | None = frozenset(), *, sheet: bool = False) -> list[TextPart]:
+    """Return the parts of a text, in order. `sheet`: it is of a sheet or CSV file.
+
+    `known`: what `known_of` returns for its headings; None for a conversation, in which a line without the mark of a heading is none.
+    """
     found: list[TextPart] = []
     heading = intro = ""
     for piece in pieces(text, sheet=sheet):
         answers = bool(found) and _asks(found[-1].text)
         titles, said = ([], [(piece.start, piece.end)])
         if not piece.row:
-            titles, said = _lines(text, piece.start, piece.end, titled=not answers)
+            titles, said = _lines(text, piece.start, piece.end, titled=known is not None and not answers)
         for start, end in (*titles, *said):
             flat = " ".join(text[start:end].split())
             if not flat:
                 continue
-            title = (start, end) in titles or (
-                not (piece.row or answers)
-                and _stands_alone(text, start, end)
-                and _is_short(flat)
-                and _heads(flat, text[end:])
-            )
+            title = (start, end) in titles or (not (piece.row or answers) and is_heading(text, start, end, known))
             listed = not title and len(said) > 1
             part = TextPart(start, end, flat, piece.row, piece.header, f"{heading} {intro}".strip(), title, listed)
             found.append(part)
@@ -108,7 +108,7 @@ def _lines(text: str, start: int, end: int, *, titled: bool) -> tuple[list[Span]
     while (line_end := text.find("\n", at, end)) >= 0:
         line, below = text[at:line_end].strip(), text[line_end:end].lstrip()
         marked = not line or _HEADING.match(line) is not None
-        if not below or not (marked or (titled and _is_title(line, below))):
+        if not below or not (marked or (titled and is_title(line, below))):
             break
         titled = titled and marked
         found += [(at, line_end)] if line else []
@@ -121,41 +121,3 @@ def _listed(text: str, start: int, end: int) -> list[Span]:
     lines = [(match.start(), match.end()) for match in _LINE.finditer(text, start, end)]
     listed = end - start > _LISTED and all(text[at].isupper() or text[at].isdigit() for at, _ in lines)
     return lines if listed else [(start, end)]
-
-
-def _is_title(line: str, below: str) -> bool:
-    """Return True if a line above another may be its heading: short, without a full stop, and no list item."""
-    return _is_short(line) and _opens(line) and not below[0].islower()
-
-
-def _is_short(line: str) -> bool:
-    """Return True if a line could be a heading: few words, no full stop, and no figure but its number, or address: an answer has these."""
-    short = len(line) <= TITLE_CHARACTERS and len(line.split()) <= TITLE_WORDS
-    return (
-        short
-        and line[-1] not in ".,;:!?|。！？｡।۔؟…：；"
-        and "@" not in line
-        and not _FIGURE.search(_NUMBER.sub("", line))
-    )
-
-
-def _heads(line: str, below: str) -> bool:
-    """Return True if a short line that stands alone is a heading: it begins with a capital letter, or a list follows."""
-    return _opens(line) or (ITEM.match(line) is None and ITEM.match(below.lstrip()) is not None)
-
-
-def _opens(line: str) -> bool:
-    """Return True if a line begins with a number or a capital letter, or with a letter that has no case, as in Arabic or Chinese."""
-    return bool(_NUMBER.match(line)) or (line[0].isalpha() and not line[0].islower())
-
-
-def _stands_alone(text: str, start: int, end: int) -> bool:
-    """Return True if empty lines, or the ends of the passage, surround a piece."""
-    before, after = text[:start], text[end:]
-    alone = not before.strip() or before.rstrip(" \t").endswith("\n\n")
-    return (
-        alone
-        and "\n" not in text[start:end].strip()
-        and after.strip() != ""
-        and bool(_GAP.match(text, len(text[:end].rstrip())))
-    )

@@ -18,7 +18,6 @@ from msgspec import UNSET, UnsetType
 from resources import tracing
 from resources.core.domain import Access
 from resources.core.errors import ConcordanceError, ServiceUnavailableError, TemporaryError
-from resources.core.filetypes import SHEETS
 from resources.core.permissions import is_unshared
 from resources.logging import logger
 from serving.answers import store
@@ -30,6 +29,7 @@ from serving.answers.draft import Draft
 from serving.answers.extractive import Quote, choose, compose, marks, measured, shortlist, without_strays
 from serving.answers.metrics import AnswerMetrics
 from serving.answers.model import LanguageModel
+from serving.answers.parts import cut
 from serving.answers.prompt import NO_DATA
 from serving.answers.question import Focus, PreparedQuestion, QuestionPreparer
 from serving.answers.quoted import first_of_each, quoted
@@ -239,8 +239,7 @@ class Answers:
         scale = self._embedder.scale
         nearness = [scale.relative(one.scores.dense or 0.0) for one in sources] if scale is not None else None
         passages = [(one.heading, one.chunk_text) for one in sources]
-        sheets = [number for number, one in enumerate(sources, start=1) if one.mime_type in SHEETS]
-        found = shortlist(focus.text, passages, nearness, own=focus.own, said=focus.said, sheets=sheets)
+        found = shortlist(focus.text, passages, nearness, own=focus.own, said=focus.said, cut=[*map(cut, sources)])
         cosines = await self._checker.cosines([(focus.text, piece.whole) for piece in found])
         if scale is None or cosines is None:
             return found, False

@@ -14,6 +14,7 @@ from msgspec import UNSET
 
 from resources.core.domain import Access, Role
 from resources.sources import find, label, parse
+from resources.sources.slack.documents import MIME_TYPE as CONVERSATION
 from serving.http.database import Database
 from serving.http.errors import UnauthorizedError
 from serving.identity.authentication import SessionFrom, sender_of
@@ -166,7 +167,8 @@ class ShownExcerpt(NamedTuple):
 
 
 def _excerpt(result: Result, words: frozenset[str]) -> ShownExcerpt:
-    found = excerpt(result.chunk_text, words, [result.title, *result.section_path])
+    headings = None if result.mime_type == CONVERSATION else [result.title, *result.section_path]
+    found = excerpt(result.chunk_text, words, headings)
     return ShownExcerpt(found.text, [Span(start, end) for start, end in found.spans])
 
 

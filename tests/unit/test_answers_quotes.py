@@ -7,8 +7,9 @@ import pytest
 from serving.answers.answer_type import AnswerType, expected, holds_type
 from serving.answers.certainty import REFUSED, certainty
 from serving.answers.extractive import Quote, choose, compose, marks, measured, shortlist, without_strays
-from serving.answers.parts import ITEM, parts_of
+from serving.answers.parts import parts_of
 from serving.answers.words import content, holds
+from serving.search.citations.heading import ITEM, known_of
 from serving.search.retrieval.highlight import pieces
 
 
@@ -281,6 +282,38 @@ def test_a_short_line_that_answers_is_no_heading(text: str, quotable: list[str])
     assert [one.text for one in parts_of(text) if one.quotable] == quotable
 
 
+TALK = (
+    "Ada Hill: Good morning everyone\n\nMarta Kolb: The VPN gateway moves to Kiel\n\n"
+    "Bo Ray: The staging server stays in Hamburg\n\nAda Hill: Great, thanks"
+)
+NOTES_OF_ONE_LINE = "Dogs are allowed on Fridays only\n\nThe gate code changes every month\n\nAsk Ada for the rest."
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "answer"),
+    [
+        ("Where does the VPN gateway move?", TALK, "The VPN gateway moves to Kiel"),
+        ("When are dogs allowed?", NOTES_OF_ONE_LINE, "Dogs are allowed on Fridays only"),
+    ],
+)
+def test_short_paragraphs_without_a_full_stop_are_quoted(question: str, text: str, answer: str) -> None:
+    assert answer in quoted(question, text)[0]
+
+
+def test_short_lines_that_follow_each_other_are_no_headings_unless_the_parser_says_so() -> None:
+    text = "Care\n\nPower\n\nTwo cells."
+    for known, quotable in (([], ["Care", "Two cells."]), (["Care"], ["Two cells."]), (["Power"], ["Two cells."])):
+        assert [one.text for one in parts_of(text, known_of(known)) if one.quotable] == quotable
+
+
+def test_a_conversation_has_no_headings_without_a_mark() -> None:
+    said = "Marta Kolb: The VPN gateway moves to Kiel\n\nAda Hill: Great, thanks."
+    assert [[one.quotable for one in parts_of(said, known)] for known in (None, frozenset[str]())] == [
+        [True, True],
+        [False, True],
+    ]
+
+
 def test_an_answer_of_one_line_is_quoted_below_its_question() -> None:
     text = (
         "Who is the data protection officer?\n\nAnn Smith\n\nWho pays for the training?\n\nThe company pays all costs."
@@ -299,7 +332,7 @@ def test_the_first_row_of_a_sheets_passage_is_no_header_without_an_empty_line_be
     for text, header in ((rows, ""), (f"Team | Lead\n\n{rows}", "Team | Lead: ")):
         passages = [("Teams", text)]
         for question, row in (("Who leads Data?", "Data | Olga Pratt"), ("Who leads Audit?", "Audit | Quin Ross")):
-            found = shortlist(question, passages, sheets=[1])
+            found = shortlist(question, passages, cut=[parts_of(text, sheet=True)])
             assert choose(found, passages, [[]])[0].text == f"{header}{row}"
 
 

@@ -13,6 +13,7 @@ LOST = "Whoever loses the boat shed key pays for the coffee of the whole worksho
 KEYS = f"Keys\n\nDoors open with the badge. {DOORS} {CABINET} {LOST} Whoever loses another reports it.\n\nParking\n\nTwelve places."
 LIST = "## What we *will* do\n\n- A **second** pair from [January](http://x.example/a_b) 2027\n- Use `snake_case_name` and 5 * 3 * 2\n"
 OIL = "Pump care\n\nAsk Ada."
+NOTES = "Dogs are allowed on Fridays only\n\nThe gate code changes every month"
 TABLE = "Our prices:\n\nitem | price\n--- | ---\nLantern | 40 euros\nWick | 2 euros\n\nThey hold for a year."
 
 
@@ -29,11 +30,15 @@ TABLE = "Our prices:\n\nitem | price\n--- | ---\nLantern | 40 euros\nWick | 2 eu
         (f"{OIL}\n\nHow often\n\nThe pump needs little care.", "pump care", ["Pump care"], "The pump needs little care."),
         ("Pump care", "pump", ["Pump care"], "Pump care"),
         ("# Pump care\n\nOil it.", "pump care", [], "Oil it."),
+        (NOTES, "dogs", [], NOTES.replace("\n\n", " ")),
+        ("Ada: The pump moves to Kiel\n\nBo: Thanks.", "pump", None, "Ada: The pump moves to Kiel Bo: Thanks."),
         ("", "pump", [], ""),
         ("~~~\nmake pump\n~~~", "pump", [], "make pump"),
     ],
 )  # fmt: skip
-def test_an_excerpt_is_whole_sentences_without_marks(text: str, query: str, headings: list[str], shown: str) -> None:
+def test_an_excerpt_is_whole_sentences_without_marks(
+    text: str, query: str, headings: list[str] | None, shown: str
+) -> None:
     made = excerpt(text, terms(query), headings)
     assert made.text == shown
     assert made.spans == spans(shown, terms(query))

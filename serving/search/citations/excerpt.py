@@ -5,8 +5,10 @@ The interface's snippet stays at 100 characters as they stand in the passage; th
 
 import re
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
+from serving.search.citations.heading import is_heading, known_of
 from serving.search.quoting import TAG
 from serving.search.retrieval.highlight import Piece, best_piece, pieces
 from serving.search.retrieval.terms import letters, spans
@@ -14,8 +16,6 @@ from serving.search.retrieval.terms import letters, spans
 LONGEST = 260
 """Characters of an excerpt: three lines of the results on a desktop."""
 CUT = "…"
-MOST_WORDS = 8
-"""Words of a heading that has no mark of one."""
 _LINK = re.compile(r"!?\[([^\]\n]*)\]\([^)\s]*(?:\s+\"[^\"\n]*\")?\)")
 _TAG = re.compile(TAG, re.IGNORECASE)
 _STRONG = re.compile(r"(?<![\w*\\])(\*{1,3}|_{1,3}|~~|`{1,3})(?=\S)(.+?)(?<=[^\s\\])\1(?![\w*])")
@@ -24,7 +24,6 @@ _RULE = re.compile(r"^[\s|:=_*-]*$")
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 _ITEM = re.compile(r"\s*[-*+•]\s")
 _HEADING = re.compile(r"\s*#{1,6}\s")
-_GAP = re.compile(r"[ \t]*\n[ \t]*\n\s*\S")
 _SPACE = re.compile(r"\s+")
 
 
@@ -35,9 +34,12 @@ class Excerpt(NamedTuple):
     spans: list[tuple[int, int]]
 
 
-def excerpt(text: str, words: frozenset[str], headings: Sequence[str] = ()) -> Excerpt:
-    """Return the excerpt of a passage. `headings` are shown beside it, so their lines are left out where anything else is there."""
-    shown = _chosen(text, words, headings)
+def excerpt(text: str, words: frozenset[str], headings: Sequence[str] | None = ()) -> Excerpt:
+    """Return the excerpt of a passage. `headings` are shown beside it, so their lines are left out where anything else is there.
+
+    None for a conversation, in which a line without the mark of a heading is none.
+    """
+    shown = _chosen(text, words, None if headings is None else known_of(headings))
     return Excerpt(shown, spans(shown, words))
 
 
@@ -48,10 +50,15 @@ def plain(text: str) -> str:
     return _SPACE.sub(" ", _ESCAPED.sub(r"\1", text)).strip(" |")
 
 
-def _chosen(text: str, words: frozenset[str], headings: Sequence[str]) -> str:
-    known = {letters(one) for one in headings}
+def _chosen(text: str, words: frozenset[str], known: AbstractSet[str] | None) -> str:
     parts = [one for one in pieces(text) if not _RULE.match(text[one.start : one.end])]
-    apart = {one.start for one in parts if _is_heading(text, one, known)}
+    apart = {
+        one.start
+        for one in parts
+        if _HEADING.match(text, one.start)
+        or letters(text[one.start : one.end]) in (known or ())
+        or (not one.row and is_heading(text, one.start, one.end, known))
+    }
     said = [one for one in parts if one.start not in apart]
     if not said:
         said, apart = parts, set[int]()
@@ -68,23 +75,6 @@ def _chosen(text: str, words: frozenset[str], headings: Sequence[str]) -> str:
     if len(shown) > LONGEST:
         return _cut(shown, words)
     return _widened(text, parts, at, apart)
-
-
-def _is_heading(text: str, piece: Piece, known: set[str]) -> bool:
-    """Return True if a piece is a heading: by its mark, among those known, or short and alone between empty lines without an end."""
-    line = text[piece.start : piece.end].strip()
-    if _HEADING.match(line) or letters(line) in known:
-        return True
-    if (
-        piece.row
-        or _ITEM.match(line)
-        or len(line.split()) > MOST_WORDS
-        or line[-1:] in ".,;:!?|…"
-        or not line[:1].isalnum()
-    ):
-        return False
-    before, after = text[: piece.start].rstrip(" \t"), text[len(text[: piece.end].rstrip()) :]
-    return (not before or before.endswith("\n\n")) and bool(_GAP.match(after))
 
 
 def _widened(text: str, parts: Sequence[Piece], at: int, apart: set[int]) -> str:
