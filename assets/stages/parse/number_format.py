@@ -27,7 +27,7 @@ _TOKEN = re.compile(
     r'"([^"]*)"?'  # text
     r"|\\(.)|[_*](.)"  # a character; the width of one, or one to fill the cell with
     r"|\[([^\]]*)\]"  # a colour, a condition, a currency, elapsed hours
-    r"|(AM/PM|A/P|General|[eE][+-]|[yYmMdDhHsSeEbBgG]+|\.0+|[0#?,.%/@]|.)",
+    r"|(AM/PM|A/P|General|[eE][+-]|y+|m+|d+|h+|s+|e+|b+|g+|a{3,4}|\.0+|[0#?,.%/@]|.)",
     re.IGNORECASE | re.DOTALL,
 )
 _CONDITION = re.compile(r"(<=|>=|<>|<|>|=)\s*(-?\d+(?:\.\d+)?)")
@@ -133,6 +133,7 @@ def _section(code: str) -> _Section:
             continue
         else:
             section.tokens.append((_kind(other), other))
+    _words(section)
     _minutes(section)
     return section
 
@@ -145,12 +146,16 @@ def _kind(token: str) -> str:
         return "general"
     if lower in ("e+", "e-"):
         return "exponent"
-    if lower[0] in "ymdhs" and set(lower) == {lower[0]}:
+    if lower[0] in "ymdhs":
         return "date"
+    if lower[0] in "ebg" or lower.startswith("aaa"):
+        return "era"
     if lower.startswith(".0"):
         return "digit"
     if lower in "0#?.,":
         return "digit"
+    if token.isascii() and token.isalpha():
+        return "letter"
     return {"%": "percent", "@": "general", "/": "slash"}.get(token, "text")
 
 
@@ -163,6 +168,19 @@ def _bracket(section: _Section, content: str) -> None:
         section.tokens.append(("text", currency.group(1)))
     elif _ELAPSED.fullmatch(content):
         section.tokens.append(("elapsed", content.lower()))
+
+
+def _words(section: _Section) -> None:
+    """Take letters for text in a section with digits (`0 days`), and years of eras or Japanese days of the week for days: an ISO date."""
+    kinds = {kind for kind, _ in section.tokens}
+    figures = "general" in kinds or any(
+        kind == "digit" and set(one) & set("0#?") and one[0] != "." for kind, one in section.tokens
+    )
+    for place, (kind, token) in enumerate(section.tokens):
+        if kind == "letter" or (kind == "era" and "letter" in kinds) or (figures and kind in ("era", "date")):
+            section.tokens[place] = ("text", token)
+        elif kind == "era":
+            section.tokens[place] = ("date", "d")
 
 
 def _minutes(section: _Section) -> None:
@@ -252,15 +270,21 @@ def _moment(tokens: list[tuple[str, str]], value: float, from_1904: bool) -> str
         return _elapsed(tokens, value)
     codes = {text.lower()[0] for kind, text in tokens if kind == "date"}
     epoch = _EPOCH_1904 if from_1904 else _EPOCH_1900 + timedelta(days=value < _LEAP)
-    moment = epoch + timedelta(milliseconds=round(value * 86_400_000))
+    places = _places(tokens)
+    moment = epoch + timedelta(milliseconds=round(value * 86_400_000, places - 3 if places else None))
     timed = bool(codes & {"h", "n", "s"})
     if not codes & {"y", "m", "d"}:
         return _clock(tokens, moment)
     if {"y", "m", "d"} <= codes or (value >= 1 and "d" in codes):
         if not timed:
             return moment.date().isoformat()
-        return moment.strftime("%Y-%m-%d %H:%M:%S")
+        return moment.strftime("%Y-%m-%d %H:%M:%S") + f".{moment.microsecond:06}"[: places + 1 if places else 0]
     return _written(tokens, moment)
+
+
+def _places(tokens: list[tuple[str, str]]) -> int:
+    """Return how many digits of fractions of a second are shown; Excel's limit is 3."""
+    return next((min(len(text) - 1, 3) for kind, text in tokens if kind == "digit" and text.startswith(".0")), 0)
 
 
 def _clock(tokens: list[tuple[str, str]], moment: datetime) -> str:
@@ -269,7 +293,9 @@ def _clock(tokens: list[tuple[str, str]], moment: datetime) -> str:
     for kind, token in tokens:
         lower = token.lower()
         if kind != "date":
-            text += token if kind in ("text", "digit") and not token.startswith(".0") else ""
+            if kind == "digit" and token.startswith(".0"):
+                token = f".{moment.microsecond:06}"[: len(token)]
+            text += token if kind in ("text", "digit") else ""
         elif lower[0] == "h":
             hour = (moment.hour % 12 or 12) if half else moment.hour
             text += f"{hour:0{min(len(token), 2)}}"
@@ -298,7 +324,8 @@ def _written(tokens: list[tuple[str, str]], moment: datetime) -> str:
 
 
 def _elapsed(tokens: list[tuple[str, str]], value: float) -> str:
-    seconds = round(value * 86_400)
+    places = _places(tokens)
+    seconds, rest = divmod(round(value * 86_400 * 10**places), 10**places)
     text = ""
     for kind, token in tokens:
         width = min(len(token), 2)
@@ -310,7 +337,8 @@ def _elapsed(tokens: list[tuple[str, str]], value: float) -> str:
             case "s":
                 text += f"{seconds if kind == 'elapsed' else seconds % 60:0{width}}"
             case "":
-                text += token if kind == "text" else ""
+                fraction = f".{rest:0{places}}" if kind == "digit" and token.startswith(".0") else ""
+                text += token if kind == "text" else fraction
             case _:
                 pass
     return text.strip()
