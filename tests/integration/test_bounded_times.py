@@ -66,7 +66,8 @@ OWN_CLOCK = {
     "sessions.seen_at", "sign_ins.expires_at", "slack_questions.leased_until", "slack_questions.rated_at",
     "slack_questions.received_at", "source_events.asked_at", "source_events.received_at", "source_states.directory_at",
     "source_states.paused_at", "source_states.set_up_at", "source_states.tried_at", "sync_errors.at",
-    "sync_jobs.claimed_at", "sync_jobs.completed_at", "sync_jobs.heartbeat_at", "sync_jobs.requested_at", "sync_jobs.started_at", "unwithheld.noted_at",
+    "sync_jobs.claimed_at", "sync_jobs.completed_at", "sync_jobs.heartbeat_at", "sync_jobs.requested_at", "sync_jobs.started_at",
+    "unwithheld.noted_at",
     "uploads.deleted_at", "uploads.taken_down_at", "widget_visitors.latest",
 }  # fmt: skip
 """Columns whose times come from the clock of Postgres or of a process of ours, and from no one else."""

@@ -234,7 +234,7 @@ def test_a_reranker_is_down_after_three_failures_in_a_row() -> None:
     failing = True
 
     class Sometimes:
-        def score(self, query: str, passages: Sequence[str]) -> NDArray[np.float32]:
+        def score(self, _query: str, passages: Sequence[str]) -> NDArray[np.float32]:
             if failing:
                 raise ServiceUnavailableError("No memory.")
             return np.zeros(len(passages), np.float32)
