@@ -74,6 +74,8 @@ _BULLET = r"(?:[-*•]|#{1,6})\s+"
 """The mark of a line. A plus sign counts: + 25 EUR."""
 _LINE_MARK = re.compile(rf"^{_BULLET}")
 _LIST_MARK = re.compile(rf"^(?:[-*+•]|#{{1,6}}|{ITEM_NUMBER})\s+")
+_ENDED = re.compile(r"[.!。！｡।۔][\"'”’)\]*_]*$")
+"""The end of a sentence that asks nothing."""
 _SAID = re.compile(rf"\s*(?:{_BULLET})?(.*\S)", re.DOTALL)
 """A piece without the mark of its line and the white space around it."""
 _ANAPHORA = re.compile(
@@ -150,12 +152,15 @@ def shortlist(
     for at, (number, part) in enumerate(parts):
         heading = passages[number - 1][0]
         words = content(part.text)
-        if not part.quotable or (not part.row and words <= content(heading)) or not words or _same(words, asked):
+        if not part.quotable or (not part.row and words <= content(heading)) or not words:
+            continue
+        affirms = len(words) > 2 and all(holds(asked, one) for one in words)
+        if affirms and kind != "yes_no" and _repeats(part, asked, content(heading)):
             continue
         near = [other.text for source, other in parts[max(0, at - 2) : at + 3] if source == number]
         headed = words | content(f"{heading} {part.above}")
         follows = at + 1 < len(parts) and parts[at + 1][0] == number and parts[at + 1][1].quotable
-        inside = holds_type(_LIST_MARK.sub("", part.text), kind)
+        inside = 1.0 if affirms and kind == "yes_no" else holds_type(_LIST_MARK.sub("", part.text), kind)
         beyond = holds_type(parts[at + 1][1].text, kind) if follows else 0.0
         features = {
             "words": coverage(words, weighed),
@@ -187,9 +192,15 @@ def shortlist(
     return sorted(found, key=lambda one: (-score(one), one.number))[:SHORTLIST]
 
 
-def _same(words: frozenset[str], asked: frozenset[str]) -> bool:
-    """Return True if a piece says nothing but what is asked: it is the question, without its mark."""
-    return len(words) > 2 and all(holds(asked, one) for one in words) and any(one.isalpha() for one in words)
+def _repeats(part: TextPart, asked: frozenset[str], heading: frozenset[str]) -> bool:
+    """Return True if a piece in the question's words is the question, without its mark.
+
+    A sentence, an item, or what stands below a name or version, says that it is so.
+    """
+    if _ENDED.search(part.text) or ITEM.match(part.text):
+        return False
+    words = content(part.text) | (content(part.above) - heading)
+    return all(holds(asked, one) for one in words) and any(one.isalpha() for one in words)
 
 
 def measured(found: Sequence[Quote], nearness: Sequence[float] | None) -> list[Quote]:

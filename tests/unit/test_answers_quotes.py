@@ -314,6 +314,44 @@ def test_a_conversation_has_no_headings_without_a_mark() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("question", "text", "answer"),
+    [
+        (
+            "Does the warranty cover water damage?",
+            "- The warranty covers water damage.\n- The warranty does not cover theft or loss.",
+            "The warranty covers water damage.",
+        ),
+        (
+            "Is the canteen open on Sundays?",
+            "Is the canteen open on Sundays?\nThe canteen is open on Sundays.\n\nWhat does lunch cost?\nLunch costs 6 EUR.",
+            "The canteen is open on Sundays.",
+        ),
+        (
+            "Who leads the procurement team?",
+            "### Marta Kolb\nLeads the procurement team\n\n### Jonas Weiss\nLeads the sales team",
+            "Leads the procurement team",
+        ),
+        (
+            "Which version fixed the login bug?",
+            "## 2.3.1\n- Fixed the login bug\n\n## 2.3.0\n- New export",
+            "Fixed the login bug",
+        ),
+    ],
+)
+def test_a_sentence_in_the_words_of_the_question_is_quoted(question: str, text: str, answer: str) -> None:
+    passages = [("Handbook", text)]
+    found = shortlist(question, passages)
+    assert answer in found[0].text
+    assert answer in choose(found, passages, [[]])[0].text
+
+
+def test_a_question_without_its_mark_is_not_quoted() -> None:
+    assert quoted("When does the canteen open?", "When the canteen opens\n\nAt eight.\n\nWhen it closes\n\nAt two.")[
+        0
+    ].startswith("At")
+
+
 def test_an_answer_of_one_line_is_quoted_below_its_question() -> None:
     text = (
         "Who is the data protection officer?\n\nAnn Smith\n\nWho pays for the training?\n\nThe company pays all costs."
