@@ -123,6 +123,8 @@ _NAMES = re.compile(
 )
 """Words that are a name or a month in this place, and else carry no content."""
 _ELISION = re.compile(r"\b(?:[cdjlmnst]|qu|jusqu|lorsqu)['’](?=\w)")
+_SHORTENED = re.compile(r"\b(?:ca|wo|sha)n['’]t\b|(?:n['’]t|['’](?:s|d|m|re|ve|ll))\b")
+"""Ends of words that carry no content: company's, doesn't, I'm."""
 
 _PAIRS = """
 increase increases increased rise rises rose risen grew grows | decrease decreases decreased fall falls fell fallen shrank
@@ -169,7 +171,7 @@ def digits(text: str) -> str:
 def content(text: str) -> frozenset[str]:
     """Return the stems of the words that carry content; numbers are words too. Empty when there are none."""
     whole, elided = _ELISION.subn(" ", text.casefold())
-    words = set(_WORD.findall(whole)) - STOPWORDS
+    words = set(_WORD.findall(_SHORTENED.sub(" ", whole))) - STOPWORDS
     if words & ASKING or len(words & ABROAD) + elided > 1:
         words -= _FOREIGN
     if not text.isupper() or " " not in text:  # a text in capitals tells nothing
