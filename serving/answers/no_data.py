@@ -1,7 +1,7 @@
 """Recognise that a language model says that the sources hold no answer, in whatever words. Pure.
 
-Models are asked for one fixed reply, and small ones vary it. A sentence counts only if it is about the sources as a whole and adds
-nothing: "The report does not name a cause" is a claim, and so is "The sources give no price, but the lease ends in May".
+Models are asked for one fixed reply, and small ones vary or translate it. A sentence counts only if it is about the sources as a whole
+and adds nothing: "The report does not name a cause" is a claim, and so is "The sources give no price, but the lease ends in May".
 """
 
 import re
@@ -44,6 +44,33 @@ _STATEMENTS = re.compile(
     rf")",
     re.IGNORECASE,
 )
+_TRANSLATED = """
+keine daten gefunden | es wurden keine daten gefunden | aucune donnée trouvée | aucune donnée n'a été trouvée
+no se encontraron datos | no se han encontrado datos | nessun dato trovato | nenhum dado encontrado | geen gegevens gevonden
+ingen data fundet | ingen data funnet | inga data hittades | tietoja ei löytynyt | nem található adat | nu s-au găsit date
+veri bulunamadı | δεν βρέθηκαν δεδομένα | данные не найдены | لم يتم العثور على بيانات | לא נמצאו נתונים | कोई डेटा नहीं मिला
+ไม่พบข้อมูล | 未找到数据 | 没有找到数据 | 未找到相關資料 | データが見つかりません | データが見つかりませんでした | 데이터를 찾을 수 없습니다
+"""
+"""The reply in the languages that `spoken` recognises."""
+_QUELLEN = r"(?:diese[nr]?|die|den) (?:\w+en )?(?:quellen?|dokumente?n?|unterlagen|passagen|auszüge?n?|texte?n?)"
+_KEINE = r"(?:nicht|nichts|keine\w*|keinerlei)\b"
+_SOURCES_FR = r"(?:les|ces|aucune? des) (?:sources?|documents?|passages?|extraits?|textes?)(?: \w+e?s)?"
+_FUENTES = r"(?:las|los|estas|estos) (?:fuentes|documentos|pasajes|fragmentos|textos)(?: \w+[oa]s)?"
+_STATEMENTS_ABROAD = re.compile(
+    rf"^(?:"
+    rf"(?:leider[ ,]+)?(?:(?:enthalten|nennen|geben|liefern|beantworten|erwähnen) )?{_QUELLEN}"
+    rf" (?:(?:enthalten|nennen|geben|liefern|beantworten|erwähnen|sagen|bieten|machen) )?(?:\w+ ){{0,3}}?{_KEINE}"
+    rf"|(?:.* )?in {_QUELLEN} (?:(?:findet|finden|steht|stehen|gibt|ist|sind|wird|werden) )?(?:\w+ ){{0,3}}?{_KEINE}"
+    rf"|(?:.* )?keine (?:daten|angaben?|informationen?|antwort) in {_QUELLEN}"
+    rf"|(?:malheureusement[ ,]+)?{_SOURCES_FR} n(?:e |['’])\w+ (?:\w+ ){{0,2}}?(?:pas|rien|aucune?)\b"
+    rf"|(?:malheureusement[ ,]+)?aucune? (?:donnée|information|réponse|mention|précision)\b.*\b(?:dans|par) {_SOURCES_FR}$"
+    rf"|(?:\w+mente[ ,]+)?{_FUENTES} no (?:se )?(?:conten|contienen|mencionan|indican|especifican|proporcionan|dan|responden|incluyen"
+    rf"|ofrecen|dicen|tienen|permiten)\b"
+    rf"|(?:\w+mente[ ,]+)?no (?:hay|existen?|se \w+(?: \w+)?) (?:ninguna? )?(?:datos?|información|respuesta|mención)\b.*\ben {_FUENTES}$"
+    rf")",
+    re.IGNORECASE,
+)
+"""German, French and Spanish."""
 _UNABLE = re.compile(
     rf"\b(?:there (?:is|are|was|were) no {_WHAT}(?:$| (?:about|on|of|for|that|which|regarding|concerning|available|provided|given|in|to))\b"
     rf"|(?:i|we) (?:can ?not|can['’]t|could{_NOT}|am not able to|was not able to|was unable to|am unable to|did{_NOT}|do{_NOT}) "
@@ -51,10 +78,22 @@ _UNABLE = re.compile(
     r"|(?:can ?not|could not) be (?:answered|determined|found)\b|(?:unable|not possible|impossible) to (?:answer|find|determine|say)\b)",
     re.IGNORECASE,
 )
-_ADDS = re.compile(r"\b(?:but|however|although|though|except|only|besides|instead|yet)\b", re.IGNORECASE)
+_ADDS = re.compile(
+    r"\b(?:but|however|although|though|except|only|besides|instead|yet"
+    r"|aber|sondern|jedoch|allerdings|außer|lediglich|mais|cependant|toutefois|sauf|seulement|pero|sino|embargo|aunque|salvo)\b",
+    re.IGNORECASE,
+)
 _PREAMBLE = re.compile(r"^[^:]{0,80}:\s+")
 _LONGEST = 300
 _MARKS = re.compile(r"\[\d{1,4}\]")
+_NO_WORD = re.compile(r"\W+")
+
+
+def _words(text: str) -> str:
+    return _NO_WORD.sub(" ", text).strip().casefold()
+
+
+_REPLIES = frozenset(map(_words, [NO_DATA, *re.split(r"[|\n]", _TRANSLATED.strip())]))
 
 
 def says_no_data(sentence: str, *, cited: bool) -> bool:
@@ -63,6 +102,6 @@ def says_no_data(sentence: str, *, cited: bool) -> bool:
     plain = _PREAMBLE.sub("", plain).strip("\"'“”*_ ")
     if len(plain) > _LONGEST or _ADDS.search(plain):
         return False
-    if re.sub(r"\W+", " ", plain).strip().casefold() == NO_DATA.casefold() or _STATEMENTS.match(plain):
+    if _words(plain) in _REPLIES or _STATEMENTS.match(plain) or _STATEMENTS_ABROAD.match(plain):
         return True
     return not cited and _UNABLE.search(plain) is not None

@@ -47,7 +47,10 @@ Last question:
 Reply:
 When does the Quillon depot open on Sundays?"""
 
-LANGUAGE = "Answer in {}, also where the sources are in another language."
+LANGUAGE = (
+    "Answer in {}, also where the sources are in another language. "
+    f'If they do not answer the question, reply with exactly "{NO_DATA}", in English.'
+)
 
 VERSION = hashlib.sha256(f"{SYSTEM}{CONDENSE}{STYLES}{LANGUAGE}".encode()).hexdigest()[:12]
 """Part of the answer cache's key: another prompt is another answer."""

@@ -323,6 +323,15 @@ def test_a_model_that_finds_nothing_in_the_sources_says_so(with_model: Running, 
     assert (answer["answer"], answer["found"], answer["sentences"]) == ("No data found", False, [])
 
 
+@pytest.mark.parametrize("said", ["Keine Daten gefunden.", "Die Quellen enthalten dazu keine Angaben [1]."])
+def test_a_model_that_finds_nothing_may_say_so_in_the_language_of_the_question(
+    with_model: Running, model_server: ModelServer, said: str
+) -> None:
+    model_server.manner = lambda _prompt: said
+    answer = ask(with_model, "Wie viele vacation days accrue ich und die employees?")
+    assert (answer["answer"], answer["found"], answer["mode"]) == ("No data found", False, "none")
+
+
 @pytest.mark.parametrize(
     "said",
     [

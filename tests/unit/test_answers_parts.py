@@ -218,7 +218,9 @@ def test_the_answer_is_asked_for_in_the_language_of_the_question() -> None:
     def told(question: str) -> str:
         return messages(question, [hit("a", 0, "text")], style=STYLES["short"])[1]["content"].splitlines()[-1]
 
-    assert "Answer in German, also where the sources are in another language. Cite" in told("Wie viele Tage habe ich?")
+    german = told("Wie viele Tage habe ich?")
+    assert "Answer in German, also where the sources are in another language." in german
+    assert 'reply with exactly "No data found", in English.' in german
     assert "Answer in" not in told("How many days do I have?").removeprefix("Answer in one to three sentences.")
     assert "Danish" not in told("Hvor mange dager har jeg?")  # or Norwegian: the model sees which
 
@@ -368,6 +370,23 @@ NO_ANSWER = [
     "No relevant information is available.",
     "There is no information about drones in the sources.",
     "The price is not mentioned in the given context.",
+    "Keine Daten gefunden.",
+    "**Keine Daten gefunden**",
+    "Aucune donnée trouvée.",
+    "No se encontraron datos.",
+    "Данные не найдены.",
+    "未找到数据。",
+    "データが見つかりません。",
+    "Die Quellen enthalten dazu keine Angaben.",
+    "Leider nennen die vorliegenden Dokumente keinen Preis.",
+    "In den Quellen finden sich keine Informationen dazu.",
+    "Der Preis wird in den Quellen nicht genannt.",
+    "Les sources fournies ne précisent pas le prix.",
+    "Malheureusement, les documents n'indiquent aucune date.",
+    "Aucune information à ce sujet n'est disponible dans les sources.",
+    "Las fuentes no mencionan el precio.",
+    "Lamentablemente, los documentos proporcionados no contienen esa información.",
+    "No hay información sobre el precio en las fuentes.",
 ]
 UNCITED = ["I could not find an answer.", "I'm sorry, I cannot answer this."]
 CLAIMS = [
@@ -385,6 +404,13 @@ CLAIMS = [
     "The text does not have to be signed.",
     "Materials do not contain asbestos.",
     "Customer information does not include names.",
+    "Die Richtlinie nennt keinen Preis.",
+    "Die Quellen nennen keinen Preis, aber der Vertrag endet im Mai.",
+    "Das Gerät speichert keine Daten.",
+    "La politique ne couvre pas les vols.",
+    "Les sources ne donnent pas de prix, mais le bail finit en mai.",
+    "La política no cubre los vuelos.",
+    "Las fuentes no indican el precio, pero el contrato termina en mayo.",
 ]
 
 
