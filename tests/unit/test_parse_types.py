@@ -115,6 +115,49 @@ def test_styles_raise_hide_and_number_text() -> None:
     assert document.warnings == ["The file has 1 hidden text that is not indexed."]
 
 
+NUMBERED = (
+    "<text:list-style style:name='N'><text:list-level-style-number text:level='1' style:num-format='1'/>"
+    "<text:list-level-style-number text:level='2' style:num-format='1' text:display-levels='2'/>"
+    "<text:list-level-style-number text:level='3' style:num-prefix='(' style:num-format='a' style:num-suffix=')'/></text:list-style>"
+)
+
+
+def listed(content: str, depth: int, attributes: str = "text:continue-numbering='true'") -> str:
+    """Return a list whose item is in lists of its own, as Word and LibreOffice write numbered headings."""
+    before, after = "<text:list><text:list-item>" * depth, "</text:list-item></text:list>" * depth
+    return f"<text:list text:style-name='N' {attributes}><text:list-item>{before}{content}{after}</text:list-item></text:list>"
+
+
+def test_headings_in_lists_are_headings_with_their_numbers() -> None:
+    def heading(text: str, level: int) -> str:
+        return listed(f"<text:h text:outline-level='{level}'>{text}</text:h>", level - 1)
+
+    item = "<text:p>either</text:p></text:list-item><text:list-item><text:p>or</text:p>"
+    body = (
+        heading("Scope", 1)
+        + heading("Terms", 2)
+        + "<text:p>They apply.</text:p>"
+        + heading("Fees", 2)
+        + listed(item, 2)
+    )
+    body += heading("Law", 1) + heading("Courts", 2)
+    body += listed("<text:p>once</text:p><text:h text:outline-level='1'>Inner</text:h><text:p>more</text:p>", 0, "")
+    document = opened("text", body, NUMBERED)
+    assert shown(document) == [
+        ("heading", "1. Scope"),
+        ("heading", "1.1 Terms"),
+        ("paragraph", "They apply."),
+        ("heading", "1.2 Fees"),
+        ("list", "    (a) either\n    (b) or"),
+        ("heading", "2. Law"),
+        ("heading", "2.1 Courts"),
+        ("list", "1. once"),
+        ("heading", "Inner"),
+        ("list", "  more"),
+    ]
+    assert document.blocks[4].section_path == ("1. Scope", "1.2 Fees")
+
+
 HIDING = (
     "<style:style style:name='no'><style:text-properties text:display='none'/></style:style>"
     "<style:style style:name='own' style:parent-style-name='no'/>"

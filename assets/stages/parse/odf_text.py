@@ -7,7 +7,10 @@ import posixpath
 import zipfile
 import zlib
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
+
+import msgspec
 
 from assets.stages.normalize import BlockDraft, one_line
 from assets.stages.parse.alt_text import described
@@ -48,6 +51,16 @@ _FIELDS = frozenset({"text", "textarea", "combobox", "formatted-text", "number",
 _FORMS = {"1": "decimal", "a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
 
 
+class _Level(msgspec.Struct):
+    """A level of a list: how its numbers look, and how many levels they show (`2.1`)."""
+
+    form: str = ""
+    prefix: str = ""
+    suffix: str = ""
+    start: int = 1
+    shown: int = 1
+
+
 class TextReader:
     """A walk over one file. `pages`: slides seen so far."""
 
@@ -60,7 +73,9 @@ class TextReader:
         self._raising: dict[str, bool] = {}
         self._hiding: dict[str, bool] = {}
         self._footed: dict[str, bool] = {}
-        self._numbers: dict[str, dict[int, tuple[str, str, int]]] = {}
+        self._numbers: dict[str, dict[int, _Level]] = {}
+        self._counts: dict[str, dict[int, int]] = {}
+        """The latest numbers of each style of lists, by depth."""
         self._after: list[BlockDraft] = []
         self._notes = 0
         self._depth = 0
@@ -116,10 +131,7 @@ class TextReader:
             if kind in ("p", "h"):
                 yield from self._paragraph(element, kind)
             elif kind == "list":
-                lines = list(self._list(element, 0, self._list_style(element, "")))
-                if lines:
-                    yield BlockDraft(kind="list", text="\n".join(lines), page=self._page)
-                yield from self._following()
+                yield from self._items(element)
             elif kind == "table":
                 rows = self._rows(element, 0)
                 yield from (
@@ -145,32 +157,71 @@ class TextReader:
     def _paragraph(self, element: Any, kind: str) -> Iterator[BlockDraft]:
         text = self._line(element)
         if text.strip() and kind == "h":
-            level = number(attribute(element, "outline-level"), 1, least=1, most=10)
-            yield BlockDraft(kind="heading", text=text, level=level, page=self._page)
+            yield self._heading(text, attribute(element, "outline-level"))
         elif text.strip():
             yield BlockDraft(kind="paragraph", text=text, page=self._page)
         yield from self._following()
 
-    def _list_style(self, element: Any, inherited: str) -> str:
-        return attribute(element, "style-name") or inherited
+    def _items(self, element: Any) -> Iterator[BlockDraft]:
+        """Yield the blocks of a list: a heading among its items parts it."""
+        lines: list[str] = []
+        for one in chain(self._list(element), (None,)):
+            if isinstance(one, str):
+                lines.append(one)
+                continue
+            if lines:
+                yield BlockDraft(kind="list", text="\n".join(lines), page=self._page)
+                lines = []
+            if one is not None:
+                yield one
+            yield from self._following()
 
-    def _list(self, element: Any, depth: int, style: str) -> Iterator[str]:
-        form, suffix, count = self._numbers.get(style, {}).get(depth + 1, ("", "", 1))
+    def _list(self, element: Any, depth: int = 0, inherited: str = "") -> Iterator[str | BlockDraft]:
+        """Yield the lines of a list, and the headings that are its items."""
+        style = attribute(element, "style-name") or inherited
+        if (
+            style != inherited
+            and attribute(element, "continue-numbering") != "true"
+            and not attribute(element, "continue-list")
+        ):
+            self._counts.pop(style, None)
         for item in element:
             if local(item.tag) not in ("list-item", "list-header"):
                 continue
-            count = number(attribute(item, "start-value"), count)
-            marker = f"{numeral(count, form)}{suffix}" if form and local(item.tag) == "list-item" else "-"
+            marker: str | None = None
             for one in item:
                 kind = local(one.tag)
                 if kind in ("p", "h"):
                     text = one_line(self._line(one))
-                    if text:
+                    if not text:
+                        continue
+                    marker = self._marker(item, depth, style) if marker is None else ""
+                    if kind == "h" and (level := attribute(one, "outline-level")):
+                        yield self._heading(text if marker in ("", "-") else f"{marker} {text}", level)
+                    else:
                         yield f"{'  ' * min(depth, _MAX_LEVEL)}{marker or ' '} {text}"
-                        count += marker not in ("-", "")
-                        marker = ""
                 elif kind == "list":
-                    yield from self._list(one, depth + 1, self._list_style(one, style))
+                    yield from self._list(one, depth + 1, style)
+
+    def _marker(self, item: Any, depth: int, style: str) -> str:
+        """Count an item and return its number with those of the levels above that it shows, or a hyphen."""
+        levels = self._numbers.get(style, {})
+        level = levels.get(depth + 1)
+        if level is None or not level.form or local(item.tag) != "list-item":
+            return "-"
+        counts = self._counts.setdefault(style, {})
+        counts[depth] = number(attribute(item, "start-value"), counts.get(depth, level.start - 1) + 1)
+        for deeper in [other for other in counts if other > depth]:
+            del counts[deeper]
+        places = [
+            numeral(counts.get(at, above.start), above.form)
+            for at in range(max(depth + 1 - level.shown, 0), depth + 1)
+            if (above := levels.get(at + 1)) is not None and above.form
+        ]
+        return f"{level.prefix}{'.'.join(places)}{level.suffix}"
+
+    def _heading(self, text: str, level: str | None) -> BlockDraft:
+        return BlockDraft(kind="heading", text=text, level=number(level, 1, least=1, most=10), page=self._page)
 
     def _rows(self, grid: Any, depth: int) -> list[list[str]]:
         """Return a table's cells: one that spans columns appears once in its row, one that spans rows in each of them."""
@@ -205,7 +256,7 @@ class TextReader:
             if kind in ("p", "h"):
                 texts.append(self._line(one))
             elif kind == "list":
-                texts += [line.strip() for line in self._list(one, 0, self._list_style(one, ""))]
+                texts += [(line if isinstance(line, str) else line.text).strip() for line in self._list(one)]
             elif kind == "table" and depth < _NESTING:
                 texts += [text for row in self._rows(one, depth + 1) for text in row]
             elif kind == "annotation":
@@ -346,12 +397,18 @@ class TextReader:
         return found
 
 
-def _numbered(level: Any) -> tuple[str, str, int]:
-    """Return how a level of a list is numbered: its form, what follows the number, and the first number."""
+def _numbered(level: Any) -> _Level:
+    """Return how a level of a list is numbered; a level of bullets has no form."""
     if local(level.tag) != "list-level-style-number":
-        return "", "", 1
-    form = _FORMS.get(attribute(level, "num-format") or "", "")
-    return form, attribute(level, "num-suffix") or ".", number(attribute(level, "start-value"), 1)
+        return _Level()
+    shown = number(attribute(level, "display-levels"), 1, least=1, most=10)
+    return _Level(
+        form=_FORMS.get(attribute(level, "num-format") or "", ""),
+        prefix=attribute(level, "num-prefix") or "",
+        suffix=attribute(level, "num-suffix") or ("." if shown == 1 else ""),
+        start=number(attribute(level, "start-value"), 1),
+        shown=shown,
+    )
 
 
 def _control(element: Any) -> str:
