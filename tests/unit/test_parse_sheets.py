@@ -240,6 +240,31 @@ def test_shapes_and_charts_of_a_sheet_are_read_in_order() -> None:
     assert lines(document) == ["Plan", "One", "Two", "Chart: Ducks", "Three"]
 
 
+@pytest.mark.parametrize(
+    ("reference", "expected"),
+    [
+        ("Plan!$B$1:$B$2", ["- Ducks"]),
+        ("[0]!Sales", ["- Ducks"]),
+        ("Data!$B$1:$B$2", ["| Ducks", "2025 | 12"]),
+        ("('Ana''s data'!$B$1,'Ana''s data'!$B$3)", ["| Ducks", "2025 | 12"]),
+        ("'[1]Data'!$B$1:$B$2", ["| Ducks", "2025 | 12"]),
+        ("", ["| Ducks", "2025 | 12"]),
+    ],
+)
+def test_figures_of_a_chart_that_are_on_no_sheet_that_is_read_are_shown(reference: str, expected: list[str]) -> None:
+    def points(value: str, refers: str) -> str:
+        cache = f"<c:numCache><c:pt idx='0'><c:v>{value}</c:v></c:pt></c:numCache>"
+        return f"<c:numRef><c:f>{refers}</c:f>{cache}</c:numRef>" if refers else cache.replace("Cache", "Lit")
+
+    series = f"<c:ser><c:tx><c:v>Ducks</c:v></c:tx><c:cat>{points('2025', '')}</c:cat><c:val>{points('12', reference)}</c:val></c:ser>"
+    data = on_a_sheet(anchored(frame('<c:chart r:id="one"/>')), one=f"<c:chartSpace {X}>{series}</c:chartSpace>")
+    hidden = "".join(f'<sheet name="{name}" state="hidden"/>' for name in ("Data", "Ana's data"))
+    with zipfile.ZipFile(io.BytesIO(data)) as file:
+        parts = {name: file.read(name) for name in file.namelist()}
+    parts["xl/workbook.xml"] = parts["xl/workbook.xml"].replace(b"</sheets>", f"{hidden}</sheets>".encode())
+    assert lines(read(archive(parts))) == ["Plan", *expected]
+
+
 @pytest.mark.parametrize("hidden", ["", HIDDEN])
 def test_what_stands_for_a_newer_chart_in_older_programs_is_not_indexed(hidden: str) -> None:
     chart = frame('<c:chart r:id="one"/>', hidden)

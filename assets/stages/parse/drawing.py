@@ -1,7 +1,7 @@
 """Read what drawings of Office files show as text: charts, diagrams (SmartArt) and formulas."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from assets.stages.normalize import BlockDraft, one_line
@@ -19,15 +19,24 @@ _MAX_CELLS = 100_000
 
 
 def graphics(
-    package: Package, part: str, element: Any, page: int | None = None, sheet: str | None = None, *, data: bool = True
+    package: Package,
+    part: str,
+    element: Any,
+    page: int | None = None,
+    sheet: str | None = None,
+    *,
+    data: Callable[[Any], bool] = lambda _: True,
 ) -> Iterator[BlockDraft]:
-    """Yield the blocks of the charts and diagrams that a drawing refers to. `data`: as for `chart`."""
+    """Yield the blocks of the charts and diagrams that a drawing refers to. `data`: whether a chart is read with its figures."""
     for frame in within(element, "chart", "relIds"):
         relation = package.relations(part).get(_reference(frame, "dm" if local(frame.tag) == "relIds" else "id") or "")
         root = package.optional(relation.target) if relation is not None and not relation.external else None
         if root is None:
             continue
-        yield from diagram(root, page, sheet) if local(frame.tag) == "relIds" else chart(root, page, sheet, data=data)
+        if local(frame.tag) == "relIds":
+            yield from diagram(root, page, sheet)
+        else:
+            yield from chart(root, page, sheet, data=data(root))
 
 
 def _reference(element: Any, name: str) -> str | None:

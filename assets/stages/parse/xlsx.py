@@ -28,6 +28,9 @@ MAX_ROWS = 2**20
 _MERGED = re.compile(
     rb"<(?:\w{1,20}:)?mergeCell\s[^<>]{0,100}?\bref=[\"']([A-Z]{1,3})(\d{1,7}):([A-Z]{1,3})(\d{1,7})[\"']"
 )
+_SHEET = re.compile(r"'((?:[^']|''){1,300})'!|([^\s'!,()]{1,300})!")
+"""The sheet in a reference to cells: `'Ana''s data'!$A$1`."""
+_OTHER_FILE = re.compile(r"\[[1-9]")
 _LONGEST_MERGED = 200
 _MAX_MERGED = 100_000
 """Merged cells of a sheet that are followed."""
@@ -64,15 +67,16 @@ class _Workbook:
         self._strings = self._shared_strings()
         self._formats = self._cell_formats()
         self._people = self._persons()
-        self._hidden_sheets = 0
+        self._unread: set[str | None] = set()
+        """Names of hidden sheets."""
         self._hidden: dict[str, int] = {}
         self._formulas = 0
 
     def warnings(self) -> list[str]:
         """Return what is left out or shown differently."""
         found: list[str] = []
-        if self._hidden_sheets:
-            found.append(f"The workbook has {counted(self._hidden_sheets, 'hidden sheet')} not indexed.")
+        if self._unread:
+            found.append(f"The workbook has {counted(len(self._unread), 'hidden sheet')} not indexed.")
         found += [
             f"The workbook has {counted(count, f'hidden {kind}')} not indexed." for kind, count in self._hidden.items()
         ]
@@ -87,11 +91,11 @@ class _Workbook:
         sheets = [one for group in self._root if local(group.tag) == "sheets" for one in group]
         if len(sheets) > MAX_SHEETS:
             raise SkipDocumentError(f"The XLSX file has more than {MAX_SHEETS:,} sheets. Split it.")
+        hidden = [one for one in sheets if attribute(one, "state") in ("hidden", "veryHidden")]
+        self._unread = {attribute(one, "name") for one in hidden}
         for one in sheets:
             relation = relations.get(next((v for k, v in one.attrib.items() if local(k) == "id" and "}" in k), ""))
-            if attribute(one, "state") in ("hidden", "veryHidden"):
-                self._hidden_sheets += 1
-            elif relation is not None and not relation.external:
+            if one not in hidden and relation is not None and not relation.external:
                 yield from self._sheet(attribute(one, "name") or "", relation.target, relation.kind)
 
     def _sheet(self, name: str, part: str, kind: str) -> Iterator[BlockDraft]:
@@ -240,7 +244,13 @@ class _Workbook:
                 lines = [one_line(paragraph(part)) for part in within(body, "p")] if body is not None else []
                 if text := "\n".join(filter(None, lines)):
                     yield BlockDraft(kind="paragraph", text=text, sheet=name)
-                yield from graphics(self._package, target, one, sheet=name, data=False)
+                yield from graphics(self._package, target, one, sheet=name, data=self._is_elsewhere)
+
+    def _is_elsewhere(self, chart: Any) -> bool:
+        """Return True if the figures of a chart are on no sheet that is read: on a hidden one, in another file, in the chart alone."""
+        references = [one.text for one in within(chart, "f") if one.text]
+        names = [quoted.replace("''", "'") or bare for one in references for quoted, bare in _SHEET.findall(one)]
+        return not references or any(name in self._unread or _OTHER_FILE.match(name) for name in names)
 
 
 def _comment(place: str, author: str, text: str, name: str) -> Iterator[BlockDraft]:
