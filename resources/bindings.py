@@ -90,6 +90,8 @@ class Syncs(dg.ConfigurableResource["Syncs"]):
             job.planned = {key.path[-1] for key in keys_of_run if key.path[0] == source.value} & chosen
             job.full = job.full or self.full
             job.documents = self._chosen_documents(job) if self.documents else None
+            if self.documents or STAGES[0] not in job.planned:
+                job.stores.jobs.lists_nothing(job_id=job.job_id)
             job.considerate = True
             job.runs = job.stores.settings.sync_runs
         return self._open[source]

@@ -64,6 +64,7 @@ def rebuild_registry(settings: Settings, source: SourceName) -> Rebuilt:
     rebuilt = Rebuilt(source, hidden=not capabilities(source).own_permissions)
     with open_sync(settings, source, requested_by="rebuild registry") as job:
         stores = job.stores
+        stores.jobs.lists_nothing(job_id=job.job_id)
         statements = LostRegistry(stores.connection, source.value)
         if raw_table(source) not in stores.lake.names():
             return rebuilt

@@ -120,7 +120,7 @@ ON CONFLICT (source) DO UPDATE SET set_up_at = excluded.set_up_at WHERE s.set_up
 
 -- name: sync_health
 -- What the latest syncs of each source show: syncs of the last six hours, documents and repeated calls of syncs of the last hour, and the
--- latest syncs of the whole source, which a good sync of a folder or channel says nothing about.
+-- latest syncs of the whole source, which a good sync of a folder or channel says nothing about, nor a job that lists nothing.
 -- Without a good one, seconds_ago is since the first sync was asked for, or else since the source was set up. running: a process works on
 -- one, renews its lease, and has reported progress in the last two hours: a first sync takes days, and one that hangs renews its lease, too.
 -- Grain: source. Index: sync_jobs_completed, sync_jobs_whole, sync_jobs_latest, partition_leases_owner.
@@ -156,12 +156,13 @@ SELECT
     EXISTS (
         SELECT FROM sync_jobs AS w INNER JOIN partition_leases AS p ON w.lease = p.owner AND p.until > now()
         WHERE
-            w.source = s.source AND w.status = 'running' AND w.partitions IS NULL
+            w.source = s.source AND w.status = 'running' AND w.partitions IS NULL AND w.lists
             AND coalesce(w.heartbeat_at, w.claimed_at) > now() - interval '2 hours'
     ) AS running,
     (
         SELECT count(*) FROM sync_jobs AS f
-        WHERE f.source = s.source AND f.status = 'failed' AND f.partitions IS NULL AND f.started_at > coalesce(g.started_at, '-infinity')
+        WHERE f.source = s.source AND f.status = 'failed' AND f.partitions IS NULL AND f.lists
+            AND f.started_at > coalesce(g.started_at, '-infinity')
     ) AS failures
 FROM source_states AS s
 LEFT JOIN recent AS r ON s.source = r.source
@@ -170,7 +171,7 @@ LEFT JOIN LATERAL (
         l.completed_at,
         l.started_at
     FROM sync_jobs AS l
-    WHERE l.source = s.source AND l.status = 'success' AND l.partitions IS NULL
+    WHERE l.source = s.source AND l.status = 'success' AND l.partitions IS NULL AND l.lists
     ORDER BY l.started_at DESC
     LIMIT 1
 ) AS g ON TRUE;

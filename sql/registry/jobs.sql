@@ -166,6 +166,10 @@ WHERE job_id = :job_id;
 UPDATE sync_jobs SET claimed_at = now(), heartbeat_at = now(), run_id = :run_id, lease = :lease
 WHERE job_id = :job_id AND status = 'running';
 
+-- name: lists_nothing!
+-- Record that a job does not list its source.
+UPDATE sync_jobs SET lists = FALSE WHERE job_id = :job_id;
+
 -- name: progress!
 -- Save the stage and counts of a running job, and that its process is alive.
 UPDATE sync_jobs SET

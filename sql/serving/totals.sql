@@ -1,8 +1,8 @@
 -- Purpose: figures for /metrics that the pipeline stores in the registry. Grain: (what, source, label).
 -- Index: none, all of it is small and read whole: counts have a row per partition and state, `sync_figures` has one row per figure, whatever the number of syncs.
 -- `sync_awaited` is judged as `sync_health` of `sql/alerts/alerts.sql` and `figures_of_syncs` judge `SyncOverdue`.
--- Syncs of folders and channels say nothing about those of the whole source. Sizes of tables are those of their latest VACUUM or ANALYZE: pg_total_relation_size
--- waits for the erasure's VACUUM FULL.
+-- Syncs of folders and channels, and jobs that list nothing, say nothing about those of the whole source.
+-- Sizes of tables are those of their latest VACUUM or ANALYZE: pg_total_relation_size waits for the erasure's VACUUM FULL.
 SELECT
     'documents' AS what,
     source,
@@ -84,10 +84,10 @@ SELECT
     '' AS label,
     (
         SELECT count(*) FROM sync_jobs AS f
-        WHERE f.source = s.source AND f.status = 'failed' AND f.partitions IS NULL AND f.started_at > coalesce(
+        WHERE f.source = s.source AND f.status = 'failed' AND f.partitions IS NULL AND f.lists AND f.started_at > coalesce(
             (
                 SELECT max(g.started_at) FROM sync_jobs AS g
-                WHERE g.source = s.source AND g.status = 'success' AND g.partitions IS NULL
+                WHERE g.source = s.source AND g.status = 'success' AND g.partitions IS NULL AND g.lists
             ), '-infinity'
         )
     )::double precision AS value
@@ -101,7 +101,7 @@ SELECT
 FROM source_states AS s
 CROSS JOIN LATERAL (
     SELECT completed_at FROM sync_jobs
-    WHERE source = s.source AND status = 'success' AND partitions IS NULL
+    WHERE source = s.source AND status = 'success' AND partitions IS NULL AND lists
     ORDER BY started_at DESC
     LIMIT 1
 ) AS j
@@ -123,7 +123,7 @@ LEFT JOIN LATERAL (
         completed_at,
         started_at
     FROM sync_jobs
-    WHERE source = s.source AND status = 'success' AND partitions IS NULL
+    WHERE source = s.source AND status = 'success' AND partitions IS NULL AND lists
     ORDER BY started_at DESC
     LIMIT 1
 ) AS g ON TRUE
@@ -133,12 +133,13 @@ WHERE
         NOT EXISTS (
             SELECT FROM sync_jobs AS w INNER JOIN partition_leases AS p ON w.lease = p.owner AND p.until > now()
             WHERE
-                w.source = s.source AND w.status = 'running' AND w.partitions IS NULL
+                w.source = s.source AND w.status = 'running' AND w.partitions IS NULL AND w.lists
                 AND coalesce(w.heartbeat_at, w.claimed_at) > now() - interval '2 hours'
         )
         OR EXISTS (
             SELECT FROM sync_jobs AS f
-            WHERE f.source = s.source AND f.status = 'failed' AND f.partitions IS NULL AND f.started_at > coalesce(g.started_at, '-infinity')
+            WHERE f.source = s.source AND f.status = 'failed' AND f.partitions IS NULL AND f.lists
+                AND f.started_at > coalesce(g.started_at, '-infinity')
         )
     )
 UNION ALL

@@ -50,7 +50,7 @@ WHERE
     source = :source
     AND 'success' = (
         SELECT j.status FROM sync_jobs AS j
-        WHERE j.source = :source AND j.partitions IS NULL AND j.status <> 'running'
+        WHERE j.source = :source AND j.partitions IS NULL AND j.lists AND j.status <> 'running'
         ORDER BY j.started_at DESC
         LIMIT 1
     );

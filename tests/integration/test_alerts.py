@@ -292,6 +292,24 @@ def test_syncs_of_single_channels_say_nothing_about_the_whole_source(site: Site)
     assert time.time() - figures["latest_sync"] == pytest.approx(7200, abs=60)
 
 
+def test_work_that_does_not_list_the_source_says_nothing_about_its_syncs(site: Site) -> None:
+    synced(site, ago=7200)
+    synced(site, "failed", number=3, ago=600)
+    site.sql(
+        "INSERT INTO sync_jobs (source, status, lists, started_at, completed_at, error_message)"
+        " SELECT 'slack', s.status, FALSE, now(), now(), CASE s.status WHEN 'failed' THEN 'x' END"
+        " FROM unnest(ARRAY['success', 'failed']) AS s (status)"
+    )
+    site.sql("INSERT INTO sync_jobs (source, status, lists, claimed_at) VALUES ('slack', 'running', FALSE, now())")
+    found = observed(site)
+    assert found["SyncsFailInARow"] == 3
+    assert found["SyncOverdue"] == pytest.approx(7200, abs=60)
+    figures = {one.what: one.value for one in totals(site) if one.source == "slack"}
+    assert figures["sync_failures_in_a_row"] == 3
+    for what in ("latest_sync", "sync_awaited"):
+        assert time.time() - figures[what] == pytest.approx(7200, abs=60)
+
+
 def test_a_sync_that_one_of_the_whole_source_was_added_to_counts_as_one(site: Site) -> None:
     with session(site.settings.postgres_dsn) as connection:
         jobs = Jobs(connection)

@@ -9,9 +9,12 @@ import dagster as dg
 import pytest
 
 from assets.report import ONLY_IF_ANY, RUN_COUNTS
+from assets.upkeep.registry import rebuild_registry
 from resources.core.domain import STAGES, SourceName, document_id
 from resources.core.errors import ServiceUnavailableError
+from resources.stores.postgres import session
 from resources.syncs.launch import RANGE_END_TAG, RANGE_START_TAG
+from sql.alerts import Alerts
 from tests.fixtures.dagster_runs import DagsterRuns
 
 SECRETS = ("otter", "grey", "Larch", "ada@acme.example", "quarterly")
@@ -190,6 +193,30 @@ def test_an_error_outside_of_the_stages_is_shown_without_its_causes(
     assert said(result) == "Qdrant does not answer."
     (failed,) = [event for event in result.all_events if event.is_step_failure]
     assert SECRETS[0] not in str(failed.step_failure_data.error)
+
+
+def test_work_that_does_not_list_the_source_is_no_good_sync_of_it(dagster_runs: DagsterRuns) -> None:
+    installation = dagster_runs.installation
+    installation.write("grey.txt", "The grey otter of the river sleeps until noon.\n")
+    dagster_runs.sync()
+    (document,) = installation.rows("SELECT source_id FROM documents")
+    installation.rows(
+        "INSERT INTO sync_jobs (source, status, error_message, completed_at)"
+        " SELECT 'files', 'failed', 'x', now() FROM generate_series(1, 3) RETURNING 1"
+    )
+    for config in ({"documents": [document["source_id"]]}, {"stages": ["parsed", "indexed"]}):
+        dagster_runs.sync(run_config={"resources": {"syncs": {"config": config}}})
+    rebuild_registry(installation.settings, SourceName.FILES)
+    assert failures(dagster_runs) == 3
+    dagster_runs.sync()
+    assert failures(dagster_runs) == 0
+
+
+def failures(runs: DagsterRuns) -> int:
+    """Return the number of failed syncs since the latest good one."""
+    with session(runs.installation.settings.postgres_dsn) as connection:
+        (health,) = [one for one in Alerts(connection).sync_health() if one.source == "files"]
+    return health.failures
 
 
 def said(result: dg.ExecuteInProcessResult) -> str | None:

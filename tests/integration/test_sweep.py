@@ -98,6 +98,7 @@ def test_unneeded_notes_are_deleted(deleted: Installation) -> None:
     assert deleted.rows("SELECT source FROM fetched_contents") == [{"source": "slack"}]
     do(deleted, "INSERT INTO fetched_contents VALUES ('files', 'x', '1', 'hash', 1)")
     do(deleted, "INSERT INTO sync_jobs (source, status) VALUES ('files', 'failed')")
+    do(deleted, "INSERT INTO sync_jobs (source, status, lists) VALUES ('files', 'success', FALSE)")
     assert sweep(deleted.settings, FILES).notes == 0, "the next sync takes up what the failed one had"
 
 
